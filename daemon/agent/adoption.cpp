@@ -15,8 +15,8 @@ namespace {
 // Its workers may be running, or have ended meanwhile.
 void adopt(const Adopters& to, const AttemptImage& image) {
     const AttemptKey key = key_of(image.prepare.attempt);
-    auto geared = gear_up(to.node.facts(), image.prepare, Probing::no);
-    if (const auto* why = std::get_if<Trouble>(&geared)) {
+    auto result = make_context(to.node.facts(), image.prepare, Probing::no);
+    if (const auto* why = std::get_if<Trouble>(&result)) {
         warn("attempt " + attempt_text(image.prepare, image.number) +
              " cannot be adopted, its workers are ended: " + why->why);
         kill_strays(attempt_text(image.prepare, image.number), to.node.name());
@@ -24,7 +24,7 @@ void adopt(const Adopters& to, const AttemptImage& image) {
         return;
     }
     LiveAttempt& attempt = to.attempts.open(key);
-    attempt.gear = std::get<Gear>(geared);
+    attempt.context = std::get<Context>(result);
     attempt.number = image.number;
     AttemptFound found{.image = image};
     if (image.launch) {

@@ -19,12 +19,12 @@ bool stream_of_a_rank(const std::string& name) {
     return name.find('-', std::string("rank-").size()) == std::string::npos;
 }
 
-bool written_by(const AttemptGear& gear, int file) {
+bool written_by(const AttemptContext& context, int file) {
     struct stat facts{};
     if (::fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink != 1 || facts.st_size == 0)
         return false;
-    const uid_t user = gear.user.uid >= 0 ? static_cast<uid_t>(gear.user.uid) : ::geteuid();
-    return facts.st_uid == user && facts.st_size <= gear.job.logs_max_bytes;
+    const uid_t user = context.user.uid >= 0 ? static_cast<uid_t>(context.user.uid) : ::geteuid();
+    return facts.st_uid == user && facts.st_size <= context.job.logs_max_bytes;
 }
 
 // The folder and its names, with the rights of the run's user.
@@ -51,16 +51,16 @@ Result<Descriptor> open_log(const UserRights& rights, const Descriptor& folder, 
 
 }  // namespace
 
-Status copy_named_logs(const AttemptGear& gear, const std::string& scratch, const std::string& to) {
-    const UserRights rights(gear.user);
+Status copy_named_logs(const AttemptContext& context, const std::string& scratch, const std::string& to) {
+    const UserRights rights(context.user);
     std::vector<std::string> names;
     const auto folder = open_folder(rights, scratch, names);
     if (!folder) return Done{};  // the usual case: no worker wrote any
     for (const std::string& name : names) {
         const auto file = open_log(rights, *folder, name);
-        if (!file || !written_by(gear, file->number())) continue;
+        if (!file || !written_by(context, file->number())) continue;
         const std::string opened = "/proc/self/fd/" + std::to_string(file->number());
-        if (Status copied = gear.store->put_file(opened, to + "/" + name, false, {}); !copied) return copied;
+        if (Status copied = context.store->put_file(opened, to + "/" + name, false, {}); !copied) return copied;
     }
     return Done{};
 }

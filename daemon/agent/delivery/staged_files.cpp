@@ -47,18 +47,18 @@ std::string noted_place(const Descriptor& stage) {
 
 }  // namespace
 
-bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string& path) {
+bool is_stage_of(const AttemptContext& context, std::uint32_t rank, const std::string& path) {
     const auto slash = path.rfind('/');
     if (slash == std::string::npos) return false;
     const std::string below = path.substr(0, slash), name = path.substr(slash + 1), own = rank_text(rank) + "-";
-    if (below != gear.staging && below != gear.spool) return false;
+    if (below != context.staging && below != context.spool) return false;
     return name.starts_with(own) && name.size() > own.size() &&
            name.find_first_not_of("0123456789abcdef-", own.size()) == std::string::npos;
 }
 
 // Opens a staged directory beneath the storage path, or in the agent's own spool. A link in its place is refused.
 Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
-    const std::string root = gear_.store->local() ? gear_.store->local_path("") : "";
+    const std::string root = context_.store->local() ? context_.store->local_path("") : "";
     const bool stored = !root.empty() && stage.starts_with(root);
     const auto slash = stored ? root.size() : stage.rfind('/') + 1;
     const auto top = storage::open_top(stage.substr(0, slash));
@@ -91,9 +91,9 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     const std::string named = noted.empty() ? given : noted;  // links in it may name it as its rank did
     std::string place = given;
     if (!noted.empty()) {
-        if (!gear_.store->local() || !storage::safe_relative(name_of(noted)))
+        if (!context_.store->local() || !storage::safe_relative(name_of(noted)))
             return Error{ErrorCode::invalid, noted + " is no directory of the run", ""};
-        place = gear_.store->local_path(gear_.prepare.run_name + "/" + name_of(noted));
+        place = context_.store->local_path(context_.prepare.run_name + "/" + name_of(noted));
         stage = open_stage(place);
         if (!stage) return stage.error();
     }
@@ -164,7 +164,7 @@ Result<bool> StagedFiles::move_there(const StagedEntry& entry, const Descriptor&
     if (!plain || entry.link || (rights_.others() && !rights_.owns(facts.st_uid))) return false;
     const auto place = place_of(entry);
     if (!place) return false;
-    return storage::take_file(*gear_.store, path_of(place->directory) + "/" + place->name, path, progress);
+    return storage::take_file(*context_.store, path_of(place->directory) + "/" + place->name, path, progress);
 }
 
 Status StagedFiles::give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress) const {
@@ -178,12 +178,12 @@ Status StagedFiles::give(const StagedEntry& entry, const std::string& path, cons
         if (!moved) return moved.error();
         if (*moved) return Done{};
     }
-    if (!gear_.store->local())
-        if (Status sent = gear_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
+    if (!context_.store->local())
+        if (Status sent = context_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
     const UserRights::Worn worn(rights_);
     if (!worn.taken()) return worn.taken();
-    if (gear_.store->local())  // from the descriptor: opened again it would be with the agent's rights
-        if (Status copied = storage::put_opened(*gear_.store, *opened, entry.local(), path, progress); !copied)
+    if (context_.store->local())  // from the descriptor: opened again it would be with the agent's rights
+        if (Status copied = storage::put_opened(*context_.store, *opened, entry.local(), path, progress); !copied)
             return copied;
     if (entry.link) return Done{};  // other links may lead over it; it goes with the directory
     if (const auto place = place_of(entry)) ::unlinkat(place->directory.number(), place->name.c_str(), 0);

@@ -22,11 +22,11 @@ struct StagedEntry {
 };
 
 // Did this agent, or one before it, make the directory for this rank of this attempt?
-bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string& path);
+bool is_stage_of(const AttemptContext& context, std::uint32_t rank, const std::string& path);
 
 class StagedFiles {
   public:
-    explicit StagedFiles(const AttemptGear& gear) : gear_(gear), rights_(gear.user) {}
+    explicit StagedFiles(const AttemptContext& context) : context_(context), rights_(context.user) {}
     // The directory of the run into which a rank has put its files itself, as the note that it staged says. Empty:
     // none has. An error where two name different ones.
     Result<std::string> in_place(const StagedPaths& staged) const;
@@ -44,7 +44,7 @@ class StagedFiles {
     Result<bool> move_there(const StagedEntry& entry, const storage::Descriptor& opened, const std::string& path,
                             const storage::Progress& progress) const;
     Status list_rank(std::uint32_t rank, const std::string& stage, std::map<std::string, StagedEntry>& files) const;
-    const AttemptGear& gear_;
+    const AttemptContext& context_;
     UserRights rights_;
 };
 

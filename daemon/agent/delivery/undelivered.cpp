@@ -14,10 +14,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // A mount point without its mount is a directory without runs: that this one is not there says nothing then.
-Status other_runs_are_there(const AttemptGear& gear) {
-    if (!gear.store->local()) return Done{};
-    const fs::path path = fs::path(gear.store->local_path(gear.prepare.run_name)).parent_path();
-    const UserRights rights(gear.user);
+Status other_runs_are_there(const AttemptContext& context) {
+    if (!context.store->local()) return Done{};
+    const fs::path path = fs::path(context.store->local_path(context.prepare.run_name)).parent_path();
+    const UserRights rights(context.user);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return worn.taken().error();
     std::error_code failed;
@@ -29,17 +29,17 @@ Status other_runs_are_there(const AttemptGear& gear) {
 }
 
 // An attempt's claim names the run that it is of; run.json names the first run of a directory only.
-Result<bool> run_is_gone(const AttemptGear& gear, std::uint32_t number) {
-    const auto claim = storage::read_claim(*gear.store, gear.prepare.run_name, number);
-    if (claim) return claim->run_id != gear.prepare.run_id || claim->cluster_id != gear.prepare.cluster_id;
+Result<bool> run_is_gone(const AttemptContext& context, std::uint32_t number) {
+    const auto claim = storage::read_claim(*context.store, context.prepare.run_name, number);
+    if (claim) return claim->run_id != context.prepare.run_id || claim->cluster_id != context.prepare.cluster_id;
     if (claim.error().code != ErrorCode::not_found) return claim.error();
-    if (Status seen = other_runs_are_there(gear); !seen) return seen.error();
+    if (Status seen = other_runs_are_there(context); !seen) return seen.error();
     return true;
 }
 
-Try<Gear> gear_of(const Rest& rest, const NodeFacts& facts) {
-    if (rest.gear) return rest.gear;
-    return gear_of_ended(facts, rest.prepare);
+Try<Context> context_of(const Rest& rest, const NodeFacts& facts) {
+    if (rest.context) return rest.context;
+    return context_of_ended(facts, rest.prepare);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::string encode_mark(const Rest& rest) {
 // An agent before this one wrote the time alone, and left logs behind.
 Rest rest_of(const AttemptImage& image, const std::string& mark, const NodeFiles& files) {
     Rest rest{.prepare = image.prepare,
-              .gear = {},
+              .context = {},
               .number = image.number,
               .journal = std::make_shared<Journal>(files.journal(key_of(image.prepare.attempt))),
               .logs = true};
@@ -69,18 +69,19 @@ Rest rest_of(const AttemptImage& image, const std::string& mark, const NodeFiles
 }
 
 Tried deliver(const Rest& rest, const NodeFacts& facts) {
-    const auto geared = gear_of(rest, facts);
-    if (const auto* why = std::get_if<Trouble>(&geared)) return {.all = Error{ErrorCode::io, why->why, ""}, .gear = {}};
-    Tried tried{.gear = std::get<Gear>(geared)};
-    const AttemptGear& gear = *tried.gear;
-    const auto gone = run_is_gone(gear, rest.number);
+    const auto result = context_of(rest, facts);
+    if (const auto* why = std::get_if<Trouble>(&result))
+        return {.all = Error{ErrorCode::io, why->why, ""}, .context = {}};
+    Tried tried{.context = std::get<Context>(result)};
+    const AttemptContext& context = *tried.context;
+    const auto gone = run_is_gone(context, rest.number);
     if (!gone) tried.all = gone.error();
     tried.run_is_gone = gone && *gone;
     if (!gone || *gone) return tried;
-    if (rest.journal) tried.all = deliver(*rest.journal, gear, rest.number);
-    if (tried.all && rest.logs) tried.all = copy_logs(gear, facts, rest.number);
+    if (rest.journal) tried.all = deliver(*rest.journal, context, rest.number);
+    if (tried.all && rest.logs) tried.all = copy_logs(context, facts, rest.number);
     tried.logs = rest.logs && tried.all;
-    if (tried.all && rest.end) tried.all = storage::write_end(*gear.store, gear.prepare.run_name, *rest.end);
+    if (tried.all && rest.end) tried.all = storage::write_end(*context.store, context.prepare.run_name, *rest.end);
     return tried;
 }
 

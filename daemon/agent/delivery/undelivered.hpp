@@ -15,7 +15,7 @@ namespace rtrain::agent {
 
 struct Rest {
     protocol::Prepare prepare;
-    Gear gear;  // null: of an attempt that ended under an agent before this one, and not tried yet
+    Context context;  // null: of an attempt that ended under an agent before this one, and not tried yet
     std::uint32_t number = 0;
     std::shared_ptr<Journal> journal;          // null: all metrics are there
     bool logs = false;                         // are not
@@ -32,7 +32,7 @@ Rest rest_of(const AttemptImage& image, const std::string& mark, const NodeFiles
 
 struct Tried {
     Status all{Done{}};  // what did not go; the run's absence is none of it
-    Gear gear;
+    Context context;
     bool logs = false;         // are there now
     bool run_is_gone = false;  // nothing was written, nor will be
 };

@@ -49,11 +49,11 @@ std::int64_t free_bytes(const std::string& directory, const WorkerUser& user = {
     return static_cast<std::int64_t>(failed ? most : std::min<std::uintmax_t>(space.available, most));
 }
 
-std::string explain(const Error& error, const AttemptGear& gear) {
+std::string explain(const Error& error, const AttemptContext& context) {
     if (error.code == ErrorCode::unauthorised) return told(error);
-    if (error.code != ErrorCode::full || !gear.store->local()) return error.message;
-    return "no space left on " + gear.prepare.storage_path + " (" +
-           std::to_string(free_bytes(gear.store->local_path(""), gear.user)) + " bytes free): " + error.message;
+    if (error.code != ErrorCode::full || !context.store->local()) return error.message;
+    return "no space left on " + context.prepare.storage_path + " (" +
+           std::to_string(free_bytes(context.store->local_path(""), context.user)) + " bytes free): " + error.message;
 }
 
 // Bytes hashed, and bytes moved or sent, over the files of a checkpoint. What an earlier try has done counts as done,
@@ -123,10 +123,10 @@ void drop_lists(const std::string& spool, const std::string& kept) {
 
 // What is committed is never touched: an upload goes below a name that has no manifest. True: this very checkpoint was
 // committed, by an agent that died before it could say so.
-Result<bool> committed_before(const AttemptGear& gear, const Upload& order,
+Result<bool> committed_before(const AttemptContext& context, const Upload& order,
                               const std::vector<protocol::StagedFile>& files) {
-    const std::string place = gear.prepare.run_name + "/" + order.directory;
-    const auto text = gear.store->get(place + "/" + std::string(storage::manifest_name));
+    const std::string place = context.prepare.run_name + "/" + order.directory;
+    const auto text = context.store->get(place + "/" + std::string(storage::manifest_name));
     if (!text && text.error().code == ErrorCode::not_found) return false;
     if (!text) return text.error();
     const auto manifest = storage::decode_manifest(*text);
@@ -150,8 +150,8 @@ std::vector<protocol::StagedFile> links_first(std::vector<protocol::StagedFile> 
     return files;
 }
 
-Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<std::string, std::int64_t>& sizes) {
-    auto listed = gear.store->list(below.substr(0, below.size() - 1));
+Status list_sizes(const AttemptContext& context, const std::string& below, std::map<std::string, std::int64_t>& sizes) {
+    auto listed = context.store->list(below.substr(0, below.size() - 1));
     if (!listed) return listed.error();
     for (const auto& entry : *listed) sizes[entry.path] = static_cast<std::int64_t>(entry.bytes);
     return Done{};
@@ -183,11 +183,11 @@ Status remove_objects(storage::Store& store, const std::string& run_name) {
 constexpr unsigned int stage_mode = 0755;
 
 // Makes a staging directory on storage with the user's rights, so it is the user's from the beginning.
-Status make_on_storage(const AttemptGear& gear, const std::string& place) {
-    const UserRights rights(gear.user);
+Status make_on_storage(const AttemptContext& context, const std::string& place) {
+    const UserRights rights(context.user);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return worn.taken();
-    const std::string root = gear.store->local_path("");
+    const std::string root = context.store->local_path("");
     const auto top = storage::open_top(root);
     if (!top) return top.error();
     const auto made = storage::make_beneath(*top, place.substr(root.size()), stage_mode);
@@ -195,16 +195,16 @@ Status make_on_storage(const AttemptGear& gear, const std::string& place) {
 }
 
 // Makes a staging directory in the agent's own spool and gives it to the user by its descriptor.
-Status make_in_spool(const AttemptGear& gear, const std::string& name) {
-    const auto spool = storage::open_top(gear.spool);
+Status make_in_spool(const AttemptContext& context, const std::string& name) {
+    const auto spool = storage::open_top(context.spool);
     if (!spool) return spool.error();
-    const auto stage = storage::make_beneath(*spool, name, gear.user.uid >= 0 ? 0700 : stage_mode);
+    const auto stage = storage::make_beneath(*spool, name, context.user.uid >= 0 ? 0700 : stage_mode);
     if (!stage) return stage.error();
-    if (gear.user.uid >= 0 &&
-        ::fchown(stage->number(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
-        return Error{ErrorCode::io,
-                     "giving " + gear.spool + "/" + name + " to user " + gear.user.name + ": " + std::strerror(errno),
-                     ""};
+    if (context.user.uid >= 0 &&
+        ::fchown(stage->number(), static_cast<uid_t>(context.user.uid), static_cast<gid_t>(context.user.gid)) != 0)
+        return Error{
+            ErrorCode::io,
+            "giving " + context.spool + "/" + name + " to user " + context.user.name + ": " + std::strerror(errno), ""};
     return Done{};
 }
 
@@ -247,39 +247,39 @@ StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> sto
     return expected <= node_free / 5 ? StagePlace::spool : StagePlace::nowhere;
 }
 
-Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
+Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank, const std::string& unique,
                                std::int64_t expected) {
     std::optional<std::int64_t> storage_free;
-    if (gear.store->local()) storage_free = free_bytes(gear.store->local_path(""), gear.user);
-    if (Status made = make_directory(gear.spool, 0711); !made) return made.error();
-    const StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(gear.spool));
+    if (context.store->local()) storage_free = free_bytes(context.store->local_path(""), context.user);
+    if (Status made = make_directory(context.spool, 0711); !made) return made.error();
+    const StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(context.spool));
     if (chosen == StagePlace::nowhere)
         return Error{ErrorCode::full,
                      "no room to stage a checkpoint of some " + std::to_string(expected >> 20) + " MiB" +
-                         (storage_free ? " on " + gear.prepare.storage_path : "") +
-                         ", and more than a fifth of what is free below " + gear.spool,
+                         (storage_free ? " on " + context.prepare.storage_path : "") +
+                         ", and more than a fifth of what is free below " + context.spool,
                      "make room on one of the two"};
     const std::string name = rank_text(rank) + "-" + unique;
-    const Status made =
-        chosen == StagePlace::spool ? make_in_spool(gear, name) : make_on_storage(gear, gear.staging + "/" + name);
+    const Status made = chosen == StagePlace::spool ? make_in_spool(context, name)
+                                                    : make_on_storage(context, context.staging + "/" + name);
     if (!made) return made.error();
-    return (chosen == StagePlace::spool ? gear.spool : gear.staging) + "/" + name;
+    return (chosen == StagePlace::spool ? context.spool : context.staging) + "/" + name;
 }
 
 namespace {
 
 // Files that lie in the run already: the rank has claimed the directory for this very report.
-Result<std::string> claimed_place(const AttemptGear& gear, const ListStaged& order) {
-    auto place = StagedFiles(gear).in_place(order.staged);
+Result<std::string> claimed_place(const AttemptContext& context, const ListStaged& order) {
+    auto place = StagedFiles(context).in_place(order.staged);
     if (!place || place->empty()) return place;
-    const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, *place,
+    const Status ours = storage::check_owner(*context.store, context.prepare.run_name, *place,
                                              {.attempt = order.number, .report = order.index});
     return ours ? std::move(place) : ours.error();
 }
 
 // A storage that does not take the claim now takes the checkpoint later, under a name with its attempt.
-bool claimed(const AttemptGear& gear, const ListStaged& order) {
-    const auto ours = storage::claim_directory(*gear.store, gear.prepare.run_name, order.name,
+bool claimed(const AttemptContext& context, const ListStaged& order) {
+    const auto ours = storage::claim_directory(*context.store, context.prepare.run_name, order.name,
                                                {.attempt = order.number, .report = order.index});
     if (!ours) warn("the name '" + order.name + "' of a checkpoint could not be claimed: " + told(ours.error()));
     return ours && *ours;
@@ -287,10 +287,10 @@ bool claimed(const AttemptGear& gear, const ListStaged& order) {
 
 }  // namespace
 
-StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
+StagedListed list_staged(const AttemptContext& context, const ListStaged& order) {
     StagedListed answer{.attempt = order.attempt, .index = order.index};
-    auto place = claimed_place(gear, order);
-    auto files = place ? StagedFiles(gear).list(order.staged) : place.error();
+    auto place = claimed_place(context, order);
+    auto files = place ? StagedFiles(context).list(order.staged) : place.error();
     if (!files) {
         answer.why = told(files.error());
         answer.reason = storage_reason(files.error().code);
@@ -299,24 +299,24 @@ StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
     for (const auto& [name, file] : *files)
         answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes});
     answer.in_place = std::move(*place);
-    answer.exact = !answer.in_place.empty() || order.name.empty() || claimed(gear, order);
+    answer.exact = !answer.in_place.empty() || order.name.empty() || claimed(context, order);
     return answer;
 }
 
-Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgress& moved) {
+Uploaded upload(const AttemptContext& context, const Upload& order, const UploadProgress& moved) {
     Uploaded answer{.attempt = order.attempt, .index = order.index};
-    const std::string below = gear.prepare.run_name + "/" + order.directory + "/";
+    const std::string below = context.prepare.run_name + "/" + order.directory + "/";
     const auto fail = [&](const Error& error) {
-        answer.why = explain(error, gear);
+        answer.why = explain(error, context);
         answer.reason = storage_reason(error.code);
         answer.files.clear();
         return answer;
     };
     // The directory's name comes from rank 0's node, so this node asks storage whose it is.
-    const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, order.directory,
+    const Status ours = storage::check_owner(*context.store, context.prepare.run_name, order.directory,
                                              {.attempt = order.number, .report = order.index});
     if (!ours) return fail(ours.error());
-    const StagedFiles staged(gear);
+    const StagedFiles staged(context);
     const auto in_place = staged.in_place(order.staged);
     if (!in_place) return fail(in_place.error());
     if (!in_place->empty() && *in_place != order.directory) {
@@ -327,13 +327,13 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
     }
     auto found = staged.list(order.staged);
     if (!found) return fail(found.error());
-    const std::string kept_at = gear.spool + "/" + order.directory + ".files";
-    if (Status made = make_directory(gear.spool, 0711); !made) return fail(made.error());
-    drop_lists(gear.spool, kept_at);
+    const std::string kept_at = context.spool + "/" + order.directory + ".files";
+    if (Status made = make_directory(context.spool, 0711); !made) return fail(made.error());
+    drop_lists(context.spool, kept_at);
     Moving moving(moved);
     auto files = settled_files(staged, *found, order.skip, kept_at, moving);
     if (!files) return fail(files.error());
-    const auto before = committed_before(gear, order, *files);
+    const auto before = committed_before(context, order, *files);
     if (!before) {
         fail(before.error());
         if (before.error().code == ErrorCode::conflict) answer.reason = name_taken;
@@ -345,7 +345,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         const auto here = found->find(file.path);
         if (here == found->end()) {  // moved by a try before
             if (there.empty())
-                if (Status listed = list_sizes(gear, below, there); !listed) return fail(listed.error());
+                if (Status listed = list_sizes(context, below, there); !listed) return fail(listed.error());
             const auto came = there.find(below + file.path);
             if (came == there.end() || came->second != file.bytes)
                 return fail({ErrorCode::damaged, "the staged file " + file.path + " is gone", ""});
@@ -357,43 +357,43 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         moving.done(file.bytes);
     }
     answer.files = std::move(*files);
-    drop_staged(gear, order.staged);
+    drop_staged(context, order.staged);
     return answer;  // the list stays until the next checkpoint: this agent may die before it has told of the files
 }
 
-ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
+ManifestWritten commit(const AttemptContext& context, const WriteManifest& order) {
     ManifestWritten answer{.attempt = order.attempt, .index = order.manifest.report};
-    if (Status written = storage::write_manifest(*gear.store, gear.prepare.run_name, order.manifest); !written) {
-        answer.why = explain(written.error(), gear);
+    if (Status written = storage::write_manifest(*context.store, context.prepare.run_name, order.manifest); !written) {
+        answer.why = explain(written.error(), context);
         answer.reason = written.error().code == ErrorCode::conflict ? name_taken : storage_reason(written.error().code);
     }
     return answer;
 }
 
 // Removes staged directories: those on storage with the user's rights, those in the agent's spool with its own.
-void drop_staged(const AttemptGear& gear, const StagedPaths& staged) {
-    const std::string root = gear.store->local() ? gear.store->local_path("") : "";
+void drop_staged(const AttemptContext& context, const StagedPaths& staged) {
+    const std::string root = context.store->local() ? context.store->local_path("") : "";
     for (const auto& [rank, directory] : staged) {
-        if (root.empty() || !directory.starts_with(gear.staging + "/")) {
+        if (root.empty() || !directory.starts_with(context.staging + "/")) {
             remove_tree(directory);
             continue;
         }
-        if (const Status gone = gear.store->remove_tree(directory.substr(root.size())); !gone)
+        if (const Status gone = context.store->remove_tree(directory.substr(root.size())); !gone)
             warn("staged files stay: " + gone.error().message);
     }
 }
 
-void drop_staging(const AttemptGear& gear) {
-    remove_tree(gear.spool);
-    if (!gear.store->local()) return remove_tree(gear.staging);
-    const std::string below = staging_in_store(gear.prepare);
-    Status gone = gear.store->remove_tree(gear.staging.substr(gear.store->local_path("").size()));
-    if (gone && gear.prepare.claim) gone = gear.store->remove_tree(below + "/nodes");
+void drop_staging(const AttemptContext& context) {
+    remove_tree(context.spool);
+    if (!context.store->local()) return remove_tree(context.staging);
+    const std::string below = staging_in_store(context.prepare);
+    Status gone = context.store->remove_tree(context.staging.substr(context.store->local_path("").size()));
+    if (gone && context.prepare.claim) gone = context.store->remove_tree(below + "/nodes");
     if (!gone) warn("staged files stay: " + gone.error().message);
-    const UserRights rights(gear.user);
+    const UserRights rights(context.user);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return;
-    for (const std::string& one : {below, gear.prepare.run_name + "/.staging"}) remove_if_empty(*gear.store, one);
+    for (const std::string& one : {below, context.prepare.run_name + "/.staging"}) remove_if_empty(*context.store, one);
 }
 
 // The metrics of a rank are sound JSON (the worker's frame was read), if on several lines: there a line break is space.
@@ -408,22 +408,22 @@ std::string journal_line(const JournalMetrics& metrics) {
     return line + '\n';
 }
 
-Status deliver(Journal& journal, const AttemptGear& gear, std::uint32_t number) {
-    const std::string path = gear.prepare.run_name + "/attempts/" + attempt_folder(number) + "/metrics-000001.jsonl";
-    return journal.deliver([&](const std::string& lines) { return gear.store->append(path, lines); });
+Status deliver(Journal& journal, const AttemptContext& context, std::uint32_t number) {
+    const std::string path = context.prepare.run_name + "/attempts/" + attempt_folder(number) + "/metrics-000001.jsonl";
+    return journal.deliver([&](const std::string& lines) { return context.store->append(path, lines); });
 }
 
-Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number) {
-    const std::string folder = gear.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
+Status copy_logs(const AttemptContext& context, const NodeFacts& facts, std::uint32_t number) {
+    const std::string folder = context.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
     std::error_code failed;
-    for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(gear.prepare.attempt)), failed)) {
+    for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(context.prepare.attempt)), failed)) {
         if (!entry.path().filename().string().starts_with("rank-")) continue;  // others come and go while this looks
         std::error_code gone;
         if (!entry.is_regular_file(gone) || entry.file_size(gone) == 0 || gone) continue;
         const std::string to = folder + "/" + entry.path().filename().string();
-        if (Status copied = gear.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
+        if (Status copied = context.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
     }
-    return copy_named_logs(gear, facts.files.scratch(key_of(gear.prepare.attempt)), folder);
+    return copy_named_logs(context, facts.files.scratch(key_of(context.prepare.attempt)), folder);
 }
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {

@@ -11,7 +11,7 @@
 namespace rtrain::agent {
 
 struct LiveAttempt {
-    Gear gear{};                    // Preparations; null: it is not prepared yet
+    Context context{};              // Preparations; null: it is not prepared yet
     protocol::Launch launch{};      // WorkerStarts; without its secrets
     Beginning begin{};              // Checkpoints, Preparations
     std::uint32_t number = 0;       // SavedAttempts, WorkerStarts

@@ -96,17 +96,17 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
     return place;
 }
 
-std::string probes_in_store(const AttemptGear& gear) { return staging_in_store(gear.prepare) + "/nodes"; }
+std::string probes_in_store(const AttemptContext& context) { return staging_in_store(context.prepare) + "/nodes"; }
 
-bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
+bool shared_path(const AttemptContext& context) { return context.store->local() && context.prepare.nodes.size() > 1; }
 
 // The directory is listed, not asked for a name: an NFS client believes that a name is not there for as long as it
 // knows the directory, but looks at a directory anew when it is opened.
-std::string missing_probe(const AttemptGear& gear) {
+std::string missing_probe(const AttemptContext& context) {
     std::set<std::string> there;
-    if (const auto probes = gear.store->list(probes_in_store(gear)))
+    if (const auto probes = context.store->list(probes_in_store(context)))
         for (const storage::StoreEntry& probe : *probes) there.insert(fs::path(probe.path).filename().string());
-    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+    for (const protocol::PeerNode& peer : context.prepare.nodes)
         if (!there.contains(peer.node)) return peer.node;
     return {};
 }
@@ -135,17 +135,18 @@ bool says_written(const NodeFacts& facts, const protocol::Prepare& prepare, cons
     return false;
 }
 
-Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
-    const std::string path = gear.prepare.storage_path.empty() ? "cluster://" : gear.prepare.storage_path;
-    const std::string& run = gear.prepare.run_name;
+Try<Done> probe_storage(const NodeFacts& facts, const AttemptContext& context) {
+    const std::string path = context.prepare.storage_path.empty() ? "cluster://" : context.prepare.storage_path;
+    const std::string& run = context.prepare.run_name;
     // A run that is there already may lie in a directory where its user makes no others.
-    const auto there = gear.store->local() ? gear.store->get(run + "/run.json") : Result<std::string>(Error{});
-    Status fine = storage::probe(*gear.store, run + "-" + facts.node, there ? run : "");
-    if (fine && shared_path(gear)) fine = gear.store->put(probes_in_store(gear) + "/" + facts.node, facts.node);
+    const auto there = context.store->local() ? context.store->get(run + "/run.json") : Result<std::string>(Error{});
+    Status fine = storage::probe(*context.store, run + "-" + facts.node, there ? run : "");
+    if (fine && shared_path(context))
+        fine = context.store->put(probes_in_store(context) + "/" + facts.node, facts.node);
     if (fine) return Done{};
-    if (gear.user.uid < 0 || !gear.store->local() || fine.error().code != ErrorCode::unauthorised)
+    if (context.user.uid < 0 || !context.store->local() || fine.error().code != ErrorCode::unauthorised)
         return trouble(fine.error(), facts.node, "storage path " + path);
-    const std::string& user = gear.user.name;
+    const std::string& user = context.user.name;
     return Trouble{facts.node + ": storage path " + path + ": user '" + user + "' may not write there: " +
                        fine.error().message + "; let the administrator make it writable to '" + user +
                        "', or name a storage_path that '" + user + "' may write, or leave it out (cluster://)",
@@ -257,10 +258,10 @@ Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const s
     return open_store(facts, storage_path, *owner, access);
 }
 
-std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
-    const AttemptKey key = key_of(gear.prepare.attempt);
-    if (!gear.store->local()) return facts.files.spool(key);
-    return gear.store->local_path(staging_in_store(gear.prepare)) + "/" + facts.node;
+std::string staging_below(const AttemptContext& context, const NodeFacts& facts) {
+    const AttemptKey key = key_of(context.prepare.attempt);
+    if (!context.store->local()) return facts.files.spool(key);
+    return context.store->local_path(staging_in_store(context.prepare)) + "/" + facts.node;
 }
 
 std::string staging_in_store(const protocol::Prepare& prepare) {
@@ -269,10 +270,10 @@ std::string staging_in_store(const protocol::Prepare& prepare) {
 
 namespace {
 
-Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare,
-                                                   Probing probing, storage::Root look) {
-    auto gear = std::make_shared<AttemptGear>();
-    gear->prepare = prepare;
+Try<std::shared_ptr<AttemptContext>> context_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare,
+                                                         Probing probing, storage::Root look) {
+    auto context = std::make_shared<AttemptContext>();
+    context->prepare = prepare;
     auto read = spec::job_from_json(prepare.job_json, spec::JsonFrom::record);
     if (!read.job) {
         const std::string first = read.problems.empty()
@@ -280,86 +281,87 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
                                       : read.problems.front().path + ": " + read.problems.front().message;
         return Trouble{facts.node + ": the job: " + first, true};
     }
-    gear->job = std::move(*read.job);
+    context->job = std::move(*read.job);
     auto user = user_of(facts, prepare.user);
     if (auto* why = std::get_if<Trouble>(&user)) return *why;
-    gear->user = std::get<WorkerUser>(user);
-    protocol::StorageAccess& access = gear->prepare.access;
+    context->user = std::get<WorkerUser>(user);
+    protocol::StorageAccess& access = context->prepare.access;
     access.user = prepare.user;
-    access.queue = gear->job.queue;
+    access.queue = context->job.queue;
     take_kept_credentials(access, facts.files.attempt(key_of(prepare.attempt)));
     if (probing == Probing::yes) {
         const Status may = may_use_storage(facts.storage_rules, access, prepare.storage_path);
         if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
     }
-    auto store = open_store(facts, prepare.storage_path, gear->user, access, look);
+    auto store = open_store(facts, prepare.storage_path, context->user, access, look);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
-    gear->store = *store;
-    return gear;
+    context->store = *store;
+    return context;
 }
 
 }  // namespace
 
-Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare) {
-    auto begun = gear_for_storage(facts, prepare, Probing::no, storage::Root::seen);
+Try<Context> context_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare) {
+    auto begun = context_for_storage(facts, prepare, Probing::no, storage::Root::seen);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
-    return Gear(std::get<std::shared_ptr<AttemptGear>>(begun));
+    return Context(std::get<std::shared_ptr<AttemptContext>>(begun));
 }
 
-Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
+Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
     // Without a probe it is the loop that asks, at the start of an agent: it may not wait for a mount that hangs.
     const auto look = probing == Probing::yes ? storage::Root::seen : storage::Root::unseen;
-    auto begun = gear_for_storage(facts, prepare, probing, look);
+    auto begun = context_for_storage(facts, prepare, probing, look);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
-    const auto gear = std::get<std::shared_ptr<AttemptGear>>(begun);
-    gear->staging = staging_below(*gear, facts);
-    gear->spool = facts.files.spool(key_of(prepare.attempt));
+    const auto context = std::get<std::shared_ptr<AttemptContext>>(begun);
+    context->staging = staging_below(*context, facts);
+    context->spool = facts.files.spool(key_of(prepare.attempt));
     if (probing == Probing::yes) {
-        if (gear->store->local())
-            if (Status fine = hand_over_run(gear->store->local_path(""), prepare.run_name, gear->user, prepare.user);
+        if (context->store->local())
+            if (Status fine =
+                    hand_over_run(context->store->local_path(""), prepare.run_name, context->user, prepare.user);
                 !fine)
                 return trouble(fine.error(), facts.node, "storage path " + prepare.storage_path);
-        auto probed = probe_storage(facts, *gear);
+        auto probed = probe_storage(facts, *context);
         if (auto* why = std::get_if<Trouble>(&probed)) return *why;
     }
     auto code = unpacked_code(facts, prepare.code_sha256);
     if (!code) return trouble(code.error(), facts.node, "the working directory");
-    gear->working_dir = *code;
-    if (const auto driver = gear->job.env.find(driver_variable); driver != gear->job.env.end()) {
-        auto place = driver_file_here(facts, *gear->store, prepare, driver->second);
+    context->working_dir = *code;
+    if (const auto driver = context->job.env.find(driver_variable); driver != context->job.env.end()) {
+        auto place = driver_file_here(facts, *context->store, prepare, driver->second);
         if (!place) return trouble(place.error(), facts.node, "the pickled training function");
-        gear->driver_file = *place;
+        context->driver_file = *place;
     }
-    if (!gear->job.setup.empty())
-        if (const auto kept = kept_setup(setups_below(facts.files.data_dir), setup_order(*gear, facts)))
-            *gear = *with_setup(*gear, *kept);
+    if (!context->job.setup.empty())
+        if (const auto kept = kept_setup(setups_below(facts.files.data_dir), setup_order(*context, facts)))
+            *context = *with_setup(*context, *kept);
     const AttemptKey key = key_of(prepare.attempt);
     const std::string key_file = facts.files.attempt(key) + "/key";
     if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
         return trouble(made.error(), facts.node, "the attempt's directory");
-    if (Status kept = keep_credentials(gear->prepare.access, facts.files.attempt(key)); !kept)
+    if (Status kept = keep_credentials(context->prepare.access, facts.files.attempt(key)); !kept)
         return trouble(kept.error(), facts.node, "the attempt's directory");
     if (auto kept = read_whole(key_file)) {
-        gear->key = *kept;
+        context->key = *kept;
     } else {
-        gear->key = security::random_hex(16);
-        if (Status kept_now = write_whole(key_file, gear->key, 0600, Durable::no); !kept_now)
+        context->key = security::random_hex(16);
+        if (Status kept_now = write_whole(key_file, context->key, 0600, Durable::no); !kept_now)
             return trouble(kept_now.error(), facts.node, "the attempt's directory");
     }
-    return Gear(gear);
+    return Context(context);
 }
 
-SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts) {
-    const protocol::Prepare& prepare = gear.prepare;
+SetupOrder setup_order(const AttemptContext& context, const NodeFacts& facts) {
+    const protocol::Prepare& prepare = context.prepare;
     SetupOrder order{
         .attempt = key_of(prepare.attempt),
-        .command = gear.job.setup,
-        .interpreter = gear.job.interpreter,
+        .command = context.job.setup,
+        .interpreter = context.job.interpreter,
         .code_archive = prepare.code_sha256.empty() ? "" : facts.files.code(prepare.code_sha256) + ".tar.zst",
         .code_sha256 = prepare.code_sha256,
         .inherited = facts.inherited,
-        .variables = gear.job.env,
-        .user = gear.user,
+        .variables = context.job.env,
+        .user = context.user,
         .allow_setuid = facts.allow_setuid,
         .log_file = ""};
     for (const protocol::PeerNode& peer : prepare.nodes)
@@ -368,22 +370,22 @@ SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts) {
     return order;
 }
 
-Gear with_setup(const AttemptGear& gear, const SetupResult& done) {
-    auto out = std::make_shared<AttemptGear>(gear);
+Context with_setup(const AttemptContext& context, const SetupResult& done) {
+    auto out = std::make_shared<AttemptContext>(context);
     out->setup = done;
     out->working_dir = done.working_dir;
     return out;
 }
 
-ProbeWait look_for_probes(const AttemptGear& gear, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms) {
-    const std::string missing = shared_path(gear) ? missing_probe(gear) : std::string{};
+ProbeWait look_for_probes(const AttemptContext& context, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms) {
+    const std::string missing = shared_path(context) ? missing_probe(context) : std::string{};
     if (missing != wait.missing) wait.written_ms.reset();
     wait.missing = missing;
     wait.looked_ms = now_ms;
     if (missing.empty() || wait.written_ms || now_ms - wait.since_ms < ask_after_ms || now_ms < wait.ask_ms)
         return wait;
     wait.ask_ms = now_ms + ask_every_ms;
-    if (says_written(facts, gear.prepare, missing)) wait.written_ms = now_ms;
+    if (says_written(facts, context.prepare, missing)) wait.written_ms = now_ms;
     return wait;
 }
 
@@ -394,8 +396,8 @@ ProbeVerdict verdict(const ProbeWait& wait) {
     return ProbeVerdict::look_again;
 }
 
-Trouble trouble_of(const ProbeWait& wait, const AttemptGear& gear, const std::string& node) {
-    const std::string& path = gear.prepare.storage_path;
+Trouble trouble_of(const ProbeWait& wait, const AttemptContext& context, const std::string& node) {
+    const std::string& path = context.prepare.storage_path;
     if (verdict(wait) == ProbeVerdict::not_shared)
         return {node + " does not see what " + wait.missing + " writes below " + path +
                     ": the path is not shared between the nodes; use a shared mount, or leave storage_path out "
@@ -420,21 +422,21 @@ Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare) 
     return Done{};
 }
 
-Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts) {
-    const Status made = start_directories(gear, facts);
+Try<Done> make_start_directories(const AttemptContext& context, const NodeFacts& facts) {
+    const Status made = start_directories(context, facts);
     if (!made) return trouble(made.error(), facts.node, "the directories that its workers start in");
     return Done{};
 }
 
-Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms) {
-    const protocol::Prepare& prepare = gear.prepare;
-    Store& store = *gear.store;
+Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& facts, std::int64_t wall_ms) {
+    const protocol::Prepare& prepare = context.prepare;
+    Store& store = *context.store;
     if (Status named = claim_name(store, prepare, wall_ms); !named)
         return trouble(named.error(), facts.node, "claiming the run's name");
     if (Status kept = keep_code(store, facts, prepare); !kept)
         return trouble(kept.error(), facts.node, "keeping the working directory beside the run");
-    if (!gear.driver_file.empty())
-        if (Status kept = store.put_file(gear.driver_file, prepare.run_name + "/driver.pkl", false, {}); !kept)
+    if (!context.driver_file.empty())
+        if (Status kept = store.put_file(context.driver_file, prepare.run_name + "/driver.pkl", false, {}); !kept)
             return trouble(kept.error(), facts.node, "keeping driver.pkl beside the run");
     storage::Claim wanted{.number = prepare.attempt.number,
                           .cluster_id = prepare.cluster_id,

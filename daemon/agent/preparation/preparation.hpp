@@ -18,7 +18,7 @@ namespace rtrain::agent {
 
 // What is known of an attempt beside the machine's state; shared between the loop and the pool, written before it is
 // handed on and never after.
-struct AttemptGear {
+struct AttemptContext {
     protocol::Prepare prepare;
     spec::Job job;
     std::shared_ptr<storage::Store> store;
@@ -30,7 +30,7 @@ struct AttemptGear {
     std::string key;                   // RTRAIN_WORKER_KEY
     std::optional<SetupResult> setup;  // `setup:` carried out
 };
-using Gear = std::shared_ptr<const AttemptGear>;
+using Context = std::shared_ptr<const AttemptContext>;
 
 struct NodeFacts {  // of this agent, for the pool
     NodeFiles files;
@@ -51,11 +51,11 @@ using Try = std::variant<T, Trouble>;
 
 // Also after a restart, for an attempt that was prepared before: then without probing.
 enum class Probing { yes, no };
-Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
+Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
 // Of an attempt that has ended: what its logs and metrics need to come to its run.
-Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare);
-SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts);
-Gear with_setup(const AttemptGear& gear, const SetupResult& done);
+Try<Context> context_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare);
+SetupOrder setup_order(const AttemptContext& context, const NodeFacts& facts);
+Context with_setup(const AttemptContext& context, const SetupResult& done);
 
 // Nodes of one attempt see each other's probe files, or their storage path is not shared. A node that is late is not
 // taken for that: it is asked whether it has written its file at all.
@@ -66,13 +66,13 @@ struct ProbeWait {
     std::optional<std::int64_t> written_ms;  // since when that node is known to have written it
 };
 enum class ProbeVerdict { look_again, late, not_shared };
-ProbeWait look_for_probes(const AttemptGear& gear, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms);
+ProbeWait look_for_probes(const AttemptContext& context, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms);
 ProbeVerdict verdict(const ProbeWait& wait);
-Trouble trouble_of(const ProbeWait& wait, const AttemptGear& gear, const std::string& node);
+Trouble trouble_of(const ProbeWait& wait, const AttemptContext& context, const std::string& node);
 
 Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
-Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts);  // see start_directory.hpp
-Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);
+Try<Done> make_start_directories(const AttemptContext& context, const NodeFacts& facts);  // see start_directory.hpp
+Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& facts, std::int64_t wall_ms);
 // Returns the newest `earlier_most` checkpoints of the earlier runs of the name, the oldest of these first.
 std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score);
 
@@ -89,6 +89,6 @@ Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts
                                                           const protocol::StorageAccess& access);
 // Below the storage path: where ranks' directories are made and nodes leave their probes. Local stores.
 std::string staging_in_store(const protocol::Prepare& prepare);
-std::string staging_below(const AttemptGear& gear, const NodeFacts& facts);  // also removed with the attempt
+std::string staging_below(const AttemptContext& context, const NodeFacts& facts);  // also removed with the attempt
 
 }  // namespace rtrain::agent

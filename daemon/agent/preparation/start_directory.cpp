@@ -104,8 +104,8 @@ struct Source {           // a directory to copy
 
 class Copying {
   public:
-    explicit Copying(const AttemptGear& gear)
-        : user_(gear.user), rights_(gear.setup ? gear.user : WorkerUser{}) {}  // a setup's tree is the user's
+    explicit Copying(const AttemptContext& context)
+        : user_(context.user), rights_(context.setup ? context.user : WorkerUser{}) {}  // a setup's tree is the user's
 
     Result<Descriptor> open(int directory, const std::string& name, int flags, const fs::path& path) const {
         const UserRights::Worn worn(rights_);
@@ -202,37 +202,37 @@ Status lend(const std::string& path, const WorkerUser& user, const std::string& 
 }
 
 // The pickled loop, which lies with the code that only the agent may read.
-Status lend_driver(const AttemptGear& gear, const NodeFacts& facts) {
-    const std::string place = facts.files.driver(key_of(gear.prepare.attempt)), aside = place + ".new";
+Status lend_driver(const AttemptContext& context, const NodeFacts& facts) {
+    const std::string place = facts.files.driver(key_of(context.prepare.attempt)), aside = place + ".new";
     std::error_code unseen;
-    if (gear.driver_file.empty() || fs::exists(place, unseen)) return Done{};
+    if (context.driver_file.empty() || fs::exists(place, unseen)) return Done{};
     ::unlink(aside.c_str());
-    const Descriptor from(::open(gear.driver_file.c_str(), plainly));
+    const Descriptor from(::open(context.driver_file.c_str(), plainly));
     const Descriptor to(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400));
     struct stat seen{};
-    if (!from.open() || ::fstat(from.number(), &seen) != 0) return failure("reading", gear.driver_file, errno);
+    if (!from.open() || ::fstat(from.number(), &seen) != 0) return failure("reading", context.driver_file, errno);
     if (!to.open()) return failure("making", aside, errno);
     if (const int error = copy_bytes(from.number(), to.number(), seen.st_size))
-        return failure("copying " + gear.driver_file + " to", aside, error);
-    if (Status given = give(to.number(), gear.user, aside); !given) return given;
+        return failure("copying " + context.driver_file + " to", aside, error);
+    if (Status given = give(to.number(), context.user, aside); !given) return given;
     return ::rename(aside.c_str(), place.c_str()) == 0 ? Status(Done{}) : failure("making", place, errno);
 }
 
 // `aside` is the user's at the very end.
-Status fill(const AttemptGear& gear, const NodeFacts& facts, const std::string& aside, const std::string& list) {
+Status fill(const AttemptContext& context, const NodeFacts& facts, const std::string& aside, const std::string& list) {
     if (::mkdir(aside.c_str(), 0700) != 0) return failure("making", aside, errno);
     const Descriptor to(::open(aside.c_str(), plainly | O_DIRECTORY));
     if (!to.open()) return failure("making", aside, errno);
-    Copying copying(gear);
-    if (!gear.working_dir.empty()) {
-        auto from = copying.open(AT_FDCWD, gear.working_dir, O_DIRECTORY, gear.working_dir);
+    Copying copying(context);
+    if (!context.working_dir.empty()) {
+        auto from = copying.open(AT_FDCWD, context.working_dir, O_DIRECTORY, context.working_dir);
         if (!from) return from.error();
-        const std::string& sha256 = gear.prepare.code_sha256;
+        const std::string& sha256 = context.prepare.code_sha256;
         Descriptor archived(sha256.empty() ? -1 : ::open(facts.files.code(sha256).c_str(), plainly | O_DIRECTORY));
-        const Source top{std::move(*from), std::move(archived), gear.working_dir, ""};
+        const Source top{std::move(*from), std::move(archived), context.working_dir, ""};
         if (Status copied = copying.entries(top, to, 0); !copied) return copied;
     }
-    if (Status kept = lend(list, gear.user, copying.list()); !kept) return kept;
+    if (Status kept = lend(list, context.user, copying.list()); !kept) return kept;
     return copying.own(to.number(), aside);
 }
 
@@ -256,15 +256,15 @@ Status seal_code(const std::string& directory) {
     return failed ? Status(failure("reading", directory, failed.value())) : Status(Done{});
 }
 
-Result<std::string> start_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank) {
-    const std::string folder = facts.files.worker(key_of(gear.prepare.attempt), rank), place = folder + "/cwd";
+Result<std::string> start_directory(const AttemptContext& context, const NodeFacts& facts, std::uint32_t rank) {
+    const std::string folder = facts.files.worker(key_of(context.prepare.attempt), rank), place = folder + "/cwd";
     std::error_code unseen;
     if (fs::is_directory(place, unseen)) return place;
     if (Status made = make_directory(folder, 0711); !made) return made.error();
-    if (Status lent = lend_driver(gear, facts); !lent) return lent.error();
+    if (Status lent = lend_driver(context, facts); !lent) return lent.error();
     const std::string aside = place + ".new";
     remove_tree(aside);  // of an agent that died over it
-    if (Status filled = fill(gear, facts, aside, folder + code_list_name); !filled) {
+    if (Status filled = fill(context, facts, aside, folder + code_list_name); !filled) {
         remove_tree(aside);
         return filled.error();
     }
@@ -272,9 +272,9 @@ Result<std::string> start_directory(const AttemptGear& gear, const NodeFacts& fa
     return place;
 }
 
-void remove_start_directories(const AttemptGear& gear, const NodeFacts& facts) {
-    const AttemptKey key = key_of(gear.prepare.attempt);
-    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+void remove_start_directories(const AttemptContext& context, const NodeFacts& facts) {
+    const AttemptKey key = key_of(context.prepare.attempt);
+    for (const protocol::PeerNode& peer : context.prepare.nodes)
         for (const std::uint32_t rank : peer.ranks)
             if (peer.node == facts.node)
                 for (const char* name : {"/cwd", "/cwd.new", code_list_name})
@@ -282,11 +282,11 @@ void remove_start_directories(const AttemptGear& gear, const NodeFacts& facts) {
     remove_tree(facts.files.driver(key));
 }
 
-Status start_directories(const AttemptGear& gear, const NodeFacts& facts) {
-    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+Status start_directories(const AttemptContext& context, const NodeFacts& facts) {
+    for (const protocol::PeerNode& peer : context.prepare.nodes)
         for (const std::uint32_t rank : peer.ranks)
             if (peer.node == facts.node)
-                if (auto made = start_directory(gear, facts, rank); !made) return made.error();
+                if (auto made = start_directory(context, facts, rank); !made) return made.error();
     return Done{};
 }
 

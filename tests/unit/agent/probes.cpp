@@ -14,26 +14,26 @@ namespace {
 // n1 and n2 on one path; n1 has written its probe file at second 100, and nobody listens at n2's address.
 struct ProbeStory {
     Folder folder;
-    AttemptGear gear;
+    AttemptContext context;
     NodeFacts facts{.files = {}, .node = "n1", .inherited = {}, .head = {}, .on_head = {}};
     ProbeWait wait{.since_ms = 100'000};
     std::string nodes = folder.path + "/digits/.staging/1/nodes";
     ProbeStory() {
-        gear.prepare = prepare_order({.nodes = {{0}, {1}}});
-        for (protocol::PeerNode& peer : gear.prepare.nodes) {
+        context.prepare = prepare_order({.nodes = {{0}, {1}}});
+        for (protocol::PeerNode& peer : context.prepare.nodes) {
             peer.address = "127.0.0.1";
             peer.port = 1;
         }
-        gear.prepare.storage_path = folder.path;
+        context.prepare.storage_path = folder.path;
         auto store = storage::open_file_store(folder.path);
         REQUIRE(store);
-        gear.store = std::move(*store);
+        context.store = std::move(*store);
         REQUIRE(make_directory(nodes, 0755));
         written_by("n1");
     }
     void written_by(const std::string& node) const { std::ofstream(nodes + "/" + node) << node; }
     ProbeVerdict look_at(std::int64_t second) {
-        wait = look_for_probes(gear, facts, wait, second * 1'000);
+        wait = look_for_probes(context, facts, wait, second * 1'000);
         return verdict(wait);
     }
 };
@@ -54,7 +54,7 @@ TEST_CASE("a node whose probe file comes late is waited for, and does not end th
 TEST_CASE("a node that does not get round to it fails the attempt, which is tried again") {
     ProbeStory story;
     CHECK(story.look_at(160) == ProbeVerdict::late);
-    const Trouble trouble = trouble_of(story.wait, story.gear, "n1");
+    const Trouble trouble = trouble_of(story.wait, story.context, "n1");
     CHECK_FALSE(trouble.permanent);
     CHECK(trouble.why.find("n1 has waited 60 s for n2 to try the storage path " + story.folder.path) == 0);
 }
@@ -65,14 +65,14 @@ TEST_CASE("a path is not shared when a file stays unseen that its writer says it
     story.wait.written_ms = 140'000;
     CHECK(story.look_at(154) == ProbeVerdict::look_again);
     CHECK(story.look_at(155) == ProbeVerdict::not_shared);
-    const Trouble trouble = trouble_of(story.wait, story.gear, "n1");
+    const Trouble trouble = trouble_of(story.wait, story.context, "n1");
     CHECK(trouble.permanent);
     CHECK(trouble.why.find("the path is not shared between the nodes") != std::string::npos);
 }
 
 TEST_CASE("runs on one node or in no directory need no probe files of others") {
     ProbeStory story;
-    story.gear.prepare.nodes.pop_back();
+    story.context.prepare.nodes.pop_back();
     story.look_at(100);
     CHECK(story.wait.missing == "");
 }

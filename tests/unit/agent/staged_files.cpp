@@ -31,31 +31,32 @@ void write(const std::string& path, const std::string& bytes) { std::ofstream(pa
 // A root agent whose workers are `nobody`.
 struct MappedStory {
     Folder folder;
-    AttemptGear gear;
+    AttemptContext context;
     std::string stage, secret = folder.path + "/secret";
     MappedStory() {
         REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
-        gear.prepare.run_name = "digits";
-        gear.prepare.storage_path = folder.path + "/runs";
-        gear.staging = folder.path + "/runs/digits/.staging/1/n1";
-        gear.spool = folder.path + "/node/spool";
+        context.prepare.run_name = "digits";
+        context.prepare.storage_path = folder.path + "/runs";
+        context.staging = folder.path + "/runs/digits/.staging/1/n1";
+        context.spool = folder.path + "/node/spool";
         const passwd* person = ::getpwnam("nobody");
         REQUIRE(person != nullptr);
-        gear.user = {.uid = person->pw_uid, .gid = person->pw_gid, .name = "nobody", .home = "/"};
+        context.user = {.uid = person->pw_uid, .gid = person->pw_gid, .name = "nobody", .home = "/"};
         REQUIRE(make_directory(folder.path + "/runs", 0755));
         give_to_user(folder.path + "/runs");
-        REQUIRE(make_directory(gear.spool, 0711));
-        auto store = open_user_store(folder.path + "/runs", gear.user);
+        REQUIRE(make_directory(context.spool, 0711));
+        auto store = open_user_store(folder.path + "/runs", context.user);
         REQUIRE(store);
-        gear.store = *store;
-        auto made = make_stage(gear, 0, "1-1", 0);
+        context.store = *store;
+        auto made = make_stage(context, 0, "1-1", 0);
         REQUIRE(made);
         stage = *made;
         write(secret, "for root alone");
         REQUIRE(::chmod(secret.c_str(), 0600) == 0);
     }
     void give_to_user(const std::string& path) const {
-        REQUIRE(::lchown(path.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) == 0);
+        REQUIRE(::lchown(path.c_str(), static_cast<uid_t>(context.user.uid), static_cast<gid_t>(context.user.gid)) ==
+                0);
     }
     void write_as_user(const std::string& name, const std::string& bytes) const {
         write(stage + "/" + name, bytes);
@@ -114,7 +115,7 @@ TEST_CASE("what is below a user's directory is removed with that user's rights, 
     });
     int as_user = 0, as_root = 0;
     while (remover == 0) std::this_thread::yield();
-    while (!over) ++(file_user_of(remover) == story.gear.user.uid ? as_user : as_root);
+    while (!over) ++(file_user_of(remover) == story.context.user.uid ? as_user : as_root);
     removal.join();
     INFO(as_user << " looks found the user's rights, " << as_root << " others");
     CHECK(as_user > as_root);
@@ -131,23 +132,23 @@ TEST_CASE("a worker's own log is opened with its user's rights") {
     for (const std::string& one : {scratch, logs, logs + "/rank-00000-mine.txt", logs + "/rank-00000-closed.txt"})
         story.give_to_user(one);
     REQUIRE(::chmod((logs + "/rank-00000-closed.txt").c_str(), 0) == 0);
-    REQUIRE(copy_named_logs(story.gear, scratch, "digits/logs"));
+    REQUIRE(copy_named_logs(story.context, scratch, "digits/logs"));
     CHECK(*read_whole(story.folder.path + "/runs/digits/logs/rank-00000-mine.txt") == "said");
     CHECK_FALSE(fs::exists(story.folder.path + "/runs/digits/logs/rank-00000-closed.txt"));
 }
 
 TEST_CASE("a worker's files are those in a directory that the agent made for its rank, and nothing else") {
-    AttemptGear gear;
-    gear.staging = "/runs/digits/.staging/1/n1";
-    gear.spool = "/var/lib/rtrain/attempts/1-1/spool";
-    CHECK(is_stage_of(gear, 3, "/runs/digits/.staging/1/n1/rank-00003-12345-1"));
-    CHECK(is_stage_of(gear, 3, "/var/lib/rtrain/attempts/1-1/spool/rank-00003-12345-2"));
+    AttemptContext context;
+    context.staging = "/runs/digits/.staging/1/n1";
+    context.spool = "/var/lib/rtrain/attempts/1-1/spool";
+    CHECK(is_stage_of(context, 3, "/runs/digits/.staging/1/n1/rank-00003-12345-1"));
+    CHECK(is_stage_of(context, 3, "/var/lib/rtrain/attempts/1-1/spool/rank-00003-12345-2"));
     for (const char* foreign :
          {"", "/home/alice", "rank-00003-12345-1", "/runs/digits/.staging/1/n1/rank-00002-12345-1",
           "/runs/digits/.staging/1/n1/rank-00003-", "/runs/digits/.staging/1/n1/rank-00003-1/..",
           "/runs/digits/.staging/1/n1/rank-00003-1/", "/runs/digits/.staging/1/n1/rank-00003-1/sub",
           "/runs/digits/.staging/1/n1/../n1/rank-00003-1", "/runs/digits/.staging/1/n1/rank-00003-x"})
-        CHECK_FALSE(is_stage_of(gear, 3, foreign));
+        CHECK_FALSE(is_stage_of(context, 3, foreign));
 }
 
 TEST_CASE("a link that leads out of the staged directory is refused by name, and what it means stays unread") {
@@ -157,12 +158,12 @@ TEST_CASE("a link that leads out of the staged directory is refused by name, and
     fs::create_symlink(story.secret, story.stage + "/x");
     story.give_to_user(story.stage + "/x");
 
-    const StagedListed listed = list_staged(story.gear, story.listing());
+    const StagedListed listed = list_staged(story.context, story.listing());
     CHECK(listed.files.empty());
     CHECK(listed.why.find("'x' as user nobody: x is a link that leads out of its directory; put a copy") !=
           std::string::npos);
     CHECK(listed.reason == "storage_refused");
-    const Uploaded tried = upload(story.gear, story.order());
+    const Uploaded tried = upload(story.context, story.order());
     CHECK(tried.why.find("leads out of its directory") != std::string::npos);
     CHECK_FALSE(fs::exists(story.checkpoint("x")));
     CHECK_FALSE(fs::exists(story.checkpoint("model.bin")));
@@ -176,7 +177,7 @@ TEST_CASE("a directory that was exchanged for a link gives nothing away of what 
     write(story.folder.path + "/roots/readable", "root's");
     fs::create_directory_symlink(story.folder.path + "/roots", story.stage + "/sub");  // after the agent had listed it
     story.give_to_user(story.stage + "/sub");
-    const StagedFiles staged(story.gear);
+    const StagedFiles staged(story.context);
     const StagedEntry entry{.rank = 0, .stage = story.stage, .name = "sub/readable", .bytes = 6};
     CHECK(staged.give(entry, "digits/c/readable").error().code == ErrorCode::unauthorised);
     CHECK(*read_whole(story.folder.path + "/roots/readable") == "root's");
@@ -199,10 +200,10 @@ TEST_CASE(
     struct stat staged{}, stored{};
     REQUIRE(::stat((story.stage + "/sub/model.bin").c_str(), &staged) == 0);
 
-    CHECK(list_staged(story.gear, story.listing()).why.find("Permission denied") != std::string::npos);
+    CHECK(list_staged(story.context, story.listing()).why.find("Permission denied") != std::string::npos);
     fs::remove(story.stage + "/of_root");
-    CHECK(list_staged(story.gear, story.listing()).why == "");
-    const Uploaded done = upload(story.gear, story.order());
+    CHECK(list_staged(story.context, story.listing()).why == "");
+    const Uploaded done = upload(story.context, story.order());
     CHECK(done.why == "");
     CHECK(done.files.size() == 3);
     CHECK(*read_whole(story.checkpoint("latest")) == "weights");
@@ -213,14 +214,14 @@ TEST_CASE(
     for (const auto& one : fs::recursive_directory_iterator(story.folder.path + "/runs")) {
         struct stat seen{};
         REQUIRE(::lstat(one.path().c_str(), &seen) == 0);
-        CHECK(static_cast<std::int64_t>(seen.st_uid) == story.gear.user.uid);
+        CHECK(static_cast<std::int64_t>(seen.st_uid) == story.context.user.uid);
     }
 }
 
 TEST_CASE("a user's storage path is written with the user's rights, from files that only the agent may read") {
     if (without_root()) return;
     const MappedStory story;
-    storage::Store& store = *story.gear.store;
+    storage::Store& store = *story.context.store;
     REQUIRE(store.put_file(story.secret, "digits/log", false, {}));
     REQUIRE(store.put("digits/run.json", "{}"));
     REQUIRE(store.append("digits/metrics", "line\n"));
@@ -229,7 +230,7 @@ TEST_CASE("a user's storage path is written with the user's rights, from files t
     for (const char* name : {"digits/log", "digits/run.json", "digits/metrics", "digits/claim"}) {
         struct stat seen{};
         REQUIRE(::stat(store.local_path(name).c_str(), &seen) == 0);
-        CHECK(static_cast<std::int64_t>(seen.st_uid) == story.gear.user.uid);
+        CHECK(static_cast<std::int64_t>(seen.st_uid) == story.context.user.uid);
     }
     REQUIRE(make_directory(story.folder.path + "/runs/roots", 0755));
     write(story.folder.path + "/runs/roots/file", "root's");
@@ -243,7 +244,7 @@ TEST_CASE("a user's storage path is written with the user's rights, from files t
 TEST_CASE("after files were read as another user, the thread has its own rights again") {
     if (without_root()) return;
     const MappedStory story;
-    const UserRights rights(story.gear.user);
+    const UserRights rights(story.context.user);
     CHECK_FALSE(rights.open_file(story.secret));
     {
         const UserRights::Worn worn(rights);

@@ -60,23 +60,23 @@ bool readable_by(const WorkerUser& user, const fs::path& path) {
 struct Code {  // of a user who trained by hand before
     Folder folder;
     NodeFacts facts{.files = {folder.path, folder.path + "/scratch"}, .node = "n1"};
-    AttemptGear gear{.prepare = prepare_order({})};
+    AttemptContext context{.prepare = prepare_order({})};
     fs::path code;
 
     Code() {
         ::chmod(folder.path.c_str(), 0755);
-        gear.prepare.code_sha256 = "c0de";
-        gear.working_dir = facts.files.code("c0de");
-        code = gear.working_dir;
+        context.prepare.code_sha256 = "c0de";
+        context.working_dir = facts.files.code("c0de");
+        code = context.working_dir;
         put(code / "train.py", "print()");
         put(code / "model.pt", "old");
         put(code / "out.log", "old");
         put(code / "checkpoints/model.pt", "old");
         fs::create_symlink("checkpoints/model.pt", code / "latest.pt");
         ::chmod((code / "train.py").c_str(), 0755);
-        REQUIRE(seal_code(gear.working_dir).ok());
+        REQUIRE(seal_code(context.working_dir).ok());
     }
-    fs::path of(std::uint32_t rank) { return start_directory(gear, facts, rank).value(); }
+    fs::path of(std::uint32_t rank) { return start_directory(context, facts, rank).value(); }
 };
 
 }  // namespace
@@ -115,11 +115,11 @@ TEST_CASE("files of the code are sealed, and have times of their own that the co
 TEST_CASE("the start directories of an attempt go, those of another stay") {
     Code story;
     const fs::path mine = story.of(0);
-    AttemptGear other = story.gear;
+    AttemptContext other = story.context;
     ++other.prepare.attempt.incarnation;
     const fs::path others = start_directory(other, story.facts, 0).value();
     put(mine.string() + ".new/model.pt", "ol");
-    remove_start_directories(story.gear, story.facts);
+    remove_start_directories(story.context, story.facts);
     CHECK(fs::is_empty(mine.parent_path()));
     CHECK(text_of(others / "model.pt") == "old");
 }
@@ -132,7 +132,7 @@ TEST_CASE("what setup made is shared by links; an empty directory that it made i
     put(work / "data/big", "made");
     put(work / "checkpoints/built.so", "made");
     fs::create_directory(work / "results");
-    story.gear.working_dir = work;
+    story.context.working_dir = work;
     const fs::path mine = story.of(0);
 
     CHECK(fs::read_symlink(mine / "data") == work / "data");
@@ -154,9 +154,9 @@ TEST_CASE("a start directory, its list and the pickled loop are for the user of 
     Code story;
     const auto user = another_user(), other = another_user("daemon");
     if (!user || !other) return;
-    story.gear.user = *user;
-    story.gear.driver_file = story.folder.path + "/code/loop.pkl";
-    put(story.gear.driver_file, "loop");
+    story.context.user = *user;
+    story.context.driver_file = story.folder.path + "/code/loop.pkl";
+    put(story.context.driver_file, "loop");
     keep_apart(story.facts.files);
     const fs::path mine = story.of(0);
 
@@ -167,12 +167,12 @@ TEST_CASE("a start directory, its list and the pickled loop are for the user of 
     }
     for (const char* name : {".", "model.pt", "latest.pt", "checkpoints", "checkpoints/model.pt"})
         CHECK(facts_of(mine / name).st_uid == user->uid);
-    for (const fs::path& path : {story.code / "model.pt", fs::path(story.gear.driver_file)})
+    for (const fs::path& path : {story.code / "model.pt", fs::path(story.context.driver_file)})
         CHECK_FALSE(readable_by(*user, path));
     for (const fs::path& path : {mine.parent_path(), mine.parent_path().parent_path()})
         CHECK(facts_of(path).st_uid == 0);
     CHECK(text_of(loop) == "loop");
-    remove_start_directories(story.gear, story.facts);
+    remove_start_directories(story.context, story.facts);
     CHECK_FALSE(fs::exists(loop));
     CHECK_FALSE(fs::exists(list));
 }
@@ -186,11 +186,11 @@ TEST_CASE("what setup made is copied with the rights of its user") {
     ::chmod((story.folder.path + "/precious").c_str(), 0600);
     put(work / "train.py", "print()");
     fs::create_hard_link(story.folder.path + "/precious", work / "model.pt");
-    story.gear.user = *user;
-    story.gear.working_dir = work;
-    story.gear.setup = SetupResult{.why = "", .working_dir = work, .virtual_env = ""};
+    story.context.user = *user;
+    story.context.working_dir = work;
+    story.context.setup = SetupResult{.why = "", .working_dir = work, .virtual_env = ""};
 
-    const auto made = start_directory(story.gear, story.facts, 0);
+    const auto made = start_directory(story.context, story.facts, 0);
     REQUIRE_FALSE(made);
     CHECK(made.error().message.find("model.pt: Permission denied") != std::string::npos);
     CHECK(fs::is_empty(story.facts.files.worker(attempt_1, 0)));
@@ -201,7 +201,7 @@ TEST_CASE("the list of a start directory names what lies there, as it came") {
     const fs::path work = story.folder.path + "/work";
     fs::copy(story.code, work, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     put(work / "data/big", "made");
-    story.gear.working_dir = work;
+    story.context.working_dir = work;
     const fs::path mine = story.of(0);
     const std::string list = '\0' + text_of(mine.parent_path().string() + code_list_name);
     const auto has = [&](const std::string& record) { return list.find('\0' + record + '\0') != std::string::npos; };

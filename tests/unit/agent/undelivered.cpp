@@ -84,7 +84,7 @@ TEST_CASE("storage that cannot be read, or may not be mounted, is tried again an
     CHECK_FALSE(tried.run_is_gone);
     CHECK_FALSE(fs::exists(story.run + "/logs"));
     story.rest.prepare.storage_path = story.facts.files.log(attempt_1, 0, "out");
-    story.rest.gear = nullptr;
+    story.rest.context = nullptr;
     CHECK_FALSE(deliver(story.rest, story.facts).all.ok());
 }
 

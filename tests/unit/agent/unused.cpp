@@ -109,13 +109,13 @@ TEST_CASE("a preparation that takes up old code or an old setup keeps it from th
                      sha_b + R"("}})";
     NodeFacts facts{
         .files = node.files, .node = "n1", .may_run_as_root = true, .inherited = {}, .head = {}, .on_head = {}};
-    auto geared = gear_up(facts, order, Probing::no);
-    REQUIRE(std::holds_alternative<Gear>(geared));
-    const std::string key = setup_key(setup_order(*std::get<Gear>(geared), facts));
+    auto result = make_context(facts, order, Probing::no);
+    REQUIRE(std::holds_alternative<Context>(result));
+    const std::string key = setup_key(setup_order(*std::get<Context>(result), facts));
     node.keep_setup(key, 40);
-    geared = gear_up(facts, order, Probing::no);
-    REQUIRE(std::holds_alternative<Gear>(geared));
-    CHECK(std::get<Gear>(geared)->setup.has_value());
+    result = make_context(facts, order, Probing::no);
+    REQUIRE(std::holds_alternative<Context>(result));
+    CHECK(std::get<Context>(result)->setup.has_value());
 
     node.now += 13 * day_ms;
     node.sweep();

@@ -29,18 +29,18 @@ namespace {
 
 struct UploadStory {
     Folder folder;
-    AttemptGear gear;
+    AttemptContext context;
     std::string stage;
     UploadStory() {
-        gear.prepare.run_name = "digits";
-        gear.prepare.storage_path = folder.path + "/runs";
+        context.prepare.run_name = "digits";
+        context.prepare.storage_path = folder.path + "/runs";
         REQUIRE(make_directory(folder.path + "/runs", 0755));
         auto store = storage::open_file_store(folder.path + "/runs");
         REQUIRE(store);
-        gear.store = std::move(*store);
-        gear.staging = folder.path + "/runs/digits/.staging/1/n1";
-        gear.spool = folder.path + "/node/spool";
-        stage = gear.spool + "/rank-00000-1";
+        context.store = std::move(*store);
+        context.staging = folder.path + "/runs/digits/.staging/1/n1";
+        context.spool = folder.path + "/node/spool";
+        stage = context.spool + "/rank-00000-1";
         REQUIRE(make_directory(stage, 0755));
     }
     void write(const std::string& name, const std::string& bytes) const { std::ofstream(stage + "/" + name) << bytes; }
@@ -71,29 +71,29 @@ TEST_CASE("a link that leads nowhere is left out, and one that leads to itself i
     UploadStory story;
     story.write("a.pt", "first");
     std::filesystem::create_symlink(story.stage + "/nothing", story.stage + "/dangling");
-    CHECK(list_staged(story.gear, story.listing()).files.size() == 1);
+    CHECK(list_staged(story.context, story.listing()).files.size() == 1);
 
     std::filesystem::create_symlink("round", story.stage + "/round");
-    const StagedListed listed = list_staged(story.gear, story.listing());
+    const StagedListed listed = list_staged(story.context, story.listing());
     CHECK(listed.why.find("'round': Too many levels of symbolic links") != std::string::npos);
-    CHECK(upload(story.gear, story.order()).why.find("'round'") != std::string::npos);
+    CHECK(upload(story.context, story.order()).why.find("'round'") != std::string::npos);
 }
 
 TEST_CASE(
     "a checkpoint's directory that is no name, or not one of this attempt, is refused before anything is written") {
     UploadStory story;
     story.write("a.pt", "first");
-    const std::string outside = story.gear.spool + "-outside";
+    const std::string outside = story.context.spool + "-outside";
     for (const std::string& name : {"../" + std::filesystem::path(outside).filename().string() + std::string(1, '\0'),
                                     std::string("../x"), std::string(), std::string("attempts"), std::string("code"),
                                     std::string("logs"), std::string("checkpoint_000001-a002")}) {
         auto order = story.order();
         order.directory = name;
-        CHECK(upload(story.gear, order).why.find("is not the directory of report") != std::string::npos);
+        CHECK(upload(story.context, order).why.find("is not the directory of report") != std::string::npos);
     }
     CHECK(!std::filesystem::exists(outside));
     CHECK(!std::filesystem::exists(story.folder.path + "/runs/digits/logs"));
-    CHECK(upload(story.gear, story.order()).why == "");
+    CHECK(upload(story.context, story.order()).why == "");
 }
 
 TEST_CASE("a wished name is claimed before the first byte, and every node checks the claim before it writes") {
@@ -102,30 +102,30 @@ TEST_CASE("a wished name is claimed before the first byte, and every node checks
     auto listing = story.listing();
     listing.name = "best";
     listing.number = 1;
-    CHECK(list_staged(story.gear, story.listing()).exact);       // nothing is wished
-    const StagedListed away = list_staged(story.gear, listing);  // no run.json can be read: as storage that is away
+    CHECK(list_staged(story.context, story.listing()).exact);       // nothing is wished
+    const StagedListed away = list_staged(story.context, listing);  // no run.json can be read: as storage that is away
     CHECK((away.why.empty() && away.files.size() == 1 && !away.exact));
-    REQUIRE(*storage::create_run(*story.gear.store, {.name = "digits"}));
+    REQUIRE(*storage::create_run(*story.context.store, {.name = "digits"}));
     auto order = story.order();
     order.directory = "best";
-    CHECK(upload(story.gear, order).why.find("is not the directory of report 1 of attempt 1") != std::string::npos);
+    CHECK(upload(story.context, order).why.find("is not the directory of report 1 of attempt 1") != std::string::npos);
     CHECK(!std::filesystem::exists(story.folder.path + "/runs/digits/best"));
-    CHECK(list_staged(story.gear, listing).exact);
-    CHECK(list_staged(story.gear, listing).exact);  // again: the agent died before it told of it
+    CHECK(list_staged(story.context, listing).exact);
+    CHECK(list_staged(story.context, listing).exact);  // again: the agent died before it told of it
     auto late = listing;
     late.index = 2;
-    CHECK(!list_staged(story.gear, late).exact);
+    CHECK(!list_staged(story.context, late).exact);
     order.number = 2;
-    CHECK(!upload(story.gear, order).why.empty());  // another attempt's order
+    CHECK(!upload(story.context, order).why.empty());  // another attempt's order
     order.number = 1;
-    const Uploaded done = upload(story.gear, order);
+    const Uploaded done = upload(story.context, order);
     REQUIRE(done.why == "");
     storage::Manifest manifest{.directory = "best", .attempt = 1, .report = 1, .world_size = 1};
     for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
-    CHECK(commit(story.gear, {attempt_1, manifest}).why == "");
-    CHECK(list_checkpoints(*story.gear.store, "digits")->size() == 1);
+    CHECK(commit(story.context, {attempt_1, manifest}).why == "");
+    CHECK(list_checkpoints(*story.context.store, "digits")->size() == 1);
     listing.name = "attempts";
-    CHECK(!list_staged(story.gear, listing).exact);
+    CHECK(!list_staged(story.context, listing).exact);
 }
 
 TEST_CASE("a link to a file of the checkpoint becomes its content, whichever of the two names comes first") {
@@ -133,7 +133,7 @@ TEST_CASE("a link to a file of the checkpoint becomes its content, whichever of 
     story.write("model.bin", "weights");
     std::filesystem::create_symlink("model.bin", story.stage + "/latest");
     std::filesystem::create_symlink("model.bin", story.stage + "/newest");
-    const Uploaded done = upload(story.gear, story.order());
+    const Uploaded done = upload(story.context, story.order());
     CHECK(done.why == "");
     CHECK(done.files.size() == 3);
     for (const char* name : {"latest", "model.bin", "newest"}) {
@@ -148,14 +148,14 @@ TEST_CASE("an upload that broke off between two files names both of them once it
     story.write("b.pt", "second");
     REQUIRE(make_directory(story.checkpoint("b.pt"), 0755));  // in the way: the second file cannot go there
 
-    const Uploaded broken = upload(story.gear, story.order());
+    const Uploaded broken = upload(story.context, story.order());
     CHECK_FALSE(broken.why.empty());
     CHECK(broken.files.empty());
     CHECK(read_whole(story.checkpoint("a.pt")));
 
     remove_tree(story.checkpoint("b.pt"));
-    remove_tree(story.gear.staging);  // nothing that the next try needs lies on the storage that was full
-    const Uploaded whole = upload(story.gear, story.order());
+    remove_tree(story.context.staging);  // nothing that the next try needs lies on the storage that was full
+    const Uploaded whole = upload(story.context, story.order());
     CHECK(whole.why == "");
     REQUIRE(whole.files.size() == 2);
     CHECK(whole.files[0].path == "a.pt");
@@ -170,7 +170,7 @@ TEST_CASE("an upload tells how far it has come") {
     UploadStory story;
     story.write("a.pt", "first");
     std::vector<std::int64_t> told;
-    const Uploaded done = upload(story.gear, story.order(), [&](std::int64_t bytes) { told.push_back(bytes); });
+    const Uploaded done = upload(story.context, story.order(), [&](std::int64_t bytes) { told.push_back(bytes); });
     CHECK(done.why == "");
     REQUIRE_FALSE(told.empty());
     CHECK(told.front() == 5);  // hashed; what comes within a second is not told
@@ -185,21 +185,21 @@ TEST_CASE("files are staged on the node's own disk when the storage path has har
     CHECK(place_to_stage(0, 1 << 20, 1) == StagePlace::spool);  // nothing is known yet, and storage is nearly full
 
     UploadStory story;
-    const auto roomy = make_stage(story.gear, 0, "1", 0);
+    const auto roomy = make_stage(story.context, 0, "1", 0);
     REQUIRE(roomy);
-    CHECK(roomy->starts_with(story.gear.staging));
-    const auto hopeless = make_stage(story.gear, 0, "2", std::int64_t{1} << 59);
+    CHECK(roomy->starts_with(story.context.staging));
+    const auto hopeless = make_stage(story.context, 0, "2", std::int64_t{1} << 59);
     REQUIRE_FALSE(hopeless);
     CHECK(hopeless.error().code == ErrorCode::full);
-    CHECK(hopeless.error().message.find(story.gear.spool) != std::string::npos);
+    CHECK(hopeless.error().message.find(story.context.spool) != std::string::npos);
 }
 
 TEST_CASE("the kind of what keeps a checkpoint from its storage is told with it") {
     UploadStory story;
     story.write("a.pt", "first");
-    CHECK(upload(story.gear, story.order()).reason == "");
+    CHECK(upload(story.context, story.order()).reason == "");
     remove_tree(story.checkpoint("a.pt"));
-    CHECK(upload(story.gear, story.order()).reason == "storage_failed");
+    CHECK(upload(story.context, story.order()).reason == "storage_failed");
     CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ENOSPC).code) == "storage_full");
     CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EDQUOT).code) == "storage_full");
     CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EROFS).code) == "storage_refused");
@@ -213,15 +213,15 @@ TEST_CASE("the kind of what keeps a checkpoint from its storage is told with it"
 TEST_CASE("an upload whose agent died before it could say so names the same files again, if they are there") {
     UploadStory story;
     story.write("a.pt", "first");
-    const Uploaded first = upload(story.gear, story.order());
+    const Uploaded first = upload(story.context, story.order());
     REQUIRE(first.why == "");
 
-    const Uploaded again = upload(story.gear, story.order());
+    const Uploaded again = upload(story.context, story.order());
     CHECK(again.why == "");
     CHECK(again.files == first.files);
 
     remove_tree(story.checkpoint("a.pt"));
-    const Uploaded gone = upload(story.gear, story.order());
+    const Uploaded gone = upload(story.context, story.order());
     CHECK(gone.why.find("a.pt") != std::string::npos);
     CHECK(gone.files.empty());
 }
@@ -390,7 +390,7 @@ TEST_CASE("a link in the place of a run's directory is refused, and what it poin
 TEST_CASE("log files of the workers' own naming come along, and nothing that only looks like one") {
     const UploadStory story;
     const std::string scratch = story.folder.path + "/node/scratch", logs = scratch + "/" + named_logs_folder;
-    CHECK(copy_named_logs(story.gear, scratch, "digits/logs"));  // none were written
+    CHECK(copy_named_logs(story.context, scratch, "digits/logs"));  // none were written
 
     REQUIRE(make_directory(logs, 0755));
     std::ofstream(logs + "/rank-00000-mine.txt") << "said";
@@ -401,14 +401,14 @@ TEST_CASE("log files of the workers' own naming come along, and nothing that onl
     std::filesystem::create_symlink(story.folder.path + "/secret", logs + "/rank-00000-link");
     std::filesystem::create_hard_link(story.folder.path + "/secret", logs + "/rank-00000-hard");
     std::filesystem::create_directory(logs + "/rank-00000-folder");
-    REQUIRE(copy_named_logs(story.gear, scratch, "digits/logs"));
+    REQUIRE(copy_named_logs(story.context, scratch, "digits/logs"));
     CHECK(*read_whole(story.folder.path + "/runs/digits/logs/rank-00000-mine.txt") == "said");
     const std::filesystem::directory_iterator copied(story.folder.path + "/runs/digits/logs");
     CHECK(std::distance(begin(copied), end(copied)) == 1);
 
     std::filesystem::rename(logs, story.folder.path + "/elsewhere");
     std::filesystem::create_directory_symlink(story.folder.path + "/elsewhere", logs);
-    REQUIRE(copy_named_logs(story.gear, scratch, "digits/linked"));
+    REQUIRE(copy_named_logs(story.context, scratch, "digits/linked"));
     CHECK_FALSE(std::filesystem::exists(story.folder.path + "/runs/digits/linked"));
 }
 
@@ -425,24 +425,24 @@ TEST_CASE("a report's line in the journal holds the metrics of its ranks, on one
 TEST_CASE("an upload never touches what is committed, and knows its own commit again") {
     UploadStory story;
     story.write("a.pt", "first");
-    const Uploaded first = upload(story.gear, story.order());
+    const Uploaded first = upload(story.context, story.order());
     REQUIRE(first.why.empty());
     storage::Manifest manifest{.directory = "checkpoint_000001-a001", .attempt = 1, .report = 1, .world_size = 1};
     for (const auto& file : first.files)
         manifest.files.push_back({.path = file.path, .bytes = file.bytes, .sha256 = file.sha256, .rank = file.rank});
-    REQUIRE(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).why.empty());
-    CHECK(upload(story.gear, story.order()).files == first.files);
+    REQUIRE(commit(story.context, {.attempt = attempt_1, .manifest = manifest}).why.empty());
+    CHECK(upload(story.context, story.order()).files == first.files);
 
     REQUIRE(make_directory(story.stage, 0755));
     story.write("a.pt", "other");
     Upload again = story.order();
     again.index = 2;
-    const Uploaded refused = upload(story.gear, again);
+    const Uploaded refused = upload(story.context, again);
     CHECK(refused.reason == name_taken);
     CHECK(refused.why.find("digits/checkpoint_000001-a001 is committed already") != std::string::npos);
     CHECK(*read_whole(story.checkpoint("a.pt")) == "first");
     manifest.report = 2;
-    CHECK(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).reason == name_taken);
+    CHECK(commit(story.context, {.attempt = attempt_1, .manifest = manifest}).reason == name_taken);
 }
 
 namespace {
@@ -451,9 +451,9 @@ namespace {
 struct InPlace : UploadStory {
     std::string given = folder.path + "/runs/digits/placed";
     InPlace() {
-        REQUIRE(*storage::create_run(*gear.store, {.name = "digits"}));
-        REQUIRE(storage::claim_attempt(*gear.store, "digits", {.number = 1}, ""));
-        REQUIRE(*storage::claim_directory(*gear.store, "digits", "placed", {.attempt = 1, .report = 1}));
+        REQUIRE(*storage::create_run(*context.store, {.name = "digits"}));
+        REQUIRE(storage::claim_attempt(*context.store, "digits", {.number = 1}, ""));
+        REQUIRE(*storage::claim_directory(*context.store, "digits", "placed", {.attempt = 1, .report = 1}));
         REQUIRE(make_directory(given, 0755));
         std::ofstream(given + "/early.pt") << "early";
         write(".rtrain-in-place", given);
@@ -480,24 +480,24 @@ std::vector<std::string> names(const std::vector<protocol::StagedFile>& files) {
 
 TEST_CASE("files in the run's directory stay where they are, with what a slow rank put there meanwhile") {
     InPlace story;
-    const StagedListed listed = list_staged(story.gear, story.listing());
+    const StagedListed listed = list_staged(story.context, story.listing());
     CHECK(names(listed.files) == std::vector<std::string>{"early.pt"});
     CHECK((listed.in_place == "placed" && listed.exact));
     std::ofstream(story.given + "/late.pt") << "late";
-    const Uploaded done = upload(story.gear, story.order());
+    const Uploaded done = upload(story.context, story.order());
     CHECK(done.why == "");
     CHECK(names(done.files) == std::vector<std::string>{"early.pt", "late.pt"});
     CHECK(read_whole(story.given + "/late.pt").value() == "late");
     CHECK_FALSE(std::filesystem::exists(story.stage));
-    CHECK(upload(story.gear, story.order()).files == done.files);  // again: its answer was lost
+    CHECK(upload(story.context, story.order()).files == done.files);  // again: its answer was lost
     storage::Manifest manifest{.directory = "placed", .attempt = 1, .report = 1, .world_size = 1};
     for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
-    REQUIRE(commit(story.gear, {attempt_1, manifest}).why == "");
-    const auto newest = storage::newest_sound(*story.gear.store, "digits");
+    REQUIRE(commit(story.context, {attempt_1, manifest}).why == "");
+    const auto newest = storage::newest_sound(*story.context.store, "digits");
     REQUIRE((newest && newest->manifest));
     CHECK(newest->manifest->directory == "placed");
     std::ofstream(story.given + "/late.pt") << "LATE";  // a rank that writes on: damage, which nobody restores
-    const auto sound = storage::newest_sound(*story.gear.store, "digits");
+    const auto sound = storage::newest_sound(*story.context.store, "digits");
     CHECK_FALSE(sound->manifest);
     REQUIRE(sound->damaged.size() == 1);
     CHECK(sound->damaged[0].find("placed: late.pt: content has changed") == 0);
@@ -506,38 +506,39 @@ TEST_CASE("files in the run's directory stay where they are, with what a slow ra
 TEST_CASE("a link in a directory of the run becomes the content of the file beside it, also by its whole path") {
     InPlace story;
     std::filesystem::create_symlink(story.given + "/early.pt", story.given + "/latest.pt");
-    CHECK(list_staged(story.gear, story.listing()).files.size() == 2);
-    CHECK(upload(story.gear, story.order()).why == "");
+    CHECK(list_staged(story.context, story.listing()).files.size() == 2);
+    CHECK(upload(story.context, story.order()).why == "");
     CHECK(read_whole(story.given + "/latest.pt").value() == "early");
     CHECK_FALSE(std::filesystem::is_symlink(story.given + "/latest.pt"));
     CHECK(read_whole(story.given + "/early.pt").value() == "early");
     InPlace leading_out;
     std::filesystem::create_symlink("/etc/passwd", leading_out.given + "/out");
-    CHECK(list_staged(leading_out.gear, leading_out.listing()).why.find("'out'") != std::string::npos);
+    CHECK(list_staged(leading_out.context, leading_out.listing()).why.find("'out'") != std::string::npos);
 }
 
 TEST_CASE("only a directory that is claimed for the report is one in its place") {
     InPlace story;
     auto later = story.listing();
     later.index = 2;
-    CHECK(list_staged(story.gear, later).why.find("\"placed\" is not the directory of report 2") != std::string::npos);
+    CHECK(list_staged(story.context, later).why.find("\"placed\" is not the directory of report 2") !=
+          std::string::npos);
     auto other = story.order();
     other.directory = "checkpoint_000001-a001";
-    const Uploaded refused = upload(story.gear, other);
+    const Uploaded refused = upload(story.context, other);
     CHECK(refused.why.find("files lie in placed, and the checkpoint is checkpoint_000001-a001") != std::string::npos);
     CHECK(refused.reason == name_taken);
     for (const char* elsewhere : {"/node", "/runs/digits/attempts", "/runs/digits/..", "/"}) {
         story.write(".rtrain-in-place", story.folder.path + elsewhere);
-        CHECK_FALSE(list_staged(story.gear, story.listing()).why.empty());
-        CHECK_FALSE(upload(story.gear, story.order()).why.empty());
+        CHECK_FALSE(list_staged(story.context, story.listing()).why.empty());
+        CHECK_FALSE(upload(story.context, story.order()).why.empty());
     }
-    REQUIRE(*storage::claim_directory(*story.gear.store, "digits", "gone", {.attempt = 1, .report = 1}));
+    REQUIRE(*storage::claim_directory(*story.context.store, "digits", "gone", {.attempt = 1, .report = 1}));
     story.write(".rtrain-in-place", story.folder.path + "/runs/digits/gone");
-    CHECK(list_staged(story.gear, story.listing()).why.find("No such file") != std::string::npos);
-    const std::string second = story.gear.spool + "/rank-00001-1";
+    CHECK(list_staged(story.context, story.listing()).why.find("No such file") != std::string::npos);
+    const std::string second = story.context.spool + "/rank-00001-1";
     REQUIRE(make_directory(second, 0755));
     std::ofstream(second + "/.rtrain-in-place") << story.given;
     auto both = story.listing();
     both.staged[1] = second;
-    CHECK(list_staged(story.gear, both).why.find("ranks bring the directories gone and placed of the run") == 0);
+    CHECK(list_staged(story.context, both).why.find("ranks bring the directories gone and placed of the run") == 0);
 }

@@ -16,7 +16,7 @@ Status PeerLinks::listen() {
     links_ = std::move(*links);
     links_->tell_probed([this](AttemptKey key) {
         const LiveAttempt* attempt = attempts_.find(key);
-        return attempt && attempt->gear;
+        return attempt && attempt->context;
     });
     return Done{};
 }

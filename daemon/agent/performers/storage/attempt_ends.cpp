@@ -15,20 +15,20 @@ void AttemptEnds::finish_logs(const FinishLogs& out) {
     if (!attempt) return loop_.enqueue(LogsDone{out.attempt});
     const auto journal = journals_.find(out.attempt);
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, facts = node_.facts(), number = attempt->number, killed = attempt->killed,
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, facts = node_.facts(), number = attempt->number, killed = attempt->killed,
          node = node_.name(), groups = node_.cgroups, key = out.attempt, journal] {
             if (groups) groups->kill(key);
             Delivered done;
-            if (journal) done.metrics = deliver(*journal, *gear, number);
-            if (killed) kill_strays(attempt_text(gear->prepare, number), node);
-            done.logs = copy_logs(*gear, facts, number);
+            if (journal) done.metrics = deliver(*journal, *context, number);
+            if (killed) kill_strays(attempt_text(context->prepare, number), node);
+            done.logs = copy_logs(*context, facts, number);
             return done;
         },
         [](const Error& error) { return Delivered{.metrics = error, .logs = error}; },
         [this, key = out.attempt,
-         rest = Rest{.prepare = attempt->gear->prepare,
-                     .gear = attempt->gear,
+         rest = Rest{.prepare = attempt->context->prepare,
+                     .context = attempt->context,
                      .number = attempt->number,
                      .journal = journal}](const Delivered& done) mutable { finished(key, std::move(rest), done); });
 }
@@ -47,17 +47,17 @@ void AttemptEnds::close(const CloseAttempt& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, facts = node_.facts(), scratch = node_.files.scratch(out.attempt),
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, facts = node_.facts(), scratch = node_.files.scratch(out.attempt),
          restored = node_.files.restored(out.attempt), groups = node_.cgroups, key = out.attempt,
          logs_stay = pending_.has_logs(out.attempt)] {
             if (logs_stay)
                 remove_all_but(scratch, named_logs_folder);
             else
                 remove_tree(scratch);
-            drop_staging(*gear);
+            drop_staging(*context);
             remove_tree(restored);
-            remove_start_directories(*gear, facts);
+            remove_start_directories(*context, facts);
             if (groups) groups->remove(key);
         },
         [this, key = out.attempt] {

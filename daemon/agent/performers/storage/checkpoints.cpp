@@ -16,24 +16,24 @@ struct Fetched {
     std::string why, path, metrics;
 };
 
-Fetched fetch_now(const AttemptGear& gear, const std::string& from, const std::string& to) {
+Fetched fetch_now(const AttemptContext& context, const std::string& from, const std::string& to) {
     if (Status own = own_directory(to); !own) return {own.error().message, "", ""};
-    auto path = storage::fetch_checkpoint(*gear.store, gear.prepare.run_name, from, to, {});
+    auto path = storage::fetch_checkpoint(*context.store, context.prepare.run_name, from, to, {});
     if (path && *path == to)
-        if (Status lent = lend_directory(to, gear.user); !lent) path = lent.error();
+        if (Status lent = lend_directory(to, context.user); !lent) path = lent.error();
     if (!path) return {"checkpoint " + from + ": " + path.error().message, "", ""};
-    const auto text = gear.store->get(gear.prepare.run_name + "/" + from + "/.manifest.json");
+    const auto text = context.store->get(context.prepare.run_name + "/" + from + "/.manifest.json");
     const auto manifest = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
     if (!manifest) return {"checkpoint " + from + ": " + manifest.error().message, "", ""};
     return {"", *path, manifest->metrics_json};
 }
 
-void drop_uncommitted_now(const AttemptGear& gear, const std::string& directory) {
+void drop_uncommitted_now(const AttemptContext& context, const std::string& directory) {
     // Committed after all, by an agent that died before it could say so: that is the head's to delete.
-    const std::string manifest = gear.prepare.run_name + "/" + directory + "/.manifest.json";
-    const auto committed = gear.store->get(manifest);
+    const std::string manifest = context.prepare.run_name + "/" + directory + "/.manifest.json";
+    const auto committed = context.store->get(manifest);
     if (committed || committed.error().code != ErrorCode::not_found) return;
-    const Status gone = storage::delete_checkpoint(*gear.store, gear.prepare.run_name, directory);
+    const Status gone = storage::delete_checkpoint(*context.store, context.prepare.run_name, directory);
     if (!gone) warn("what is left of " + directory + " stays: " + gone.error().message);
 }
 
@@ -44,9 +44,9 @@ void Checkpoints::fetch(const FetchCheckpoint& out) {
     if (!attempt) return loop_.enqueue(CheckpointFetched{out.attempt, "its preparation is gone"});
     if (out.from.empty()) return begin_with(out.attempt, {}, "");
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, from = out.from, to = node_.files.restored(out.attempt)] {
-            return fetch_now(*gear, from, to);
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, from = out.from, to = node_.files.restored(out.attempt)] {
+            return fetch_now(*context, from, to);
         },
         [from = out.from](const Error& error) -> Fetched {
             return {"checkpoint " + from + ": " + error.message, "", ""};
@@ -75,8 +75,8 @@ void Checkpoints::look_for_commit(AttemptKey key, const AttemptImage& image) {
     const LiveAttempt* attempt = attempts_.find(key);
     const std::string manifest = image.prepare.run_name + "/" + image.uploading->released.directory + "/.manifest.json";
     offload_at(
-        loop_.net(), attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, manifest] { return gear->store->get(manifest); },
+        loop_.net(), attempt->context->prepare.storage_path,
+        [context = attempt->context, manifest] { return context->store->get(manifest); },
         [this, key, image](const Result<std::string>& text) {
             const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
             if (!found) return;
@@ -95,7 +95,8 @@ void Checkpoints::list_staged(const ListStaged& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path, [gear = attempt->gear, out] { return agent::list_staged(*gear, out); },
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, out] { return agent::list_staged(*context, out); },
         [out](const Error& error) {
             return StagedListed{
                 .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
@@ -113,8 +114,8 @@ void Checkpoints::drop_staged(const DropStaged& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, staged = out.staged] { agent::drop_staged(*gear, staged); }, [] {});
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, staged = out.staged] { agent::drop_staged(*context, staged); }, [] {});
 }
 
 void Checkpoints::upload(const Upload& out) {
@@ -124,8 +125,8 @@ void Checkpoints::upload(const Upload& out) {
         loop.enqueue_later(UploadMoved{key, index, bytes});
     };
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, out, moved] { return agent::upload(*gear, out, moved); },
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, out, moved] { return agent::upload(*context, out, moved); },
         [out](const Error& error) {
             return Uploaded{
                 .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
@@ -137,8 +138,8 @@ void Checkpoints::write_manifest(const WriteManifest& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     loop_.net().offload_at(
-        apart_from_uploads(attempt->gear->prepare.storage_path),
-        [gear = attempt->gear, out] { return commit(*gear, out); },
+        apart_from_uploads(attempt->context->prepare.storage_path),
+        [context = attempt->context, out] { return commit(*context, out); },
         [out](const Error& error) {
             return ManifestWritten{.attempt = out.attempt,
                                    .index = out.manifest.report,
@@ -152,8 +153,8 @@ void Checkpoints::drop_uncommitted(const DropUncommitted& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     loop_.net().offload_at(
-        attempt->gear->prepare.storage_path,
-        [gear = attempt->gear, directory = out.directory] { drop_uncommitted_now(*gear, directory); }, [] {});
+        attempt->context->prepare.storage_path,
+        [context = attempt->context, directory = out.directory] { drop_uncommitted_now(*context, directory); }, [] {});
 }
 
 }  // namespace rtrain::agent

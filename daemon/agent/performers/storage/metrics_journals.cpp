@@ -48,9 +48,9 @@ void MetricsJournals::deliver_now(AttemptKey key) {
     found->second.scheduled = false;
     if (found->second.journal->empty()) return;
     offload_at(
-        loop_.net(), apart_from_uploads(attempt->gear->prepare.storage_path),
-        [gear = attempt->gear, number = attempt->number, journal = found->second.journal] {
-            return agent::deliver(*journal, *gear, number);
+        loop_.net(), apart_from_uploads(attempt->context->prepare.storage_path),
+        [context = attempt->context, number = attempt->number, journal = found->second.journal] {
+            return agent::deliver(*journal, *context, number);
         },
         [this, key](const Status& kept) { delivered(key, kept); });
 }
@@ -61,7 +61,7 @@ void MetricsJournals::delivered(AttemptKey key, const Status& kept) {
     if (!attempt || found == journals_.end()) return;
     const std::string trouble = kept ? std::string{} : kept.error().message;
     if (!kept && trouble != found->second.trouble)
-        warn("metrics of " + attempt->gear->prepare.run_name + " wait on this node for its journal: " + trouble);
+        warn("metrics of " + attempt->context->prepare.run_name + " wait on this node for its journal: " + trouble);
     found->second.trouble = trouble;
     if (!kept) deliver_in(key, journal_again_ms);
 }

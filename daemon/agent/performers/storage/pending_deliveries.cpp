@@ -50,8 +50,8 @@ void PendingDeliveries::write_end(const WriteEnd& out) {
     if (!attempt) return;
     const auto found = rests_.find(out.attempt);
     Rest rest = found != rests_.end() ? found->second
-                                      : Rest{.prepare = attempt->gear->prepare,
-                                             .gear = attempt->gear,
+                                      : Rest{.prepare = attempt->context->prepare,
+                                             .context = attempt->context,
                                              .number = attempt->number,
                                              .journal = nullptr};
     rest.end = out.end;
@@ -93,12 +93,12 @@ void PendingDeliveries::deliver_now(AttemptKey key) {
     if (found == rests_.end() || found->second.trying) return;
     Rest& rest = found->second;
     const std::string path = rest.prepare.storage_path;
-    const bool first = !rest.gear;
+    const bool first = !rest.context;
     if (first && !looking_at_.insert(path).second) return deliver_in(key, turn_ms);
     rest.trying = true;
     loop_.net().offload_at(
         path, [rest, facts = node_.facts()] { return deliver(rest, facts); },
-        [](const Error& error) { return Tried{.all = error, .gear = {}}; },
+        [](const Error& error) { return Tried{.all = error, .context = {}}; },
         [this, key, first, path, end = rest.end](const Tried& result) {
             if (first) looking_at_.erase(path);
             tried(key, end, result);
@@ -111,7 +111,7 @@ void PendingDeliveries::tried(AttemptKey key, const std::optional<storage::Attem
     if (at == rests_.end()) return;  // nobody wants it any more
     Rest& now = at->second;
     now.trying = false;
-    if (tried.gear) now.gear = tried.gear;
+    if (tried.context) now.context = tried.context;
     if (tried.logs) now.logs = false;
     if (!tried.all) return stays(key, now, tried.all.error().message);
     if (now.end != end) return deliver_now(key);  // the head's words came meanwhile

@@ -34,8 +34,8 @@ AttemptPolicy policy_of(const spec::Job& job) {
     return policy;
 }
 
-std::string local_run_path(const AttemptGear& gear) {
-    return gear.store->local() ? gear.store->local_path(gear.prepare.run_name) : std::string{};
+std::string local_run_path(const AttemptContext& context) {
+    return context.store->local() ? context.store->local_path(context.prepare.run_name) : std::string{};
 }
 
 PreparationDone failed(AttemptKey key, const Trouble& trouble) {
@@ -55,103 +55,103 @@ Preparations::Preparations(AgentLoop& loop, const ThisNode& node, LiveAttempts& 
 void Preparations::start(const StartPreparation& out) {
     offload_at(
         loop_.net(), apart_from_uploads(out.prepare.storage_path),
-        [facts = node_.facts(), prepare = out.prepare] { return gear_up(facts, prepare, Probing::yes); },
-        [this, key = key_of(out.prepare.attempt)](Try<Gear> geared) {
-            if (const auto* why = std::get_if<Trouble>(&geared)) return loop_.enqueue(failed(key, *why));
-            const Gear gear = std::get<Gear>(geared);
-            attempts_.open(key).gear = gear;
-            await_probes(gear, {.since_ms = boot_ms()});
+        [facts = node_.facts(), prepare = out.prepare] { return make_context(facts, prepare, Probing::yes); },
+        [this, key = key_of(out.prepare.attempt)](Try<Context> result) {
+            if (const auto* why = std::get_if<Trouble>(&result)) return loop_.enqueue(failed(key, *why));
+            const Context context = std::get<Context>(result);
+            attempts_.open(key).context = context;
+            await_probes(context, {.since_ms = boot_ms()});
         });
 }
 
-void Preparations::await_probes(const Gear& gear, const ProbeWait& wait) {
-    if (gear->prepare.nodes.size() < 2) return set_up(gear);
+void Preparations::await_probes(const Context& context, const ProbeWait& wait) {
+    if (context->prepare.nodes.size() < 2) return set_up(context);
     loop_.net().offload_at(
-        apart_from_uploads(gear->prepare.storage_path),
-        [gear, wait, facts = node_.facts()] { return look_for_probes(*gear, facts, wait, boot_ms()); },
+        apart_from_uploads(context->prepare.storage_path),
+        [context, wait, facts = node_.facts()] { return look_for_probes(*context, facts, wait, boot_ms()); },
         [wait](const Error& error) {
             ProbeWait unseen = wait;
             unseen.missing = "the other nodes (" + error.message + ")";
             unseen.looked_ms = boot_ms();
             return unseen;
         },
-        [this, gear](const ProbeWait& seen) { look_at_probes(gear, seen); });
+        [this, context](const ProbeWait& seen) { look_at_probes(context, seen); });
 }
 
-void Preparations::look_at_probes(const Gear& gear, const ProbeWait& seen) {
-    if (seen.missing.empty()) return set_up(gear);
-    const AttemptKey key = key_of(gear->prepare.attempt);
+void Preparations::look_at_probes(const Context& context, const ProbeWait& seen) {
+    if (seen.missing.empty()) return set_up(context);
+    const AttemptKey key = key_of(context->prepare.attempt);
     const auto& attempts = loop_.state().attempts;
     const auto attempt = attempts.find(key);
     if (attempt == attempts.end() || attempt->second.stop_asked)
         return loop_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
     if (verdict(seen) == ProbeVerdict::look_again) {
-        loop_.net().after(probe_every_ms, [this, gear, seen] { await_probes(gear, seen); });
+        loop_.net().after(probe_every_ms, [this, context, seen] { await_probes(context, seen); });
         return;
     }
-    loop_.enqueue(failed(key, trouble_of(seen, *gear, node_.name())));
+    loop_.enqueue(failed(key, trouble_of(seen, *context, node_.name())));
 }
 
 // The lines of a setup are shipped as they come; its failure is the attempt's, and permanent.
-void Preparations::set_up(const Gear& gear) {
-    if (gear->job.setup.empty()) return finish(gear);
-    const AttemptKey key = key_of(gear->prepare.attempt);
-    const SetupOrder order = setup_order(*gear, node_.facts());
+void Preparations::set_up(const Context& context) {
+    if (context->job.setup.empty()) return finish(context);
+    const AttemptKey key = key_of(context->prepare.attempt);
+    const SetupOrder order = setup_order(*context, node_.facts());
     if (Status made = make_directory(node_.files.logs(key), 0711); !made)
-        return set_up_failed(gear, made.error().message);
-    for (const protocol::PeerNode& peer : gear->prepare.nodes)
+        return set_up_failed(context, made.error().message);
+    for (const protocol::PeerNode& peer : context->prepare.nodes)
         if (peer.node == node_.name() && !peer.ranks.empty())
-            logs_.follow_setup(gear->prepare.attempt, peer.ranks.front());
-    setups_.run(order, [this, gear, key](const SetupResult& result) {
-        if (!result.why.empty()) return set_up_failed(gear, result.why);
-        const Gear ready = with_setup(*gear, result);
-        attempts_.open(key).gear = ready;
+            logs_.follow_setup(context->prepare.attempt, peer.ranks.front());
+    setups_.run(order, [this, context, key](const SetupResult& result) {
+        if (!result.why.empty()) return set_up_failed(context, result.why);
+        const Context ready = with_setup(*context, result);
+        attempts_.open(key).context = ready;
         finish(ready);
     });
 }
 
-void Preparations::set_up_failed(const Gear& gear, const std::string& why) {
-    const AttemptKey key = key_of(gear->prepare.attempt);
+void Preparations::set_up_failed(const Context& context, const std::string& why) {
+    const AttemptKey key = key_of(context->prepare.attempt);
     logs_.finish(key, [this, key, why] {
         loop_.enqueue_later(
             PreparationDone{.attempt = key, .why = node_.name() + ": setup: " + why, .permanent = true});
     });
 }
 
-void Preparations::finish(const Gear& gear) {
+void Preparations::finish(const Context& context) {
     offload_at(
-        loop_.net(), apart_from_uploads(gear->prepare.storage_path),
-        [gear, facts = node_.facts()]() -> Try<storage::ClaimAnswer> {
-            auto reached = reach_peers(facts, gear->prepare);
+        loop_.net(), apart_from_uploads(context->prepare.storage_path),
+        [context, facts = node_.facts()]() -> Try<storage::ClaimAnswer> {
+            auto reached = reach_peers(facts, context->prepare);
             if (auto* why = std::get_if<Trouble>(&reached)) return *why;
-            auto made = make_start_directories(*gear, facts);
+            auto made = make_start_directories(*context, facts);
             if (auto* why = std::get_if<Trouble>(&made)) return *why;
-            if (!gear->prepare.claim) return storage::ClaimAnswer{.number = gear->prepare.attempt.number};
-            return claim(*gear, facts, wall_ms());
+            if (!context->prepare.claim) return storage::ClaimAnswer{.number = context->prepare.attempt.number};
+            return claim(*context, facts, wall_ms());
         },
-        [this, gear](Try<storage::ClaimAnswer> claimed) {
+        [this, context](Try<storage::ClaimAnswer> claimed) {
             if (const auto* why = std::get_if<Trouble>(&claimed))
-                return loop_.enqueue(failed(key_of(gear->prepare.attempt), *why));
-            prepared(gear, std::get<storage::ClaimAnswer>(claimed));
+                return loop_.enqueue(failed(key_of(context->prepare.attempt), *why));
+            prepared(context, std::get<storage::ClaimAnswer>(claimed));
         });
 }
 
-void Preparations::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
-    PreparationDone done{.attempt = key_of(gear->prepare.attempt),
+void Preparations::prepared(const Context& context, const storage::ClaimAnswer& claimed) {
+    PreparationDone done{.attempt = key_of(context->prepare.attempt),
                          .number = claimed.number,
                          .from = claimed.from,
-                         .upload = mode_of(gear->job.upload),
-                         .local_run_path = local_run_path(*gear),
-                         .policy = policy_of(gear->job)};
+                         .upload = mode_of(context->job.upload),
+                         .local_run_path = local_run_path(*context),
+                         .policy = policy_of(context->job)};
     if (LiveAttempt* attempt = attempts_.change(done.attempt)) attempt->begin.reports_before = claimed.reports_before;
-    done.earlier = history(claimed, gear->job.retention.score_attribute);
+    done.earlier = history(claimed, context->job.retention.score_attribute);
     for (const std::string& damaged : claimed.damaged)
         done.notices.push_back("a damaged checkpoint was passed over: " + damaged);
-    if (gear->prepare.claim) {
+    if (context->prepare.claim) {
         const auto port = ports_.take(Time{boot_ms()});
         if (!port) done.why = node_.name() + ": no rendezvous port is free between 20000 and 29999";
         done.master_port = port.value_or(0);
-        done.master_address = gear->prepare.nodes.empty() ? "127.0.0.1" : gear->prepare.nodes.front().address;
+        done.master_address = context->prepare.nodes.empty() ? "127.0.0.1" : context->prepare.nodes.front().address;
     }
     loop_.enqueue(std::move(done));
 }
@@ -160,12 +160,12 @@ void Preparations::prepared(const Gear& gear, const storage::ClaimAnswer& claime
 void Preparations::remove_unused() {
     std::set<std::string> in_use;
     for (const auto& [key, attempt] : attempts_.all()) {
-        const Gear& gear = attempt.gear;
-        if (!gear) continue;
-        in_use.insert(gear->prepare.code_sha256);
-        in_use.insert(std::filesystem::path(gear->driver_file).stem());
-        if (!gear->job.setup.empty()) in_use.insert(former_setup_key(setup_order(*gear, node_.facts())));
-        if (gear->setup) in_use.insert(std::filesystem::path(gear->setup->working_dir).parent_path().filename());
+        const Context& context = attempt.context;
+        if (!context) continue;
+        in_use.insert(context->prepare.code_sha256);
+        in_use.insert(std::filesystem::path(context->driver_file).stem());
+        if (!context->job.setup.empty()) in_use.insert(former_setup_key(setup_order(*context, node_.facts())));
+        if (context->setup) in_use.insert(std::filesystem::path(context->setup->working_dir).parent_path().filename());
     }
     loop_.net().offload(
         [files = node_.files, in_use] {

@@ -21,12 +21,12 @@ class Preparations {
     void remove_unused();  // at the start and each day: code and setups of attempts that are over
 
   private:
-    void await_probes(const Gear& gear, const ProbeWait& wait);
-    void look_at_probes(const Gear& gear, const ProbeWait& seen);
-    void set_up(const Gear& gear);
-    void set_up_failed(const Gear& gear, const std::string& why);
-    void finish(const Gear& gear);
-    void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
+    void await_probes(const Context& context, const ProbeWait& wait);
+    void look_at_probes(const Context& context, const ProbeWait& seen);
+    void set_up(const Context& context);
+    void set_up_failed(const Context& context, const std::string& why);
+    void finish(const Context& context);
+    void prepared(const Context& context, const storage::ClaimAnswer& claimed);
 
     AgentLoop& loop_;
     const ThisNode& node_;

@@ -24,12 +24,12 @@ Status WorkerMessages::listen() {
 
 void WorkerMessages::admit(AttemptKey key) {
     const LiveAttempt& attempt = *attempts_.find(key);
-    WorkerIdentity identity{.attempt = key, .key = attempt.gear->key, .uid = attempt.gear->user.uid};
+    WorkerIdentity identity{.attempt = key, .key = attempt.context->key, .uid = attempt.context->user.uid};
     for (const protocol::LaunchWorker& worker : attempt.launch.workers) identity.ranks.insert(worker.rank);
     identity.holder_file = [files = node_.files, key](std::uint32_t rank) {
         return files.worker(key, rank) + "/holder";
     };
-    server_->admit(attempt_text(attempt.gear->prepare, attempt.number), std::move(identity));
+    server_->admit(attempt_text(attempt.context->prepare, attempt.number), std::move(identity));
 }
 
 std::optional<worker::Welcome> WorkerMessages::welcome_of(AttemptKey key, std::uint32_t rank) const {
@@ -51,7 +51,7 @@ void WorkerMessages::welcome(const WelcomeWorker& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     std::set<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : attempt->launch.workers) ranks.insert(worker.rank);
-    const bool alone = ranks.size() == attempt->gear->prepare.world_size && attempt->gear->job.stop.empty();
+    const bool alone = ranks.size() == attempt->context->prepare.world_size && attempt->context->job.stop.empty();
     server_->welcome(out.attempt, out.rank, *welcome, ranks, alone ? Rounds::by_ranks : Rounds::by_agent);
 }
 
@@ -61,7 +61,7 @@ void WorkerMessages::check(WorkerSaid& message) const {
     auto* report = std::get_if<worker::Report>(&message.message);
     if (!report || !report->checkpoint) return;
     const LiveAttempt* attempt = attempts_.find(message.attempt);
-    if (attempt && is_stage_of(*attempt->gear, message.rank, report->checkpoint->path)) return;
+    if (attempt && is_stage_of(*attempt->context, message.rank, report->checkpoint->path)) return;
     report->checkpoint_error = "rank " + std::to_string(message.rank) + " names '" + report->checkpoint->path +
                                "' as its checkpoint, which is not a directory that " + node_.name() +
                                " made for it; give report() a Checkpoint, and it is copied";
@@ -74,16 +74,15 @@ void WorkerMessages::make_stage(const MakeStage& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     offload_at(
-        loop_.net(), apart_from_uploads(attempt->gear->prepare.storage_path),
-        [gear = attempt->gear, rank = out.rank, unique = security::random_hex(16), expected = attempt->staged_bytes] {
-            return agent::make_stage(*gear, rank, unique, expected);
-        },
-        [this, out, gear = attempt->gear](const Result<std::string>& place) { stage_made(out, gear, place); });
+        loop_.net(), apart_from_uploads(attempt->context->prepare.storage_path),
+        [context = attempt->context, rank = out.rank, unique = security::random_hex(16),
+         expected = attempt->staged_bytes] { return agent::make_stage(*context, rank, unique, expected); },
+        [this, out, context = attempt->context](const Result<std::string>& place) { stage_made(out, context, place); });
 }
 
-void WorkerMessages::stage_made(const MakeStage& out, const Gear& gear, const Result<std::string>& place) {
+void WorkerMessages::stage_made(const MakeStage& out, const Context& context, const Result<std::string>& place) {
     if (!attempts_.find(out.attempt))  // it ended meanwhile, and what it had staged is removed
-        return loop_.net().offload_at(gear->prepare.storage_path, [gear] { drop_staging(*gear); }, [] {});
+        return loop_.net().offload_at(context->prepare.storage_path, [context] { drop_staging(*context); }, [] {});
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
     worker::Staged staged{.path = place ? *place : ""};
     if (!place) {

@@ -32,7 +32,7 @@ class WorkerMessages {
 
   private:
     std::optional<worker::Welcome> welcome_of(AttemptKey key, std::uint32_t rank) const;
-    void stage_made(const MakeStage& out, const Gear& gear, const Result<std::string>& place);
+    void stage_made(const MakeStage& out, const Context& context, const Result<std::string>& place);
 
     AgentLoop& loop_;
     const ThisNode& node_;

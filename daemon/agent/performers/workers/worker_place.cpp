@@ -40,18 +40,18 @@ std::string path_with_python(const std::string& path, const std::string& interpr
     return tools + ":" + path;
 }
 
-std::string tool_path_of(const ThisNode& node, const AttemptGear& gear, AttemptKey key) {
+std::string tool_path_of(const ThisNode& node, const AttemptContext& context, AttemptKey key) {
     const auto inherited = node.inherited.find("PATH");
     const std::string path = inherited == node.inherited.end() ? "/usr/local/bin:/usr/bin:/bin" : inherited->second;
-    const std::string venv = gear.setup ? gear.setup->virtual_env : "";
+    const std::string venv = context.setup ? context.setup->virtual_env : "";
     if (!venv.empty()) return venv + "/bin:" + path;  // it has a `python`
-    return path_with_python(path, gear.job.interpreter, node.files.attempt(key) + "/bin");
+    return path_with_python(path, context.job.interpreter, node.files.attempt(key) + "/bin");
 }
 
-std::string run_path_of(const AttemptGear& gear) {
-    if (gear.store->local()) return gear.store->local_path(gear.prepare.run_name);
-    const std::string& storage = gear.prepare.storage_path;
-    return (storage.empty() || storage.ends_with('/') ? storage : storage + "/") + gear.prepare.run_name;
+std::string run_path_of(const AttemptContext& context) {
+    if (context.store->local()) return context.store->local_path(context.prepare.run_name);
+    const std::string& storage = context.prepare.storage_path;
+    return (storage.empty() || storage.ends_with('/') ? storage : storage + "/") + context.prepare.run_name;
 }
 
 json ranks_by_node(const protocol::Prepare& prepare) {
@@ -62,33 +62,33 @@ json ranks_by_node(const protocol::Prepare& prepare) {
 
 }  // namespace
 
-WorkerPlace place_of(const ThisNode& node, const AttemptGear& gear, const WorkerStart& start) {
+WorkerPlace place_of(const ThisNode& node, const AttemptContext& context, const WorkerStart& start) {
     const AttemptKey key = start.attempt;
     WorkerPlace place{.node = node.name(),
-                      .run_path = run_path_of(gear),
+                      .run_path = run_path_of(context),
                       .socket = node.socket_path,
-                      .key = gear.key,
+                      .key = context.key,
                       .worker_library = node.worker_library,
                       .scratch = node.files.scratch(key),
-                      .working_dir = gear.setup ? gear.working_dir : "",
+                      .working_dir = context.setup ? context.working_dir : "",
                       .start_dir = start.cwd,
                       .code_list = start.directory + code_list_name,
                       .error_file = start.cwd + "/.torchelastic-error.json",
-                      .driver_file = gear.driver_file.empty() ? "" : node.files.driver(key),
+                      .driver_file = context.driver_file.empty() ? "" : node.files.driver(key),
                       .head_address = host_port(node.identity),
                       .head_ca = node.identity.ca,
                       .inherited = node.inherited};
     for (const GpuDevice& device : node.inventory.devices)
         place.devices.push_back(device.fake || device.uuid.empty() ? std::to_string(place.devices.size())
                                                                    : device.uuid);
-    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+    for (const protocol::PeerNode& peer : context.prepare.nodes)
         if (peer.node == node.name()) place.interface = interface_of(peer.address);
-    place.tool_path = tool_path_of(node, gear, key);
+    place.tool_path = tool_path_of(node, context, key);
     return place;
 }
 
 std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::uint32_t rank) {
-    const protocol::Prepare& prepare = attempt.gear->prepare;
+    const protocol::Prepare& prepare = attempt.context->prepare;
     std::uint32_t local_rank = 0;
     for (const protocol::LaunchWorker& worker : attempt.launch.workers)
         if (worker.rank == rank) local_rank = worker.local_rank;
@@ -103,9 +103,9 @@ std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::
                  {"node_rank", attempt.launch.node_rank},
                  {"node", node.name()},
                  {"storage_path", prepare.storage_path},
-                 {"run_path", run_path_of(*attempt.gear)},
+                 {"run_path", run_path_of(*attempt.context)},
                  {"user", prepare.user},
-                 {"checkpoint_upload", attempt.gear->job.upload},
+                 {"checkpoint_upload", attempt.context->job.upload},
                  {"scratch_dir", node.files.scratch(key_of(prepare.attempt))},
                  {"world_ranks_by_node", ranks_by_node(prepare)}};
     if (prepare.workers_before > 0) {

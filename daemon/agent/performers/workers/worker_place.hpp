@@ -11,7 +11,7 @@
 namespace rtrain::agent {
 
 // `start` has the attempt, the worker's directory and its current directory.
-WorkerPlace place_of(const ThisNode& node, const AttemptGear& gear, const WorkerStart& start);
+WorkerPlace place_of(const ThisNode& node, const AttemptContext& context, const WorkerStart& start);
 std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::uint32_t rank);
 
 }  // namespace rtrain::agent

@@ -64,7 +64,7 @@ void WorkerStarts::start(const StartWorkers& out) {
     if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
         if (Status made = make_nvidia_nodes("/proc", "/dev"); !made) warn(made.error().message);
     Status ready = make_directory(files.logs(key), 0711);
-    const auto logs_max = static_cast<std::uint64_t>(attempt->gear->job.logs_max_bytes);
+    const auto logs_max = static_cast<std::uint64_t>(attempt->context->job.logs_max_bytes);
     if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), logs_max);
     LiveAttempt with_secrets = *attempt;
     with_secrets.launch = out.launch;
@@ -80,36 +80,37 @@ void WorkerStarts::start(const StartWorkers& out) {
 }
 
 Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::LaunchWorker& worker) {
-    const AttemptGear& gear = *attempt.gear;
+    const AttemptContext& context = *attempt.context;
     const ThisNode& node = uses_.node;
-    const AttemptKey key = key_of(gear.prepare.attempt);
+    const AttemptKey key = key_of(context.prepare.attempt);
     WorkerStart start{.attempt = key,
                       .rank = worker.rank,
                       .directory = node.files.worker(key, worker.rank),
                       .out = node.files.log(key, worker.rank, "out"),
                       .err = node.files.log(key, worker.rank, "err"),
-                      .user = gear.user,
+                      .user = context.user,
                       .wait_ms = worker.rank == 0 ? 0 : rendezvous_lead_ms,
-                      .program = gear.job.entrypoint,
+                      .program = context.job.entrypoint,
                       .allow_setuid = node.options.allow_setuid};
-    if (!gear.job.setup.empty() && !gear.setup)
+    if (!context.job.setup.empty() && !context.setup)
         return Error{ErrorCode::not_found, "what setup: made is no longer there", "the next attempt makes it anew"};
     if (Status made = make_directory(start.directory, 0711); !made) return made;
-    auto cwd = start_directory(gear, node.facts(), worker.rank);
+    auto cwd = start_directory(context, node.facts(), worker.rank);
     if (!cwd) return cwd.error();
     start.cwd = *cwd;
-    if (Status made = make_scratch(node.files.scratch(key), gear.user); !made) return made;
-    const WorkerPlace place = place_of(node, gear, start);
+    if (Status made = make_scratch(node.files.scratch(key), context.user); !made) return made;
+    const WorkerPlace place = place_of(node, context, start);
     {
-        const UserRights::Worn worn(UserRights(gear.user));  // venv/bin is the user's
+        const UserRights::Worn worn(UserRights(context.user));  // venv/bin is the user's
         if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);
     }
-    start.environment = worker_environment(gear.prepare, attempt.launch, worker, gear.job, place);
-    if (gear.setup && !gear.setup->virtual_env.empty()) start.environment["VIRTUAL_ENV"] = gear.setup->virtual_env;
-    for (const auto& [name, value] : user_variables(gear.user))
-        if (!gear.job.env.contains(name)) start.environment[name] = value;
+    start.environment = worker_environment(context.prepare, attempt.launch, worker, context.job, place);
+    if (context.setup && !context.setup->virtual_env.empty())
+        start.environment["VIRTUAL_ENV"] = context.setup->virtual_env;
+    for (const auto& [name, value] : user_variables(context.user))
+        if (!context.job.env.contains(name)) start.environment[name] = value;
     start.processors =
-        processor_list(processors_for(gear.job.cpu_affinity, worker, attempt.launch.workers.size(), node.inventory));
+        processor_list(processors_for(context.job.cpu_affinity, worker, attempt.launch.workers.size(), node.inventory));
     if (node.cgroups)
         if (const auto group = node.cgroups->make(key)) start.cgroup = *group;
     launcher_.start(start);
@@ -125,7 +126,7 @@ std::map<std::uint32_t, std::int64_t> WorkerStarts::adopt(AttemptKey key) {
         if (const auto pid = launcher_.adopt(key, rank, files.worker(key, rank), files.log(key, rank, "err")))
             pids[rank] = *pid;
     uses_.logs.follow(attempt.launch.attempt, ranks_of(attempt.launch),
-                      static_cast<std::uint64_t>(attempt.gear->job.logs_max_bytes));
+                      static_cast<std::uint64_t>(attempt.context->job.logs_max_bytes));
     return pids;
 }
 
@@ -133,19 +134,20 @@ void WorkerStarts::dump_stacks(const DumpStacks& out) {
     const LiveAttempt* attempt = uses_.attempts.find(out.attempt);
     if (!attempt) return;
     for (const std::uint32_t rank : out.ranks)
-        uses_.loop.net().offload([target = StackTarget{.attempt = attempt_text(attempt->gear->prepare, attempt->number),
-                                                       .node = uses_.node.name(),
-                                                       .rank = rank,
-                                                       .log = uses_.node.files.log(out.attempt, rank, "err"),
-                                                       .why = out.why}] { ask_for_stacks(target); },
-                                 [] {});
+        uses_.loop.net().offload(
+            [target = StackTarget{.attempt = attempt_text(attempt->context->prepare, attempt->number),
+                                  .node = uses_.node.name(),
+                                  .rank = rank,
+                                  .log = uses_.node.files.log(out.attempt, rank, "err"),
+                                  .why = out.why}] { ask_for_stacks(target); },
+            [] {});
 }
 
 void WorkerStarts::look_at_memory() { launcher_.look_at_memory(boot_ms()); }
 
 void WorkerStarts::end_all() {
     for (const auto& [key, attempt] : uses_.attempts.all())
-        if (attempt.gear) kill_strays(attempt_text(attempt.gear->prepare, attempt.number), uses_.node.name());
+        if (attempt.context) kill_strays(attempt_text(attempt.context->prepare, attempt.number), uses_.node.name());
     const std::filesystem::path socket = uses_.node.socket_path;
     std::error_code gone;
     std::filesystem::remove(socket, gone);

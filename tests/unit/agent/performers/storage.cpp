@@ -29,10 +29,10 @@ struct StorageStory {
     StorageStory() {
         REQUIRE(make_directory(runs, 0755));
         store = storage::open_file_store(runs).value();
-        AttemptGear gear{.prepare = prepare_order({}), .store = store};
-        gear.prepare.storage_path = runs;
+        AttemptContext context{.prepare = prepare_order({}), .store = store};
+        context.prepare.storage_path = runs;
         LiveAttempt& attempt = attempts.open(attempt_1);
-        attempt.gear = std::make_shared<const AttemptGear>(std::move(gear));
+        attempt.context = std::make_shared<const AttemptContext>(std::move(context));
         attempt.number = 1;
         REQUIRE(storage::claim_attempt(
             *store, "digits", {.number = 1, .cluster_id = "c0ffee", .run_id = "c0ffee-17", .job_json = "{}"}, ""));
