@@ -29,11 +29,11 @@ void adopt(const Adopters& to, const AttemptImage& image) {
     AttemptFound found{.image = image};
     if (image.launch) {
         attempt.launch = *image.launch;
-        if (auto begin = read_beginning(to.node.files.attempt(key)))
-            attempt.begin = std::move(*begin);
+        if (auto start_state = read_start_state(to.node.files.attempt(key)))
+            attempt.start_state = std::move(*start_state);
         else if (!image.launch->from.empty())
             warn("a worker of attempt " + attempt_text(image.prepare, image.number) +
-                 " that has not begun yet would begin from nothing: " + begin.error().message);
+                 " that has not begun yet would start_state from nothing: " + start_state.error().message);
         found.workers = to.workers.adopt(key);
     }
     say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +

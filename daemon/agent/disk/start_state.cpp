@@ -13,15 +13,15 @@ std::string file_in(const std::string& attempt_directory) { return attempt_direc
 
 }  // namespace
 
-Status keep(const Beginning& beginning, const std::string& attempt_directory) {
-    const json fields{{"checkpoint_path", beginning.checkpoint_path},
-                      {"checkpoint_metrics", beginning.checkpoint_metrics},
-                      {"reports_before", beginning.reports_before}};
+Status keep(const StartState& state, const std::string& attempt_directory) {
+    const json fields{{"checkpoint_path", state.checkpoint_path},
+                      {"checkpoint_metrics", state.checkpoint_metrics},
+                      {"reports_before", state.reports_before}};
     const std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
     return write_whole(file_in(attempt_directory), text, 0600, Durable::no);
 }
 
-Result<Beginning> read_beginning(const std::string& attempt_directory) {
+Result<StartState> read_start_state(const std::string& attempt_directory) {
     const auto text = read_whole(file_in(attempt_directory));
     if (!text) return Error{ErrorCode::not_found, "reading " + file_in(attempt_directory) + " failed", ""};
     const json in = json::parse(*text, nullptr, false);
@@ -29,9 +29,9 @@ Result<Beginning> read_beginning(const std::string& attempt_directory) {
                        in.contains("checkpoint_metrics") && in["checkpoint_metrics"].is_string() &&
                        in.contains("reports_before") && in["reports_before"].is_number_unsigned();
     if (!whole) return Error{ErrorCode::damaged, file_in(attempt_directory) + " is damaged", ""};
-    return Beginning{.checkpoint_path = in["checkpoint_path"],
-                     .checkpoint_metrics = in["checkpoint_metrics"],
-                     .reports_before = in["reports_before"]};
+    return StartState{.checkpoint_path = in["checkpoint_path"],
+                      .checkpoint_metrics = in["checkpoint_metrics"],
+                      .reports_before = in["reports_before"]};
 }
 
 }  // namespace rtrain::agent

@@ -13,7 +13,7 @@ namespace rtrain::agent {
 struct LiveAttempt {
     Context context{};              // Preparations; null: it is not prepared yet
     protocol::Launch launch{};      // WorkerStarts; without its secrets
-    Beginning begin{};              // Checkpoints, Preparations
+    StartState start_state{};       // Checkpoints, Preparations
     std::uint32_t number = 0;       // SavedAttempts, WorkerStarts
     std::int64_t staged_bytes = 0;  // Checkpoints; of the last checkpoint, on this node
     bool killed = false;            // WorkerStarts; some worker died of a signal: strays are looked for

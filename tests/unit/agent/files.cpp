@@ -112,14 +112,14 @@ TEST_CASE("an identity that an older agent wrote in four files is read, and beco
 
 TEST_CASE("what the workers of an attempt begin with outlives the agent that fetched it") {
     const Folder folder;
-    CHECK(read_beginning(folder.path).error().code == ErrorCode::not_found);
-    const Beginning begin{.checkpoint_path = "/runs/digits/checkpoint_000003-a001",
-                          .checkpoint_metrics = R"({"loss":"NaN"})",
-                          .reports_before = 7};
-    REQUIRE(keep(begin, folder.path));
-    CHECK(*read_beginning(folder.path) == begin);
+    CHECK(read_start_state(folder.path).error().code == ErrorCode::not_found);
+    const StartState start_state{.checkpoint_path = "/runs/digits/checkpoint_000003-a001",
+                                 .checkpoint_metrics = R"({"loss":"NaN"})",
+                                 .reports_before = 7};
+    REQUIRE(keep(start_state, folder.path));
+    CHECK(*read_start_state(folder.path) == start_state);
     REQUIRE(write_whole(folder.path + "/begin.json", "{", 0600, Durable::no));
-    CHECK(read_beginning(folder.path).error().code == ErrorCode::damaged);
+    CHECK(read_start_state(folder.path).error().code == ErrorCode::damaged);
 }
 
 namespace {

@@ -42,7 +42,7 @@ void drop_uncommitted_now(const AttemptContext& context, const std::string& dire
 void Checkpoints::fetch(const FetchCheckpoint& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return loop_.enqueue(CheckpointFetched{out.attempt, "its preparation is gone"});
-    if (out.from.empty()) return begin_with(out.attempt, {}, "");
+    if (out.from.empty()) return start_with(out.attempt, {}, "");
     loop_.net().offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, from = out.from, to = node_.files.restored(out.attempt)] {
@@ -52,18 +52,18 @@ void Checkpoints::fetch(const FetchCheckpoint& out) {
             return {"checkpoint " + from + ": " + error.message, "", ""};
         },
         [this, key = out.attempt](const Fetched& fetched) {
-            Beginning begin{.checkpoint_path = fetched.path};
-            if (!fetched.metrics.empty()) begin.checkpoint_metrics = fetched.metrics;
-            begin_with(key, std::move(begin), fetched.why);
+            StartState start_state{.checkpoint_path = fetched.path};
+            if (!fetched.metrics.empty()) start_state.checkpoint_metrics = fetched.metrics;
+            start_with(key, std::move(start_state), fetched.why);
         });
 }
 
 // Kept before any worker starts: another agent may be the one that it says hello to.
-void Checkpoints::begin_with(AttemptKey key, Beginning begin, std::string why) {
+void Checkpoints::start_with(AttemptKey key, StartState start_state, std::string why) {
     if (LiveAttempt* attempt = attempts_.change(key)) {
-        begin.reports_before = attempt->begin.reports_before;
-        attempt->begin = std::move(begin);
-        if (Status kept = keep(attempt->begin, node_.files.attempt(key)); !kept && why.empty())
+        start_state.reports_before = attempt->start_state.reports_before;
+        attempt->start_state = std::move(start_state);
+        if (Status kept = keep(attempt->start_state, node_.files.attempt(key)); !kept && why.empty())
             why = "keeping what the workers begin with: " + kept.error().message;
     }
     loop_.enqueue(CheckpointFetched{key, why});

@@ -24,7 +24,7 @@ class Checkpoints {
     void look_for_commit(AttemptKey key, const AttemptImage& image);
 
   private:
-    void begin_with(AttemptKey key, Beginning begin, std::string why);
+    void start_with(AttemptKey key, StartState start_state, std::string why);
 
     AgentLoop& loop_;
     const ThisNode& node_;

@@ -143,7 +143,8 @@ void Preparations::prepared(const Context& context, const storage::ClaimAnswer& 
                          .upload = mode_of(context->job.upload),
                          .local_run_path = local_run_path(*context),
                          .policy = policy_of(context->job)};
-    if (LiveAttempt* attempt = attempts_.change(done.attempt)) attempt->begin.reports_before = claimed.reports_before;
+    if (LiveAttempt* attempt = attempts_.change(done.attempt))
+        attempt->start_state.reports_before = claimed.reports_before;
     done.earlier = history(claimed, context->job.retention.score_attribute);
     for (const std::string& damaged : claimed.damaged)
         done.notices.push_back("a damaged checkpoint was passed over: " + damaged);

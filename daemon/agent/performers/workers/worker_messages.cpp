@@ -36,10 +36,10 @@ std::optional<worker::Welcome> WorkerMessages::welcome_of(AttemptKey key, std::u
     const LiveAttempt* attempt = attempts_.find(key);
     if (!attempt) return std::nullopt;
     worker::Welcome welcome{.context_json = context_json(node_, *attempt, rank)};
-    if (!attempt->begin.checkpoint_path.empty())
-        welcome.checkpoint = worker::ResumeFrom{.path = attempt->begin.checkpoint_path,
+    if (!attempt->start_state.checkpoint_path.empty())
+        welcome.checkpoint = worker::ResumeFrom{.path = attempt->start_state.checkpoint_path,
                                                 .directory = attempt->launch.from,
-                                                .metrics_json = attempt->begin.checkpoint_metrics};
+                                                .metrics_json = attempt->start_state.checkpoint_metrics};
     return welcome;
 }
 

@@ -95,7 +95,7 @@ std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::
     json context{{"run_id", prepare.run_id},
                  {"run_name", prepare.run_name},
                  {"attempt", attempt.number},
-                 {"reports_before", attempt.begin.reports_before},
+                 {"reports_before", attempt.start_state.reports_before},
                  {"world_rank", rank},
                  {"world_size", prepare.world_size},
                  {"local_rank", local_rank},
