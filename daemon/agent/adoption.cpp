@@ -13,44 +13,44 @@ namespace rtrain::agent {
 namespace {
 
 // Its workers may be running, or have ended meanwhile.
-void adopt(const Adopters& to, const AttemptImage& image) {
-    const AttemptKey key = key_of(image.prepare.attempt);
-    auto result = make_context(to.node.facts(), image.prepare, Probing::no);
+void adopt(const Adopters& to, const SavedAttempt& saved) {
+    const AttemptKey key = key_of(saved.prepare.attempt);
+    auto result = make_context(to.node.facts(), saved.prepare, Probing::no);
     if (const auto* why = std::get_if<Trouble>(&result)) {
-        warn("attempt " + attempt_text(image.prepare, image.number) +
+        warn("attempt " + attempt_text(saved.prepare, saved.number) +
              " cannot be adopted, its workers are ended: " + why->why);
-        kill_strays(attempt_text(image.prepare, image.number), to.node.name());
-        ::unlink((to.node.files.attempt(key) + "/" + live_image).c_str());
+        kill_strays(attempt_text(saved.prepare, saved.number), to.node.name());
+        ::unlink((to.node.files.attempt(key) + "/" + live_attempt_file).c_str());
         return;
     }
     LiveAttempt& attempt = to.attempts.open(key);
     attempt.context = std::get<Context>(result);
-    attempt.number = image.number;
-    AttemptFound found{.image = image};
-    if (image.launch) {
-        attempt.launch = *image.launch;
+    attempt.number = saved.number;
+    AttemptFound found{.saved = saved};
+    if (saved.launch) {
+        attempt.launch = *saved.launch;
         if (auto start_state = read_start_state(to.node.files.attempt(key)))
             attempt.start_state = std::move(*start_state);
-        else if (!image.launch->from.empty())
-            warn("a worker of attempt " + attempt_text(image.prepare, image.number) +
+        else if (!saved.launch->from.empty())
+            warn("a worker of attempt " + attempt_text(saved.prepare, saved.number) +
                  " that has not begun yet would start_state from nothing: " + start_state.error().message);
         found.workers = to.workers.adopt(key);
     }
-    say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +
+    say("adopted attempt " + attempt_text(saved.prepare, saved.number) + " with " +
         std::to_string(found.workers.size()) + " workers");
     to.journals.open(key);
     to.loop.enqueue(std::move(found));
     to.journals.deliver(key);
-    if (image.uploading && image.prepare.claim) to.checkpoints.look_for_commit(key, image);
+    if (saved.uploading && saved.prepare.claim) to.checkpoints.look_for_commit(key, saved);
 }
 
 // Of one that ended before the restart.
-void ship_logs(const Adopters& to, const AttemptImage& image) {
+void ship_logs(const Adopters& to, const SavedAttempt& saved) {
     std::vector<std::uint32_t> ranks;
-    if (image.launch)
-        for (const protocol::LaunchWorker& worker : image.launch->workers) ranks.push_back(worker.rank);
-    protocol::AttemptRef attempt = image.prepare.attempt;
-    attempt.number = image.number;
+    if (saved.launch)
+        for (const protocol::LaunchWorker& worker : saved.launch->workers) ranks.push_back(worker.rank);
+    protocol::AttemptRef attempt = saved.prepare.attempt;
+    attempt.number = saved.number;
     to.logs.follow(attempt, ranks);
     to.logs.finish(key_of(attempt), [] {});
 }
@@ -60,10 +60,10 @@ void ship_logs(const Adopters& to, const AttemptImage& image) {
 void adopt_kept_attempts(const Adopters& adopters) {
     const NodeFiles& files = adopters.node.files;
     std::vector<std::string> damaged;
-    for (const AttemptImage& image : kept_attempts(files, live_image, damaged)) adopt(adopters, image);
-    for (const AttemptImage& image : kept_attempts(files, ended_image, damaged)) {
-        adopters.pending.find_of_ended(image);
-        ship_logs(adopters, image);
+    for (const SavedAttempt& saved : kept_attempts(files, live_attempt_file, damaged)) adopt(adopters, saved);
+    for (const SavedAttempt& saved : kept_attempts(files, ended_attempt_file, damaged)) {
+        adopters.pending.find_of_ended(saved);
+        ship_logs(adopters, saved);
     }
     for (const std::string& text : damaged) warn("left alone: " + text);
 }

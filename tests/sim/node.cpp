@@ -36,13 +36,13 @@ void SimNode::start_agent() {
 // What a restarted agent finds: attempts on disk, workers that live on, exit files of those that ended meanwhile.
 void SimNode::find_attempts() {
     const auto images = disk_.images;
-    for (const auto& [key, image] : images) {
-        agent::AttemptFound found{.image = image, .workers = {}};
+    for (const auto& [key, saved] : images) {
+        agent::AttemptFound found{.saved = saved, .workers = {}};
         for (const auto& [process, pid] : disk_.started)
             if (process.first == key) found.workers[process.second] = pid;
         input(found);
-        if (!up_ || !image.launch) continue;
-        for (const protocol::LaunchWorker& worker : image.launch->workers) {
+        if (!up_ || !saved.launch) continue;
+        for (const protocol::LaunchWorker& worker : saved.launch->workers) {
             const ProcessKey process{key, worker.rank};
             const auto ended = disk_.ended.find(process);
             if (!disk_.started.contains(process)) {  // its start had not come so far

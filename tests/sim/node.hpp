@@ -44,7 +44,7 @@ class SimNode {
         std::int64_t wall_us = 0;
     };
     struct Disk {
-        std::map<agent::AttemptKey, agent::AttemptImage> images;
+        std::map<agent::AttemptKey, agent::SavedAttempt> images;
         std::map<ProcessKey, std::int64_t> started;
         std::map<ProcessKey, Ended> ended;
         std::map<std::uint64_t, protocol::News> outbox;

@@ -62,7 +62,7 @@ struct Carry {
         node.later(world.disk_ms() + world.dice.between(1, 50),
                    [n = &node, order = out.prepare] { n->prepared(order); });
     }
-    void operator()(const KeepAttempt& out) const { disk.images[key_of(out.image.prepare.attempt)] = out.image; }
+    void operator()(const KeepAttempt& out) const { disk.images[key_of(out.saved.prepare.attempt)] = out.saved; }
     void operator()(const CloseAttempt& out) const {
         disk.images.erase(out.attempt);
         node.close_group(out.attempt);

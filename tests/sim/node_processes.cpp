@@ -188,9 +188,9 @@ bool SimNode::leaves_its_part(AttemptKey key) const {
     const auto cut = cut_since_.find(key);
     const bool cut_long = cut != cut_since_.end() && world_.now() - cut->second >= Duration{15'000};
     if (&coordinator == this || cut_long || !coordinator.waited_for(key)) return false;
-    const auto image = coordinator.disk_.images.find(key);
-    return image != coordinator.disk_.images.end() && image->second.uploading &&
-           image->second.uploading->released.index == part->second;
+    const auto saved = coordinator.disk_.images.find(key);
+    return saved != coordinator.disk_.images.end() && saved->second.uploading &&
+           saved->second.uploading->released.index == part->second;
 }
 
 }  // namespace rtrain::sim

@@ -51,11 +51,11 @@ std::string encode_mark(const Rest& rest) {
 }
 
 // An agent before this one wrote the time alone, and left logs behind.
-Rest rest_of(const AttemptImage& image, const std::string& mark, const NodeFiles& files) {
-    Rest rest{.prepare = image.prepare,
+Rest rest_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files) {
+    Rest rest{.prepare = saved.prepare,
               .context = {},
-              .number = image.number,
-              .journal = std::make_shared<Journal>(files.journal(key_of(image.prepare.attempt))),
+              .number = saved.number,
+              .journal = std::make_shared<Journal>(files.journal(key_of(saved.prepare.attempt))),
               .logs = true};
     const json in = json::parse(mark, nullptr, false);
     if (in.is_number_integer()) rest.since_wall_ms = in.get<std::int64_t>();

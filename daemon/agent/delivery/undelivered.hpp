@@ -28,7 +28,7 @@ struct Rest {
 
 // The mark of an attempt that has a rest, for the agent after this one.
 std::string encode_mark(const Rest& rest);
-Rest rest_of(const AttemptImage& image, const std::string& mark, const NodeFiles& files);
+Rest rest_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files);
 
 struct Tried {
     Status all{Done{}};  // what did not go; the run's absence is none of it

@@ -142,16 +142,16 @@ std::map<std::string, std::string> read_words(const std::string& path) {
 
 namespace {
 
-json json_of(const UploadImage& image) {
+json json_of(const SavedUpload& saved) {
     json staged = json::object();
-    for (const auto& [rank, path] : image.staged) staged[std::to_string(rank)] = path;
-    return {{"index", image.released.index}, {"directory", image.released.directory}, {"skip", image.released.skip},
-            {"sync", image.released.sync},   {"staged", std::move(staged)},           {"metrics", image.metrics_json},
-            {"wall_ms", image.wall_ms},      {"blocked_ms", image.blocked_ms},        {"skips", image.skips}};
+    for (const auto& [rank, path] : saved.staged) staged[std::to_string(rank)] = path;
+    return {{"index", saved.released.index}, {"directory", saved.released.directory}, {"skip", saved.released.skip},
+            {"sync", saved.released.sync},   {"staged", std::move(staged)},           {"metrics", saved.metrics_json},
+            {"wall_ms", saved.wall_ms},      {"blocked_ms", saved.blocked_ms},        {"skips", saved.skips}};
 }
 
-UploadImage upload_image(const json& in) {
-    UploadImage image{.released = {.index = in.at("index").get<std::uint64_t>(),
+SavedUpload saved_upload(const json& in) {
+    SavedUpload saved{.released = {.index = in.at("index").get<std::uint64_t>(),
                                    .directory = in.at("directory").get<std::string>(),
                                    .skip = in.at("skip").get<std::vector<std::string>>(),
                                    .sync = in.at("sync").get<bool>()},
@@ -160,38 +160,38 @@ UploadImage upload_image(const json& in) {
                       .blocked_ms = in.at("blocked_ms").get<std::int64_t>(),
                       .skips = in.at("skips").get<std::map<std::string, std::vector<std::string>>>()};
     for (const auto& [rank, path] : in.at("staged").items())
-        image.staged[static_cast<std::uint32_t>(std::stoul(rank))] = path.get<std::string>();
-    return image;
+        saved.staged[static_cast<std::uint32_t>(std::stoul(rank))] = path.get<std::string>();
+    return saved;
 }
 
 }  // namespace
 
-std::string encode(const AttemptImage& image) {
-    protocol::Prepare prepare = image.prepare;
+std::string encode(const SavedAttempt& saved) {
+    protocol::Prepare prepare = saved.prepare;
     prepare.access.secrets.clear();  // see storage_access.hpp
     json out{{"version", 1},
              {"prepare", protocol::encode(protocol::FromHead{prepare})},
-             {"number", image.number},
-             {"from", image.from},
-             {"master_address", image.master_address},
-             {"master_port", image.master_port},
-             {"upload", static_cast<int>(image.upload)},
-             {"local_run_path", image.local_run_path},
-             {"hang_timeout_ms", image.policy.hang_timeout_ms},
-             {"isolation_timeout_ms", image.policy.isolation_timeout_ms},
-             {"report_timeout_ms", image.policy.report_timeout_ms},
-             {"stop_at", image.policy.stop_at},
-             {"passed", image.passed},
-             {"named", image.named},
-             {"names", image.names},
-             {"enough", image.enough},
-             {"asked", image.asked},
-             {"asked_after", image.asked_after},
-             {"committed", image.committed},
-             {"committed_as", image.committed_as}};
-    if (image.uploading) out["uploading"] = json_of(*image.uploading);
-    if (image.launch) {  // workers have their secrets already: they are not kept on disk
-        protocol::Launch launch = *image.launch;
+             {"number", saved.number},
+             {"from", saved.from},
+             {"master_address", saved.master_address},
+             {"master_port", saved.master_port},
+             {"upload", static_cast<int>(saved.upload)},
+             {"local_run_path", saved.local_run_path},
+             {"hang_timeout_ms", saved.policy.hang_timeout_ms},
+             {"isolation_timeout_ms", saved.policy.isolation_timeout_ms},
+             {"report_timeout_ms", saved.policy.report_timeout_ms},
+             {"stop_at", saved.policy.stop_at},
+             {"passed", saved.passed},
+             {"named", saved.named},
+             {"names", saved.names},
+             {"enough", saved.enough},
+             {"asked", saved.asked},
+             {"asked_after", saved.asked_after},
+             {"committed", saved.committed},
+             {"committed_as", saved.committed_as}};
+    if (saved.uploading) out["uploading"] = json_of(*saved.uploading);
+    if (saved.launch) {  // workers have their secrets already: they are not kept on disk
+        protocol::Launch launch = *saved.launch;
         launch.secrets.clear();
         launch.token.clear();
         out["launch"] = protocol::encode(protocol::FromHead{launch});
@@ -199,59 +199,59 @@ std::string encode(const AttemptImage& image) {
     return out.dump();
 }
 
-Result<AttemptImage> decode_image(const std::string& text) {
+Result<SavedAttempt> decode_saved_attempt(const std::string& text) {
     const json in = json::parse(text, nullptr, false);
     if (!in.is_object() || !in.contains("prepare") || !in["prepare"].is_string())
-        return Error{ErrorCode::damaged, "not an attempt's image", ""};
-    AttemptImage image;
+        return Error{ErrorCode::damaged, "not a saved attempt", ""};
+    SavedAttempt saved;
     try {
         auto prepare = protocol::decode_from_head(in["prepare"].get<std::string>());
         if (!prepare) return prepare.error();
-        image.prepare = std::get<protocol::Prepare>(*prepare);
-        image.number = in.value("number", 0u);
-        image.from = in.value("from", "");
-        image.master_address = in.value("master_address", "");
-        image.master_port = in.value("master_port", std::uint16_t{0});
-        image.upload = static_cast<UploadMode>(in.value("upload", 0));
-        image.local_run_path = in.value("local_run_path", "");
-        image.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
-        image.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
-        image.policy.report_timeout_ms = in.value("report_timeout_ms", std::int64_t{0});
-        image.policy.stop_at = in.value("stop_at", std::map<std::string, double>{});
-        image.passed = in.value("passed", std::uint64_t{0});
-        image.named = in.value("named", std::uint64_t{0});
-        image.names = in.value("names", std::map<std::string, std::uint64_t>{});
-        image.enough = in.value("enough", false);
-        image.asked = in.value("asked", std::int64_t{0});
-        image.asked_after = in.value("asked_after", std::uint64_t{0});
-        image.committed = in.value("committed", std::uint64_t{0});
-        image.committed_as = in.value("committed_as", "");
-        if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
+        saved.prepare = std::get<protocol::Prepare>(*prepare);
+        saved.number = in.value("number", 0u);
+        saved.from = in.value("from", "");
+        saved.master_address = in.value("master_address", "");
+        saved.master_port = in.value("master_port", std::uint16_t{0});
+        saved.upload = static_cast<UploadMode>(in.value("upload", 0));
+        saved.local_run_path = in.value("local_run_path", "");
+        saved.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
+        saved.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
+        saved.policy.report_timeout_ms = in.value("report_timeout_ms", std::int64_t{0});
+        saved.policy.stop_at = in.value("stop_at", std::map<std::string, double>{});
+        saved.passed = in.value("passed", std::uint64_t{0});
+        saved.named = in.value("named", std::uint64_t{0});
+        saved.names = in.value("names", std::map<std::string, std::uint64_t>{});
+        saved.enough = in.value("enough", false);
+        saved.asked = in.value("asked", std::int64_t{0});
+        saved.asked_after = in.value("asked_after", std::uint64_t{0});
+        saved.committed = in.value("committed", std::uint64_t{0});
+        saved.committed_as = in.value("committed_as", "");
+        if (in.contains("uploading")) saved.uploading = saved_upload(in["uploading"]);
         if (in.contains("launch")) {
             auto launch = protocol::decode_from_head(in["launch"].get<std::string>());
             if (!launch) return launch.error();
-            image.launch = std::get<protocol::Launch>(*launch);
+            saved.launch = std::get<protocol::Launch>(*launch);
         }
     } catch (const std::exception& wrong) {
-        return Error{ErrorCode::damaged, std::string("an attempt's image: ") + wrong.what(), ""};
+        return Error{ErrorCode::damaged, std::string("a saved attempt: ") + wrong.what(), ""};
     }
-    return image;
+    return saved;
 }
 
-std::vector<AttemptImage> kept_attempts(const NodeFiles& files, const std::string& image_name,
+std::vector<SavedAttempt> kept_attempts(const NodeFiles& files, const std::string& file_name,
                                         std::vector<std::string>& damaged) {
-    std::vector<AttemptImage> images;
+    std::vector<SavedAttempt> attempts;
     std::error_code failed;
     for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), failed)) {
-        const auto text = read_whole(entry.path().string() + "/" + image_name);
+        const auto text = read_whole(entry.path().string() + "/" + file_name);
         if (!text) continue;
-        auto image = decode_image(*text);
-        if (image)
-            images.push_back(std::move(*image));
+        auto saved = decode_saved_attempt(*text);
+        if (saved)
+            attempts.push_back(std::move(*saved));
         else
-            damaged.push_back(entry.path().string() + ": " + image.error().message);
+            damaged.push_back(entry.path().string() + ": " + saved.error().message);
     }
-    return images;
+    return attempts;
 }
 
 Outbox::Outbox(Outbox&& other) noexcept

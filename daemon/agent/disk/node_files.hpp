@@ -53,12 +53,13 @@ void remove_tree(const std::string& path);
 void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
 std::map<std::string, std::string> read_words(const std::string& path);      // lines "name value"; absent: empty
 
-// Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.
-std::string encode(const AttemptImage& image);
-Result<AttemptImage> decode_image(const std::string& text);
-inline constexpr const char* live_image = "image.json";
-inline constexpr const char* ended_image = "ended.json";  // no process is left; the head may lack some of its logs
-std::vector<AttemptImage> kept_attempts(const NodeFiles& files, const std::string& image_name,
+// Attempts of before a restart. One that cannot be read is reported in `damaged` and left alone.
+std::string encode(const SavedAttempt& saved);
+Result<SavedAttempt> decode_saved_attempt(const std::string& text);
+inline constexpr const char* live_attempt_file = "image.json";
+inline constexpr const char* ended_attempt_file =
+    "ended.json";  // no process is left; the head may lack some of its logs
+std::vector<SavedAttempt> kept_attempts(const NodeFiles& files, const std::string& file_name,
                                         std::vector<std::string>& damaged);
 
 // News on disk: one line each, appended before they are sent; written anew when most of it is acknowledged.

@@ -11,7 +11,7 @@ using namespace protocol;
 
 namespace {
 
-AttemptKey key(const LocalAttempt& attempt) { return key_of(attempt.image.prepare.attempt); }
+AttemptKey key(const LocalAttempt& attempt) { return key_of(attempt.saved.prepare.attempt); }
 
 bool all_exited(const LocalAttempt& attempt) {
     return std::all_of(attempt.workers.begin(), attempt.workers.end(),
@@ -26,19 +26,19 @@ void gone(Step& step, AttemptKey key) {
 // A claim's answer may have a higher number than was asked for: the head knows the attempt by its incarnation till
 // then.
 void say_prepared(Step& step, const LocalAttempt& attempt, std::vector<EarlierCheckpoint> earlier = {}) {
-    const AttemptImage& image = attempt.image;
+    const SavedAttempt& saved = attempt.saved;
     tell_head(step, Prepared{.attempt = reference(attempt),
-                             .claimed = image.prepare.claim,
-                             .from = image.from,
-                             .master_address = image.master_address,
-                             .master_port = image.master_port,
+                             .claimed = saved.prepare.claim,
+                             .from = saved.from,
+                             .master_address = saved.master_address,
+                             .master_port = saved.master_port,
                              .earlier = std::move(earlier)});
 }
 
 LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
     if (ref.incarnation != 0) return find(step, key_of(ref));
     for (auto& [key, attempt] : step.state.attempts)
-        if (key.run == ref.run && attempt.image.number == ref.number) return &attempt;
+        if (key.run == ref.run && attempt.saved.number == ref.number) return &attempt;
     return nullptr;
 }
 
@@ -64,7 +64,7 @@ namespace {
 // attempts/NNNNNN/end.json, by the agent of rank 0: what it knows by itself, and the head's words once it has them.
 void say_end(Step& step, const LocalAttempt& attempt) {
     if (!attempt.coordinates || (attempt.phase == Phase::drained && !attempt.stop_asked)) return;
-    storage::AttemptEnd end{.number = attempt.image.number,
+    storage::AttemptEnd end{.number = attempt.saved.number,
                             .state = attempt.end_as,
                             .cause = attempt.stop_why,
                             .started_wall_ms = attempt.started_wall_ms,
@@ -86,8 +86,8 @@ void say_end(Step& step, const LocalAttempt& attempt) {
 }  // namespace
 
 AttemptRef reference(const LocalAttempt& attempt) {
-    AttemptRef ref = attempt.image.prepare.attempt;
-    ref.number = attempt.image.number;
+    AttemptRef ref = attempt.saved.prepare.attempt;
+    ref.number = attempt.saved.number;
     return ref;
 }
 
@@ -103,8 +103,8 @@ void prepare(Step& step, const Prepare& order) {
         return;
     }
     LocalAttempt attempt;
-    attempt.image.prepare = order;
-    attempt.image.number = order.attempt.number;
+    attempt.saved.prepare = order;
+    attempt.saved.number = order.attempt.number;
     step.state.attempts.emplace(key_of(order.attempt), std::move(attempt));
     step.out.push_back(StartPreparation{order});
 }
@@ -114,7 +114,7 @@ void prepare(Step& step, const Prepare& order) {
 void on(Step& step, const PreparationDone& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt || attempt->phase != Phase::preparing) return;
-    AttemptImage& image = attempt->image;
+    SavedAttempt& saved = attempt->saved;
     for (const std::string& text : input.notices)
         tell_head(step, Notice{.attempt = reference(*attempt), .text = text, .reason = "prepare"});
     if (!input.why.empty()) {
@@ -122,25 +122,25 @@ void on(Step& step, const PreparationDone& input) {
         if (attempt->stop_asked) tell_head(step, Emptied{reference(*attempt)});
         return gone(step, input.attempt);
     }
-    image.number = std::max(image.number, input.number);
-    image.from = input.from;
-    image.master_address = input.master_address;
-    image.master_port = input.master_port;
-    image.upload = input.upload;
-    image.local_run_path = input.local_run_path;
-    image.policy = input.policy;
+    saved.number = std::max(saved.number, input.number);
+    saved.from = input.from;
+    saved.master_address = input.master_address;
+    saved.master_port = input.master_port;
+    saved.upload = input.upload;
+    saved.local_run_path = input.local_run_path;
+    saved.policy = input.policy;
     attempt->phase = Phase::prepared;
     if (attempt->stop_asked) return settle_end(step, input.attempt);
-    step.out.push_back(KeepAttempt{image});
+    step.out.push_back(KeepAttempt{saved});
     say_prepared(step, *attempt, input.earlier);
 }
 
 void launch(Step& step, const Launch& order) {
     LocalAttempt* attempt = find(step, key_of(order.attempt));
     if (!attempt || attempt->phase != Phase::prepared || attempt->stop_asked) return;
-    attempt->image.number = order.attempt.number;
-    attempt->image.from = order.from;
-    attempt->image.launch = order;
+    attempt->saved.number = order.attempt.number;
+    attempt->saved.from = order.from;
+    attempt->saved.launch = order;
     for (const LaunchWorker& worker : order.workers) attempt->workers[worker.rank];
     attempt->phase = Phase::fetching;
     attempt->fetched_from = step.now;
@@ -167,26 +167,26 @@ void on(Step& step, const CheckpointFetched& input) {
         return settle_end(step, input.attempt);
     }
     attempt->phase = Phase::running;
-    if (!attempt->image.from.empty()) attempt->restore_ms = (step.now - attempt->fetched_from).ms;
+    if (!attempt->saved.from.empty()) attempt->restore_ms = (step.now - attempt->fetched_from).ms;
     attempt->started_wall_ms = step.wall_ms();
     open_group(*attempt);
-    step.out.push_back(KeepAttempt{attempt->image});
-    step.out.push_back(StartWorkers{*attempt->image.launch});
-    if (!attempt->coordinates && !attempt->image.prepare.nodes.empty())
-        step.out.push_back(DialCoordinator{input.attempt, attempt->image.prepare.nodes.front()});
+    step.out.push_back(KeepAttempt{attempt->saved});
+    step.out.push_back(StartWorkers{*attempt->saved.launch});
+    if (!attempt->coordinates && !attempt->saved.prepare.nodes.empty())
+        step.out.push_back(DialCoordinator{input.attempt, attempt->saved.prepare.nodes.front()});
     hear_early(step, *attempt);
 }
 
 void on(Step& step, const AttemptFound& input) {
     LocalAttempt attempt;
-    attempt.image = input.image;
+    attempt.saved = input.saved;
     attempt.adopted = true;
     if (!step.state.registered && !step.state.alone_since) step.state.alone_since = step.now;
     const AttemptKey id = key(attempt);
     attempt.phase = Phase::prepared;
-    if (input.image.launch) {
+    if (input.saved.launch) {
         attempt.phase = Phase::running;
-        for (const LaunchWorker& worker : input.image.launch->workers) {
+        for (const LaunchWorker& worker : input.saved.launch->workers) {
             LocalWorker& local = attempt.workers[worker.rank];
             const auto pid = input.workers.find(worker.rank);
             local.started = pid != input.workers.end();
@@ -194,13 +194,13 @@ void on(Step& step, const AttemptFound& input) {
         }
         open_group(attempt);
         if (!attempt.coordinates) attempt.nodes_cut.emplace("", step.now);
-        for (const PeerNode& node : input.image.prepare.nodes)  // until they are heard
+        for (const PeerNode& node : input.saved.prepare.nodes)  // until they are heard
             if (attempt.coordinates && node.node != attempt.coordinator->own_node)
                 attempt.nodes_cut.emplace(node.node, step.now);
         resume_checkpoint(step, attempt);
     }
-    const bool dials = input.image.launch && !attempt.coordinates && !input.image.prepare.nodes.empty();
-    if (dials) step.out.push_back(DialCoordinator{id, input.image.prepare.nodes.front()});
+    const bool dials = input.saved.launch && !attempt.coordinates && !input.saved.prepare.nodes.empty();
+    if (dials) step.out.push_back(DialCoordinator{id, input.saved.prepare.nodes.front()});
     step.state.attempts.insert_or_assign(id, std::move(attempt));
 }
 

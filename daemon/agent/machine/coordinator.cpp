@@ -397,33 +397,33 @@ void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage m
 }
 
 // Every node says again what it has uploaded once it is connected; the own one uploads again.
-void resume_commit(Coordinator& c, Time now, const UploadImage& image) {
-    Commit commit{.index = image.released.index,
-                  .directory = image.released.directory,
-                  .metrics_json = image.metrics_json,
-                  .skips = image.skips,
+void resume_commit(Coordinator& c, Time now, const SavedUpload& saved) {
+    Commit commit{.index = saved.released.index,
+                  .directory = saved.released.directory,
+                  .metrics_json = saved.metrics_json,
+                  .skips = saved.skips,
                   .since = now,
-                  .wall_ms = image.wall_ms,
-                  .blocked_ms = image.blocked_ms,
-                  .sync = image.released.sync};
+                  .wall_ms = saved.wall_ms,
+                  .blocked_ms = saved.blocked_ms,
+                  .sync = saved.released.sync};
     for (const auto& [node, ranks] : c.nodes) commit.nodes_waiting.insert(node);
     c.commit = std::move(commit);
 }
 
-std::optional<UploadImage> image_of(const LocalRanks& local, const Coordinator* c) {
+std::optional<SavedUpload> saved_upload_of(const LocalRanks& local, const Coordinator* c) {
     if (!local.upload) return std::nullopt;
     const LocalUpload& upload = *local.upload;
-    UploadImage image{.released = {.index = upload.index,
+    SavedUpload saved{.released = {.index = upload.index,
                                    .directory = upload.directory,
                                    .skip = {upload.skip.begin(), upload.skip.end()},
                                    .sync = upload.sync},
                       .staged = upload.staged};
-    if (c == nullptr || !c->commit || c->commit->index != upload.index) return image;
-    image.metrics_json = c->commit->metrics_json;
-    image.wall_ms = c->commit->wall_ms;
-    image.blocked_ms = c->commit->blocked_ms;
-    image.skips = c->commit->skips;
-    return image;
+    if (c == nullptr || !c->commit || c->commit->index != upload.index) return saved;
+    saved.metrics_json = c->commit->metrics_json;
+    saved.wall_ms = c->commit->wall_ms;
+    saved.blocked_ms = c->commit->blocked_ms;
+    saved.skips = c->commit->skips;
+    return saved;
 }
 
 void own_ranks_ended(Coordinator& c, Time now, GroupSink& sink) {

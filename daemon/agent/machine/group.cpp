@@ -19,22 +19,23 @@ struct Delivery {
 
 // Over this agent's restart no name is given twice, and a checkpoint on its way goes on.
 void remember(Step& step, LocalAttempt& attempt) {
-    AttemptImage& image = attempt.image;
-    const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : image.named;
-    auto uploading = image.uploading;
-    if (attempt.local) uploading = image_of(*attempt.local, attempt.coordinator ? &*attempt.coordinator : nullptr);
-    const bool enough = image.enough || (attempt.coordinator && attempt.coordinator->enough);
-    if (named == image.named && uploading == image.uploading && enough == image.enough) return;
-    image.named = named;
+    SavedAttempt& saved = attempt.saved;
+    const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : saved.named;
+    auto uploading = saved.uploading;
+    if (attempt.local)
+        uploading = saved_upload_of(*attempt.local, attempt.coordinator ? &*attempt.coordinator : nullptr);
+    const bool enough = saved.enough || (attempt.coordinator && attempt.coordinator->enough);
+    if (named == saved.named && uploading == saved.uploading && enough == saved.enough) return;
+    saved.named = named;
     if (attempt.coordinator) {
-        image.names = attempt.coordinator->names;
-        image.committed = attempt.coordinator->committed.index;
-        image.committed_as = attempt.coordinator->committed.directory;
+        saved.names = attempt.coordinator->names;
+        saved.committed = attempt.coordinator->committed.index;
+        saved.committed_as = attempt.coordinator->committed.directory;
     }
-    image.enough = enough;
-    image.uploading = std::move(uploading);
-    image.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
-    step.out.push_back(KeepAttempt{image});
+    saved.enough = enough;
+    saved.uploading = std::move(uploading);
+    saved.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
+    step.out.push_back(KeepAttempt{saved});
 }
 
 // Runs `act`, then hands messages over until none is left. What came of it is told to the head and kept on disk
@@ -63,7 +64,7 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     }
     for (GroupNews& news : delivery.news) {
         if (auto* commit = std::get_if<Committed>(&news))
-            commit->answers = commit->index > attempt.image.asked_after ? attempt.image.asked : 0;
+            commit->answers = commit->index > attempt.saved.asked_after ? attempt.saved.asked : 0;
         std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
     }
     remember(step, attempt);
@@ -72,7 +73,7 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
 
 bool answered(const LocalAttempt& attempt) {
     return std::any_of(attempt.local->settled.begin(), attempt.local->settled.end(), [&](const auto& one) {
-        return one.first > attempt.image.asked_after && !one.second.directory.empty();
+        return one.first > attempt.saved.asked_after && !one.second.directory.empty();
     });
 }
 
@@ -84,37 +85,37 @@ LocalAttempt* with_ranks(Step& step, AttemptKey key) {
 }  // namespace
 
 void open_group(LocalAttempt& attempt) {
-    const AttemptImage& image = attempt.image;
-    attempt.coordinates = image.launch->node_rank == 0;
-    LocalRanks local{.attempt = key_of(image.prepare.attempt),
-                     .number = image.number,
+    const SavedAttempt& saved = attempt.saved;
+    attempt.coordinates = saved.launch->node_rank == 0;
+    LocalRanks local{.attempt = key_of(saved.prepare.attempt),
+                     .number = saved.number,
                      .coordinates = attempt.coordinates,
-                     .mode = image.upload,
-                     .local_run_path = image.local_run_path,
-                     .passed = image.passed};
+                     .mode = saved.upload,
+                     .local_run_path = saved.local_run_path,
+                     .passed = saved.passed};
     for (const auto& [rank, worker] : attempt.workers) local.ranks.insert(rank);
     attempt.local = std::move(local);
     if (!attempt.coordinates) return;
     Coordinator coordinator{.attempt = reference(attempt),
-                            .world_size = image.prepare.world_size,
-                            .passed = image.passed,
-                            .counter = std::max(image.named, image.launch->checkpoint_counter),
-                            .counter_before = image.launch->checkpoint_counter,
-                            .names = image.names,
-                            .committed = {.index = image.committed, .directory = image.committed_as},
-                            .timeout_ms = image.policy.report_timeout_ms,
-                            .stop_at = image.policy.stop_at,
-                            .enough = image.enough};
-    for (const PeerNode& node : image.prepare.nodes)
+                            .world_size = saved.prepare.world_size,
+                            .passed = saved.passed,
+                            .counter = std::max(saved.named, saved.launch->checkpoint_counter),
+                            .counter_before = saved.launch->checkpoint_counter,
+                            .names = saved.names,
+                            .committed = {.index = saved.committed, .directory = saved.committed_as},
+                            .timeout_ms = saved.policy.report_timeout_ms,
+                            .stop_at = saved.policy.stop_at,
+                            .enough = saved.enough};
+    for (const PeerNode& node : saved.prepare.nodes)
         coordinator.nodes[node.node] = {node.ranks.begin(), node.ranks.end()};
-    if (!image.prepare.nodes.empty()) coordinator.own_node = image.prepare.nodes.front().node;
+    if (!saved.prepare.nodes.empty()) coordinator.own_node = saved.prepare.nodes.front().node;
     attempt.coordinator = std::move(coordinator);
 }
 
 void resume_checkpoint(Step& step, LocalAttempt& attempt) {
-    if (!attempt.image.uploading || !attempt.local) return;
-    if (attempt.coordinator) resume_commit(*attempt.coordinator, step.now, *attempt.image.uploading);
-    resume_upload(*attempt.local, *attempt.image.uploading, step.out);
+    if (!attempt.saved.uploading || !attempt.local) return;
+    if (attempt.coordinator) resume_commit(*attempt.coordinator, step.now, *attempt.saved.uploading);
+    resume_upload(*attempt.local, *attempt.saved.uploading, step.out);
 }
 
 // Ranks that are not connected yet hear of it when they come. What is asked twice is said twice: it may have been lost.
@@ -123,11 +124,11 @@ void resume_checkpoint(Step& step, LocalAttempt& attempt) {
 void ask(Step& step, const Ask& order) {
     LocalAttempt* attempt = with_ranks(step, key_of(order.attempt));
     if (!attempt || attempt->phase != Phase::running) return;
-    AttemptImage& image = attempt->image;
-    if (order.asked == 0 || order.asked != image.asked) {
-        image.asked = order.asked;
-        image.asked_after = attempt->local->passed;
-        step.out.push_back(KeepAttempt{image});
+    SavedAttempt& saved = attempt->saved;
+    if (order.asked == 0 || order.asked != saved.asked) {
+        saved.asked = order.asked;
+        saved.asked_after = attempt->local->passed;
+        step.out.push_back(KeepAttempt{saved});
     }
     worker::Wanted wish{.what = worker::Wish::checkpoint, .reason = order.reason, .workers = order.workers};
     if (order.left_ms >= 0) wish.deadline_wall_ms = step.wall_ms() + order.left_ms;
@@ -208,17 +209,17 @@ namespace {
 // Over the link that this agent has dialled to it; or over one whose certificate is the coordinator's. Any node of the
 // cluster can dial this agent.
 bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) {
-    const auto& nodes = attempt.image.prepare.nodes;
+    const auto& nodes = attempt.saved.prepare.nodes;
     return node.empty() || (!nodes.empty() && node == nodes.front().node);
 }
 
 bool is_member(const LocalAttempt& attempt, const std::string& node) {
-    const auto& nodes = attempt.image.prepare.nodes;
+    const auto& nodes = attempt.saved.prepare.nodes;
     return std::any_of(nodes.begin(), nodes.end(), [&](const PeerNode& one) { return one.node == node; });
 }
 
 bool coordinates_here(const LocalAttempt& attempt, const std::string& node) {
-    const auto& nodes = attempt.image.prepare.nodes;
+    const auto& nodes = attempt.saved.prepare.nodes;
     return !nodes.empty() && nodes.front().node == node;
 }
 

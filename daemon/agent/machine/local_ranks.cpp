@@ -329,14 +329,14 @@ void local_time(LocalRanks& local, Time now, GroupSink& sink) {
     }
 }
 
-void resume_upload(LocalRanks& local, const UploadImage& image, Outputs& out) {
-    LocalUpload upload{.index = image.released.index,
-                       .directory = image.released.directory,
-                       .staged = image.staged,
-                       .skip = {image.released.skip.begin(), image.released.skip.end()},
-                       .sync = image.released.sync,
+void resume_upload(LocalRanks& local, const SavedUpload& saved, Outputs& out) {
+    LocalUpload upload{.index = saved.released.index,
+                       .directory = saved.released.directory,
+                       .staged = saved.staged,
+                       .skip = {saved.released.skip.begin(), saved.released.skip.end()},
+                       .sync = saved.released.sync,
                        .running = true};
-    local.staged[upload.index] = image.staged;
+    local.staged[upload.index] = saved.staged;
     out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
     local.upload = std::move(upload);
 }

@@ -31,7 +31,7 @@ struct LocalWorker {
 };
 
 struct LocalAttempt {
-    AttemptImage image;
+    SavedAttempt saved;
     Phase phase = Phase::preparing;
     bool coordinates = false;
     bool adopted = false;  // found after this agent's restart

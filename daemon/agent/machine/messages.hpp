@@ -32,13 +32,13 @@ using StagedPaths = std::map<std::uint32_t, std::string>;  // by rank: the direc
 
 // clang-format off: fields that belong together stand on one line
 // A checkpoint on its way, as an agent's restart needs it. The second half is the coordinator's.
-struct UploadImage {
+struct SavedUpload {
     protocol::GroupReleased released{};
     StagedPaths staged{};
     std::string metrics_json{};
     std::int64_t wall_ms = 0, blocked_ms = 0;
     std::map<std::string, std::vector<std::string>> skips{};  // by node: what it leaves out
-    bool operator==(const UploadImage&) const = default;
+    bool operator==(const SavedUpload&) const = default;
 };
 // What the job asks of its agents. 0: off.
 struct AttemptPolicy {
@@ -49,7 +49,7 @@ struct AttemptPolicy {
     bool operator==(const AttemptPolicy&) const = default;
 };
 // What an agent's restart needs of an attempt; the adapter keeps it on disk.
-struct AttemptImage {
+struct SavedAttempt {
     protocol::Prepare prepare{};
     std::uint32_t number = 0;
     std::string from{}, master_address{}; std::uint16_t master_port = 0;
@@ -64,8 +64,8 @@ struct AttemptImage {
     std::int64_t asked = 0;            // the ask it was told last (Ask::asked)
     std::uint64_t asked_after = 0;     // reports passed then: a later one that is committed answers it
     std::uint64_t committed = 0; std::string committed_as{};  // the newest commit: its report, its directory
-    std::optional<UploadImage> uploading{};  // kept before its first file moves, until its commit is news on disk
-    bool operator==(const AttemptImage&) const = default;
+    std::optional<SavedUpload> uploading{};  // kept before its first file moves, until its commit is news on disk
+    bool operator==(const SavedAttempt&) const = default;
 };
 
 // ---- inputs -------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ struct HeadDisconnected { bool operator==(const HeadDisconnected&) const = defau
 struct HeadSaid { protocol::FromHead message{}; bool operator==(const HeadSaid&) const = default; };
 // After this agent's restart, before the first connection: an attempt found on disk. Its workers' ends follow as WorkerExited.
 struct AttemptFound {
-    AttemptImage image{};
+    SavedAttempt saved{};
     std::map<std::uint32_t, std::int64_t> workers{};  // rank -> pid, of those that were started
     bool operator==(const AttemptFound&) const = default;
 };
@@ -147,7 +147,7 @@ struct SendHeartbeat { std::vector<protocol::WorkerPulse> workers{}; bool operat
 struct ResendLogs { bool operator==(const ResendLogs&) const = default; };  // registered: from the last acknowledged offsets on
 struct LogsAcknowledged { protocol::LogAck ack{}; bool operator==(const LogsAcknowledged&) const = default; };
 struct StartPreparation { protocol::Prepare prepare{}; bool operator==(const StartPreparation&) const = default; };
-struct KeepAttempt { AttemptImage image{}; bool operator==(const KeepAttempt&) const = default; };  // on disk, for a restart
+struct KeepAttempt { SavedAttempt saved{}; bool operator==(const KeepAttempt&) const = default; };  // on disk, for a restart
 struct FetchCheckpoint { AttemptKey attempt{}; std::string from{}; bool operator==(const FetchCheckpoint&) const = default; };
 struct StartWorkers { protocol::Launch launch{}; bool operator==(const StartWorkers&) const = default; };
 struct SignalWorker {  // its whole process group

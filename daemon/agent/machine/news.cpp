@@ -205,17 +205,17 @@ void hear(Step& step, const Result_& order) { step.out.push_back(WriteResultFile
 void hear(Step& step, const PeerMoved& news) {
     for (auto& [key, attempt] : step.state.attempts) {
         bool moved = false;
-        for (PeerNode& peer : attempt.image.prepare.nodes) {
+        for (PeerNode& peer : attempt.saved.prepare.nodes) {
             if (peer.node != news.node || (peer.address == news.address && peer.port == news.port)) continue;
             peer.address = news.address;
             peer.port = news.port;
             moved = true;
         }
         if (!moved || attempt.phase == Phase::preparing) continue;
-        step.out.push_back(KeepAttempt{attempt.image});
+        step.out.push_back(KeepAttempt{attempt.saved});
         const bool dials =
-            attempt.local && !attempt.coordinates && attempt.image.prepare.nodes.front().node == news.node;
-        if (dials) step.out.push_back(DialCoordinator{key, attempt.image.prepare.nodes.front()});
+            attempt.local && !attempt.coordinates && attempt.saved.prepare.nodes.front().node == news.node;
+        if (dials) step.out.push_back(DialCoordinator{key, attempt.saved.prepare.nodes.front()});
     }
 }
 void hear(Step& step, const TakeStacks& order) {

@@ -137,15 +137,15 @@ void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, Grou
 void uploaded(LocalRanks&, Time now, const Uploaded&, GroupSink&);
 void joined_coordinator(LocalRanks&, const std::string& node, GroupSink&);  // says again what is unanswered
 void local_time(LocalRanks&, Time now, GroupSink&);
-void resume_upload(LocalRanks&, const UploadImage&, Outputs& out);  // after this agent's restart
+void resume_upload(LocalRanks&, const SavedUpload&, Outputs& out);  // after this agent's restart
 void give_up_upload(LocalRanks&, GroupSink&);
 void broke_off(LocalUpload&, Time now);  // (last_checkpoint.cpp) its try has failed
 
 // ---- Coordinator (coordinator.cpp) ----------------------------------------------------------------------------------
 void from_node(Coordinator&, Time now, const std::string& node, protocol::GroupMessage, GroupSink&);
-void resume_commit(Coordinator&, Time now, const UploadImage&);
-std::optional<UploadImage> image_of(const LocalRanks&,
-                                    const Coordinator*);  // what a restart needs of a checkpoint under way
+void resume_commit(Coordinator&, Time now, const SavedUpload&);
+std::optional<SavedUpload> saved_upload_of(const LocalRanks&,
+                                           const Coordinator*);  // what a restart needs of a checkpoint under way
 void own_ranks_ended(Coordinator&, Time now, GroupSink&);
 void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
 void coordinator_time(Coordinator&, Time now, GroupSink&);

@@ -37,7 +37,7 @@ bool stores_checkpoint(const LocalAttempt& attempt) {
 
 // Whether failure.hang_timeout counts for the rank now: after its first report, and never while a checkpoint is stored.
 bool may_hang(const LocalAttempt& attempt, std::uint32_t rank, const LocalWorker& worker) {
-    const bool counts = attempt.image.policy.hang_timeout_ms > 0 && attempt.phase == Phase::running && attempt.local &&
+    const bool counts = attempt.saved.policy.hang_timeout_ms > 0 && attempt.phase == Phase::running && attempt.local &&
                         attempt.local->passed > 0 && worker.started && !worker.exited;
     return counts && !worker.hung && !worker.signalled && !waits_in_report(attempt, rank) &&
            !stores_checkpoint(attempt);
@@ -51,16 +51,16 @@ void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorke
     tell_head(step, Notice{.attempt = reference(attempt),
                            .text = "rank " + std::to_string(rank) + " on " + step.state.node + ": " + worker.fail_text,
                            .reason = "hang"});
-    step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), rank, SIGKILL});
+    step.out.push_back(SignalWorker{key_of(attempt.saved.prepare.attempt), rank, SIGKILL});
 }
 
 void look_for_hang(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker) {
     const Duration idle = step.now - worker.busy_at;
-    if (idle < Duration{attempt.image.policy.hang_timeout_ms}) return worker.kill_at.reset();
+    if (idle < Duration{attempt.saved.policy.hang_timeout_ms}) return worker.kill_at.reset();
     if (worker.kill_at && step.now >= *worker.kill_at) return kill_hung(step, attempt, rank, worker);
     if (worker.kill_at) return;
     worker.kill_at = step.now + Duration{stacks_ms};
-    step.out.push_back(DumpStacks{key_of(attempt.image.prepare.attempt),
+    step.out.push_back(DumpStacks{key_of(attempt.saved.prepare.attempt),
                                   {rank},
                                   "it has done nothing for " + seconds(idle.ms) + " s (failure.hang_timeout)"});
 }
@@ -75,13 +75,13 @@ void end_uneven(Step& step, LocalAttempt& attempt) {
     if (waiting.exited || waiting.signalled || waiting.hung) return;
     waiting.hung = true;
     waiting.fail_text = attempt.local->hopeless;
-    step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), waits, SIGKILL});
+    step.out.push_back(SignalWorker{key_of(attempt.saved.prepare.attempt), waits, SIGKILL});
 }
 
 std::optional<Time> isolation_at(const AgentState& state, const LocalAttempt& attempt) {
-    const bool applies = attempt.image.policy.isolation_timeout_ms > 0 && attempt.phase == Phase::running;
+    const bool applies = attempt.saved.policy.isolation_timeout_ms > 0 && attempt.phase == Phase::running;
     if (!applies || attempt.isolated || !state.alone_since) return std::nullopt;
-    return *state.alone_since + Duration{attempt.image.policy.isolation_timeout_ms};
+    return *state.alone_since + Duration{attempt.saved.policy.isolation_timeout_ms};
 }
 
 }  // namespace
@@ -106,8 +106,8 @@ void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const wor
 
 void on(Step& step, const GpusSampled& input) {
     for (auto& [key, attempt] : step.state.attempts) {
-        if (!attempt.image.launch) continue;
-        for (const LaunchWorker& worker : attempt.image.launch->workers)
+        if (!attempt.saved.launch) continue;
+        for (const LaunchWorker& worker : attempt.saved.launch->workers)
             if (std::any_of(worker.gpus.begin(), worker.gpus.end(),
                             [&](std::uint32_t gpu) { return input.busy.contains(gpu); }))
                 worker_was_busy(step, attempt.workers[worker.rank]);
@@ -139,7 +139,7 @@ void watch_time(Step& step, LocalAttempt& attempt) {
     end_uneven(step, attempt);
     for (auto& [rank, worker] : attempt.workers) {
         if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
-        if (step.now - worker.busy_at >= Duration{attempt.image.policy.hang_timeout_ms}) worker.looked_at = step.now;
+        if (step.now - worker.busy_at >= Duration{attempt.saved.policy.hang_timeout_ms}) worker.looked_at = step.now;
         if (step.now - *worker.pulse_at > Duration{silence_ms}) continue;
         look_for_hang(step, attempt, rank, worker);
     }
@@ -159,7 +159,7 @@ std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& atte
     for (const auto& [rank, worker] : attempt.workers) {
         if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
         // Never at once: a silent library is looked at again when it speaks.
-        const Time hangs = worker.busy_at + Duration{attempt.image.policy.hang_timeout_ms};
+        const Time hangs = worker.busy_at + Duration{attempt.saved.policy.hang_timeout_ms};
         const Time due = std::max(
             {worker.kill_at.value_or(hangs), *worker.pulse_at + Duration{1'000}, worker.looked_at + Duration{1'000}});
         if (!at || due < *at) at = due;

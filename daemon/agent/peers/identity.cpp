@@ -205,8 +205,8 @@ namespace {
 // would end it.
 void end_given_up(const std::string& data_dir, const std::string& node) {
     std::vector<std::string> damaged;
-    for (const auto& image : agent::kept_attempts(agent::NodeFiles{data_dir, ""}, agent::live_image, damaged))
-        agent::kill_strays(agent::attempt_text(image.prepare, image.number), node);
+    for (const auto& saved : agent::kept_attempts(agent::NodeFiles{data_dir, ""}, agent::live_attempt_file, damaged))
+        agent::kill_strays(agent::attempt_text(saved.prepare, saved.number), node);
 }
 
 // Without a token a node goes on as what it was before, unless its head says that it is that no more.

@@ -207,37 +207,37 @@ TEST_CASE("news that came while the disk was full are on disk once it has room, 
     CHECK(std::filesystem::last_write_time(path) == written);
 }
 
-TEST_CASE("an attempt's image is read back as it was") {
-    AttemptImage image;
-    image.prepare = prepare_order({});
-    image.number = 4;
-    image.from = "checkpoint_000001-a003";
-    image.master_address = "10.0.0.1";
-    image.master_port = 20'001;
-    image.upload = UploadMode::sync;
-    image.local_run_path = "/runs/digits";
-    image.policy.hang_timeout_ms = 600'000;
-    image.policy.isolation_timeout_ms = 60'000;
-    image.policy.stop_at["epoch"] = 20;
-    image.launch = launch_order({});
-    image.passed = 7;
-    image.named = 2;
-    image.names = {{"latest", 2}};
-    image.enough = true;
-    image.committed = 6;
-    image.committed_as = "latest-a004";
-    image.uploading = UploadImage{
+TEST_CASE("a saved attempt is read back as it was") {
+    SavedAttempt saved;
+    saved.prepare = prepare_order({});
+    saved.number = 4;
+    saved.from = "checkpoint_000001-a003";
+    saved.master_address = "10.0.0.1";
+    saved.master_port = 20'001;
+    saved.upload = UploadMode::sync;
+    saved.local_run_path = "/runs/digits";
+    saved.policy.hang_timeout_ms = 600'000;
+    saved.policy.isolation_timeout_ms = 60'000;
+    saved.policy.stop_at["epoch"] = 20;
+    saved.launch = launch_order({});
+    saved.passed = 7;
+    saved.named = 2;
+    saved.names = {{"latest", 2}};
+    saved.enough = true;
+    saved.committed = 6;
+    saved.committed_as = "latest-a004";
+    saved.uploading = SavedUpload{
         .released = {.index = 7, .directory = "checkpoint_000002-a004", .skip = {"shared.pt"}, .sync = true},
         .staged = {{0, "/stage/0"}, {1, "/stage/1"}},
         .metrics_json = "{\"loss\":1}",
         .wall_ms = 5,
         .blocked_ms = 6,
         .skips = {{"n2", {"shared.pt"}}}};
-    auto again = decode_image(encode(image));
+    auto again = decode_saved_attempt(encode(saved));
     REQUIRE(again);
-    CHECK(*again == image);
-    CHECK_FALSE(decode_image("{\"version\":1").ok());
-    CHECK_FALSE(decode_image("{\"prepare\":\"{}\"}").ok());
+    CHECK(*again == saved);
+    CHECK_FALSE(decode_saved_attempt("{\"version\":1").ok());
+    CHECK_FALSE(decode_saved_attempt("{\"prepare\":\"{}\"}").ok());
 }
 
 TEST_CASE("what a worker writes is sent with its offset, as it comes") {

@@ -21,17 +21,17 @@ struct RestStory {
     std::string runs = folder.path + "/runs", run = runs + "/digits";
     NodeFacts facts{.files = {folder.path, folder.path + "/scratch"}, .node = "n1", .may_run_as_root = true};
     std::shared_ptr<storage::Store> store = storage::open_file_store(runs).value();
-    AttemptImage image{.prepare = prepare_order({}), .number = 1};
+    SavedAttempt saved{.prepare = prepare_order({}), .number = 1};
     Rest rest;
 
     RestStory() {
-        image.prepare.cluster_id = "c0ffee";
-        image.prepare.run_id = "c0ffee-17";
-        image.prepare.storage_path = runs;
-        image.prepare.job_json = R"({"version":1,"name":"digits","entrypoint":["true"]})";
+        saved.prepare.cluster_id = "c0ffee";
+        saved.prepare.run_id = "c0ffee-17";
+        saved.prepare.storage_path = runs;
+        saved.prepare.job_json = R"({"version":1,"name":"digits","entrypoint":["true"]})";
         write(facts.files.log(attempt_1, 0, "out"), "through\n");
         write(runs + "/other/run.json", "{}");
-        rest = rest_of(image, "1", facts.files);
+        rest = rest_of(saved, "1", facts.files);
         rest.end = storage::AttemptEnd{.number = 1, .state = "SUCCEEDED"};
     }
     static void write(const fs::path& file, const std::string& text) {
@@ -93,11 +93,11 @@ TEST_CASE("the next agent finds what is undelivered, the end included; a mark of
     story.rest.since_wall_ms = 1'700'000'000'000;
     story.rest.logs = GENERATE(false, true);
     story.rest.end->ranks[0] = {.exit_code = 3, .detail = "ValueError"};
-    const Rest again = rest_of(story.image, encode_mark(story.rest), story.facts.files);
+    const Rest again = rest_of(story.saved, encode_mark(story.rest), story.facts.files);
     CHECK(again.since_wall_ms == story.rest.since_wall_ms);
     CHECK(again.logs == story.rest.logs);
     CHECK(again.end == story.rest.end);
-    const Rest old = rest_of(story.image, "1700000000000", story.facts.files);
+    const Rest old = rest_of(story.saved, "1700000000000", story.facts.files);
     CHECK(old.since_wall_ms == story.rest.since_wall_ms);
     CHECK(old.logs);
     CHECK_FALSE(old.end);

@@ -276,7 +276,7 @@ TEST_CASE(
     const Machine before = storing_its_part();
     Machine machine;
     machine.now = before.now;
-    machine.feed(AttemptFound{.image = before.state.attempts.at(attempt_1).image, .workers = {{1, 101}}});
+    machine.feed(AttemptFound{.saved = before.state.attempts.at(attempt_1).saved, .workers = {{1, 101}}});
     machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
     machine.feed(LogsDone{attempt_1});
     machine.connect();

@@ -155,10 +155,10 @@ TEST_CASE("heartbeats go each second once registered, and no sooner") {
 
 TEST_CASE("an agent that was restarted goes on with what it finds") {
     Machine before = running();
-    const AttemptImage image = before.state.attempts.at(attempt_1).image;
+    const SavedAttempt saved = before.state.attempts.at(attempt_1).saved;
     Machine machine;
     machine.state.next_news = 10;
-    machine.feed(AttemptFound{.image = image, .workers = {{0, 100}, {1, 101}}});
+    machine.feed(AttemptFound{.saved = saved, .workers = {{0, 100}, {1, 101}}});
     machine.connect();
     CHECK(machine.state.attempts.at(attempt_1).phase == Phase::running);
 

@@ -25,8 +25,8 @@ Machine uploading(const Shape& shape) {
 Machine restarted(const Machine& before, Outputs& found) {
     Machine machine;
     machine.now = before.now;
-    AttemptFound news{.image = before.state.attempts.at(attempt_1).image};
-    for (const protocol::LaunchWorker& worker : news.image.launch->workers)
+    AttemptFound news{.saved = before.state.attempts.at(attempt_1).saved};
+    for (const protocol::LaunchWorker& worker : news.saved.launch->workers)
         news.workers[worker.rank] = 100 + worker.rank;
     found = machine.feed(news);
     machine.connect();
@@ -60,7 +60,7 @@ TEST_CASE("a checkpoint on its way when the coordinator's agent dies is committe
     const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     REQUIRE(all<KeepAttempt>(written).size() == 1);
-    CHECK_FALSE(all<KeepAttempt>(written)[0].image.uploading);
+    CHECK_FALSE(all<KeepAttempt>(written)[0].saved.uploading);
 }
 
 TEST_CASE(
@@ -214,14 +214,14 @@ TEST_CASE("a node that must be told of a release again is told what to leave out
 
 TEST_CASE("a node dials the coordinator where it is after it came back at another port") {
     Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
-    const std::string coordinator = machine.state.attempts.at(attempt_1).image.prepare.nodes.front().node;
+    const std::string coordinator = machine.state.attempts.at(attempt_1).saved.prepare.nodes.front().node;
     const protocol::PeerMoved moved{.node = coordinator, .address = "10.0.0.1", .port = 7'500};
 
     const Outputs out = machine.head(moved);
 
     REQUIRE(all<DialCoordinator>(out).size() == 1);
     CHECK(all<DialCoordinator>(out)[0].peer.port == 7'500);
-    CHECK(all<KeepAttempt>(out)[0].image.prepare.nodes.front().port == 7'500);
+    CHECK(all<KeepAttempt>(out)[0].saved.prepare.nodes.front().port == 7'500);
     CHECK(machine.head(moved).empty());  // said again: nothing changes
     CHECK(machine.head(protocol::PeerMoved{.node = "n9", .address = "10.0.0.9", .port = 1}).empty());
 }
@@ -230,7 +230,7 @@ TEST_CASE("that the job's `stop` was reached outlives the coordinator's agent: n
     Machine before = running({.policy = {.stop_at = {{"loss", 1}}}});
     before.feed(report(0, 1, R"({"loss":2})"));
     CHECK(to_workers<worker::Reported>(before.feed(report(1, 1, R"({"loss":2})"))).size() == 2);
-    CHECK(before.state.attempts.at(attempt_1).image.enough);
+    CHECK(before.state.attempts.at(attempt_1).saved.enough);
 
     Outputs found;
     Machine machine = restarted(before, found);

@@ -97,7 +97,7 @@ TEST_CASE("nothing hangs before the first report, while a checkpoint is written,
     }
 
     Machine on_gpu = past_the_first_report();
-    for (protocol::LaunchWorker& worker : on_gpu.state.attempts.at(attempt_1).image.launch->workers)
+    for (protocol::LaunchWorker& worker : on_gpu.state.attempts.at(attempt_1).saved.launch->workers)
         worker.gpus = {worker.rank};
     for (int i = 0; i < 200; ++i) {
         on_gpu.feed(GpusSampled{{0, 1}});

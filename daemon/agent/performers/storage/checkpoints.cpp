@@ -71,16 +71,16 @@ void Checkpoints::start_with(AttemptKey key, StartState start_state, std::string
 
 // The agent before this one may have written the manifest of the checkpoint that was on its way, and not have told of
 // it. Then every node's part is there, and the other nodes, which may have ended the attempt since, need not be heard.
-void Checkpoints::look_for_commit(AttemptKey key, const AttemptImage& image) {
+void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
     const LiveAttempt* attempt = attempts_.find(key);
-    const std::string manifest = image.prepare.run_name + "/" + image.uploading->released.directory + "/.manifest.json";
+    const std::string manifest = saved.prepare.run_name + "/" + saved.uploading->released.directory + "/.manifest.json";
     offload_at(
         loop_.net(), attempt->context->prepare.storage_path,
         [context = attempt->context, manifest] { return context->store->get(manifest); },
-        [this, key, image](const Result<std::string>& text) {
+        [this, key, saved](const Result<std::string>& text) {
             const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
             if (!found) return;
-            for (const protocol::PeerNode& peer : image.prepare.nodes) {
+            for (const protocol::PeerNode& peer : saved.prepare.nodes) {
                 if (peer.node == node_.name()) continue;
                 protocol::GroupUploaded part{.index = found->report};
                 for (const storage::ManifestFile& file : found->files)

@@ -21,7 +21,7 @@ class Checkpoints {
     void write_manifest(const WriteManifest& out);
     void drop_uncommitted(const DropUncommitted& out);
     // Of an adopted attempt with a checkpoint on its way.
-    void look_for_commit(AttemptKey key, const AttemptImage& image);
+    void look_for_commit(AttemptKey key, const SavedAttempt& saved);
 
   private:
     void start_with(AttemptKey key, StartState start_state, std::string why);

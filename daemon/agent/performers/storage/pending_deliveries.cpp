@@ -59,11 +59,11 @@ void PendingDeliveries::write_end(const WriteEnd& out) {
     deliver_now(out.attempt);
 }
 
-void PendingDeliveries::find_of_ended(const AttemptImage& image) {
-    const AttemptKey key = key_of(image.prepare.attempt);
+void PendingDeliveries::find_of_ended(const SavedAttempt& saved) {
+    const AttemptKey key = key_of(saved.prepare.attempt);
     const auto mark = read_whole(node_.files.undelivered(key));
     if (!mark) return;
-    rests_[key] = rest_of(image, *mark, node_.files);
+    rests_[key] = rest_of(saved, *mark, node_.files);
     deliver_now(key);
 }
 

@@ -21,7 +21,7 @@ class PendingDeliveries {
 
     void leave_behind(AttemptKey key, Rest rest, const std::string& why);
     void write_end(const WriteEnd& out);
-    void find_of_ended(const AttemptImage& image);  // of an attempt that ended before this agent's start
+    void find_of_ended(const SavedAttempt& saved);  // of an attempt that ended before this agent's start
     void deliver_all();                             // the head is back
     bool has_logs(AttemptKey key) const;            // they are still here
 

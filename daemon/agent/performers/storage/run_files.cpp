@@ -41,11 +41,11 @@ void RunFiles::clear(const protocol::Clear& order) { try_clear(order, boot_ms() 
 // An end that is on its way there is waited for.
 void RunFiles::try_clear(const protocol::Clear& order, std::int64_t until_ms) {
     for (const auto& [key, attempt] : loop_.state().attempts)
-        if (attempt.image.prepare.run_name == order.run_name &&
-            storage::same_place(attempt.image.prepare.storage_path, order.storage_path))
+        if (attempt.saved.prepare.run_name == order.run_name &&
+            storage::same_place(attempt.saved.prepare.storage_path, order.storage_path))
             return head_.send(protocol::Cleared{.id = order.id,
-                                                .error = "attempt " + std::to_string(attempt.image.number) +
-                                                         " of run " + attempt.image.prepare.run_id +
+                                                .error = "attempt " + std::to_string(attempt.saved.number) +
+                                                         " of run " + attempt.saved.prepare.run_id +
                                                          " is still there"});
     if (const std::string why = pending_.hold(order); !why.empty()) {
         if (boot_ms() >= until_ms) return head_.send(protocol::Cleared{.id = order.id, .error = why});

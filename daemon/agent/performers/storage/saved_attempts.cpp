@@ -9,17 +9,17 @@
 namespace rtrain::agent {
 
 void SavedAttempts::save(const KeepAttempt& out) {
-    const AttemptKey key = key_of(out.image.prepare.attempt);
-    if (LiveAttempt* attempt = attempts_.change(key)) attempt->number = out.image.number;
-    const std::string path = node_.files.attempt(key) + "/" + live_image;
-    if (Status kept = write_whole(path, encode(out.image), 0600, Durable::no); !kept)
-        warn("attempt " + attempt_text(out.image.prepare, out.image.number) +
+    const AttemptKey key = key_of(out.saved.prepare.attempt);
+    if (LiveAttempt* attempt = attempts_.change(key)) attempt->number = out.saved.number;
+    const std::string path = node_.files.attempt(key) + "/" + live_attempt_file;
+    if (Status kept = write_whole(path, encode(out.saved), 0600, Durable::no); !kept)
+        warn("attempt " + attempt_text(out.saved.prepare, out.saved.number) +
              " would not be adopted after a restart: " + kept.error().message);
 }
 
 void SavedAttempts::mark_ended(AttemptKey key) {
     const std::string folder = node_.files.attempt(key);
-    ::rename((folder + "/" + live_image).c_str(), (folder + "/" + ended_image).c_str());
+    ::rename((folder + "/" + live_attempt_file).c_str(), (folder + "/" + ended_attempt_file).c_str());
 }
 
 }  // namespace rtrain::agent
