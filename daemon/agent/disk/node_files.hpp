@@ -34,7 +34,7 @@ struct NodeFiles {
     std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
     std::string revoked() const { return data_dir + "/revoked"; }
     std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }  // metrics, not in the run's yet
-    std::string undelivered(AttemptKey key) const {
+    std::string pending_delivery(AttemptKey key) const {
         return attempt(key) + "/undelivered";
     }  // since when: metrics, logs
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }

@@ -27,18 +27,20 @@ void AttemptEnds::finish_logs(const FinishLogs& out) {
         },
         [](const Error& error) { return Delivered{.metrics = error, .logs = error}; },
         [this, key = out.attempt,
-         rest = Rest{.prepare = attempt->context->prepare,
-                     .context = attempt->context,
-                     .number = attempt->number,
-                     .journal = journal}](const Delivered& done) mutable { finished(key, std::move(rest), done); });
+         delivery = PendingDelivery{.prepare = attempt->context->prepare,
+                                    .context = attempt->context,
+                                    .number = attempt->number,
+                                    .journal = journal}](const Delivered& done) mutable {
+            finished(key, std::move(delivery), done);
+        });
 }
 
-void AttemptEnds::finished(AttemptKey key, Rest rest, const Delivered& done) {
-    rest.logs = !done.logs;
+void AttemptEnds::finished(AttemptKey key, PendingDelivery delivery, const Delivered& done) {
+    delivery.logs = !done.logs;
     if (!done.logs)
-        pending_.leave_behind(key, std::move(rest), "logs are not beside the run: " + done.logs.error().message);
+        pending_.leave_behind(key, std::move(delivery), "logs are not beside the run: " + done.logs.error().message);
     else if (!done.metrics)
-        pending_.leave_behind(key, std::move(rest),
+        pending_.leave_behind(key, std::move(delivery),
                               "the last metrics are not in the run's journal: " + done.metrics.error().message);
     logs_.finish(key, [this, key] { loop_.enqueue_later(LogsDone{key}); });
 }

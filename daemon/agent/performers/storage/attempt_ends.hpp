@@ -24,7 +24,7 @@ class AttemptEnds {
     struct Delivered {
         Status metrics{Done{}}, logs{Done{}};
     };
-    void finished(AttemptKey key, Rest rest, const Delivered& done);
+    void finished(AttemptKey key, PendingDelivery delivery, const Delivered& done);
 
     AgentLoop& loop_;
     const ThisNode& node_;

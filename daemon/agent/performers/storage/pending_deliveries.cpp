@@ -17,29 +17,32 @@ namespace {
 constexpr std::int64_t again_first_ms = 5'000, again_last_ms = 600'000, turn_ms = 100;
 constexpr std::int64_t patience_ms = 14LL * 24 * 3600 * 1000;
 
-std::string name_of(const Rest& rest) { return "attempt " + attempt_text(rest.prepare, rest.number); }
+std::string name_of(const PendingDelivery& delivery) {
+    return "attempt " + attempt_text(delivery.prepare, delivery.number);
+}
 
-bool is_of(const Rest& rest, const protocol::Clear& order) {
-    return rest.prepare.run_name == order.run_name &&
-           storage::same_place(rest.prepare.storage_path, order.storage_path);
+bool is_of(const PendingDelivery& delivery, const protocol::Clear& order) {
+    return delivery.prepare.run_name == order.run_name &&
+           storage::same_place(delivery.prepare.storage_path, order.storage_path);
 }
 
 }  // namespace
 
 // The mark is for the agent after this one.
-void PendingDeliveries::keep(AttemptKey key, Rest rest) {
-    if (rest.since_wall_ms == 0) rest.since_wall_ms = wall_ms();
+void PendingDeliveries::keep(AttemptKey key, PendingDelivery delivery) {
+    if (delivery.since_wall_ms == 0) delivery.since_wall_ms = wall_ms();
     Status kept = make_directory(node_.files.attempt(key), 0711);
-    if (kept) kept = write_whole(node_.files.undelivered(key), encode_mark(rest), 0600, Durable::no);
-    if (!kept) warn(name_of(rest) + ": what storage does not take is lost with this agent: " + kept.error().message);
-    rests_[key] = std::move(rest);
+    if (kept) kept = write_whole(node_.files.pending_delivery(key), encode_mark(delivery), 0600, Durable::no);
+    if (!kept)
+        warn(name_of(delivery) + ": what storage does not take is lost with this agent: " + kept.error().message);
+    deliveries_[key] = std::move(delivery);
 }
 
 // Logged once.
-void PendingDeliveries::leave_behind(AttemptKey key, Rest rest, const std::string& why) {
-    warn(name_of(rest) + ": " + why + "; they are kept here and tried again");
-    rest.told_of = true;
-    keep(key, std::move(rest));
+void PendingDeliveries::leave_behind(AttemptKey key, PendingDelivery delivery, const std::string& why) {
+    warn(name_of(delivery) + ": " + why + "; they are kept here and tried again");
+    delivery.warned = true;
+    keep(key, std::move(delivery));
     deliver_in(key, again_first_ms);
 }
 
@@ -48,40 +51,40 @@ void PendingDeliveries::leave_behind(AttemptKey key, Rest rest, const std::strin
 void PendingDeliveries::write_end(const WriteEnd& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    const auto found = rests_.find(out.attempt);
-    Rest rest = found != rests_.end() ? found->second
-                                      : Rest{.prepare = attempt->context->prepare,
-                                             .context = attempt->context,
-                                             .number = attempt->number,
-                                             .journal = nullptr};
-    rest.end = out.end;
-    keep(out.attempt, std::move(rest));
+    const auto found = deliveries_.find(out.attempt);
+    PendingDelivery delivery = found != deliveries_.end() ? found->second
+                                                          : PendingDelivery{.prepare = attempt->context->prepare,
+                                                                            .context = attempt->context,
+                                                                            .number = attempt->number,
+                                                                            .journal = nullptr};
+    delivery.end = out.end;
+    keep(out.attempt, std::move(delivery));
     deliver_now(out.attempt);
 }
 
 void PendingDeliveries::find_of_ended(const SavedAttempt& saved) {
     const AttemptKey key = key_of(saved.prepare.attempt);
-    const auto mark = read_whole(node_.files.undelivered(key));
+    const auto mark = read_whole(node_.files.pending_delivery(key));
     if (!mark) return;
-    rests_[key] = rest_of(saved, *mark, node_.files);
+    deliveries_[key] = delivery_of(saved, *mark, node_.files);
     deliver_now(key);
 }
 
 bool PendingDeliveries::has_logs(AttemptKey key) const {
-    const auto found = rests_.find(key);
-    return found != rests_.end() && found->second.logs;
+    const auto found = deliveries_.find(key);
+    return found != deliveries_.end() && found->second.logs;
 }
 
 void PendingDeliveries::deliver_in(AttemptKey key, std::int64_t ms) {
-    Rest& rest = rests_.at(key);
-    loop_.net().cancel(rest.timer);
-    rest.timer = loop_.net().after(ms, [this, key] { deliver_now(key); });
+    PendingDelivery& delivery = deliveries_.at(key);
+    loop_.net().cancel(delivery.timer);
+    delivery.timer = loop_.net().after(ms, [this, key] { deliver_now(key); });
 }
 
 void PendingDeliveries::deliver_all() {
     std::vector<AttemptKey> keys;
-    for (auto& [key, rest] : rests_) {
-        rest.again_ms = again_first_ms;
+    for (auto& [key, delivery] : deliveries_) {
+        delivery.again_ms = again_first_ms;
         keys.push_back(key);
     }
     for (const AttemptKey key : keys) deliver_now(key);
@@ -89,17 +92,17 @@ void PendingDeliveries::deliver_all() {
 
 // Storage that hangs since before this agent's start takes one thread of its path's, not all.
 void PendingDeliveries::deliver_now(AttemptKey key) {
-    const auto found = rests_.find(key);
-    if (found == rests_.end() || found->second.trying) return;
-    Rest& rest = found->second;
-    const std::string path = rest.prepare.storage_path;
-    const bool first = !rest.context;
+    const auto found = deliveries_.find(key);
+    if (found == deliveries_.end() || found->second.trying) return;
+    PendingDelivery& delivery = found->second;
+    const std::string path = delivery.prepare.storage_path;
+    const bool first = !delivery.context;
     if (first && !looking_at_.insert(path).second) return deliver_in(key, turn_ms);
-    rest.trying = true;
+    delivery.trying = true;
     loop_.net().offload_at(
-        path, [rest, facts = node_.facts()] { return deliver(rest, facts); },
+        path, [delivery, facts = node_.facts()] { return deliver(delivery, facts); },
         [](const Error& error) { return Tried{.all = error, .context = {}}; },
-        [this, key, first, path, end = rest.end](const Tried& result) {
+        [this, key, first, path, end = delivery.end](const Tried& result) {
             if (first) looking_at_.erase(path);
             tried(key, end, result);
         });
@@ -107,9 +110,9 @@ void PendingDeliveries::deliver_now(AttemptKey key) {
 
 // `end`: the one that was tried.
 void PendingDeliveries::tried(AttemptKey key, const std::optional<storage::AttemptEnd>& end, const Tried& tried) {
-    const auto at = rests_.find(key);
-    if (at == rests_.end()) return;  // nobody wants it any more
-    Rest& now = at->second;
+    const auto at = deliveries_.find(key);
+    if (at == deliveries_.end()) return;  // nobody wants it any more
+    PendingDelivery& now = at->second;
     now.trying = false;
     if (tried.context) now.context = tried.context;
     if (tried.logs) now.logs = false;
@@ -117,26 +120,26 @@ void PendingDeliveries::tried(AttemptKey key, const std::optional<storage::Attem
     if (now.end != end) return deliver_now(key);  // the head's words came meanwhile
     if (tried.run_is_gone)
         warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
-    else if (now.told_of)
+    else if (now.warned)
         say(name_of(now) + ": what storage had not taken is beside its run");
     is_done(key);
 }
 
-void PendingDeliveries::stays(AttemptKey key, Rest& rest, const std::string& why) {
-    if (wall_ms() - rest.since_wall_ms > patience_ms) {
-        warn(name_of(rest) + ": what is not beside its run is given up: " + why);
+void PendingDeliveries::stays(AttemptKey key, PendingDelivery& delivery, const std::string& why) {
+    if (wall_ms() - delivery.since_wall_ms > patience_ms) {
+        warn(name_of(delivery) + ": what is not beside its run is given up: " + why);
         return is_done(key);
     }
-    if (!std::exchange(rest.told_of, true))
-        warn(name_of(rest) + (rest.logs ? ": its logs are" : ": its end is") + " not beside the run: " + why +
+    if (!std::exchange(delivery.warned, true))
+        warn(name_of(delivery) + (delivery.logs ? ": its logs are" : ": its end is") + " not beside the run: " + why +
              "; kept here and tried again");
-    deliver_in(key, rest.again_ms);
-    rest.again_ms = std::min(rest.again_ms * 2, again_last_ms);
+    deliver_in(key, delivery.again_ms);
+    delivery.again_ms = std::min(delivery.again_ms * 2, again_last_ms);
 }
 
 void PendingDeliveries::is_done(AttemptKey key) {
-    rests_.erase(key);
-    ::unlink(node_.files.undelivered(key).c_str());
+    deliveries_.erase(key);
+    ::unlink(node_.files.pending_delivery(key).c_str());
     if (loop_.state().attempts.contains(key)) return;
     loop_.net().offload([scratch = node_.files.scratch(key)] { remove_tree(scratch); }, [] {});  // logs of own names
     if (logs_.complete(key)) forget(key);
@@ -144,12 +147,12 @@ void PendingDeliveries::is_done(AttemptKey key) {
 
 // Nothing else is kept for it, unless storage lacks something.
 void PendingDeliveries::let_go(AttemptKey key) {
-    if (!loop_.state().attempts.contains(key) && !rests_.contains(key)) forget(key);
+    if (!loop_.state().attempts.contains(key) && !deliveries_.contains(key)) forget(key);
 }
 
 void PendingDeliveries::forget(AttemptKey key) {
     logs_.forget(key);
-    rests_.erase(key);  // there is one: its run was removed
+    deliveries_.erase(key);  // there is one: its run was removed
     loop_.net().offload(
         [scratch = node_.files.scratch(key), folder = node_.files.attempt(key)] {
             remove_tree(scratch);
@@ -159,20 +162,20 @@ void PendingDeliveries::forget(AttemptKey key) {
 }
 
 std::string PendingDeliveries::hold(const protocol::Clear& order) {
-    for (const auto& [key, rest] : rests_)
-        if (is_of(rest, order) && rest.trying)
-            return "what its attempt " + std::to_string(rest.number) + " left is on its way there at this moment";
-    for (auto& [key, rest] : rests_)
-        if (is_of(rest, order)) rest.trying = true;
+    for (const auto& [key, delivery] : deliveries_)
+        if (is_of(delivery, order) && delivery.trying)
+            return "what its attempt " + std::to_string(delivery.number) + " left is on its way there at this moment";
+    for (auto& [key, delivery] : deliveries_)
+        if (is_of(delivery, order)) delivery.trying = true;
     return {};
 }
 
 void PendingDeliveries::release(const protocol::Clear& order, bool removed) {
     std::vector<AttemptKey> keys;
-    for (auto& [key, rest] : rests_)
-        if (is_of(rest, order)) keys.push_back(key);
+    for (auto& [key, delivery] : deliveries_)
+        if (is_of(delivery, order)) keys.push_back(key);
     for (const AttemptKey key : keys) {
-        rests_.at(key).trying = false;
+        deliveries_.at(key).trying = false;
         if (removed)
             is_done(key);
         else

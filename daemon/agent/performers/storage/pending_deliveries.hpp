@@ -1,5 +1,5 @@
-// What storage did not take when an attempt ended (delivery/undelivered.hpp). It is tried again when the head is back
-// and with a growing pause, by the agent after this one as well; only then the attempt's files go.
+// What storage did not take when an attempt ended (delivery/pending_delivery.hpp). It is tried again when the head is
+// back and with a growing pause, by the agent after this one as well; only then the attempt's files go.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "daemon/agent/delivery/log_shipper.hpp"
-#include "daemon/agent/delivery/undelivered.hpp"
+#include "daemon/agent/delivery/pending_delivery.hpp"
 #include "daemon/agent/loop/agent_loop.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
@@ -19,7 +19,7 @@ class PendingDeliveries {
     PendingDeliveries(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts, LogShipper& logs)
         : loop_(loop), node_(node), attempts_(attempts), logs_(logs) {}
 
-    void leave_behind(AttemptKey key, Rest rest, const std::string& why);
+    void leave_behind(AttemptKey key, PendingDelivery delivery, const std::string& why);
     void write_end(const WriteEnd& out);
     void find_of_ended(const SavedAttempt& saved);  // of an attempt that ended before this agent's start
     void deliver_all();                             // the head is back
@@ -34,18 +34,18 @@ class PendingDeliveries {
     void release(const protocol::Clear& order, bool removed);
 
   private:
-    void keep(AttemptKey key, Rest rest);
+    void keep(AttemptKey key, PendingDelivery delivery);
     void deliver_in(AttemptKey key, std::int64_t ms);
     void deliver_now(AttemptKey key);
     void tried(AttemptKey key, const std::optional<storage::AttemptEnd>& end, const Tried& tried);
-    void stays(AttemptKey key, Rest& rest, const std::string& why);
+    void stays(AttemptKey key, PendingDelivery& delivery, const std::string& why);
     void is_done(AttemptKey key);
 
     AgentLoop& loop_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
     LogShipper& logs_;
-    std::map<AttemptKey, Rest> rests_;
+    std::map<AttemptKey, PendingDelivery> deliveries_;
     std::set<std::string> looking_at_;  // storage paths of attempts that ended before this agent's start
 };
 

@@ -80,7 +80,8 @@ TEST_CASE("the end of an attempt is written beside its run, and then what the no
     const std::string kept = story.node.files.attempt(attempt_1);
     PendingDeliveries pending(story.loop, story.node, story.attempts, story.logs);
     pending.write_end({.attempt = attempt_1, .end = {.number = 1, .state = "SUCCEEDED"}});
-    CHECK(fs::exists(story.node.files.undelivered(attempt_1)));  // for the agent after this one, before it is tried
+    CHECK(
+        fs::exists(story.node.files.pending_delivery(attempt_1)));  // for the agent after this one, before it is tried
     CHECK_FALSE(pending.has_logs(attempt_1));
     REQUIRE(story.until([&] { return !fs::exists(kept); }));
     CHECK(storage::read_end(*story.store, "digits", 1)->state == "SUCCEEDED");

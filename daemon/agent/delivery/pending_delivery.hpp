@@ -13,7 +13,7 @@
 
 namespace rtrain::agent {
 
-struct Rest {
+struct PendingDelivery {
     protocol::Prepare prepare;
     Context context;  // null: of an attempt that ended under an agent before this one, and not tried yet
     std::uint32_t number = 0;
@@ -22,13 +22,13 @@ struct Rest {
     std::optional<storage::AttemptEnd> end{};  // is not
     std::int64_t since_wall_ms = 0, again_ms = 5'000;
     net::Loop::TimerId timer = 0;
-    bool trying = false;   // also while its run is being removed
-    bool told_of = false;  // that a try has failed
+    bool trying = false;  // also while its run is being removed
+    bool warned = false;  // that a try has failed
 };
 
-// The mark of an attempt that has a rest, for the agent after this one.
-std::string encode_mark(const Rest& rest);
-Rest rest_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files);
+// The mark of an attempt with a pending delivery, for the agent after this one.
+std::string encode_mark(const PendingDelivery& delivery);
+PendingDelivery delivery_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files);
 
 struct Tried {
     Status all{Done{}};  // what did not go; the run's absence is none of it
@@ -37,6 +37,6 @@ struct Tried {
     bool run_is_gone = false;  // nothing was written, nor will be
 };
 // Blocking: runs on the pool. A run that was removed, or whose directory is another run's by now, is not written to.
-Tried deliver(const Rest& rest, const NodeFacts& facts);
+Tried deliver(const PendingDelivery& delivery, const NodeFacts& facts);
 
 }  // namespace rtrain::agent

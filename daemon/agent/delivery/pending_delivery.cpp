@@ -1,5 +1,5 @@
-// See undelivered.hpp.
-#include "daemon/agent/delivery/undelivered.hpp"
+// See pending_delivery.hpp.
+#include "daemon/agent/delivery/pending_delivery.hpp"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -37,51 +37,52 @@ Result<bool> run_is_gone(const AttemptContext& context, std::uint32_t number) {
     return true;
 }
 
-Try<Context> context_of(const Rest& rest, const NodeFacts& facts) {
-    if (rest.context) return rest.context;
-    return context_of_ended(facts, rest.prepare);
+Try<Context> context_of(const PendingDelivery& delivery, const NodeFacts& facts) {
+    if (delivery.context) return delivery.context;
+    return context_of_ended(facts, delivery.prepare);
 }
 
 }  // namespace
 
-std::string encode_mark(const Rest& rest) {
-    json mark{{"since_wall_ms", rest.since_wall_ms}, {"logs", rest.logs}};
-    if (rest.end) mark["end"] = storage::encode(*rest.end);
+std::string encode_mark(const PendingDelivery& delivery) {
+    json mark{{"since_wall_ms", delivery.since_wall_ms}, {"logs", delivery.logs}};
+    if (delivery.end) mark["end"] = storage::encode(*delivery.end);
     return mark.dump();
 }
 
 // An agent before this one wrote the time alone, and left logs behind.
-Rest rest_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files) {
-    Rest rest{.prepare = saved.prepare,
-              .context = {},
-              .number = saved.number,
-              .journal = std::make_shared<Journal>(files.journal(key_of(saved.prepare.attempt))),
-              .logs = true};
+PendingDelivery delivery_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files) {
+    PendingDelivery delivery{.prepare = saved.prepare,
+                             .context = {},
+                             .number = saved.number,
+                             .journal = std::make_shared<Journal>(files.journal(key_of(saved.prepare.attempt))),
+                             .logs = true};
     const json in = json::parse(mark, nullptr, false);
-    if (in.is_number_integer()) rest.since_wall_ms = in.get<std::int64_t>();
-    if (!in.is_object()) return rest;
+    if (in.is_number_integer()) delivery.since_wall_ms = in.get<std::int64_t>();
+    if (!in.is_object()) return delivery;
     if (const auto since = in.find("since_wall_ms"); since != in.end() && since->is_number_integer())
-        rest.since_wall_ms = since->get<std::int64_t>();
-    if (const auto logs = in.find("logs"); logs != in.end() && logs->is_boolean()) rest.logs = logs->get<bool>();
+        delivery.since_wall_ms = since->get<std::int64_t>();
+    if (const auto logs = in.find("logs"); logs != in.end() && logs->is_boolean()) delivery.logs = logs->get<bool>();
     if (const auto text = in.find("end"); text != in.end() && text->is_string())
-        if (auto end = storage::decode_end(text->get<std::string>(), "end.json")) rest.end = std::move(*end);
-    return rest;
+        if (auto end = storage::decode_end(text->get<std::string>(), "end.json")) delivery.end = std::move(*end);
+    return delivery;
 }
 
-Tried deliver(const Rest& rest, const NodeFacts& facts) {
-    const auto result = context_of(rest, facts);
+Tried deliver(const PendingDelivery& delivery, const NodeFacts& facts) {
+    const auto result = context_of(delivery, facts);
     if (const auto* why = std::get_if<Trouble>(&result))
         return {.all = Error{ErrorCode::io, why->why, ""}, .context = {}};
     Tried tried{.context = std::get<Context>(result)};
     const AttemptContext& context = *tried.context;
-    const auto gone = run_is_gone(context, rest.number);
+    const auto gone = run_is_gone(context, delivery.number);
     if (!gone) tried.all = gone.error();
     tried.run_is_gone = gone && *gone;
     if (!gone || *gone) return tried;
-    if (rest.journal) tried.all = deliver(*rest.journal, context, rest.number);
-    if (tried.all && rest.logs) tried.all = copy_logs(context, facts, rest.number);
-    tried.logs = rest.logs && tried.all;
-    if (tried.all && rest.end) tried.all = storage::write_end(*context.store, context.prepare.run_name, *rest.end);
+    if (delivery.journal) tried.all = deliver(*delivery.journal, context, delivery.number);
+    if (tried.all && delivery.logs) tried.all = copy_logs(context, facts, delivery.number);
+    tried.logs = delivery.logs && tried.all;
+    if (tried.all && delivery.end)
+        tried.all = storage::write_end(*context.store, context.prepare.run_name, *delivery.end);
     return tried;
 }
 

@@ -1,5 +1,5 @@
 // What storage would not take: whose it is when it comes, and how it is kept for the next agent.
-#include "daemon/agent/delivery/undelivered.hpp"
+#include "daemon/agent/delivery/pending_delivery.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -22,7 +22,7 @@ struct RestStory {
     NodeFacts facts{.files = {folder.path, folder.path + "/scratch"}, .node = "n1", .may_run_as_root = true};
     std::shared_ptr<storage::Store> store = storage::open_file_store(runs).value();
     SavedAttempt saved{.prepare = prepare_order({}), .number = 1};
-    Rest rest;
+    PendingDelivery delivery;
 
     RestStory() {
         saved.prepare.cluster_id = "c0ffee";
@@ -31,8 +31,8 @@ struct RestStory {
         saved.prepare.job_json = R"({"version":1,"name":"digits","entrypoint":["true"]})";
         write(facts.files.log(attempt_1, 0, "out"), "through\n");
         write(runs + "/other/run.json", "{}");
-        rest = rest_of(saved, "1", facts.files);
-        rest.end = storage::AttemptEnd{.number = 1, .state = "SUCCEEDED"};
+        delivery = delivery_of(saved, "1", facts.files);
+        delivery.end = storage::AttemptEnd{.number = 1, .state = "SUCCEEDED"};
     }
     static void write(const fs::path& file, const std::string& text) {
         fs::create_directories(file.parent_path());
@@ -53,7 +53,7 @@ TEST_CASE("logs and the end of an attempt come to the run that claimed it, also 
     RestStory story;
     RestStory::write(story.run + "/run.json", R"({"cluster_id":"c0ffee","run_id":"c0ffee-3"})");
     story.claimed_by("c0ffee", "c0ffee-17");
-    const Tried tried = deliver(story.rest, story.facts);
+    const Tried tried = deliver(story.delivery, story.facts);
     if (!tried.all) FAIL(tried.all.error().message);
     CHECK_FALSE(tried.run_is_gone);
     CHECK(read_whole(story.log()).value() == "through\n");
@@ -64,7 +64,7 @@ TEST_CASE("nothing is written into a run that was removed, nor into another one 
     RestStory story;
     const std::string next = GENERATE("", "c0ffee", "decaf");
     if (!next.empty()) story.claimed_by(next, next == "c0ffee" ? "c0ffee-18" : "c0ffee-17");
-    const Tried tried = deliver(story.rest, story.facts);
+    const Tried tried = deliver(story.delivery, story.facts);
     CHECK(tried.all.ok());
     CHECK(tried.run_is_gone);
     CHECK_FALSE(fs::exists(story.run + "/logs"));
@@ -79,26 +79,26 @@ TEST_CASE("storage that cannot be read, or may not be mounted, is tried again an
         RestStory::write(story.run + "/attempts", "in the way");
     else
         fs::remove_all(story.runs + "/other");
-    const Tried tried = deliver(story.rest, story.facts);
+    const Tried tried = deliver(story.delivery, story.facts);
     CHECK_FALSE(tried.all.ok());
     CHECK_FALSE(tried.run_is_gone);
     CHECK_FALSE(fs::exists(story.run + "/logs"));
-    story.rest.prepare.storage_path = story.facts.files.log(attempt_1, 0, "out");
-    story.rest.context = nullptr;
-    CHECK_FALSE(deliver(story.rest, story.facts).all.ok());
+    story.delivery.prepare.storage_path = story.facts.files.log(attempt_1, 0, "out");
+    story.delivery.context = nullptr;
+    CHECK_FALSE(deliver(story.delivery, story.facts).all.ok());
 }
 
 TEST_CASE("the next agent finds what is undelivered, the end included; a mark of before names the time alone") {
     RestStory story;
-    story.rest.since_wall_ms = 1'700'000'000'000;
-    story.rest.logs = GENERATE(false, true);
-    story.rest.end->ranks[0] = {.exit_code = 3, .detail = "ValueError"};
-    const Rest again = rest_of(story.saved, encode_mark(story.rest), story.facts.files);
-    CHECK(again.since_wall_ms == story.rest.since_wall_ms);
-    CHECK(again.logs == story.rest.logs);
-    CHECK(again.end == story.rest.end);
-    const Rest old = rest_of(story.saved, "1700000000000", story.facts.files);
-    CHECK(old.since_wall_ms == story.rest.since_wall_ms);
+    story.delivery.since_wall_ms = 1'700'000'000'000;
+    story.delivery.logs = GENERATE(false, true);
+    story.delivery.end->ranks[0] = {.exit_code = 3, .detail = "ValueError"};
+    const PendingDelivery again = delivery_of(story.saved, encode_mark(story.delivery), story.facts.files);
+    CHECK(again.since_wall_ms == story.delivery.since_wall_ms);
+    CHECK(again.logs == story.delivery.logs);
+    CHECK(again.end == story.delivery.end);
+    const PendingDelivery old = delivery_of(story.saved, "1700000000000", story.facts.files);
+    CHECK(old.since_wall_ms == story.delivery.since_wall_ms);
     CHECK(old.logs);
     CHECK_FALSE(old.end);
 }
