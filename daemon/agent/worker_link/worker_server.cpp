@@ -84,7 +84,7 @@ void WorkerServer::closed(Session& session) {
     if (!was_current) return;
     const auto [attempt, rank] = *session.who;
     sockets_.erase(*session.who);
-    boards_.left(attempt, rank);
+    shared_.left(attempt, rank);
     feed_(WorkerCut{attempt, rank});
 }
 
@@ -99,13 +99,13 @@ void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::stri
     if (!current(*session)) return session->socket->close("another connection of its rank came after it");
     if (std::holds_alternative<worker::Release>(*message)) return release(*session);
     const auto [attempt, rank] = *session->who;
-    if (std::holds_alternative<worker::BoardTaken>(*message)) return boards_.taken(attempt, rank);
+    if (std::holds_alternative<worker::BoardTaken>(*message)) return shared_.taken(attempt, rank);
     feed_(WorkerSaid{attempt, rank, std::move(*message)});
 }
 
 std::vector<WorkerSaid> WorkerServer::posted() {
     std::vector<WorkerSaid> said;
-    for (auto& [attempt, rank, posted] : boards_.take()) {
+    for (auto& [attempt, rank, posted] : shared_.take()) {
         auto message = worker::decode_from_worker(posted.frame);
         const auto* report = message ? std::get_if<worker::Report>(&*message) : nullptr;
         if (report && report->index == posted.index) {
@@ -173,10 +173,10 @@ void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::
     const auto before = std::exchange(sockets_[*session->who], session->socket);
     if (before) before->close("its process has connected again");
     if (hello.board)
-        board_askers_.insert(*session->who);
+        sharing_.insert(*session->who);
     else
-        board_askers_.erase(*session->who);
-    boards_.left(of.attempt, hello.rank);
+        sharing_.erase(*session->who);
+    shared_.left(of.attempt, hello.rank);
     feed_(WorkerJoined{of.attempt, hello.rank, hello});
 }
 
@@ -198,9 +198,9 @@ void WorkerServer::admit(const std::string& attempt_text, WorkerIdentity identit
 void WorkerServer::dismiss(AttemptKey attempt) {
     std::erase_if(admitted_, [&](const auto& one) { return one.second.attempt == attempt; });
     holders_.forget(attempt);
-    std::erase_if(board_askers_, [&](const Who& one) { return one.first == attempt; });
-    boards_.ring();
-    boards_.close(attempt);
+    std::erase_if(sharing_, [&](const Who& one) { return one.first == attempt; });
+    shared_.wake();
+    shared_.close(attempt);
     for (auto at = sockets_.begin(); at != sockets_.end();) {
         if (at->first.first != attempt) {
             ++at;
@@ -216,17 +216,17 @@ void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker:
                            const std::set<std::uint32_t>& ranks, Rounds rounds) {
     send(attempt, rank, message);
     const auto found = sockets_.find({attempt, rank});
-    if (found == sockets_.end() || !board_askers_.contains({attempt, rank})) return;
-    if (const auto place = boards_.offer(attempt, rank, ranks, rounds))
-        net::send_with_descriptor(*found->second, body_of(worker::BoardOffer{place->seat}), place->descriptor);
+    if (found == sockets_.end() || !sharing_.contains({attempt, rank})) return;
+    if (const auto place = shared_.offer(attempt, rank, ranks, rounds))
+        net::send_with_descriptor(*found->second, body_of(worker::BoardOffer{place->slot}), place->descriptor);
 }
 
 void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {
     const auto* answer = std::get_if<worker::Reported>(&message);
-    if (answer && !answer->directory && boards_.answer(attempt, rank, answer->index)) return;
+    if (answer && !answer->directory && shared_.answer(attempt, rank, answer->index)) return;
     const auto found = sockets_.find({attempt, rank});
     if (found == sockets_.end()) return;  // it asks again when it is back
-    if (found->second->send(body_of(message))) return boards_.letter(attempt, rank);
+    if (found->second->send(body_of(message))) return shared_.notice(attempt, rank);
     const auto socket = found->second;  // it reads nothing, or is closed: what it missed it asks for when it is back
     socket->close("it does not read what was sent to it");
 }

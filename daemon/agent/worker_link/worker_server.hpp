@@ -7,8 +7,8 @@
 #include <string>
 
 #include "daemon/agent/machine/messages.hpp"
-#include "daemon/agent/worker_link/boards.hpp"
 #include "daemon/agent/worker_link/rank_holders.hpp"
+#include "daemon/agent/worker_link/shared_reports.hpp"
 #include "daemon/net/unix.hpp"
 
 namespace rtrain::agent {
@@ -32,14 +32,14 @@ class WorkerServer {
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
     void dismiss(AttemptKey attempt);                                      // and may no more
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
-    // And an offer of a seat at the board of this node's `ranks`, where the worker can take it.
+    // And an offer of a slot in the shared memory of this node's `ranks`, where the worker can take it.
     void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
                  const std::set<std::uint32_t>& ranks, Rounds rounds);
     // What a process is told that has not the rank's place, and only reads.
     void answer_readers(Reading reading) { reading_ = std::move(reading); }
-    // What workers have said at their boards. To be heard before anything else: it was said before.
+    // Returns what workers have posted in shared memory. It is taken before anything else: it was there before.
     std::vector<WorkerSaid> posted();
-    void ring() { boards_.ring(); }  // after each step: what was sent to ranks that wait at a board
+    void wake() { shared_.wake(); }  // after each step: ranks that wait for what was sent
 
   private:
     struct Session;
@@ -59,8 +59,8 @@ class WorkerServer {
     RankHolders holders_;
     std::map<std::string, WorkerIdentity> admitted_;  // by RTRAIN_ATTEMPT
     std::map<Who, std::shared_ptr<net::Socket>> sockets_;
-    std::set<Who> board_askers_;  // their library can sit at a board
-    Boards boards_;
+    std::set<Who> sharing_;  // their library can use shared report memory
+    SharedReports shared_;
     std::unique_ptr<net::UnixServer> server_;
 };
 

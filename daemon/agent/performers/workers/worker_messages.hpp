@@ -28,7 +28,7 @@ class WorkerMessages {
     // Steps of the loop.
     std::vector<WorkerSaid> posted() { return server_->posted(); }
     void check(WorkerSaid& message) const;
-    void wake() { server_->ring(); }
+    void wake() { server_->wake(); }
 
   private:
     std::optional<worker::Welcome> welcome_of(AttemptKey key, std::uint32_t rank) const;

@@ -1,5 +1,5 @@
-// The agent's side of boards (runtime/worker/frames/board.hpp): one for each attempt whose workers can sit at one. What
-// is to be told at it is gathered, so that a round of answers is one wake-up.
+// The agent's side of shared report memory (runtime/worker/frames/board.hpp): one for each attempt whose workers use
+// it, with a slot for each rank. What is to be told at it is gathered, so that a round of answers is one wake-up.
 #pragma once
 
 #include <functional>
@@ -15,46 +15,46 @@ namespace rtrain::agent {
 // coming decides.
 enum class Rounds { by_agent, by_ranks };
 
-class Boards {
+class SharedReports {
   public:
     struct Place {
         int descriptor = -1;
-        std::uint32_t seat = 0;
+        std::uint32_t slot = 0;
     };
     std::optional<Place> offer(AttemptKey attempt, std::uint32_t rank, const std::set<std::uint32_t>& ranks, Rounds);
-    void taken(AttemptKey attempt, std::uint32_t rank);  // it looks at its seat now
+    void taken(AttemptKey attempt, std::uint32_t rank);  // it looks at its slot now
     void left(AttemptKey attempt, std::uint32_t rank);
-    void close(AttemptKey attempt) { boards_.erase(attempt); }
+    void close(AttemptKey attempt) { attempts_.erase(attempt); }
 
     bool answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t index);  // false: it does not look here
-    void letter(AttemptKey attempt, std::uint32_t rank);
-    void ring();  // all boards with something to tell
+    void notice(AttemptKey attempt, std::uint32_t rank);
+    void wake();  // the ranks of all attempts for which there is something new
 
     // What the ranks have posted, round by round.
-    struct Heard {
+    struct Message {
         AttemptKey attempt;
         std::uint32_t rank = 0;
         worker::Board::Posted posted;
     };
-    std::vector<Heard> take();
+    std::vector<Message> take();
 
   private:
-    struct Seat {
+    struct Slot {
         std::uint32_t number = 0;
         std::uint64_t taken = 0;  // up to this report
         bool present = false;     // the rank looks at it
     };
     struct OfAttempt {
-        OfAttempt(worker::Board made, Rounds who) : board(std::move(made)), rounds(who) {}
-        worker::Board board;
+        OfAttempt(worker::Board made, Rounds who) : memory(std::move(made)), rounds(who) {}
+        worker::Board memory;
         Rounds rounds;
-        std::map<std::uint32_t, Seat> seats;             // by rank
+        std::map<std::uint32_t, Slot> slots;             // by rank
         std::map<std::uint32_t, std::uint64_t> answers;  // by rank, not told yet
         bool news = false;
     };
-    Seat* find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of);  // null: this rank does not look at a board
-    static void tell_answers(OfAttempt&);
-    std::map<AttemptKey, OfAttempt> boards_;
+    Slot* find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of);  // null: this rank uses none
+    static void write_answers(OfAttempt&);
+    std::map<AttemptKey, OfAttempt> attempts_;
 };
 
 }  // namespace rtrain::agent

@@ -1,5 +1,5 @@
-// The board of an attempt: what ranks post is taken, and one wake-up answers a round; with the worker's own library at
-// the other end, over agents that come and go.
+// The shared report memory of an attempt: what ranks post is taken, and one wake-up answers a round; with the worker's
+// own library at the other end, over agents that come and go.
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,29 +24,30 @@ constexpr AttemptKey attempt{.run = 7, .incarnation = 1};
 constexpr std::chrono::milliseconds long_enough{20'000};
 using Come = Board::Come;
 
-std::vector<Board> seated(Boards& boards, const std::set<std::uint32_t>& ranks, Rounds rounds = Rounds::by_agent) {
+std::vector<Board> seated(SharedReports& reports, const std::set<std::uint32_t>& ranks,
+                          Rounds rounds = Rounds::by_agent) {
     std::vector<Board> seats;
     for (const std::uint32_t rank : ranks) {
-        const auto place = boards.offer(attempt, rank, ranks, rounds);
+        const auto place = reports.offer(attempt, rank, ranks, rounds);
         REQUIRE(place);
-        auto seat = Board::open(place->descriptor, place->seat);
+        auto seat = Board::open(place->descriptor, place->slot);
         REQUIRE(seat);
         seats.push_back(std::move(*seat));
-        boards.taken(attempt, rank);
+        reports.taken(attempt, rank);
     }
     return seats;
 }
 
 using Posts = std::vector<std::pair<std::uint32_t, std::string>>;
-Posts taken(Boards& boards) {
+Posts taken(SharedReports& reports) {
     Posts out;
-    for (const Boards::Heard& one : boards.take()) out.emplace_back(one.rank, one.posted.frame);
+    for (const SharedReports::Message& one : reports.take()) out.emplace_back(one.rank, one.posted.frame);
     return out;
 }
 
-void answer_all(Boards& boards, const std::set<std::uint32_t>& ranks, std::uint64_t index) {
-    for (const std::uint32_t rank : ranks) REQUIRE(boards.answer(attempt, rank, index));
-    boards.ring();
+void answer_all(SharedReports& reports, const std::set<std::uint32_t>& ranks, std::uint64_t index) {
+    for (const std::uint32_t rank : ranks) REQUIRE(reports.answer(attempt, rank, index));
+    reports.wake();
 }
 
 Come report(Board& seat, std::uint64_t index, const std::string& frame = "report") {
@@ -54,7 +55,7 @@ Come report(Board& seat, std::uint64_t index, const std::string& frame = "report
 }
 
 // Boards that this process has mapped: the agent's, and one of each worker that sits at it.
-int mapped_boards() {
+int mapped_memories() {
     std::ifstream maps("/proc/self/maps");
     int found = 0;
     for (std::string line; std::getline(maps, line);) found += line.find("memfd:rtrain-board") != std::string::npos;
@@ -64,15 +65,15 @@ int mapped_boards() {
 }  // namespace
 
 TEST_CASE("what ranks post is taken once, and answers to all are told with one bell") {
-    Boards boards;
-    auto seats = seated(boards, {4, 5, 9});
+    SharedReports reports;
+    auto seats = seated(reports, {4, 5, 9});
     for (Board& seat : seats) CHECK(report(seat, 1) == Come::rings);  // nobody knows yet who comes: each one rings
-    CHECK(taken(boards) == Posts{{4, "report"}, {5, "report"}, {9, "report"}});
-    CHECK(taken(boards).empty());
-    for (const std::uint32_t rank : {4u, 5u, 9u}) CHECK(boards.answer(attempt, rank, 1));
+    CHECK(taken(reports) == Posts{{4, "report"}, {5, "report"}, {9, "report"}});
+    CHECK(taken(reports).empty());
+    for (const std::uint32_t rank : {4u, 5u, 9u}) CHECK(reports.answer(attempt, rank, 1));
     CHECK_FALSE(seats[2].released(1));
     const std::uint32_t seen = seats[0].bell();
-    boards.ring();
+    reports.wake();
     CHECK(seats[0].bell() == seen + 1);
     for (const Board& seat : seats) CHECK(seat.released(1));
     for (const Board& seat : seats) CHECK(seat.heard() == 1);
@@ -83,15 +84,15 @@ TEST_CASE("what ranks post is taken once, and answers to all are told with one b
 }
 
 TEST_CASE("a rank that came or went in the middle of a round makes each one ring until the next answer to all") {
-    Boards boards;
-    auto seats = seated(boards, {0, 1, 2}, Rounds::by_ranks);
-    answer_all(boards, {0, 1, 2}, 1);
+    SharedReports reports;
+    auto seats = seated(reports, {0, 1, 2}, Rounds::by_ranks);
+    answer_all(reports, {0, 1, 2}, 1);
     CHECK(report(seats[0], 2) == Come::waits);
-    boards.left(attempt, 2);
+    reports.left(attempt, 2);
     CHECK(report(seats[1], 2) == Come::rings);
-    CHECK_FALSE(boards.answer(attempt, 2, 2));  // it is answered over its socket
-    boards.answer(attempt, 0, 2);               // only one of two: the other's report came before
-    boards.ring();
+    CHECK_FALSE(reports.answer(attempt, 2, 2));  // it is answered over its socket
+    reports.answer(attempt, 0, 2);               // only one of two: the other's report came before
+    reports.wake();
     CHECK(seats[0].released(2));
     CHECK_FALSE(seats[1].released(2));
     CHECK(report(seats[0], 3) == Come::rings);
@@ -99,10 +100,10 @@ TEST_CASE("a rank that came or went in the middle of a round makes each one ring
 }
 
 TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the agent has heard and no further") {
-    Boards boards;
+    SharedReports reports;
     const std::set<std::uint32_t> ranks{3, 8};
-    auto seats = seated(boards, ranks, Rounds::by_ranks);
-    answer_all(boards, ranks, 1);
+    auto seats = seated(reports, ranks, Rounds::by_ranks);
+    answer_all(reports, ranks, 1);
     const std::uint64_t end = 1 + Board::ahead_max;
     Posts posts;
     int rung = 0;
@@ -126,13 +127,13 @@ TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the age
     CHECK(report(seats[1], end + 1) == Come::rings);
     CHECK_FALSE(seats[1].released(end + 1));
     posts.insert(posts.end(), {{3, "report"}, {8, "report"}});
-    CHECK(taken(boards) == posts);
+    CHECK(taken(reports) == posts);
 
     const std::uint32_t seen = seats[0].bell();
-    answer_all(boards, ranks, end);  // they had passed it: nobody is woken
+    answer_all(reports, ranks, end);  // they had passed it: nobody is woken
     CHECK(seats[0].bell() == seen);
     CHECK(seats[0].heard() == end);
-    answer_all(boards, ranks, end + 1);
+    answer_all(reports, ranks, end + 1);
     CHECK(seats[0].bell() == seen + 1);
     CHECK(seats[0].released(end + 1));
     CHECK(report(seats[0], end + 2) == Come::waits);
@@ -141,19 +142,19 @@ TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the age
 }
 
 TEST_CASE("a round with a report that went over the socket is the agent's") {
-    Boards boards;
+    SharedReports reports;
     const std::set<std::uint32_t> ranks{0, 1};
-    auto seats = seated(boards, ranks, Rounds::by_ranks);
-    answer_all(boards, ranks, 1);
+    auto seats = seated(reports, ranks, Rounds::by_ranks);
+    answer_all(reports, ranks, 1);
     CHECK(seats[0].come(2, false) == Come::waits);
     CHECK(report(seats[1], 2) == Come::rings);
     CHECK_FALSE(seats[1].released(2));
-    CHECK(taken(boards) == Posts{{1, "report"}});
-    answer_all(boards, ranks, 2);
+    CHECK(taken(reports) == Posts{{1, "report"}});
+    answer_all(reports, ranks, 2);
     CHECK(report(seats[1], 3) == Come::waits);
     CHECK(seats[0].come(3, false) == Come::rings);
     CHECK_FALSE(seats[0].released(3));
-    answer_all(boards, ranks, 3);
+    answer_all(reports, ranks, 3);
     CHECK(report(seats[1], 4) == Come::waits);
     CHECK(report(seats[0], 4) != Come::waits);
     CHECK(seats[0].released(4));
@@ -162,11 +163,11 @@ TEST_CASE("a round with a report that went over the socket is the agent's") {
 TEST_CASE("many ranks at once pass each round once, with an agent that hears of them all in their order") {
     constexpr std::uint64_t rounds = 2'000;
     constexpr std::uint32_t count = 4;
-    Boards boards;
+    SharedReports reports;
     std::set<std::uint32_t> ranks;
     for (std::uint32_t rank = 0; rank < count; ++rank) ranks.insert(rank);
-    auto seats = seated(boards, ranks, Rounds::by_ranks);
-    answer_all(boards, ranks, 1);
+    auto seats = seated(reports, ranks, Rounds::by_ranks);
+    answer_all(reports, ranks, 1);
     std::atomic<std::uint64_t> slowest_wrong{0};
     std::vector<std::atomic<std::uint64_t>> at(count);
     std::vector<std::thread> threads;
@@ -190,14 +191,14 @@ TEST_CASE("many ranks at once pass each round once, with an agent that hears of 
     std::uint64_t wrong = 0, passed = 1;
     const auto until = std::chrono::steady_clock::now() + long_enough * 3;
     while (passed < rounds && std::chrono::steady_clock::now() < until) {
-        for (const auto& [rank, text] : taken(boards)) {
+        for (const auto& [rank, text] : taken(reports)) {
             const std::uint64_t before = heard.contains(rank) ? heard[rank] : 1;
             wrong += std::stoull(text) != before + 1;
             heard[rank] = std::stoull(text);
         }
         std::uint64_t least = heard.size() == count ? rounds : 1;
         for (const auto& [rank, index] : heard) least = std::min(least, index);
-        if (least > passed) answer_all(boards, ranks, passed = least);
+        if (least > passed) answer_all(reports, ranks, passed = least);
         std::this_thread::yield();
     }
     for (std::thread& thread : threads) thread.join();
@@ -207,13 +208,13 @@ TEST_CASE("many ranks at once pass each round once, with an agent that hears of 
 }
 
 TEST_CASE("a frame that is too long, or finds its slot in use, goes over the socket") {
-    Boards boards;
-    auto seats = seated(boards, {0});
+    SharedReports reports;
+    auto seats = seated(reports, {0});
     CHECK_FALSE(seats[0].post(1, std::string(Board::frame_max + 1, 'x'), -1));
     CHECK(seats[0].post(2, std::string(Board::frame_max, 'x'), 17));
     CHECK_FALSE(seats[0].post(2 + Board::slots, "y", -1));
     seats[0].come(2, true);
-    const auto heard = boards.take();
+    const auto heard = reports.take();
     REQUIRE(heard.size() == 1);
     CHECK(heard[0].posted.frame == std::string(Board::frame_max, 'x'));
     CHECK(heard[0].posted.index == 2);
@@ -222,41 +223,41 @@ TEST_CASE("a frame that is too long, or finds its slot in use, goes over the soc
 }
 
 TEST_CASE("a worker that writes the largest numbers everywhere gets no more than its slots read, and no endless look") {
-    Boards boards;
-    const auto place = boards.offer(attempt, 0, {0}, Rounds::by_agent);
+    SharedReports reports;
+    const auto place = reports.offer(attempt, 0, {0}, Rounds::by_agent);
     REQUIRE(place);
-    boards.taken(attempt, 0);
+    reports.taken(attempt, 0);
     const auto bytes = static_cast<std::size_t>(::lseek(place->descriptor, 0, SEEK_END));
     void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, place->descriptor, 0);
     REQUIRE(page != MAP_FAILED);
     std::memset(page, 0xff, bytes);
-    const Posts posts = taken(boards);
+    const Posts posts = taken(reports);
     CHECK(posts.size() <= Board::slots);
     for (const auto& [rank, frame] : posts) CHECK(frame.size() == Board::frame_max);
-    CHECK(taken(boards).empty());
+    CHECK(taken(reports).empty());
     ::munmap(page, bytes);
 }
 
 TEST_CASE("who waits at the board hears its bell; its memory cannot be cut short, and has no further seats") {
-    Boards boards;
-    const auto place = boards.offer(attempt, 0, {0}, Rounds::by_agent);
+    SharedReports reports;
+    const auto place = reports.offer(attempt, 0, {0}, Rounds::by_agent);
     REQUIRE(place);
     CHECK(::ftruncate(place->descriptor, 0) != 0);
     CHECK_FALSE(Board::open(place->descriptor, 1));
-    CHECK_FALSE(boards.offer(attempt, 3, {0}, Rounds::by_agent));
-    auto seat = Board::open(place->descriptor, place->seat);
+    CHECK_FALSE(reports.offer(attempt, 3, {0}, Rounds::by_agent));
+    auto seat = Board::open(place->descriptor, place->slot);
     REQUIRE(seat);
-    boards.taken(attempt, 0);
+    reports.taken(attempt, 0);
     const std::uint32_t seen = seat->bell();
     CHECK_FALSE(seat->wait(seen, std::chrono::milliseconds(1)));
     bool heard = false;
     std::thread waiting([&] { heard = seat->wait(seen, long_enough); });
-    boards.letter(attempt, 0);
-    boards.ring();
+    reports.notice(attempt, 0);
+    reports.wake();
     waiting.join();
     CHECK(heard);
     CHECK(seat->letters() == 1);
-    boards.ring();  // nothing to tell
+    reports.wake();  // nothing to tell
     CHECK(seat->bell() == seen + 1);
 }
 
@@ -268,7 +269,7 @@ struct Agent {
         auto listening = WorkerServer::listen(loop, path, [this](Input input) {
             for (const WorkerSaid& said : server->posted()) on(said);
             std::visit([this](const auto& one) { on(one); }, input);
-            server->ring();
+            server->wake();
         });
         REQUIRE(listening);
         server = std::move(*listening);
@@ -298,7 +299,7 @@ struct Agent {
         while (reports.contains(passed + 1) && reports[passed + 1].size() == 2) {
             ++passed;
             for (const std::uint32_t rank : {0u, 1u}) server->send(attempt, rank, worker::Reported{passed.load()});
-            server->ring();
+            server->wake();
         }
     }
     net::Loop loop;
@@ -348,10 +349,10 @@ TEST_CASE("two workers' reports pass at the board, long ones over the sockets, a
     work(first);
     other.join();
     CHECK(wrong == 0);
-    CHECK(mapped_boards() == 3);
+    CHECK(mapped_memories() == 3);
 
     agent.loop.post([&] { agent.server->send(attempt, 1, worker::Wanted{worker::Wish::checkpoint}); });
-    agent.loop.post([&] { agent.server->ring(); });
+    agent.loop.post([&] { agent.server->wake(); });
     const auto until = std::chrono::steady_clock::now() + long_enough;
     while (rtw_wanted(second.handle) != 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     CHECK(rtw_wanted(second.handle) == 1);

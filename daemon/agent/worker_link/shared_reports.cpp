@@ -1,0 +1,103 @@
+#include "daemon/agent/worker_link/shared_reports.hpp"
+
+#include <algorithm>
+
+namespace rtrain::agent {
+
+std::optional<SharedReports::Place> SharedReports::offer(AttemptKey attempt, std::uint32_t rank,
+                                                         const std::set<std::uint32_t>& ranks, Rounds rounds) {
+    if (!ranks.contains(rank)) return std::nullopt;
+    auto found = attempts_.find(attempt);
+    if (found == attempts_.end()) {
+        auto memory = worker::Board::create(static_cast<std::uint32_t>(ranks.size()));
+        if (!memory) return std::nullopt;
+        found = attempts_.try_emplace(attempt, std::move(*memory), rounds).first;
+        std::uint32_t number = 0;
+        for (const std::uint32_t one : ranks) found->second.slots[one] = Slot{.number = number++};
+    }
+    left(attempt, rank);
+    Slot& slot = found->second.slots.at(rank);
+    found->second.memory.clear(slot.number);
+    slot.taken = 0;
+    return Place{.descriptor = found->second.memory.descriptor(), .slot = slot.number};
+}
+
+SharedReports::Slot* SharedReports::find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of) {
+    const auto found = attempts_.find(attempt);
+    if (found == attempts_.end()) return nullptr;
+    of = &found->second;
+    const auto slot = of->slots.find(rank);
+    return slot != of->slots.end() && slot->second.present ? &slot->second : nullptr;
+}
+
+// Who comes or goes in the middle of a report may have told of it elsewhere: until the next answer to all, each rings.
+void SharedReports::taken(AttemptKey attempt, std::uint32_t rank) {
+    const auto found = attempts_.find(attempt);
+    if (found == attempts_.end()) return;
+    if (const auto slot = found->second.slots.find(rank); slot != found->second.slots.end())
+        slot->second.present = true;
+    found->second.memory.each_rings();
+}
+
+void SharedReports::left(AttemptKey attempt, std::uint32_t rank) {
+    OfAttempt* of = nullptr;
+    Slot* slot = find(attempt, rank, of);
+    if (!slot) return;
+    slot->present = false;
+    of->answers.erase(rank);
+    of->memory.each_rings();
+}
+
+bool SharedReports::answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t index) {
+    OfAttempt* of = nullptr;
+    if (!find(attempt, rank, of)) return false;
+    of->answers[rank] = index;
+    return true;
+}
+
+void SharedReports::notice(AttemptKey attempt, std::uint32_t rank) {
+    OfAttempt* of = nullptr;
+    const Slot* slot = find(attempt, rank, of);
+    if (!slot) return;
+    of->memory.letter(slot->number);
+    of->news = true;
+}
+
+// The same answer for all that there are: from the next report on they know who has come.
+void SharedReports::write_answers(OfAttempt& of) {
+    const std::uint64_t index = of.answers.begin()->second;
+    const bool same =
+        std::all_of(of.answers.begin(), of.answers.end(), [&](const auto& one) { return one.second == index; });
+    if (same && of.answers.size() == of.slots.size()) {
+        of.news = of.memory.pass(index, of.rounds == Rounds::by_ranks) || of.news;
+    } else {
+        for (const auto& [rank, answer] : of.answers) of.memory.answer(of.slots.at(rank).number, answer);
+        of.news = true;
+    }
+    of.answers.clear();
+}
+
+void SharedReports::wake() {
+    for (auto& [key, of] : attempts_) {
+        if (!of.answers.empty()) write_answers(of);
+        if (of.news) of.memory.ring();
+        of.news = false;
+    }
+}
+
+std::vector<SharedReports::Message> SharedReports::take() {
+    std::vector<Message> all;
+    for (auto& [attempt, of] : attempts_) {
+        const auto first = static_cast<std::ptrdiff_t>(all.size());
+        for (auto& [rank, slot] : of.slots)
+            of.memory.take(slot.number, slot.taken, [&, of_rank = rank](worker::Board::Posted posted) {
+                all.push_back({attempt, of_rank, std::move(posted)});
+            });
+        std::stable_sort(all.begin() + first, all.end(), [](const Message& one, const Message& other) {
+            return one.posted.index < other.posted.index;
+        });
+    }
+    return all;
+}
+
+}  // namespace rtrain::agent
