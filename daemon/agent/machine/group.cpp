@@ -175,7 +175,8 @@ void on(Step& step, const WorkerSaid& input) {
         return with_group(step, *attempt,
                           [&](GroupSink& sink) { rank_broadcast(*attempt->local, input.rank, *broadcast, sink); });
     if (std::holds_alternative<worker::Stage>(input.message)) step.out.push_back(MakeStage{input.attempt, input.rank});
-    if (const auto* pulse = std::get_if<worker::Pulse>(&input.message)) hear_pulse(step, *attempt, input.rank, *pulse);
+    if (const auto* heartbeat = std::get_if<worker::Pulse>(&input.message))
+        on_heartbeat(step, *attempt, input.rank, *heartbeat);
     if (const auto* fail = std::get_if<worker::Fail>(&input.message)) worker.fail_text = fail->text;
 }
 

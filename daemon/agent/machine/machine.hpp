@@ -20,12 +20,12 @@ struct LocalWorker {
     bool signalled = false;  // by us, to end the attempt
     std::string fail_text;   // the cause it gave itself
     std::int64_t silent_ms = 0, cpu_ms = 0, data_wait_ms = -1;
-    std::optional<Time> pulse_at;  // the last sign of life of its library
-    std::int64_t interval_ms = 0;  // its last step: from a release to its coming with the next report
-    Time busy_at;                  // it was last seen to do something
-    std::optional<Time> kill_at;   // it hangs: its stacks were asked for, and it is given a moment to write them
-    Time looked_at;                // whether it hangs
-    bool hung = false;             // and was killed for it
+    std::optional<Time> heartbeat_at;  // the last sign of life of its library
+    std::int64_t interval_ms = 0;      // its last step: from a release to its coming with the next report
+    Time busy_at;                      // it was last seen to do something
+    std::optional<Time> kill_at;       // it hangs: its stacks were asked for, and it is given a moment to write them
+    Time looked_at;                    // whether it hangs
+    bool hung = false;                 // and was killed for it
     std::optional<ExitCause> exit;
     bool operator==(const LocalWorker&) const = default;
 };

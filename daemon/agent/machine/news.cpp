@@ -134,13 +134,14 @@ void beat(Step& step) {
     for (const auto& [key, attempt] : step.state.attempts)
         for (const auto& [rank, worker] : attempt.workers)
             if (worker.started && !worker.exited)
-                beat.workers.push_back({.attempt = reference(attempt),
-                                        .rank = rank,
-                                        .cpu_ms = worker.cpu_ms,
-                                        .silent_ms = worker.silent_ms,
-                                        .heartbeat_age_ms = worker.pulse_at ? (step.now - *worker.pulse_at).ms : -1,
-                                        .data_wait_ms = worker.data_wait_ms,
-                                        .interval_ms = worker.interval_ms});
+                beat.workers.push_back(
+                    {.attempt = reference(attempt),
+                     .rank = rank,
+                     .cpu_ms = worker.cpu_ms,
+                     .silent_ms = worker.silent_ms,
+                     .heartbeat_age_ms = worker.heartbeat_at ? (step.now - *worker.heartbeat_at).ms : -1,
+                     .data_wait_ms = worker.data_wait_ms,
+                     .interval_ms = worker.interval_ms});
     step.out.push_back(std::move(beat));
     step.state.heartbeat_at = step.now + Duration{step.state.heartbeat_ms};
 }

@@ -91,17 +91,17 @@ void worker_was_busy(Step& step, LocalWorker& worker) {
     worker.kill_at.reset();
 }
 
-void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& pulse) {
+void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& heartbeat) {
     LocalWorker& worker = attempt.workers[rank];
-    const std::int64_t between = worker.pulse_at ? (step.now - *worker.pulse_at).ms : 0;
+    const std::int64_t between = worker.heartbeat_at ? (step.now - *worker.heartbeat_at).ms : 0;
     // Writing down its stacks is little work, and no sign of life.
     const std::int64_t percent = worker.kill_at ? works_percent : busy_percent;
-    const bool busy = (pulse.cpu_ms - worker.cpu_ms) * 100 > between * percent;
-    if (busy || !worker.pulse_at || !may_hang(attempt, rank, worker)) worker_was_busy(step, worker);
-    worker.pulse_at = step.now;
-    worker.silent_ms = pulse.silent_ms;
-    worker.cpu_ms = pulse.cpu_ms;
-    worker.data_wait_ms = pulse.data_wait_ms;
+    const bool busy = (heartbeat.cpu_ms - worker.cpu_ms) * 100 > between * percent;
+    if (busy || !worker.heartbeat_at || !may_hang(attempt, rank, worker)) worker_was_busy(step, worker);
+    worker.heartbeat_at = step.now;
+    worker.silent_ms = heartbeat.silent_ms;
+    worker.cpu_ms = heartbeat.cpu_ms;
+    worker.data_wait_ms = heartbeat.data_wait_ms;
 }
 
 void on(Step& step, const GpusSampled& input) {
@@ -138,9 +138,9 @@ void on(Step& step, const ScratchMeasured& input) {
 void watch_time(Step& step, LocalAttempt& attempt) {
     end_uneven(step, attempt);
     for (auto& [rank, worker] : attempt.workers) {
-        if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
+        if (!may_hang(attempt, rank, worker) || !worker.heartbeat_at) continue;
         if (step.now - worker.busy_at >= Duration{attempt.saved.policy.hang_timeout_ms}) worker.looked_at = step.now;
-        if (step.now - *worker.pulse_at > Duration{silence_ms}) continue;
+        if (step.now - *worker.heartbeat_at > Duration{silence_ms}) continue;
         look_for_hang(step, attempt, rank, worker);
     }
     if (const auto at = isolation_at(step.state, attempt); at && step.now >= *at) {
@@ -157,11 +157,11 @@ void watch_time(Step& step, LocalAttempt& attempt) {
 std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt) {
     std::optional<Time> at = isolation_at(state, attempt);
     for (const auto& [rank, worker] : attempt.workers) {
-        if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
+        if (!may_hang(attempt, rank, worker) || !worker.heartbeat_at) continue;
         // Never at once: a silent library is looked at again when it speaks.
         const Time hangs = worker.busy_at + Duration{attempt.saved.policy.hang_timeout_ms};
-        const Time due = std::max(
-            {worker.kill_at.value_or(hangs), *worker.pulse_at + Duration{1'000}, worker.looked_at + Duration{1'000}});
+        const Time due = std::max({worker.kill_at.value_or(hangs), *worker.heartbeat_at + Duration{1'000},
+                                   worker.looked_at + Duration{1'000}});
         if (!at || due < *at) at = due;
     }
     return at;

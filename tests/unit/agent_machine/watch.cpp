@@ -256,13 +256,13 @@ TEST_CASE("GPUs are told of in the scheduler's order; what a device does not tel
     busy_one.utilization_ratio = 0.9;
     busy_one.xids = {{79, 1}};
 
-    const auto pulses = gpu_pulses({idle_one, busy_one}, devices);
+    const auto heartbeats = gpu_heartbeats({idle_one, busy_one}, devices);
 
-    REQUIRE(pulses.size() == 3);
-    CHECK(pulses[0].utilization_percent == 90);
-    CHECK(pulses[0].xids.at(79) == 1);
-    CHECK(pulses[1] == protocol::GpuPulse{.uuid = "GPU-1"});
-    CHECK(pulses[2].power_mw == 61'500);
-    CHECK(pulses[2].temperature_c == -1);
-    CHECK(busy_gpus(pulses) == std::set<std::uint32_t>{0, 1});
+    REQUIRE(heartbeats.size() == 3);
+    CHECK(heartbeats[0].utilization_percent == 90);
+    CHECK(heartbeats[0].xids.at(79) == 1);
+    CHECK(heartbeats[1] == protocol::GpuPulse{.uuid = "GPU-1"});
+    CHECK(heartbeats[2].power_mw == 61'500);
+    CHECK(heartbeats[2].temperature_c == -1);
+    CHECK(busy_gpus(heartbeats) == std::set<std::uint32_t>{0, 1});
 }

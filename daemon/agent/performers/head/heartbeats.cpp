@@ -29,11 +29,11 @@ std::int64_t resident_bytes(std::int64_t pid) {
 void Heartbeats::send(SendHeartbeat& out) {
     const auto memory = read_words("/proc/meminfo");
     const AgentState& state = loop_.state();
-    for (protocol::WorkerPulse& pulse : out.workers) {
-        const auto attempt = state.attempts.find(key_of(pulse.attempt));
+    for (protocol::WorkerPulse& heartbeat : out.workers) {
+        const auto attempt = state.attempts.find(key_of(heartbeat.attempt));
         if (attempt == state.attempts.end()) continue;
-        const auto worker = attempt->second.workers.find(pulse.rank);
-        if (worker != attempt->second.workers.end()) pulse.resident_bytes = resident_bytes(worker->second.pid);
+        const auto worker = attempt->second.workers.find(heartbeat.rank);
+        if (worker != attempt->second.workers.end()) heartbeat.resident_bytes = resident_bytes(worker->second.pid);
     }
     head_.send(protocol::Heartbeat{.memory_used = kib(memory, "MemTotal:") - kib(memory, "MemAvailable:"),
                                    .memory_total = kib(memory, "MemTotal:"),
@@ -49,7 +49,7 @@ void Heartbeats::sample_gpus() {
     loop_.net().offload([] { return gpu_stats(); }, [](const Error&) { return std::vector<GpuStats>{}; },
                         [this](const std::vector<GpuStats>& stats) {
                             sampling_gpus_ = false;
-                            gpus_ = gpu_pulses(stats, node_.inventory.devices);
+                            gpus_ = gpu_heartbeats(stats, node_.inventory.devices);
                             loop_.enqueue(GpusSampled{busy_gpus(gpus_)});
                         });
 }
