@@ -40,7 +40,7 @@ Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
 
 void Agent::connect() {
     loop_.connect({.posted = [this] { return messages_.posted(); },
-                   .check = [this](WorkerSaid& message) { messages_.check(message); },
+                   .check = [this](WorkerMessage& message) { messages_.check(message); },
                    .perform = [this](Output output) { perform(std::move(output)); },
                    .wake = [this] { messages_.wake(); }});
     logs_.on_complete = [this](AttemptKey key) { pending_.let_go(key); };
@@ -51,7 +51,7 @@ void Agent::on_order(protocol::FromHead message) {
     if (const auto* stop = std::get_if<protocol::Stop>(&message)) preparations_.cancel(key_of(stop->attempt));
     if (const auto* revoked = std::get_if<protocol::Revoked>(&message)) peers_.refuse_revoked(revoked->serials);
     if (const auto* order = std::get_if<protocol::Clear>(&message)) run_files_.clear(*order);
-    loop_.enqueue(HeadSaid{std::move(message)});
+    loop_.enqueue(HeadMessage{std::move(message)});
 }
 
 Status Agent::open() {

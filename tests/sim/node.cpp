@@ -151,7 +151,7 @@ void SimNode::closed(std::uint64_t connection) {
 }
 
 void SimNode::heard(std::uint64_t connection, const protocol::FromHead& message) {
-    if (up_ && connection_ == connection) input(agent::HeadSaid{message});
+    if (up_ && connection_ == connection) input(agent::HeadMessage{message});
 }
 
 // ---- report group -------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ void SimNode::send_group(AttemptKey key, const std::string& to, const protocol::
 }
 
 void SimNode::group_said(AttemptKey key, const std::string& from, const protocol::GroupMessage& message) {
-    if (up_) input(agent::GroupSaid{.attempt = key, .node = from, .message = message});
+    if (up_) input(agent::PeerMessage{.attempt = key, .node = from, .message = message});
 }
 
 void SimNode::group_cut(AttemptKey key, const std::string& from) {

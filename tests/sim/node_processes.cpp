@@ -96,7 +96,7 @@ void SimNode::report(ProcessKey key) {
     if ((process.step + 1) % process.checkpoint_every == 0)
         report.checkpoint = worker::StagedFiles{.path = "stage-" + std::to_string(key.second),
                                                 .directory_name = process.checkpoint_name};
-    input(agent::WorkerSaid{.attempt = key.first, .rank = key.second, .message = report});
+    input(agent::WorkerMessage{.attempt = key.first, .rank = key.second, .message = report});
 }
 
 void SimNode::answered(ProcessKey key, std::uint64_t index) {

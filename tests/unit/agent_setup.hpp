@@ -39,14 +39,14 @@ struct Machine {
     AgentState state{.node = "n1", .boot_id = "boot"};
     Time now{1'000};
 
-    Outputs feed(Input input) { return step(state, now, input); }
-    Outputs head(protocol::FromHead message) { return feed(HeadSaid{std::move(message)}); }
+    Outputs take(Input input) { return step(state, now, input); }
+    Outputs head(protocol::FromHead message) { return take(HeadMessage{std::move(message)}); }
     Outputs later(std::int64_t ms) {
         now = now + Duration{ms};
-        return feed(TimerFired{});
+        return take(TimerFired{});
     }
     void connect() {
-        feed(HeadConnected{});
+        take(HeadConnected{});
         head(protocol::Welcome{.cluster_id = "c0ffee"});
     }
 };
@@ -85,24 +85,24 @@ inline Machine running(const Shape& shape = {}) {
     Machine machine;
     machine.connect();
     machine.head(prepare_order(shape));
-    machine.feed(PreparationDone{.attempt = attempt_1,
+    machine.take(PreparationDone{.attempt = attempt_1,
                                  .number = 1,
                                  .upload = shape.upload,
                                  .local_run_path = "/runs/digits",
                                  .policy = shape.policy});
     machine.head(launch_order(shape));
-    machine.feed(CheckpointFetched{attempt_1, ""});
+    machine.take(CheckpointFetched{attempt_1, ""});
     for (const std::uint32_t rank : shape.nodes[shape.here]) {
-        machine.feed(WorkerStarted_{attempt_1, rank, 100 + rank});
-        machine.feed(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank}});
+        machine.take(WorkerStarted_{attempt_1, rank, 100 + rank});
+        machine.take(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank}});
     }
     return machine;
 }
 
-inline WorkerSaid report(std::uint32_t rank, std::uint64_t index, std::string metrics = "{}") {
+inline WorkerMessage report(std::uint32_t rank, std::uint64_t index, std::string metrics = "{}") {
     return {attempt_1, rank, worker::Report{.index = index, .metrics_json = std::move(metrics)}};
 }
-inline WorkerSaid report_with_files(std::uint32_t rank, std::uint64_t index, std::string name = {}) {
+inline WorkerMessage report_with_files(std::uint32_t rank, std::uint64_t index, std::string name = {}) {
     return {attempt_1, rank,
             worker::Report{.index = index,
                            .metrics_json = "{\"loss\":1}",

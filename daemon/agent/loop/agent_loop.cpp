@@ -15,7 +15,7 @@ void AgentLoop::enqueue(Input input) {
     while (!inputs_.empty()) {
         Input next = std::move(inputs_.front());
         inputs_.pop_front();
-        for (WorkerSaid& report : steps_.posted()) take(std::move(report));
+        for (WorkerMessage& report : steps_.posted()) take(std::move(report));
         take(std::move(next));
     }
     stepping_ = false;
@@ -27,7 +27,7 @@ void AgentLoop::enqueue_later(Input input) {
 }
 
 void AgentLoop::take(Input input) {
-    if (auto* message = std::get_if<WorkerSaid>(&input)) steps_.check(*message);
+    if (auto* message = std::get_if<WorkerMessage>(&input)) steps_.check(*message);
     const std::int64_t now = boot_ms();
     state_.wall_minus_now_ms = wall_ms() - now;
     for (Output& output : step(state_, Time{now}, input)) steps_.perform(std::move(output));

@@ -18,9 +18,9 @@ class AgentLoop {
     // What the other parts of the agent do at each step. Named in the order of the steps.
     struct Steps {
         // Returns what workers have posted in shared memory. It was there before the input that is taken next.
-        std::function<std::vector<WorkerSaid>()> posted;
+        std::function<std::vector<WorkerMessage>()> posted;
         // Takes out of a worker's message what the machine must not believe.
-        std::function<void(WorkerSaid&)> check;
+        std::function<void(WorkerMessage&)> check;
         // Carries out one output.
         std::function<void(Output)> perform;
         // All outputs of the step are out: the workers that wait for one of them are woken.

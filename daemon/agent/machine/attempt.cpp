@@ -25,14 +25,14 @@ void gone(Step& step, AttemptKey key) {
 
 // A claim's answer may have a higher number than was asked for: the head knows the attempt by its incarnation till
 // then.
-void say_prepared(Step& step, const LocalAttempt& attempt, std::vector<EarlierCheckpoint> earlier = {}) {
+void add_prepared(Step& step, const LocalAttempt& attempt, std::vector<EarlierCheckpoint> earlier = {}) {
     const SavedAttempt& saved = attempt.saved;
-    tell_head(step, Prepared{.attempt = reference(attempt),
-                             .claimed = saved.prepare.claim,
-                             .from = saved.from,
-                             .master_address = saved.master_address,
-                             .master_port = saved.master_port,
-                             .earlier = std::move(earlier)});
+    add_news(step, Prepared{.attempt = reference(attempt),
+                            .claimed = saved.prepare.claim,
+                            .from = saved.from,
+                            .master_address = saved.master_address,
+                            .master_port = saved.master_port,
+                            .earlier = std::move(earlier)});
 }
 
 LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
@@ -62,7 +62,7 @@ void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms) {
 namespace {
 
 // attempts/NNNNNN/end.json, by the agent of rank 0: what it knows by itself, and the head's words once it has them.
-void say_end(Step& step, const LocalAttempt& attempt) {
+void write_end(Step& step, const LocalAttempt& attempt) {
     if (!attempt.coordinates || (attempt.phase == Phase::drained && !attempt.stop_asked)) return;
     storage::AttemptEnd end{.number = attempt.saved.number,
                             .state = attempt.end_as,
@@ -99,7 +99,7 @@ LocalAttempt* find(Step& step, AttemptKey key) {
 void prepare(Step& step, const Prepare& order) {
     if (LocalAttempt* known = find(step, key_of(order.attempt))) {
         // Said twice: the answer is under way or in the outbox, unless this agent died before it could write it down.
-        if (known->adopted && known->phase == Phase::prepared && !known->stop_asked) say_prepared(step, *known);
+        if (known->adopted && known->phase == Phase::prepared && !known->stop_asked) add_prepared(step, *known);
         return;
     }
     LocalAttempt attempt;
@@ -116,10 +116,10 @@ void on(Step& step, const PreparationDone& input) {
     if (!attempt || attempt->phase != Phase::preparing) return;
     SavedAttempt& saved = attempt->saved;
     for (const std::string& text : input.notices)
-        tell_head(step, Notice{.attempt = reference(*attempt), .text = text, .reason = "prepare"});
+        add_news(step, Notice{.attempt = reference(*attempt), .text = text, .reason = "prepare"});
     if (!input.why.empty()) {
-        tell_head(step, PrepareFailed{.attempt = reference(*attempt), .why = input.why, .permanent = input.permanent});
-        if (attempt->stop_asked) tell_head(step, Emptied{reference(*attempt)});
+        add_news(step, PrepareFailed{.attempt = reference(*attempt), .why = input.why, .permanent = input.permanent});
+        if (attempt->stop_asked) add_news(step, Emptied{reference(*attempt)});
         return gone(step, input.attempt);
     }
     saved.number = std::max(saved.number, input.number);
@@ -132,7 +132,7 @@ void on(Step& step, const PreparationDone& input) {
     attempt->phase = Phase::prepared;
     if (attempt->stop_asked) return settle_end(step, input.attempt);
     step.out.push_back(KeepAttempt{saved});
-    say_prepared(step, *attempt, input.earlier);
+    add_prepared(step, *attempt, input.earlier);
 }
 
 void launch(Step& step, const Launch& order) {
@@ -158,10 +158,10 @@ void on(Step& step, const CheckpointFetched& input) {
     if (!input.why.empty()) {
         for (auto& [rank, worker] : attempt->workers) {
             worker.exited = true;
-            tell_head(step, Exited{.attempt = reference(*attempt),
-                                   .rank = rank,
-                                   .cause = {.exit_code = 1, .never_started = true, .detail = input.why},
-                                   .exit_wall_us = step.wall_ms() * 1000});
+            add_news(step, Exited{.attempt = reference(*attempt),
+                                  .rank = rank,
+                                  .cause = {.exit_code = 1, .never_started = true, .detail = input.why},
+                                  .exit_wall_us = step.wall_ms() * 1000});
         }
         attempt->phase = Phase::ending;
         return settle_end(step, input.attempt);
@@ -174,7 +174,7 @@ void on(Step& step, const CheckpointFetched& input) {
     step.out.push_back(StartWorkers{*attempt->saved.launch});
     if (!attempt->coordinates && !attempt->saved.prepare.nodes.empty())
         step.out.push_back(DialCoordinator{input.attempt, attempt->saved.prepare.nodes.front()});
-    hear_early(step, *attempt);
+    take_early(step, *attempt);
 }
 
 void on(Step& step, const AttemptFound& input) {
@@ -210,11 +210,11 @@ void on(Step& step, const WorkerStarted_& input) {
     LocalWorker& worker = attempt->workers[input.rank];
     worker.started = true;
     worker.pid = input.pid;
-    tell_head(step, Started{.attempt = reference(*attempt),
-                            .rank = input.rank,
-                            .pid = input.pid,
-                            .host = step.state.inventory.address,
-                            .restore_ms = attempt->restore_ms});
+    add_news(step, Started{.attempt = reference(*attempt),
+                           .rank = input.rank,
+                           .pid = input.pid,
+                           .host = step.state.inventory.address,
+                           .restore_ms = attempt->restore_ms});
     if (attempt->phase == Phase::ending && !worker.exited) {  // the stop came before the start was known
         worker.signalled = true;
         const bool late = attempt->kill_at && step.now >= *attempt->kill_at;
@@ -233,9 +233,8 @@ void on(Step& step, const WorkerEnded& input) {
     cause.stopped_by_us = worker.signalled && !cause.success() && !cause.out_of_memory;
     if (!cause.success() && !worker.fail_text.empty()) cause.detail = worker.fail_text;
     worker.exit = cause;
-    tell_head(
-        step,
-        Exited{.attempt = reference(*attempt), .rank = input.rank, .cause = cause, .exit_wall_us = input.wall_us});
+    add_news(step,
+             Exited{.attempt = reference(*attempt), .rank = input.rank, .cause = cause, .exit_wall_us = input.wall_us});
     if (cause.success()) rank_ended_well(step, *attempt, input.rank);
     if (!cause.success() && !attempt->failed) {
         attempt->failed = true;
@@ -246,7 +245,7 @@ void on(Step& step, const WorkerEnded& input) {
 
 void stop(Step& step, const Stop& order) {
     LocalAttempt* attempt = find_ref(step, order.attempt);
-    if (!attempt) return tell_head(step, Emptied{order.attempt});  // unknown or over: nothing of it is here
+    if (!attempt) return add_news(step, Emptied{order.attempt});  // unknown or over: nothing of it is here
     attempt->stop_asked = true;
     if (order.alone && !attempt->others_gone) attempt->others_gone = step.now;
     attempt->stop_why = order.why;
@@ -280,7 +279,7 @@ void settle_end(Step& step, AttemptKey id) {
     if (!attempt || attempt->phase == Phase::preparing || attempt->phase == Phase::fetching) return;
     if (attempt->phase == Phase::prepared) {  // nothing was started
         if (!attempt->stop_asked) return;
-        tell_head(step, Emptied{reference(*attempt)});
+        add_news(step, Emptied{reference(*attempt)});
         return gone(step, id);
     }
     if (!all_exited(*attempt)) return;
@@ -298,10 +297,10 @@ void settle_end(Step& step, AttemptKey id) {
     }
     attempt->uploads_from.reset();
     if (!attempt->logs_done) return;
-    say_end(step, *attempt);
+    write_end(step, *attempt);
     attempt->phase = Phase::drained;
     if (!attempt->stop_asked) return;  // the head has not heard of the end yet, or waits for other nodes
-    tell_head(step, Emptied{reference(*attempt)});
+    add_news(step, Emptied{reference(*attempt)});
     gone(step, id);
 }
 

@@ -16,15 +16,15 @@ constexpr std::int64_t first_warning_ms = 30'000;
 
 AttemptKey key(const Coordinator& c) { return key_of(c.attempt); }
 
-void tell(const Coordinator& c, const std::string& node, GroupMessage message, GroupSink& sink) {
+void send(const Coordinator& c, const std::string& node, GroupMessage message, GroupSink& sink) {
     if (node == c.own_node)
         sink.to_local.push_back(std::move(message));
     else
         sink.out.push_back(ToGroup{key(c), node, std::move(message)});
 }
 
-void tell_all(const Coordinator& c, const GroupMessage& message, GroupSink& sink) {
-    for (const auto& [node, ranks] : c.nodes) tell(c, node, message, sink);
+void send_to_all(const Coordinator& c, const GroupMessage& message, GroupSink& sink) {
+    for (const auto& [node, ranks] : c.nodes) send(c, node, message, sink);
 }
 
 void notice(const Coordinator& c, std::string reason, std::string text, GroupSink& sink) {
@@ -61,7 +61,7 @@ void ask_where(const Coordinator& c, const std::vector<std::uint32_t>& missing, 
         GroupStacks stacks{.why = why};
         for (const std::uint32_t rank : missing)
             if (ranks.contains(rank)) stacks.ranks.push_back(rank);
-        if (!stacks.ranks.empty()) tell(c, node, std::move(stacks), sink);
+        if (!stacks.ranks.empty()) send(c, node, std::move(stacks), sink);
     }
 }
 
@@ -128,7 +128,7 @@ void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
     gathering.told_hopeless = now;
     for (const auto& [node, ranks] : c.nodes)
         if (ranks.contains(*gathering.ranks.begin()))
-            tell(c, node, GroupArrived{.index = found->first, .hopeless = std::move(why)}, sink);
+            send(c, node, GroupArrived{.index = found->first, .hopeless = std::move(why)}, sink);
 }
 
 // Each name once: the lowest rank's file is kept. Returns what each node must leave out.
@@ -217,7 +217,7 @@ void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gath
     for (const auto& [node, report] : gathering.nodes) commit.nodes_waiting.insert(node);
     commit.skips = std::move(skip);
     c.commit = std::move(commit);
-    for (const auto& [node, ranks] : c.nodes) tell(c, node, released_with_files(*c.commit, node), sink);
+    for (const auto& [node, ranks] : c.nodes) send(c, node, released_with_files(*c.commit, node), sink);
 }
 
 // Every node has come. True: released.
@@ -251,7 +251,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     if (with_files)
         begin_commit(c, now, reported, gathering, std::move(wish), sink);
     else
-        tell_all(c, GroupReleased{.index = index}, sink);
+        send_to_all(c, GroupReleased{.index = index}, sink);
     return true;
 }
 
@@ -263,11 +263,11 @@ void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));
 }
 
-void hear(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {
+void on_message(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {
     if (report.index > c.passed + 1) {  // this coordinator was restarted: who reports N has passed N - 1
         c.passed = report.index - 1;
         for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
-            for (const auto& [late, one] : old->second.nodes) tell(c, late, GroupReleased{.index = old->first}, sink);
+            for (const auto& [late, one] : old->second.nodes) send(c, late, GroupReleased{.index = old->first}, sink);
             old = c.gathering.erase(old);
         }
     }
@@ -275,7 +275,7 @@ void hear(Coordinator& c, Time now, const std::string& node, GroupReport report,
         const bool with_files = c.commit && c.commit->index == report.index;
         GroupReleased again{.index = report.index};
         if (with_files) again = released_with_files(*c.commit, node);
-        return tell(c, node, std::move(again), sink);
+        return send(c, node, std::move(again), sink);
     }
     Gathered& gathering = gathered(c, now, report.index);
     for (const auto& [rank, metrics] : report.metrics_json) gathering.ranks.insert(rank);
@@ -308,14 +308,14 @@ void in_trouble(Coordinator& c, const std::string& why, const std::string& reaso
         notice(c, known(reason), "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
     commit.trouble = why;
     commit.trouble_reason = known(reason);
-    tell_all(c, GroupUploaded{.index = commit.index, .error = why, .error_reason = known(reason)}, sink);
+    send_to_all(c, GroupUploaded{.index = commit.index, .error = why, .error_reason = known(reason)}, sink);
 }
 
-void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
+void on_message(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
     if (!c.commit || c.commit->index != news.index) {  // settled: the node has not heard of it
-        if (c.committed.index == news.index) return tell(c, node, c.committed, sink);
-        if (c.given_up.index == news.index) return tell(c, node, c.given_up, sink);
-        return tell(c, node, GroupCommitted{.index = news.index}, sink);
+        if (c.committed.index == news.index) return send(c, node, c.committed, sink);
+        if (c.given_up.index == news.index) return send(c, node, c.given_up, sink);
+        return send(c, node, GroupCommitted{.index = news.index}, sink);
     }
     if (!c.commit->nodes_waiting.contains(node)) return;
     if (news.error == part_lost || news.error_reason == name_taken) {
@@ -335,26 +335,26 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded
 
 // A node that comes back may have lost its part of the checkpoint on its way: it is asked.
 void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
-    if (c.commit && c.commit->nodes_waiting.contains(node)) tell(c, node, released_with_files(*c.commit, node), sink);
+    if (c.commit && c.commit->nodes_waiting.contains(node)) send(c, node, released_with_files(*c.commit, node), sink);
 }
 
-void hear(Coordinator& c, Time now, const GroupArrived& news) {
+void on_message(Coordinator& c, Time now, const GroupArrived& news) {
     for (const std::uint32_t rank : news.ended) c.ended[rank] = news.index - 1;
     if (news.index <= c.passed || news.ranks.empty()) return;
     Gathered& gathering = gathered(c, now, news.index);
     gathering.ranks.insert(news.ranks.begin(), news.ranks.end());
 }
 
-void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, GroupSink& sink) {
+void on_message(Coordinator& c, const std::string& node, const GroupBroadcast& news, GroupSink& sink) {
     if (news.index <= c.broadcast_passed)
-        return tell(c, node, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
+        return send(c, node, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
     if (node == c.own_node) c.broadcast_data = news.data;  // rank 0 is here
     auto& come = c.broadcast_nodes[news.index];
     come.insert(node);
     if (come.size() != c.nodes.size()) return;
     c.broadcast_passed = news.index;
     c.broadcast_nodes.erase(c.broadcast_nodes.begin(), c.broadcast_nodes.upper_bound(news.index));
-    tell_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
+    send_to_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
 }
 
 // A node speaks of its own ranks: what it says of others' is left out.
@@ -389,11 +389,11 @@ void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage m
     forget_far_ahead(c.gathering);
     forget_far_ahead(c.broadcast_nodes);
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
-    if (auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, std::move(*one), sink);
-    if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
-    if (const auto* one = std::get_if<GroupArrived>(&message)) hear(c, now, *one);
+    if (auto* one = std::get_if<GroupReport>(&message)) on_message(c, now, node, std::move(*one), sink);
+    if (const auto* one = std::get_if<GroupUploaded>(&message)) return on_message(c, now, node, *one, sink);
+    if (const auto* one = std::get_if<GroupArrived>(&message)) on_message(c, now, *one);
     end_hopeless(c, now, sink);
-    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return hear(c, node, *one, sink);
+    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return on_message(c, node, *one, sink);
 }
 
 // Every node says again what it has uploaded once it is connected; the own one uploads again.
@@ -457,7 +457,7 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     sink.news.push_back(std::move(committed));
     c.committed = {.index = commit.index, .directory = commit.directory};
     c.commit.reset();
-    tell_all(c, c.committed, sink);
+    send_to_all(c, c.committed, sink);
     release_ready(c, now, sink);
 }
 
@@ -474,7 +474,7 @@ void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
            sink);
     sink.out.push_back(DropUncommitted{key(c), commit.directory});
     c.given_up = {.index = commit.index, .error = commit.sync ? why : ""};
-    tell_all(c, c.given_up, sink);
+    send_to_all(c, c.given_up, sink);
 }
 
 void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {

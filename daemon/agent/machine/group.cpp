@@ -65,7 +65,7 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     for (GroupNews& news : delivery.news) {
         if (auto* commit = std::get_if<Committed>(&news))
             commit->answers = commit->index > attempt.saved.asked_after ? attempt.saved.asked : 0;
-        std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
+        std::visit([&](auto& one) { add_news(step, NewsBody(std::move(one))); }, news);
     }
     remember(step, attempt);
     std::move(acts.begin(), acts.end(), std::back_inserter(step.out));
@@ -154,7 +154,7 @@ void on(Step& step, const WorkerJoined& input) {
         step.out.push_back(ToWorker{input.attempt, input.rank, *attempt->asked});
 }
 
-void on(Step& step, const WorkerSaid& input) {
+void on(Step& step, const WorkerMessage& input) {
     LocalAttempt* attempt = with_ranks(step, input.attempt);
     if (!attempt || !attempt->workers.contains(input.rank)) return;
     LocalWorker& worker = attempt->workers[input.rank];
@@ -226,11 +226,11 @@ bool coordinates_here(const LocalAttempt& attempt, const std::string& node) {
 
 }  // namespace
 
-void hear_early(Step& step, LocalAttempt& attempt) {
-    for (const GroupSaid& one : std::exchange(attempt.early, {})) on(step, one);
+void take_early(Step& step, LocalAttempt& attempt) {
+    for (const PeerMessage& one : std::exchange(attempt.early, {})) on(step, one);
 }
 
-void on(Step& step, const GroupSaid& input) {
+void on(Step& step, const PeerMessage& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     const auto* part = std::get_if<GroupUploaded>(&input.message);
     if (!attempt && part)  // nobody waits for it any more
@@ -243,7 +243,7 @@ void on(Step& step, const GroupSaid& input) {
         } else if (attempt->local && from_its_coordinator(*attempt, input.node)) {
             from_coordinator(*attempt->local, step.now, input.message, sink);
         } else if (!attempt->local && coordinates_here(*attempt, step.state.node) && is_member(*attempt, input.node)) {
-            std::erase_if(attempt->early, [&](const GroupSaid& one) {
+            std::erase_if(attempt->early, [&](const PeerMessage& one) {
                 return one.node == input.node && one.message.index() == input.message.index();
             });
             attempt->early.push_back(input);
@@ -264,7 +264,7 @@ void on(Step& step, const GroupCut& input) {
     if (!attempt) return;
     attempt->nodes_cut.emplace(input.node, step.now);
     // The node repeats these messages when it joins again. Handled later, they would make a cut node look connected.
-    std::erase_if(attempt->early, [&](const GroupSaid& one) { return one.node == input.node; });
+    std::erase_if(attempt->early, [&](const PeerMessage& one) { return one.node == input.node; });
     settle_end(step, input.attempt);
 }
 

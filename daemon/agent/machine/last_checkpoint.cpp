@@ -81,7 +81,7 @@ void say_what_is_waited_for(Step& step, LocalAttempt& attempt) {
     for (const std::string& node : parts_missing(attempt)) text += ", " + node + " is storing its part";
     if (!commit.trouble.empty()) text += "; " + commit.trouble;
     text += "; it is given up only when nothing of it has moved for a minute, or by rtrain stop --now";
-    tell_head(step, Notice{.attempt = reference(attempt), .text = std::move(text), .reason = "last_checkpoint"});
+    add_news(step, Notice{.attempt = reference(attempt), .text = std::move(text), .reason = "last_checkpoint"});
 }
 
 void give_up(Step& step, LocalAttempt& attempt) {

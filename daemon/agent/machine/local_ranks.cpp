@@ -12,14 +12,14 @@ constexpr std::size_t settled_max = 64;
 constexpr std::size_t ahead_max = 64;
 constexpr std::int64_t partial_after_ms = 1'000;  // a rank that waits alone for so long is told to the coordinator
 
-void tell(LocalRanks& local, GroupMessage message, GroupSink& sink) {
+void send(LocalRanks& local, GroupMessage message, GroupSink& sink) {
     if (local.coordinates)
         sink.to_coordinator.push_back(std::move(message));
     else
         sink.out.push_back(ToGroup{local.attempt, "", std::move(message)});
 }
 
-void tell_ranks(const LocalRanks& local, const worker::FromAgent& message, GroupSink& sink) {
+void send_to_ranks(const LocalRanks& local, const worker::FromAgent& message, GroupSink& sink) {
     for (const std::uint32_t rank : local.ranks) sink.out.push_back(ToWorker{local.attempt, rank, message});
 }
 
@@ -44,7 +44,7 @@ void drop_staged(LocalRanks& local, std::uint64_t index, GroupSink& sink) {
 
 // `committed` goes to every rank and is kept for those that come back.
 void settle(LocalRanks& local, worker::Committed news, GroupSink& sink) {
-    tell_ranks(local, news, sink);
+    send_to_ranks(local, news, sink);
     local.settled[news.index] = std::move(news);
     if (local.settled.size() > settled_max) local.settled.erase(local.settled.begin());
 }
@@ -52,7 +52,7 @@ void settle(LocalRanks& local, worker::Committed news, GroupSink& sink) {
 void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
     local.partial_at.reset();
     local.complete = report;
-    tell(local, std::move(report), sink);
+    send(local, std::move(report), sink);
 }
 
 // All ranks of the node have come: one message, with the files' names when there are some.
@@ -100,7 +100,7 @@ void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& s
 
 // The coordinator waits for this node's part. A report that our ranks have not passed they will bring again; one that
 // they have passed is on its way, or settled, or lost.
-void said_again(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
+void on_repeated_release(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
     if (message.directory.empty()) return;
     if (message.index > local.passed && !local.ranks.empty()) {
         local.asked = message;
@@ -108,15 +108,15 @@ void said_again(LocalRanks& local, const GroupReleased& message, GroupSink& sink
     }
     local.asked.reset();
     const bool known = (local.upload && local.upload->index == message.index) || local.settled.contains(message.index);
-    if (!known) tell(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
+    if (!known) send(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
 }
 
 void answer_asked(LocalRanks& local, GroupSink& sink) {
-    if (const auto asked = local.asked) said_again(local, *asked, sink);
+    if (const auto asked = local.asked) on_repeated_release(local, *asked, sink);
 }
 
 void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
-    if (message.index != local.passed + 1 || !local.complete) return said_again(local, message, sink);
+    if (message.index != local.passed + 1 || !local.complete) return on_repeated_release(local, message, sink);
     const bool brought = local.staged.contains(message.index);
     local.passed = message.index;
     local.come.clear();
@@ -128,7 +128,7 @@ void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) 
     if (message.directory.empty() || !message.sync) {
         worker::Reported reported{.index = message.index};
         if (!message.directory.empty()) reported.directory = message.directory;
-        tell_ranks(local, reported, sink);
+        send_to_ranks(local, reported, sink);
     }
     if (message.directory.empty() && brought) {
         drop_staged(local, message.index, sink);
@@ -148,13 +148,13 @@ void committed(LocalRanks& local, const GroupCommitted& message, GroupSink& sink
     }
     drop_staged(local, message.index, sink);
     settle(local, std::move(news), sink);
-    if (sync) tell_ranks(local, worker::Reported{.index = message.index, .directory = message.directory}, sink);
+    if (sync) send_to_ranks(local, worker::Reported{.index = message.index, .directory = message.directory}, sink);
 }
 
 // The storage does not take that checkpoint at present, whichever node found it so: nobody need wait for its commit.
 void in_trouble(const LocalRanks& local, std::uint64_t index, GroupSink& sink) {
     if (local.upload && local.upload->index == index && !local.upload->sync)
-        tell_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
+        send_to_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
 }
 
 void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSink& sink) {
@@ -162,7 +162,7 @@ void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSin
     local.broadcast_passed = message.index;
     local.broadcast_data = message.data;
     local.broadcast_come.clear();
-    tell_ranks(local, worker::Broadcast{.index = message.index, .data = message.data}, sink);
+    send_to_ranks(local, worker::Broadcast{.index = message.index, .data = message.data}, sink);
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::
         local.come.clear();
         local.complete.reset();
         answer_asked(local, sink);
-        hear_ahead(local, now, sink);
+        take_ahead(local, now, sink);
     }
     for (const std::uint64_t index : hello.uncommitted) {
         const auto found = local.settled.find(index);
@@ -214,7 +214,7 @@ void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Repo
 }
 
 // A rank says several reports at once when this agent is new to it: others may say the earlier ones later.
-void hear_ahead(LocalRanks& local, Time now, GroupSink& sink) {
+void take_ahead(LocalRanks& local, Time now, GroupSink& sink) {
     for (auto& [rank, later] : local.ahead)
         while (!later.empty() && later.begin()->first <= local.passed + 1)
             rank_reported(local, now, rank, std::move(later.extract(later.begin()).mapped()), sink);
@@ -231,7 +231,7 @@ void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast mes
     GroupBroadcast all{.index = local.broadcast_passed + 1};
     if (const auto root = local.broadcast_come.find(0); root != local.broadcast_come.end())
         all.data = root->second.data.value_or("");
-    tell(local, std::move(all), sink);
+    send(local, std::move(all), sink);
 }
 
 // It had passed every report before it ended: those that this agent heard of too late wait for it no longer.
@@ -246,7 +246,7 @@ void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
 
 // Told where the coordinator is beside it, which is where rank 0 is. Elsewhere the time of a report finds it.
 void rank_done(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
-    if (local.coordinates) tell(local, GroupArrived{.index = local.passed + 1, .ended = {rank}}, sink);
+    if (local.coordinates) send(local, GroupArrived{.index = local.passed + 1, .ended = {rank}}, sink);
 }
 
 void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sink) {
@@ -270,7 +270,7 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
 void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, GroupSink& sink) {
     if (const auto* one = std::get_if<GroupReleased>(&message)) {
         released(local, *one, sink);
-        return hear_ahead(local, now, sink);
+        return take_ahead(local, now, sink);
     }
     if (const auto* one = std::get_if<GroupCommitted>(&message)) return committed(local, *one, sink);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
@@ -298,19 +298,19 @@ void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink
         upload.backoff_ms = std::min(upload.backoff_ms * 2, backoff_max_ms);
         if (!local.coordinates) in_trouble(local, news.index, sink);
     }
-    tell(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why, .error_reason = news.reason},
+    send(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why, .error_reason = news.reason},
          sink);
 }
 
 void joined_coordinator(LocalRanks& local, const std::string& node, GroupSink& sink) {
-    tell(local, GroupJoin{.node = node, .ranks = {local.ranks.begin(), local.ranks.end()}}, sink);
+    send(local, GroupJoin{.node = node, .ranks = {local.ranks.begin(), local.ranks.end()}}, sink);
     const bool listing = local.complete && local.complete->checkpoint && local.complete->files.empty() &&
                          local.complete->checkpoint_error.empty();
-    if (local.complete && !listing) tell(local, *local.complete, sink);
+    if (local.complete && !listing) send(local, *local.complete, sink);
     if (local.upload && local.upload->done)
-        tell(local, GroupUploaded{.index = local.upload->index, .files = local.upload->files}, sink);
+        send(local, GroupUploaded{.index = local.upload->index, .files = local.upload->files}, sink);
     if (!local.broadcast_come.empty() && local.broadcast_come.size() == local.ranks.size())
-        tell(local, GroupBroadcast{.index = local.broadcast_passed + 1}, sink);
+        send(local, GroupBroadcast{.index = local.broadcast_passed + 1}, sink);
 }
 
 void local_time(LocalRanks& local, Time now, GroupSink& sink) {
@@ -318,7 +318,7 @@ void local_time(LocalRanks& local, Time now, GroupSink& sink) {
         local.partial_at = now + Duration{10 * partial_after_ms};
         GroupArrived arrived{.index = local.passed + 1};
         for (const auto& [rank, report] : local.come) arrived.ranks.push_back(rank);
-        tell(local, std::move(arrived), sink);
+        send(local, std::move(arrived), sink);
     }
     if (local.upload && local.upload->retry_at && now >= *local.upload->retry_at) {
         LocalUpload& upload = *local.upload;
@@ -349,7 +349,7 @@ void give_up_upload(LocalRanks& local, GroupSink& sink) {
     local.upload.reset();
     drop_staged(local, index, sink);
     settle(local, {.index = index}, sink);
-    if (sync) tell_ranks(local, worker::Reported{.index = index}, sink);
+    if (sync) send_to_ranks(local, worker::Reported{.index = index}, sink);
 }
 
 std::optional<Time> next_wake(const LocalRanks& local) {

@@ -39,7 +39,7 @@ struct LocalAttempt {
     std::optional<LocalRanks> local;
     std::optional<Coordinator> coordinator;
     // Said by its nodes before this one, rank 0's, has begun: the last of each node and kind.
-    std::vector<GroupSaid> early;
+    std::vector<PeerMessage> early;
     std::map<std::string, Time> nodes_cut;  // of the group: their connection is, since then
     bool stop_asked = false;                // the head waits for Emptied
     std::optional<Time> others_gone;        // the head says that every other node is empty, or lost

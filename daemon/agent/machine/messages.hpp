@@ -71,7 +71,7 @@ struct SavedAttempt {
 // ---- inputs -------------------------------------------------------------------------------------------------------
 struct HeadConnected { bool operator==(const HeadConnected&) const = default; };
 struct HeadDisconnected { bool operator==(const HeadDisconnected&) const = default; };
-struct HeadSaid { protocol::FromHead message{}; bool operator==(const HeadSaid&) const = default; };
+struct HeadMessage { protocol::FromHead message{}; bool operator==(const HeadMessage&) const = default; };
 // After this agent's restart, before the first connection: an attempt found on disk. Its workers' ends follow as WorkerExited.
 struct AttemptFound {
     SavedAttempt saved{};
@@ -101,10 +101,10 @@ struct WorkerJoined {  // key, attempt and rank are checked
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::Hello hello{};
     bool operator==(const WorkerJoined&) const = default;
 };
-struct WorkerSaid {
+struct WorkerMessage {
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromWorker message{};
     std::int64_t interval_ms = -1;  // of a report: since the one before, where the worker tells it
-    bool operator==(const WorkerSaid&) const = default;
+    bool operator==(const WorkerMessage&) const = default;
 };
 struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };
 struct StagedListed {  // `exact`: the wished name is claimed, or none is wished; `in_place`: where in the run files lie already, and stay
@@ -121,9 +121,9 @@ struct ManifestWritten {
     AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}, reason{};
     bool operator==(const ManifestWritten&) const = default;
 };
-struct GroupSaid {  // from another agent of the attempt; `node` as its certificate says
+struct PeerMessage {  // from another agent of the attempt; `node` as its certificate says
     AttemptKey attempt{}; std::string node{}; protocol::GroupMessage message{};
-    bool operator==(const GroupSaid&) const = default;
+    bool operator==(const PeerMessage&) const = default;
 };
 struct GroupConnected { AttemptKey attempt{}; bool operator==(const GroupConnected&) const = default; };  // to the coordinator
 struct GroupCut { AttemptKey attempt{}; std::string node{}; bool operator==(const GroupCut&) const = default; };  // empty node: the coordinator
@@ -133,9 +133,9 @@ struct ScratchMeasured { std::map<AttemptKey, std::int64_t> bytes{}; bool operat
 struct GpusSampled { std::set<std::uint32_t> busy{}; bool operator==(const GpusSampled&) const = default; };  // device numbers
 struct TimerFired { bool operator==(const TimerFired&) const = default; };
 
-using Input = std::variant<HeadConnected, HeadDisconnected, HeadSaid, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
-                           WorkerEnded, WorkerJoined, WorkerSaid, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
-                           GroupSaid, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled,
+using Input = std::variant<HeadConnected, HeadDisconnected, HeadMessage, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
+                           WorkerEnded, WorkerJoined, WorkerMessage, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
+                           PeerMessage, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled,
                            TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------

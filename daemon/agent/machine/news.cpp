@@ -78,7 +78,7 @@ void keep_unacknowledged(AgentState& state, News news) {
     state.outbox.emplace(seq, AgentState::Unacknowledged{std::move(news), bytes});
 }
 
-void tell_head(Step& step, NewsBody what) {
+void add_news(Step& step, NewsBody what) {
     AgentState& state = step.state;
     News news{.seq = state.next_news++, .what = std::move(what)};
     const bool waits = may_wait(news.what);
@@ -160,7 +160,7 @@ void acknowledged(Step& step, std::uint64_t seq) {
 }
 
 // The head knows nothing of us but what it made durable: first who we are and what we hold, then all news it lacks.
-void hear(Step& step, const Welcome& welcome) {
+void on_message(Step& step, const Welcome& welcome) {
     AgentState& state = step.state;
     acknowledged(step, welcome.news_seen);
     if (state.next_news <= welcome.news_seen && state.outbox.empty()) state.next_news = welcome.news_seen + 1;
@@ -182,7 +182,7 @@ void hear(Step& step, const Welcome& welcome) {
     beat(step);
 }
 
-void hear(Step& step, const Refuse& refuse) {
+void on_message(Step& step, const Refuse& refuse) {
     step.state.registered = false;
     step.state.left = refuse.left;
     forget_connection(step.state);
@@ -194,16 +194,16 @@ void hear(Step& step, const Refuse& refuse) {
     step.out.push_back(CloseHead{refuse.message + (refuse.next.empty() ? "" : "; " + refuse.next)});
 }
 
-void hear(Step& step, const NewsAck& ack) { acknowledged(step, ack.seq); }
-void hear(Step& step, const LogAck& ack) { step.out.push_back(LogsAcknowledged{ack}); }
-void hear(Step& step, const Prepare& order) { prepare(step, order); }
-void hear(Step& step, const Launch& order) { launch(step, order); }
-void hear(Step& step, const Stop& order) { stop(step, order); }
-void hear(Step& step, const Ask& order) { ask(step, order); }
-void hear(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
-void hear(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
+void on_message(Step& step, const NewsAck& ack) { acknowledged(step, ack.seq); }
+void on_message(Step& step, const LogAck& ack) { step.out.push_back(LogsAcknowledged{ack}); }
+void on_message(Step& step, const Prepare& order) { prepare(step, order); }
+void on_message(Step& step, const Launch& order) { launch(step, order); }
+void on_message(Step& step, const Stop& order) { stop(step, order); }
+void on_message(Step& step, const Ask& order) { ask(step, order); }
+void on_message(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
+void on_message(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
 // Groups dial the coordinator where it is now.
-void hear(Step& step, const PeerMoved& news) {
+void on_message(Step& step, const PeerMoved& news) {
     for (auto& [key, attempt] : step.state.attempts) {
         bool moved = false;
         for (PeerNode& peer : attempt.saved.prepare.nodes) {
@@ -219,29 +219,29 @@ void hear(Step& step, const PeerMoved& news) {
         if (dials) step.out.push_back(DialCoordinator{key, attempt.saved.prepare.nodes.front()});
     }
 }
-void hear(Step& step, const TakeStacks& order) {
+void on_message(Step& step, const TakeStacks& order) {
     const LocalAttempt* attempt = find(step, key_of(order.attempt));
     if (attempt && attempt->phase == Phase::running)
         step.out.push_back(DumpStacks{key_of(order.attempt), order.ranks, order.why});
 }
 // The adapter's: connections and files are its own.
-void hear(Step&, const Revoked&) {}
-void hear(Step&, const Clear&) {}
-void hear(Step& step, const Forget& order) {
+void on_message(Step&, const Revoked&) {}
+void on_message(Step&, const Clear&) {}
+void on_message(Step& step, const Forget& order) {
     if (!step.state.attempts.contains(key_of(order.attempt))) step.out.push_back(ForgetAttempt{key_of(order.attempt)});
 }
 
 }  // namespace
 
-void on(Step& step, const HeadSaid& input) {
-    std::visit([&](const auto& message) { hear(step, message); }, input.message);
+void on(Step& step, const HeadMessage& input) {
+    std::visit([&](const auto& message) { on_message(step, message); }, input.message);
 }
 
 void on(Step& step, const CheckpointGone& input) {
-    if (input.why.empty()) return tell_head(step, Deleted{.run = input.run, .directory = input.directory});
-    tell_head(step, Notice{.attempt = {.run = input.run},
-                           .text = "checkpoint " + input.directory + " could not be deleted: " + input.why,
-                           .reason = "delete_failed"});
+    if (input.why.empty()) return add_news(step, Deleted{.run = input.run, .directory = input.directory});
+    add_news(step, Notice{.attempt = {.run = input.run},
+                          .text = "checkpoint " + input.directory + " could not be deleted: " + input.why,
+                          .reason = "delete_failed"});
 }
 
 }  // namespace rtrain::agent

@@ -128,7 +128,7 @@ void rank_joined(LocalRanks&, Time now, std::uint32_t rank, const worker::Hello&
 std::uint64_t next_report_of(const LocalRanks&, std::uint32_t rank);
 std::uint64_t next_broadcast_of(const LocalRanks&, std::uint32_t rank);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
-void hear_ahead(LocalRanks&, Time now, GroupSink&);
+void take_ahead(LocalRanks&, Time now, GroupSink&);
 void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);  // with 0, after this agent's restart
 void rank_done(LocalRanks&, std::uint32_t rank, GroupSink&);   // ended well, with this agent watching
 void rank_broadcast(LocalRanks&, std::uint32_t rank, worker::Broadcast, GroupSink&);

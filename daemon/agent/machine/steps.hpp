@@ -17,12 +17,12 @@ using NewsBody = decltype(protocol::News::what);
 
 // ---- news.cpp: what the head is told, and what it says
 // ---------------------------------------------------------------
-void tell_head(Step& step, NewsBody what);
+void add_news(Step& step, NewsBody what);
 void send_late_news(Step& step);
 std::optional<Time> news_wake(const AgentState& state);  // when news can be sent that wait; none: they wait for room
 void on(Step& step, const HeadConnected& input);
 void on(Step& step, const HeadDisconnected& input);
-void on(Step& step, const HeadSaid& input);
+void on(Step& step, const HeadMessage& input);
 void on(Step& step, const CheckpointGone& input);
 void beat(Step& step);
 
@@ -60,16 +60,16 @@ void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // 
 // ---- group.cpp: workers' words and the report group
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);
-void hear_early(Step& step, LocalAttempt& attempt);
+void take_early(Step& step, LocalAttempt& attempt);
 void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
 void ask(Step& step, const protocol::Ask& order);
 void on(Step& step, const WorkerJoined& input);
-void on(Step& step, const WorkerSaid& input);
+void on(Step& step, const WorkerMessage& input);
 void on(Step& step, const WorkerCut& input);
 void on(Step& step, const StagedListed& input);
 void on(Step& step, const Uploaded& input);
 void on(Step& step, const ManifestWritten& input);
-void on(Step& step, const GroupSaid& input);
+void on(Step& step, const PeerMessage& input);
 void on(Step& step, const GroupConnected& input);
 void on(Step& step, const GroupCut& input);
 void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank);

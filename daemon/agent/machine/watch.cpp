@@ -48,9 +48,9 @@ void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorke
     worker.kill_at.reset();
     worker.fail_text = "it hangs: no report for " + seconds((step.now - worker.busy_at).ms) +
                        " s, its processor and its GPUs idle (failure.hang_timeout)";
-    tell_head(step, Notice{.attempt = reference(attempt),
-                           .text = "rank " + std::to_string(rank) + " on " + step.state.node + ": " + worker.fail_text,
-                           .reason = "hang"});
+    add_news(step, Notice{.attempt = reference(attempt),
+                          .text = "rank " + std::to_string(rank) + " on " + step.state.node + ": " + worker.fail_text,
+                          .reason = "hang"});
     step.out.push_back(SignalWorker{key_of(attempt.saved.prepare.attempt), rank, SIGKILL});
 }
 
@@ -124,13 +124,12 @@ void on(Step& step, const ScratchMeasured& input) {
         LocalAttempt* attempt = find(step, key);
         if (!attempt) continue;
         if (full && bytes > 0 && !attempt->scratch_full)
-            tell_head(step,
-                      Notice{.attempt = reference(*attempt),
-                             .text = "the scratch directory of " + step.state.node + " holds " + gibibytes(total) +
-                                     " GiB, its quota is " + gibibytes(step.state.scratch_quota) +
-                                     " GiB (--scratch-quota); this attempt's part is " + gibibytes(bytes) +
-                                     " GiB: remove files below $RTRAIN_SCRATCH_DIR",
-                             .reason = "scratch_full"});
+            add_news(step, Notice{.attempt = reference(*attempt),
+                                  .text = "the scratch directory of " + step.state.node + " holds " + gibibytes(total) +
+                                          " GiB, its quota is " + gibibytes(step.state.scratch_quota) +
+                                          " GiB (--scratch-quota); this attempt's part is " + gibibytes(bytes) +
+                                          " GiB: remove files below $RTRAIN_SCRATCH_DIR",
+                                  .reason = "scratch_full"});
         attempt->scratch_full = full;
     }
 }
@@ -145,11 +144,11 @@ void watch_time(Step& step, LocalAttempt& attempt) {
     }
     if (const auto at = isolation_at(step.state, attempt); at && step.now >= *at) {
         attempt.isolated = true;
-        tell_head(step, Notice{.attempt = reference(attempt),
-                               .text = step.state.node + " had no head for " +
-                                       seconds((step.now - *step.state.alone_since).ms) +
-                                       " s and ended its workers (failure.isolation_timeout)",
-                               .reason = "isolated"});
+        add_news(step, Notice{.attempt = reference(attempt),
+                              .text = step.state.node + " had no head for " +
+                                      seconds((step.now - *step.state.alone_since).ms) +
+                                      " s and ended its workers (failure.isolation_timeout)",
+                              .reason = "isolated"});
         end_workers(step, attempt, step.state.stop_grace_ms);
     }
 }

@@ -132,18 +132,18 @@ struct GroupLinks::Dial {
     std::int64_t wait_ms = redial_first_ms;
 };
 
-GroupLinks::GroupLinks(net::Loop& loop, net::Endpoint self, Feed feed)
-    : loop_(loop), self_(std::move(self)), feed_(std::move(feed)) {}
+GroupLinks::GroupLinks(net::Loop& loop, net::Endpoint self, Enqueue enqueue)
+    : loop_(loop), self_(std::move(self)), enqueue_(std::move(enqueue)) {}
 
 GroupLinks::~GroupLinks() = default;
 
 Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::Endpoint self, const Listening& at,
-                                                       Feed feed) {
+                                                       Enqueue enqueue) {
     net::ServerOptions options{
         .host = at.host, .port = at.port, .identity = tls_of(self), .require_client_certificate = true};
     options.body_limit = 1 << 16;
     options.threads = 1;
-    std::unique_ptr<GroupLinks> links(new GroupLinks(loop, std::move(self), std::move(feed)));
+    std::unique_ptr<GroupLinks> links(new GroupLinks(loop, std::move(self), std::move(enqueue)));
     auto server = net::Server::listen(
         loop, std::move(options), [raw = links.get()](net::Request request, std::shared_ptr<net::Responder> responder) {
             raw->serve(std::move(request), responder);
@@ -154,15 +154,15 @@ Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::End
 }
 
 Result<std::unique_ptr<GroupLinks>> GroupLinks::listen_again(net::Loop& loop, const net::Endpoint& self, Listening at,
-                                                             const std::string& kept_at, const Feed& feed) {
-    if (at.port != 0) return listen(loop, self, at, feed);
+                                                             const std::string& kept_at, const Enqueue& enqueue) {
+    if (at.port != 0) return listen(loop, self, at, enqueue);
     const std::uint16_t before = at.port = kept_port(kept_at);
-    auto links = listen(loop, self, at, feed);
+    auto links = listen(loop, self, at, enqueue);
     if (!links && before != 0) {
         warn("the agents' port of before, " + std::to_string(before) + ", is in use: " + links.error().message +
              "; another one is taken");
         at.port = 0;
-        links = listen(loop, self, at, feed);
+        links = listen(loop, self, at, enqueue);
     }
     if (!links || (*links)->port() == before) return links;
     const Status kept = write_whole(kept_at, std::to_string((*links)->port()) + "\n", 0600, Durable::no);
@@ -200,7 +200,8 @@ void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Resp
     auto self = std::make_shared<std::shared_ptr<net::Socket>>();  // held until it is closed
     const auto socket = responder->accept_socket({.on_text =
                                                       [this, self, node](const std::string& text) {
-                                                          if (const auto one = *self) hear_member(one, node, text);
+                                                          if (const auto one = *self)
+                                                              on_member_message(one, node, text);
                                                       },
                                                   .on_closed =
                                                       [this, self, node](const std::string&) {
@@ -220,8 +221,8 @@ void GroupLinks::refuse(std::set<std::string> serials) {
     for (const auto& socket : ending) socket->close("this node has left the cluster");
 }
 
-void GroupLinks::hear_member(const std::shared_ptr<net::Socket>& socket, const std::string& node,
-                             const std::string& text) {
+void GroupLinks::on_member_message(const std::shared_ptr<net::Socket>& socket, const std::string& node,
+                                   const std::string& text) {
     auto message = protocol::decode_group(text);
     if (!message) return socket->close(message.error().message);
     std::optional<AttemptKey> attempt;
@@ -233,7 +234,7 @@ void GroupLinks::hear_member(const std::shared_ptr<net::Socket>& socket, const s
         members_[{*attempt, node}] = socket;
     }
     if (!attempt) return socket->close("join first");
-    feed_(GroupSaid{*attempt, node, std::move(*message)});
+    enqueue_(PeerMessage{*attempt, node, std::move(*message)});
 }
 
 void GroupLinks::cut_member(const std::shared_ptr<net::Socket>& socket, const std::string& node) {
@@ -242,7 +243,7 @@ void GroupLinks::cut_member(const std::shared_ptr<net::Socket>& socket, const st
     if (found == members_.end()) return;
     const AttemptKey attempt = found->first.first;
     members_.erase(found);
-    feed_(GroupCut{attempt, node});
+    enqueue_(GroupCut{attempt, node});
 }
 
 void GroupLinks::dial(AttemptKey attempt, const protocol::PeerNode& coordinator) {
@@ -287,13 +288,13 @@ void GroupLinks::try_dial(AttemptKey attempt) {
                                  [this, attempt, is_current](const std::string& text) {
                                      if (!is_current()) return;
                                      auto message = protocol::decode_group(text);
-                                     if (message) feed_(GroupSaid{attempt, "", std::move(*message)});
+                                     if (message) enqueue_(PeerMessage{attempt, "", std::move(*message)});
                                  },
                              .on_closed =
                                  [this, attempt, dial, is_current](const std::string&) {
                                      dial->socket.reset();
                                      if (!is_current()) return;
-                                     feed_(GroupCut{attempt, ""});
+                                     enqueue_(GroupCut{attempt, ""});
                                      dial_later(attempt);
                                  }};
     net::dial_socket(loop_, endpoint, "/v1/group", std::move(events),
@@ -308,7 +309,7 @@ void GroupLinks::try_dial(AttemptKey attempt) {
                          dial->socket = *socket;
                          dial->wait_ms = redial_first_ms;
                          dial->warned = false;
-                         feed_(GroupConnected{attempt});
+                         enqueue_(GroupConnected{attempt});
                      });
 }
 

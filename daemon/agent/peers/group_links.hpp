@@ -26,19 +26,19 @@ std::string listening_host(const std::string& address, const net::Endpoint& head
 
 class GroupLinks {
   public:
-    using Feed = std::function<void(Input)>;
+    using Enqueue = std::function<void(Input)>;
     // `self`: this node's certificate and the cluster's authority.
     static Result<std::unique_ptr<GroupLinks>> listen(net::Loop& loop, net::Endpoint self, const Listening& at,
-                                                      Feed feed);
+                                                      Enqueue enqueue);
     // Port 0: the one of the last start, kept in the file `kept_at`, since the groups of adopted attempts know it; any
     // port when that is not free.
     static Result<std::unique_ptr<GroupLinks>> listen_again(net::Loop& loop, const net::Endpoint& self, Listening at,
-                                                            const std::string& kept_at, const Feed& feed);
+                                                            const std::string& kept_at, const Enqueue& enqueue);
     ~GroupLinks();
 
     std::uint16_t port() const;
     // Whether this node has written its probe file for an attempt: told to the others, who may not see it.
-    void tell_probed(std::function<bool(AttemptKey)> probed) { probed_ = std::move(probed); }
+    void answer_probes(std::function<bool(AttemptKey)> probed) { probed_ = std::move(probed); }
     void replace_identity(const net::Endpoint& self);
     void dial(AttemptKey attempt, const protocol::PeerNode& coordinator);
     void send(AttemptKey attempt, const std::string& node, const protocol::GroupMessage& message);
@@ -47,17 +47,18 @@ class GroupLinks {
 
   private:
     struct Dial;
-    GroupLinks(net::Loop& loop, net::Endpoint self, Feed feed);
+    GroupLinks(net::Loop& loop, net::Endpoint self, Enqueue enqueue);
     void serve(net::Request request, const std::shared_ptr<net::Responder>& responder);
     void accept(const std::string& node, const std::shared_ptr<net::Responder>& responder);
-    void hear_member(const std::shared_ptr<net::Socket>& socket, const std::string& node, const std::string& text);
+    void on_member_message(const std::shared_ptr<net::Socket>& socket, const std::string& node,
+                           const std::string& text);
     void cut_member(const std::shared_ptr<net::Socket>& socket, const std::string& node);
     void try_dial(AttemptKey attempt);
     void dial_later(AttemptKey attempt);
 
     net::Loop& loop_;
     net::Endpoint self_;
-    Feed feed_;
+    Enqueue enqueue_;
     std::function<bool(AttemptKey)> probed_ = [](AttemptKey) { return false; };
     std::unique_ptr<net::Server> server_;
     std::set<std::string> refused_;

@@ -100,7 +100,7 @@ SimulatedDeeds SimulatedNode::disconnected(Time now) {
 
 SimulatedDeeds SimulatedNode::said(Time now, protocol::FromHead message) {
     SimulatedDeeds deeds;
-    input(now, HeadSaid{std::move(message)}, deeds);
+    input(now, HeadMessage{std::move(message)}, deeds);
     return deeds;
 }
 

@@ -51,9 +51,9 @@ Result<std::string> socket_path(const std::string& data_dir) {
     return directory + "/workers.sock";
 }
 
-Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Feed feed,
+Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Enqueue enqueue,
                                                            net::UnixLimits limits) {
-    std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(feed)));
+    std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(enqueue)));
     limits.stranger_bytes = worker::hello_bytes_max;
     auto socket = net::listen_unix(
         loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); },
@@ -68,7 +68,7 @@ Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, cons
 net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
     auto session = std::make_shared<Session>();
     session->socket = std::move(socket);
-    return {.on_text = [this, session](std::string text) { hear(session, text); },
+    return {.on_text = [this, session](std::string text) { on_message(session, text); },
             .on_closed = [this, session](const std::string&) { closed(*session); }};
 }
 
@@ -85,10 +85,10 @@ void WorkerServer::closed(Session& session) {
     const auto [attempt, rank] = *session.who;
     sockets_.erase(*session.who);
     shared_.left(attempt, rank);
-    feed_(WorkerCut{attempt, rank});
+    enqueue_(WorkerCut{attempt, rank});
 }
 
-void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::string& text) {
+void WorkerServer::on_message(const std::shared_ptr<Session>& session, const std::string& text) {
     auto message = worker::decode_from_worker(text);
     if (!message) {
         session->socket->send(body_of(worker::Refuse{message.error().message}));
@@ -100,11 +100,11 @@ void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::stri
     if (std::holds_alternative<worker::Release>(*message)) return release(*session);
     const auto [attempt, rank] = *session->who;
     if (std::holds_alternative<worker::BoardTaken>(*message)) return shared_.taken(attempt, rank);
-    feed_(WorkerSaid{attempt, rank, std::move(*message)});
+    enqueue_(WorkerMessage{attempt, rank, std::move(*message)});
 }
 
-std::vector<WorkerSaid> WorkerServer::posted() {
-    std::vector<WorkerSaid> said;
+std::vector<WorkerMessage> WorkerServer::posted() {
+    std::vector<WorkerMessage> said;
     for (auto& [attempt, rank, posted] : shared_.take()) {
         auto message = worker::decode_from_worker(posted.frame);
         const auto* report = message ? std::get_if<worker::Report>(&*message) : nullptr;
@@ -177,7 +177,7 @@ void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::
     else
         sharing_.erase(*session->who);
     shared_.left(of.attempt, hello.rank);
-    feed_(WorkerJoined{of.attempt, hello.rank, hello});
+    enqueue_(WorkerJoined{of.attempt, hello.rank, hello});
 }
 
 // The next process that wants the rank's place has it.

@@ -24,9 +24,9 @@ struct WorkerIdentity {
 
 class WorkerServer {
   public:
-    using Feed = std::function<void(Input)>;
+    using Enqueue = std::function<void(Input)>;
     using Reading = std::function<std::optional<worker::Welcome>(AttemptKey, std::uint32_t rank)>;
-    static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Feed feed,
+    static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Enqueue enqueue,
                                                         net::UnixLimits limits = {});
 
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
@@ -38,15 +38,15 @@ class WorkerServer {
     // What a process is told that has not the rank's place, and only reads.
     void answer_readers(Reading reading) { reading_ = std::move(reading); }
     // Returns what workers have posted in shared memory. It is taken before anything else: it was there before.
-    std::vector<WorkerSaid> posted();
+    std::vector<WorkerMessage> posted();
     void wake() { shared_.wake(); }  // after each step: ranks that wait for what was sent
 
   private:
     struct Session;
     using Who = std::pair<AttemptKey, std::uint32_t>;
-    explicit WorkerServer(Feed feed) : feed_(std::move(feed)) {}
+    explicit WorkerServer(Enqueue enqueue) : enqueue_(std::move(enqueue)) {}
     net::SocketEvents accept(std::shared_ptr<net::Socket> socket);
-    void hear(const std::shared_ptr<Session>& session, const std::string& text);
+    void on_message(const std::shared_ptr<Session>& session, const std::string& text);
     void hello(const std::shared_ptr<Session>& session, const worker::Hello& hello);
     std::string why_not(const Session& session, const worker::Hello& hello) const;
     bool takes_place(const std::shared_ptr<Session>& session, const worker::Hello& hello, const WorkerIdentity& of);
@@ -54,7 +54,7 @@ class WorkerServer {
     bool current(const Session& session) const;
     void closed(Session& session);
 
-    Feed feed_;
+    Enqueue enqueue_;
     Reading reading_;
     RankHolders holders_;
     std::map<std::string, WorkerIdentity> admitted_;  // by RTRAIN_ATTEMPT

@@ -267,7 +267,7 @@ namespace {
 struct Agent {
     explicit Agent(const std::string& path) {
         auto listening = WorkerServer::listen(loop, path, [this](Input input) {
-            for (const WorkerSaid& said : server->posted()) on(said);
+            for (const WorkerMessage& said : server->posted()) on(said);
             std::visit([this](const auto& one) { on(one); }, input);
             server->wake();
         });
@@ -291,7 +291,7 @@ struct Agent {
         passed = std::max<std::uint64_t>(passed, joined.hello.next_index - 1);
         server->welcome(joined.attempt, joined.rank, worker::Welcome{}, {0, 1}, Rounds::by_ranks);
     }
-    void on(const WorkerSaid& said) {
+    void on(const WorkerMessage& said) {
         const auto* report = std::get_if<worker::Report>(&said.message);
         if (!report) return;
         if (report->index <= passed) return server->send(attempt, said.rank, worker::Reported{report->index});

@@ -32,7 +32,7 @@ struct Agent {
                 if (const auto* joined = std::get_if<WorkerJoined>(&input))
                     server->send(joined->attempt, joined->rank, worker::Welcome{});
                 cuts += std::holds_alternative<WorkerCut>(input);
-                stages += std::holds_alternative<WorkerSaid>(input);
+                stages += std::holds_alternative<WorkerMessage>(input);
             },
             limits);
         REQUIRE(listening);

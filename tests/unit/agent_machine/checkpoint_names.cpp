@@ -16,23 +16,23 @@ const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt",
 TEST_CASE(
     "files that lie in the run already name the checkpoint, whichever rank brings them and whatever rank 0 wishes") {
     Machine own = running();
-    own.feed(report_with_files(0, 1, "best"));
-    own.feed(report_with_files(1, 1));
+    own.take(report_with_files(0, 1, "best"));
+    own.take(report_with_files(1, 1));
     StagedListed listed{attempt_1, 1, one_file, "", "", true};
     listed.in_place = "placed-1-a001";
-    CHECK(all<Upload>(own.feed(listed)).at(0).directory == "placed-1-a001");
+    CHECK(all<Upload>(own.take(listed)).at(0).directory == "placed-1-a001");
     Machine machine = running({.nodes = {{0}, {1}}});
-    machine.feed(report_with_files(0, 1, "best"));
-    machine.feed(StagedListed{attempt_1, 1, one_file, "", "", true});
+    machine.take(report_with_files(0, 1, "best"));
+    machine.take(StagedListed{attempt_1, 1, one_file, "", "", true});
     const protocol::GroupReport others{
         .index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .directory_name = "placed", .exact = true};
-    const Outputs out = machine.feed(GroupSaid{attempt_1, "n2", others});
+    const Outputs out = machine.take(PeerMessage{attempt_1, "n2", others});
     REQUIRE(all<Upload>(out).size() == 1);
     CHECK(all<Upload>(out)[0].directory == "placed");
     Machine told = running({.nodes = {{0}, {1}}});
-    told.feed(report_with_files(0, 1));
-    told.feed(StagedListed{attempt_1, 1, one_file, "", "", true});
+    told.take(report_with_files(0, 1));
+    told.take(StagedListed{attempt_1, 1, one_file, "", "", true});
     protocol::GroupReport forged = others;
     forged.directory_name = "../other";
-    CHECK(all<Upload>(told.feed(GroupSaid{attempt_1, "n2", forged})).at(0).directory == "checkpoint_000001-a001");
+    CHECK(all<Upload>(told.take(PeerMessage{attempt_1, "n2", forged})).at(0).directory == "checkpoint_000001-a001");
 }

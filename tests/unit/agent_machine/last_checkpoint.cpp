@@ -17,20 +17,20 @@ const std::vector<protocol::StagedFile> other_file{{.rank = 1, .path = "more.pt"
 // Report 1 has passed with files of both nodes; n1 coordinates. Its own part is stored, n2's is not heard of.
 Machine waiting_for_n2() {
     Machine machine = running({.nodes = {{0}, {1}}});
-    machine.feed(report_with_files(0, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
-    machine.feed(GroupSaid{
+    machine.take(report_with_files(0, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
+    machine.take(PeerMessage{
         attempt_1, "n2",
         protocol::GroupReport{
             .index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .files = {{.rank = 1, .path = "more.pt"}}}});
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = own_file});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = own_file});
     return machine;
 }
 
 Outputs end_rank_0(Machine& machine) {
-    machine.feed(WorkerEnded{attempt_1, 0, {.exit_code = 1}, 1});
+    machine.take(WorkerEnded{attempt_1, 0, {.exit_code = 1}, 1});
     machine.head(protocol::Stop{.attempt = {17, 1, 1}, .why = "rank 0 failed", .end_as = "FAILED"});
-    return machine.feed(LogsDone{attempt_1});
+    return machine.take(LogsDone{attempt_1});
 }
 
 protocol::Stop alone_now() {
@@ -58,10 +58,10 @@ TEST_CASE("the last part may overtake or follow the word that its node is empty:
     end_rank_0(machine);
     machine.head(alone_now());
     const Outputs come =
-        machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = other_file}});
+        machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = other_file}});
     CHECK(all<WriteManifest>(come).size() == 1);
     CHECK(news<protocol::Emptied>(machine.later(5'000)).empty());  // all parts are here: now storage has its time
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Emptied>(written).size() == 1);
 }
@@ -70,8 +70,8 @@ TEST_CASE("the word that the others are empty comes before the own ranks have en
     Machine machine = waiting_for_n2();
     machine.head(alone_now());
     CHECK(news<protocol::Emptied>(machine.later(5'000)).empty());
-    machine.feed(WorkerEnded{attempt_1, 0, {.signal = 15}, 1});
-    machine.feed(LogsDone{attempt_1});
+    machine.take(WorkerEnded{attempt_1, 0, {.signal = 15}, 1});
+    machine.take(LogsDone{attempt_1});
     CHECK(news<protocol::Emptied>(machine.later(1'000)).size() == 1);
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("a connection that breaks after the end shortens the wait, as one that
     Machine machine = waiting_for_n2();
     end_rank_0(machine);
     machine.later(1'000);
-    machine.feed(GroupCut{attempt_1, "n2"});
+    machine.take(GroupCut{attempt_1, "n2"});
     CHECK(news<protocol::Emptied>(machine.later(14'000)).empty());
     CHECK(news<protocol::Emptied>(machine.later(1'000)).size() == 1);
 }
@@ -89,19 +89,19 @@ namespace {
 // Both ranks have ended with 0; report 1's files of this one node are being stored.
 Machine storing() {
     Machine machine = running();
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report_with_files(rank, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
-    machine.feed(LogsDone{attempt_1});
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(report_with_files(rank, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
+    machine.take(LogsDone{attempt_1});
     machine.head(protocol::Stop{.attempt = {17, 1, 1}, .why = "every rank ended with 0", .end_as = "SUCCEEDED"});
     return machine;
 }
 
 Outputs moved(Machine& machine, std::int64_t bytes) {
-    return machine.feed(UploadMoved{.attempt = attempt_1, .index = 1, .bytes = bytes});
+    return machine.take(UploadMoved{.attempt = attempt_1, .index = 1, .bytes = bytes});
 }
 Outputs breaks_off(Machine& machine) {
-    return machine.feed(
+    return machine.take(
         Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on device", .reason = "storage_full"});
 }
 bool waits(const Outputs& outputs) {
@@ -116,8 +116,8 @@ TEST_CASE("a last checkpoint whose upload goes on is waited for, however long it
         CHECK(waits(machine.later(60'000)));
         moved(machine, minutes);
     }
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = own_file});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = own_file});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Emptied>(written).size() == 1);
 }
@@ -128,14 +128,14 @@ TEST_CASE("a last checkpoint is given up at once when its user says so") {
     const protocol::Stop now{.attempt = {17, 1, 1}, .why = "stopped by ana", .end_as = "STOPPED", .at_once = true};
     Outputs given_up;
     if (asked_first) {
-        for (const std::uint32_t rank : {0u, 1u}) machine.feed(report_with_files(rank, 1));
-        machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
+        for (const std::uint32_t rank : {0u, 1u}) machine.take(report_with_files(rank, 1));
+        machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
         const Outputs killed = machine.head(now);
         const auto signals = all<SignalWorker>(killed);
         CHECK_FALSE(signals.empty());
         for (const SignalWorker& one : signals) CHECK(one.signal == SIGKILL);
-        for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.signal = 9}, 1});
-        given_up = machine.feed(LogsDone{attempt_1});
+        for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerEnded{attempt_1, rank, {.signal = 9}, 1});
+        given_up = machine.take(LogsDone{attempt_1});
     } else {
         CHECK(waits(machine.later(60'000)));
         given_up = machine.head(now);
@@ -183,7 +183,7 @@ TEST_CASE("tries that come to the same place again and again end, those that com
 
 TEST_CASE("while the head is away a last checkpoint is kept; once it is back it is tried at once") {
     Machine machine = storing();
-    machine.feed(HeadDisconnected{});
+    machine.take(HeadDisconnected{});
     breaks_off(machine);
     for (int i = 0; i < 20; ++i) {
         CHECK(waits(machine.later(60'000)));
@@ -203,7 +203,7 @@ TEST_CASE("an agent whose node has left the cluster keeps no checkpoint for a he
     Machine machine = storing();
     breaks_off(machine);
     machine.head(protocol::Refuse{.message = "this node has left the cluster", .left = true});
-    machine.feed(HeadDisconnected{});
+    machine.take(HeadDisconnected{});
     CHECK(news<protocol::Emptied>(machine.later(60'000)).size() == 1);
 }
 
@@ -226,8 +226,8 @@ TEST_CASE("a part that another node is still storing has no limit here, and is n
     REQUIRE(news<protocol::Notice>(said).size() == 1);
     CHECK(news<protocol::Notice>(said)[0].text.find("n2 is storing its part") != std::string::npos);
     CHECK(news<protocol::Emptied>(machine.later(600'000)).empty());
-    machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = other_file}});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = other_file}});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Emptied>(written).size() == 1);
 }
@@ -237,20 +237,21 @@ namespace {
 // This node is beside the coordinator's: its rank has ended, and its part of report 1 is on its way.
 Machine storing_its_part() {
     Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
-    machine.feed(GroupConnected{attempt_1});
-    machine.feed(report_with_files(1, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = other_file});
-    machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}});
-    machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
-    machine.feed(LogsDone{attempt_1});
+    machine.take(GroupConnected{attempt_1});
+    machine.take(report_with_files(1, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = other_file});
+    machine.take(
+        PeerMessage{attempt_1, "", protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}});
+    machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
+    machine.take(LogsDone{attempt_1});
     machine.head(protocol::Stop{.attempt = {17, 1, 1}, .end_as = "SUCCEEDED"});
     return machine;
 }
 Outputs part_is_stored(Machine& machine) {
-    return machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = other_file});
+    return machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = other_file});
 }
-const GroupSaid it_is_committed{attempt_1, "",
-                                protocol::GroupCommitted{.index = 1, .directory = "checkpoint_000001-a001"}};
+const PeerMessage it_is_committed{attempt_1, "",
+                                  protocol::GroupCommitted{.index = 1, .directory = "checkpoint_000001-a001"}};
 
 }  // namespace
 
@@ -268,7 +269,7 @@ TEST_CASE("a node whose part is stored stays until the coordinator says what bec
     Machine machine = storing_its_part();
     CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
     CHECK(news<protocol::Emptied>(machine.later(600'000)).empty());  // others store theirs for as long
-    CHECK(news<protocol::Emptied>(machine.feed(it_is_committed)).size() == 1);
+    CHECK(news<protocol::Emptied>(machine.take(it_is_committed)).size() == 1);
 }
 
 TEST_CASE(
@@ -276,17 +277,17 @@ TEST_CASE(
     const Machine before = storing_its_part();
     Machine machine;
     machine.now = before.now;
-    machine.feed(AttemptFound{.saved = before.state.attempts.at(attempt_1).saved, .workers = {{1, 101}}});
-    machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
-    machine.feed(LogsDone{attempt_1});
+    machine.take(AttemptFound{.saved = before.state.attempts.at(attempt_1).saved, .workers = {{1, 101}}});
+    machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
+    machine.take(LogsDone{attempt_1});
     machine.connect();
     machine.head(protocol::Stop{.attempt = {17, 1, 1}, .end_as = "SUCCEEDED"});
     CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
 
-    const auto said = all<ToGroup>(machine.feed(GroupConnected{attempt_1}));
+    const auto said = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
     REQUIRE(said.size() == 2);
     CHECK(std::get<protocol::GroupUploaded>(said[1].message).files == other_file);
-    CHECK(news<protocol::Emptied>(machine.feed(it_is_committed)).size() == 1);
+    CHECK(news<protocol::Emptied>(machine.take(it_is_committed)).size() == 1);
 }
 
 TEST_CASE("a stored part does not wait for a coordinator that cannot be reached, or is gone") {
@@ -294,7 +295,7 @@ TEST_CASE("a stored part does not wait for a coordinator that cannot be reached,
     CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
     const bool cut = GENERATE(true, false);
     if (cut) {
-        machine.feed(GroupCut{attempt_1, ""});
+        machine.take(GroupCut{attempt_1, ""});
         CHECK(news<protocol::Emptied>(machine.later(14'999)).empty());
         CHECK(news<protocol::Emptied>(machine.later(1)).size() == 1);
     } else {
@@ -307,8 +308,8 @@ TEST_CASE("a stored part does not wait for ever for a coordinator that is reache
     Machine machine = storing_its_part();
     std::size_t empty = news<protocol::Emptied>(part_is_stored(machine)).size();
     for (int minute = 0; minute < 59; ++minute) {
-        machine.feed(GroupCut{attempt_1, ""});
-        machine.feed(GroupConnected{attempt_1});
+        machine.take(GroupCut{attempt_1, ""});
+        machine.take(GroupConnected{attempt_1});
         empty += news<protocol::Emptied>(machine.later(60'000)).size();
     }
     CHECK(empty == 0);

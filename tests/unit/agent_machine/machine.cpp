@@ -17,7 +17,7 @@ TEST_CASE("an attempt on one node goes from its preparation to emptied") {
     CHECK(all<StartPreparation>(asked).size() == 1);
 
     const Outputs done =
-        machine.feed(PreparationDone{.attempt = attempt_1, .number = 3, .from = "checkpoint_000002-a002"});
+        machine.take(PreparationDone{.attempt = attempt_1, .number = 3, .from = "checkpoint_000002-a002"});
     REQUIRE(news<protocol::Prepared>(done).size() == 1);
     CHECK(news<protocol::Prepared>(done)[0].attempt.number == 3);
     CHECK(news<protocol::Prepared>(done)[0].from == "checkpoint_000002-a002");
@@ -27,14 +27,14 @@ TEST_CASE("an attempt on one node goes from its preparation to emptied") {
     launch.from = "checkpoint_000002-a002";
     CHECK(all<FetchCheckpoint>(machine.head(launch)).size() == 1);
     machine.now = machine.now + Duration{250};
-    CHECK(all<StartWorkers>(machine.feed(CheckpointFetched{attempt_1, ""})).size() == 1);
+    CHECK(all<StartWorkers>(machine.take(CheckpointFetched{attempt_1, ""})).size() == 1);
     for (const std::uint32_t rank : {0u, 1u}) {
-        const auto started = news<protocol::Started>(machine.feed(WorkerStarted_{attempt_1, rank, 50 + rank}));
+        const auto started = news<protocol::Started>(machine.take(WorkerStarted_{attempt_1, rank, 50 + rank}));
         REQUIRE(started.size() == 1);
         CHECK(started[0].restore_ms == 250);
-        machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
+        machine.take(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
     }
-    CHECK(news<protocol::Emptied>(machine.feed(LogsDone{attempt_1})).empty());  // the head has not asked yet
+    CHECK(news<protocol::Emptied>(machine.take(LogsDone{attempt_1})).empty());  // the head has not asked yet
 
     const Outputs stopped = machine.head(protocol::Stop{.attempt = {17, 1, 3}});
     CHECK(news<protocol::Emptied>(stopped).size() == 1);
@@ -48,28 +48,28 @@ TEST_CASE("emptied is said only when no process is left and the logs are flushed
     CHECK(all<SignalWorker>(stop) == std::vector<SignalWorker>{{attempt_1, 0, SIGTERM}, {attempt_1, 1, SIGTERM}});
     CHECK(to_workers<worker::Wanted>(stop).size() == 2);
 
-    const Outputs first = machine.feed(WorkerEnded{attempt_1, 0, {.signal = SIGTERM}, 7});
+    const Outputs first = machine.take(WorkerEnded{attempt_1, 0, {.signal = SIGTERM}, 7});
     CHECK(news<protocol::Exited>(first)[0].cause.stopped_by_us);
     CHECK(all<FinishLogs>(first).empty());
     const Outputs late = machine.later(5'000);
     CHECK(all<SignalWorker>(late) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
-    const Outputs last = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 8});
+    const Outputs last = machine.take(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 8});
     CHECK(all<FinishLogs>(last).size() == 1);
     CHECK(news<protocol::Emptied>(last).empty());
-    CHECK(news<protocol::Emptied>(machine.feed(LogsDone{attempt_1})).size() == 1);
+    CHECK(news<protocol::Emptied>(machine.take(LogsDone{attempt_1})).size() == 1);
 }
 
 TEST_CASE("a worker that fails ends its neighbours at once, also while the head is away") {
     Machine machine = running();
-    machine.feed(HeadDisconnected{});
-    machine.feed(WorkerSaid{attempt_1, 1, worker::Fail{"ValueError: no such layer"}});
+    machine.take(HeadDisconnected{});
+    machine.take(WorkerMessage{attempt_1, 1, worker::Fail{"ValueError: no such layer"}});
 
-    const Outputs out = machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 1}, 7});
+    const Outputs out = machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 1}, 7});
 
     CHECK(all<SignalWorker>(out) == std::vector<SignalWorker>{{attempt_1, 0, SIGTERM}});
     CHECK(news<protocol::Exited>(out)[0].cause.detail == "ValueError: no such layer");
     CHECK(all<ToHead>(out).empty());
-    machine.feed(HeadConnected{});
+    machine.take(HeadConnected{});
     const Outputs welcomed = machine.head(protocol::Welcome{.news_seen = 2});
     std::vector<std::uint64_t> resent;
     for (const ToHead& one : all<ToHead>(welcomed))
@@ -97,7 +97,7 @@ TEST_CASE("a stop that comes during the preparation ends it, and nothing is laun
     machine.head(prepare_order({}));
     CHECK(news<protocol::Emptied>(machine.head(protocol::Stop{.attempt = {17, 1, 1}})).empty());
 
-    const Outputs done = machine.feed(PreparationDone{.attempt = attempt_1, .number = 1});
+    const Outputs done = machine.take(PreparationDone{.attempt = attempt_1, .number = 1});
 
     CHECK(news<protocol::Prepared>(done).empty());
     CHECK(news<protocol::Emptied>(done).size() == 1);
@@ -108,12 +108,12 @@ TEST_CASE("a stop that overtakes the start of a worker still reaches it") {
     Machine machine;
     machine.connect();
     machine.head(prepare_order({}));
-    machine.feed(PreparationDone{.attempt = attempt_1, .number = 1});
+    machine.take(PreparationDone{.attempt = attempt_1, .number = 1});
     machine.head(launch_order({}));
-    machine.feed(CheckpointFetched{attempt_1, ""});
+    machine.take(CheckpointFetched{attempt_1, ""});
     CHECK(all<SignalWorker>(machine.head(protocol::Stop{.attempt = {17, 1, 1}, .grace_ms = 1'000})).empty());
 
-    CHECK(all<SignalWorker>(machine.feed(WorkerStarted_{attempt_1, 0, 5})) ==
+    CHECK(all<SignalWorker>(machine.take(WorkerStarted_{attempt_1, 0, 5})) ==
           std::vector<SignalWorker>{{attempt_1, 0, SIGTERM}});
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("news stay on disk until the head has them, and are numbered on after 
     Machine machine;
     machine.connect();
     machine.head(prepare_order({}));
-    machine.feed(PreparationDone{.attempt = attempt_1, .why = "n1 cannot reach n2"});
+    machine.take(PreparationDone{.attempt = attempt_1, .why = "n1 cannot reach n2"});
     REQUIRE(machine.state.outbox.size() == 1);
 
     const Outputs acknowledged = machine.head(protocol::NewsAck{1});
@@ -129,7 +129,7 @@ TEST_CASE("news stay on disk until the head has them, and are numbered on after 
     CHECK(all<DropNews>(acknowledged) == std::vector<DropNews>{{1}});
     CHECK(machine.state.outbox.empty());
     Machine fresh;  // its disk was lost, the head remembers
-    fresh.feed(HeadConnected{});
+    fresh.take(HeadConnected{});
     fresh.head(protocol::Welcome{.news_seen = 41});
     CHECK(fresh.state.next_news == 42);
 }
@@ -158,17 +158,17 @@ TEST_CASE("an agent that was restarted goes on with what it finds") {
     const SavedAttempt saved = before.state.attempts.at(attempt_1).saved;
     Machine machine;
     machine.state.next_news = 10;
-    machine.feed(AttemptFound{.saved = saved, .workers = {{0, 100}, {1, 101}}});
+    machine.take(AttemptFound{.saved = saved, .workers = {{0, 100}, {1, 101}}});
     machine.connect();
     CHECK(machine.state.attempts.at(attempt_1).phase == Phase::running);
 
     worker::Hello hello{.attempt = "c0ffee-17-a1", .next_index = 8, .uncommitted = {5}};
-    const Outputs joined = machine.feed(WorkerJoined{attempt_1, 0, hello});
+    const Outputs joined = machine.take(WorkerJoined{attempt_1, 0, hello});
     CHECK(to_workers<worker::Committed>(joined).size() == 1);  // 5 was given up: nobody waits for ever
     hello.rank = 1;
-    machine.feed(WorkerJoined{attempt_1, 1, hello});
-    machine.feed(report(0, 8));
-    const Outputs passed = machine.feed(report(1, 8));
+    machine.take(WorkerJoined{attempt_1, 1, hello});
+    machine.take(report(0, 8));
+    const Outputs passed = machine.take(report(1, 8));
 
     CHECK(to_workers<worker::Reported>(passed).size() == 2);
     CHECK(news<protocol::Reported>(passed)[0].index == 8);
@@ -179,21 +179,21 @@ TEST_CASE("what a node says before rank 0's node has begun is heard once it has:
     Machine machine;
     machine.connect();
     machine.head(prepare_order(shape));
-    machine.feed(PreparationDone{.attempt = attempt_1, .number = 1});
+    machine.take(PreparationDone{.attempt = attempt_1, .number = 1});
     const bool launched = GENERATE(true, false);  // its checkpoint is still being fetched; or the order is on its way
     if (launched) machine.head(launch_order(shape));
     const protocol::GroupReport early{.index = 1, .metrics_json = {{1, "{}"}}};
     for (const std::string node : {"n2", "n9"}) {
-        machine.feed(GroupSaid{attempt_1, node, protocol::GroupJoin{.node = node}});
-        machine.feed(GroupSaid{attempt_1, node, early});
+        machine.take(PeerMessage{attempt_1, node, protocol::GroupJoin{.node = node}});
+        machine.take(PeerMessage{attempt_1, node, early});
     }
     CHECK(machine.state.attempts.at(attempt_1).early.size() == 2);  // n9 is not of this attempt
     if (!launched) machine.head(launch_order(shape));
-    machine.feed(CheckpointFetched{attempt_1, ""});
-    machine.feed(WorkerStarted_{attempt_1, 0, 100});
-    machine.feed(WorkerJoined{attempt_1, 0, {.attempt = "c0ffee-17-a1", .rank = 0}});
+    machine.take(CheckpointFetched{attempt_1, ""});
+    machine.take(WorkerStarted_{attempt_1, 0, 100});
+    machine.take(WorkerJoined{attempt_1, 0, {.attempt = "c0ffee-17-a1", .rank = 0}});
 
-    const Outputs passed = machine.feed(report(0, 1));
+    const Outputs passed = machine.take(report(0, 1));
 
     CHECK(to_workers<worker::Reported>(passed).size() == 1);
     REQUIRE(all<ToGroup>(passed).size() == 1);

@@ -16,18 +16,18 @@ const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .
 
 // Both ranks have reported with files, and these were listed.
 Outputs report_checkpoint(Machine& machine, std::uint64_t index, const std::string& name = {}, bool exact = false) {
-    machine.feed(report_with_files(0, index, name));
-    machine.feed(report_with_files(1, index));
-    return machine.feed(StagedListed{.attempt = attempt_1, .index = index, .files = one_file, .exact = exact});
+    machine.take(report_with_files(0, index, name));
+    machine.take(report_with_files(1, index));
+    return machine.take(StagedListed{.attempt = attempt_1, .index = index, .files = one_file, .exact = exact});
 }
 
 }  // namespace
 
 TEST_CASE("report is a barrier: nobody passes before all have come") {
     Machine machine = running();
-    CHECK(to_workers<worker::Reported>(machine.feed(report(0, 1, "{\"loss\":1}"))).empty());
+    CHECK(to_workers<worker::Reported>(machine.take(report(0, 1, "{\"loss\":1}"))).empty());
 
-    const Outputs out = machine.feed(report(1, 1, "{\"loss\":2}"));
+    const Outputs out = machine.take(report(1, 1, "{\"loss\":2}"));
 
     CHECK(to_workers<worker::Reported>(out).size() == 2);
     REQUIRE(news<protocol::Reported>(out).size() == 1);
@@ -39,16 +39,16 @@ TEST_CASE("report is a barrier: nobody passes before all have come") {
 TEST_CASE("once the job's `stop` is reached, its checkpoint is stored and nobody passes a further report") {
     Machine machine = running({.policy = {.stop_at = {{"loss", 1}}}});
     const auto passes = [&](std::uint64_t index) {
-        machine.feed(report(0, index, R"({"loss":0.5})"));
-        return !to_workers<worker::Reported>(machine.feed(report(1, index, R"({"loss":7})"))).empty();
+        machine.take(report(0, index, R"({"loss":0.5})"));
+        return !to_workers<worker::Reported>(machine.take(report(1, index, R"({"loss":7})"))).empty();
     };
     CHECK(passes(1));  // rank 0's word counts
     const Outputs reached = report_checkpoint(machine, 2);
     CHECK(to_workers<worker::Reported>(reached).size() == 2);
     CHECK(all<Upload>(reached).size() == 1);
     CHECK_FALSE(passes(3));
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 2, .files = hashed});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 2});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 2, .files = hashed});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 2});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(all<SignalWorker>(machine.head(protocol::Stop{.attempt = {17, 1, 1}, .grace_ms = 5'000})).size() == 2);
 }
@@ -56,20 +56,20 @@ TEST_CASE("once the job's `stop` is reached, its checkpoint is stored and nobody
 TEST_CASE("metrics go to the head together, a moment later; what is news takes those before it along") {
     Machine machine = running();
     const auto both = [&](std::uint64_t index) {
-        machine.feed(report(0, index));
-        return machine.feed(report(1, index));
+        machine.take(report(0, index));
+        return machine.take(report(1, index));
     };
     CHECK(all<ToHead>(both(1)).size() == 1);  // the first says that the attempt runs
     CHECK(all<ToHead>(both(2)).empty());
     CHECK(all<ToHead>(both(3)).empty());
 
     machine.now = *next_wake(machine.state);
-    const auto sent = all<ToHead>(machine.feed(TimerFired{}));
+    const auto sent = all<ToHead>(machine.take(TimerFired{}));
 
     REQUIRE(sent.size() == 1);
     CHECK(std::get<protocol::NewsBatch>(sent[0].message).items.size() == 2);
     both(4);
-    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 1}, 5});
+    const Outputs ended = machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 1}, 5});
     REQUIRE_FALSE(all<ToHead>(ended).empty());
     CHECK(std::get<protocol::NewsBatch>(all<ToHead>(ended)[0].message).items.size() == 2);
 }
@@ -78,8 +78,8 @@ TEST_CASE("no message to the head is longer than it takes, however much the rank
     Machine machine = running();
     const std::string big = R"({"a":")" + std::string(4u << 20, 'x') + "\"}";  // a worker's own bound is lower
     const auto both = [&](std::uint64_t index) {
-        machine.feed(report(0, index, big));
-        return machine.feed(report(1, index, big));
+        machine.take(report(0, index, big));
+        return machine.take(report(1, index, big));
     };
     const auto first = news<protocol::Reported>(both(1));
     REQUIRE(first.size() == 1);
@@ -88,7 +88,7 @@ TEST_CASE("no message to the head is longer than it takes, however much the rank
     both(2);
     both(3);
     machine.now = *next_wake(machine.state);
-    const auto sent = all<ToHead>(machine.feed(TimerFired{}));
+    const auto sent = all<ToHead>(machine.take(TimerFired{}));
     CHECK(sent.size() == 1);
     for (const ToHead& one : sent) CHECK(protocol::encode(one.message).size() < 16u << 20);
 }
@@ -96,14 +96,14 @@ TEST_CASE("no message to the head is longer than it takes, however much the rank
 TEST_CASE("news go out as the head acknowledges them: no connection holds more than a window of them") {
     Machine machine = running();
     const std::string big = R"({"a":")" + std::string(2u << 20, 'x') + "\"}";
-    machine.feed(HeadDisconnected{});
+    machine.take(HeadDisconnected{});
     for (std::uint64_t index = 1; index <= 20; ++index) {
-        machine.feed(report(0, index, big));
-        machine.feed(report(1, index, big));
+        machine.take(report(0, index, big));
+        machine.take(report(1, index, big));
     }
     for (const auto& [seq, kept] : machine.state.outbox)
         CHECK(protocol::encode(protocol::FromAgent{kept.news}).size() <= kept.bytes);
-    machine.feed(HeadConnected{});
+    machine.take(HeadConnected{});
     std::vector<std::uint64_t> told;
     const auto take = [&](const Outputs& outputs) {
         std::size_t bytes = 0;
@@ -123,7 +123,7 @@ TEST_CASE("news go out as the head acknowledges them: no connection holds more t
     CHECK(take(machine.head(protocol::Welcome{.news_seen = 2})) < 20u << 20);
     REQUIRE_FALSE(told.empty());
     CHECK(told.size() < machine.state.outbox.size());
-    CHECK(take(machine.feed(TimerFired{})) == 0);  // there is no room
+    CHECK(take(machine.take(TimerFired{})) == 0);  // there is no room
     CHECK(*next_wake(machine.state) > machine.now);
     while (acknowledge()) continue;
     CHECK(machine.state.outbox.empty());
@@ -135,15 +135,15 @@ TEST_CASE("news go out as the head acknowledges them: no connection holds more t
 
 TEST_CASE("no message to the head is longer than it reads, whatever escaping makes of what ranks said") {
     Machine machine = running();
-    machine.feed(HeadDisconnected{});
+    machine.take(HeadDisconnected{});
     const std::string many = "[" + std::string(1u << 20, '"') + "]";  // each is two bytes in a message
     for (std::uint64_t index = 1; index <= 12; ++index) {
-        machine.feed(report(0, index, many));
-        machine.feed(report(1, index, many));
+        machine.take(report(0, index, many));
+        machine.take(report(1, index, many));
     }
     for (int checkpoint = 0; checkpoint < 20; ++checkpoint)
-        machine.feed(CheckpointGone{.run = 17, .directory = "d", .why = std::string(256u << 10, '\1')});
-    machine.feed(HeadConnected{});
+        machine.take(CheckpointGone{.run = 17, .directory = "d", .why = std::string(256u << 10, '\1')});
+    machine.take(HeadConnected{});
     Outputs outputs = machine.head(protocol::Welcome{.news_seen = 2});
     std::uint64_t last = 2;
     while (last + 1 < machine.state.next_news) {
@@ -160,9 +160,9 @@ TEST_CASE("no message to the head is longer than it reads, whatever escaping mak
 
 TEST_CASE("a report whose answer was lost is answered at once and counted once") {
     Machine machine = running();
-    machine.feed(report(0, 1));
-    machine.feed(report(1, 1));
-    const Outputs again = machine.feed(report(1, 1));
+    machine.take(report(0, 1));
+    machine.take(report(1, 1));
+    const Outputs again = machine.take(report(1, 1));
     CHECK(to_workers<worker::Reported>(again).size() == 1);
     CHECK(news<protocol::Reported>(again).empty());
 }
@@ -170,24 +170,24 @@ TEST_CASE("a report whose answer was lost is answered at once and counted once")
 TEST_CASE("an agent that is new to its ranks hears several reports of one at once, and passes them in their order") {
     Machine machine = running();
     for (const std::uint64_t index : {2, 3, 1, 3})
-        CHECK(news<protocol::Reported>(machine.feed(report(0, index))).empty());
-    CHECK(news<protocol::Reported>(machine.feed(report(1, 3))).empty());
-    CHECK(news<protocol::Reported>(machine.feed(report(1, 1))).size() == 1);
-    const Outputs out = machine.feed(report(1, 2));
+        CHECK(news<protocol::Reported>(machine.take(report(0, index))).empty());
+    CHECK(news<protocol::Reported>(machine.take(report(1, 3))).empty());
+    CHECK(news<protocol::Reported>(machine.take(report(1, 1))).size() == 1);
+    const Outputs out = machine.take(report(1, 2));
     REQUIRE(news<protocol::Reported>(out).size() == 2);
     CHECK(news<protocol::Reported>(out)[0].index == 2);
     CHECK(news<protocol::Reported>(out)[1].index == 3);
     CHECK(to_workers<worker::Reported>(out).size() == 4);
-    CHECK(news<protocol::Reported>(machine.feed(report(0, 3))).empty());
+    CHECK(news<protocol::Reported>(machine.take(report(0, 3))).empty());
 }
 
 TEST_CASE("reports that were kept for an earlier agent begin where it had heard none") {
     Machine machine = running();
-    machine.feed(report(0, 8));
-    machine.feed(report(0, 9));
-    machine.feed(WorkerJoined{attempt_1, 1, {.next_index = 8}});
-    machine.feed(report(1, 8));
-    const Outputs out = machine.feed(report(1, 9));
+    machine.take(report(0, 8));
+    machine.take(report(0, 9));
+    machine.take(WorkerJoined{attempt_1, 1, {.next_index = 8}});
+    machine.take(report(1, 8));
+    const Outputs out = machine.take(report(1, 9));
     REQUIRE(news<protocol::Reported>(out).size() == 1);
     CHECK(news<protocol::Reported>(out)[0].index == 9);
 }
@@ -202,13 +202,13 @@ TEST_CASE("a checkpoint returns once staged, and is committed when uploaded and 
     REQUIRE(news<protocol::Reported>(staged).size() == 1);
     CHECK(news<protocol::Reported>(staged)[0].checkpoint == "checkpoint_000001-a001");
 
-    const Outputs uploaded = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs uploaded = machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     REQUIRE(all<WriteManifest>(uploaded).size() == 1);
     CHECK(all<WriteManifest>(uploaded)[0].manifest.files[0].sha256 == "aa");
     CHECK(all<WriteManifest>(uploaded)[0].manifest.metrics_json == "{\"loss\":1}");
     CHECK(news<protocol::Committed>(uploaded).empty());
 
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     REQUIRE(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Committed>(written)[0].bytes == 10);
     REQUIRE(to_workers<worker::Committed>(written).size() == 2);
@@ -218,24 +218,24 @@ TEST_CASE("a checkpoint returns once staged, and is committed when uploaded and 
 TEST_CASE("with sync the report returns with the commit") {
     Machine machine = running({.upload = UploadMode::sync});
     CHECK(to_workers<worker::Reported>(report_checkpoint(machine, 1)).empty());
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(to_workers<worker::Reported>(written).size() == 2);
 }
 
 TEST_CASE("a second checkpoint waits for the first and says so; a report without one does not wait") {
     Machine machine = running();
     report_checkpoint(machine, 1);
-    machine.feed(report(0, 2));
-    CHECK(to_workers<worker::Reported>(machine.feed(report(1, 2))).size() == 2);
+    machine.take(report(0, 2));
+    CHECK(to_workers<worker::Reported>(machine.take(report(1, 2))).size() == 2);
 
     const Outputs second = report_checkpoint(machine, 3);
     CHECK(to_workers<worker::Reported>(second).empty());
     REQUIRE(news<protocol::Notice>(second).size() == 1);
     CHECK(news<protocol::Notice>(second)[0].reason == "upload_in_flight");
 
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(to_workers<worker::Reported>(written).size() == 2);
     CHECK(all<Upload>(written)[0].directory == "checkpoint_000002-a001");
 }
@@ -243,7 +243,7 @@ TEST_CASE("a second checkpoint waits for the first and says so; a report without
 TEST_CASE("a full disk is named, training goes on, the upload is tried again, a newer checkpoint replaces it") {
     Machine machine = running();
     report_checkpoint(machine, 1);
-    const Outputs full = machine.feed(
+    const Outputs full = machine.take(
         Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .reason = "storage_full"});
     REQUIRE(news<protocol::Notice>(full).size() == 1);
     CHECK(news<protocol::Notice>(full)[0].text.find("no space left on /runs") != std::string::npos);
@@ -255,7 +255,7 @@ TEST_CASE("a full disk is named, training goes on, the upload is tried again, a 
 
     const Outputs again = machine.later(1'000);
     CHECK(all<Upload>(again).size() == 1);
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .reason = "storage_full"});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .reason = "storage_full"});
 
     const Outputs newer = report_checkpoint(machine, 2);
     CHECK(to_workers<worker::Reported>(newer).size() == 2);
@@ -264,8 +264,8 @@ TEST_CASE("a full disk is named, training goes on, the upload is tried again, a 
     REQUIRE(given_up.size() == 2);
     CHECK(given_up[0].second.index == 1);
     CHECK_FALSE(given_up[0].second.error.has_value());
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 2, .files = hashed});
-    CHECK(news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = 2})).size() == 1);
+    machine.take(Uploaded{.attempt = attempt_1, .index = 2, .files = hashed});
+    CHECK(news<protocol::Committed>(machine.take(ManifestWritten{.attempt = attempt_1, .index = 2})).size() == 1);
 }
 
 TEST_CASE(
@@ -274,7 +274,7 @@ TEST_CASE(
     report_checkpoint(machine, 1);
     const auto fails = [&](const std::string& why, const std::string& reason) {
         const auto said = news<protocol::Notice>(
-            machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = reason}));
+            machine.take(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = reason}));
         machine.later(1'000);
         return said.empty() ? "nothing" : said[0].reason;
     };
@@ -290,10 +290,10 @@ TEST_CASE(
 
 TEST_CASE("files that could not be staged leave the report without its checkpoint, for all ranks") {
     Machine machine = running();
-    machine.feed(report_with_files(0, 1));
-    machine.feed(WorkerSaid{
+    machine.take(report_with_files(0, 1));
+    machine.take(WorkerMessage{
         attempt_1, 1, worker::Report{.index = 1, .checkpoint_error = "no space left", .error_reason = "storage_full"}});
-    const Outputs out = machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    const Outputs out = machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     CHECK(to_workers<worker::Reported>(out).size() == 2);
     CHECK(all<Upload>(out).empty());
     CHECK(all<DropStaged>(out).size() == 1);
@@ -303,8 +303,8 @@ TEST_CASE("files that could not be staged leave the report without its checkpoin
 TEST_CASE("ranks that do not come are named in the words of the documentation") {
     Machine machine = running({.nodes = {{0, 1, 2, 3}}});
     for (std::uint64_t index = 1; index < 17; ++index)
-        for (std::uint32_t rank = 0; rank < 4; ++rank) machine.feed(report(rank, index));
-    machine.feed(report(0, 17));
+        for (std::uint32_t rank = 0; rank < 4; ++rank) machine.take(report(rank, index));
+    machine.take(report(0, 17));
     Outputs out = machine.later(1'000);  // who has come is told after a second; the coordinator counts from then on
     CHECK(news<protocol::Notice>(out).empty());
     out = machine.later(30'000);
@@ -322,38 +322,38 @@ TEST_CASE("ranks that do not come are named in the words of the documentation") 
 TEST_CASE("rank 0's bytes reach every rank once all have come") {
     Machine machine = running();
     const auto say = [](std::uint32_t rank, std::optional<std::string> data) {
-        return WorkerSaid{attempt_1, rank, worker::Broadcast{.index = 1, .data = std::move(data)}};
+        return WorkerMessage{attempt_1, rank, worker::Broadcast{.index = 1, .data = std::move(data)}};
     };
-    CHECK(to_workers<worker::Broadcast>(machine.feed(say(1, std::nullopt))).empty());
-    const auto said = to_workers<worker::Broadcast>(machine.feed(say(0, "port 5")));
+    CHECK(to_workers<worker::Broadcast>(machine.take(say(1, std::nullopt))).empty());
+    const auto said = to_workers<worker::Broadcast>(machine.take(say(0, "port 5")));
     REQUIRE(said.size() == 2);
     CHECK(said[1].second.data == "port 5");
 }
 
 TEST_CASE("the coordinator gathers nodes: one message each, one manifest, lower ranks' files win") {
     Machine machine = running({.nodes = {{0}, {1}}});
-    machine.feed(report_with_files(0, 1));
-    machine.feed(StagedListed{
+    machine.take(report_with_files(0, 1));
+    machine.take(StagedListed{
         .attempt = attempt_1, .index = 1, .files = {{.rank = 0, .path = "a"}, {.rank = 0, .path = "same"}}});
     protocol::GroupReport other{.index = 1,
                                 .metrics_json = {{1, "{}"}},
                                 .checkpoint = true,
                                 .files = {{.rank = 1, .path = "b"}, {.rank = 1, .path = "same"}}};
 
-    const Outputs released = machine.feed(GroupSaid{attempt_1, "n2", other});
+    const Outputs released = machine.take(PeerMessage{attempt_1, "n2", other});
     const auto told = all<ToGroup>(released);
     REQUIRE(told.size() == 1);
     CHECK(told[0].node == "n2");
     CHECK(std::get<protocol::GroupReleased>(told[0].message).skip == std::vector<std::string>{"same"});
     CHECK(news<protocol::Notice>(released)[0].reason == "checkpoint_names");
 
-    machine.feed(
+    machine.take(
         Uploaded{.attempt = attempt_1, .index = 1, .files = {{.rank = 0, .path = "a"}, {.rank = 0, .path = "same"}}});
-    const Outputs last = machine.feed(
-        GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = {{.rank = 1, .path = "b"}}}});
+    const Outputs last = machine.take(
+        PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = {{.rank = 1, .path = "b"}}}});
     REQUIRE(all<WriteManifest>(last).size() == 1);
     CHECK(all<WriteManifest>(last)[0].manifest.files.size() == 3);
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     REQUIRE(all<ToGroup>(written).size() == 1);
     CHECK(std::get<protocol::GroupCommitted>(all<ToGroup>(written)[0].message).directory == "checkpoint_000001-a001");
 }
@@ -362,14 +362,14 @@ TEST_CASE("storage that one node finds away is told to the ranks of all: none wa
     const protocol::GroupUploaded away{.index = 1, .error = "no answer from s3", .error_reason = "storage_unreachable"};
     const UploadMode mode = GENERATE(UploadMode::async, UploadMode::sync);
     Machine machine = running({.nodes = {{0}, {1}}, .upload = mode});
-    machine.feed(report_with_files(0, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
-    machine.feed(
-        GroupSaid{attempt_1, "n2",
-                  protocol::GroupReport{
-                      .index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = mode == UploadMode::sync}});
+    machine.take(report_with_files(0, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.take(PeerMessage{
+        attempt_1, "n2",
+        protocol::GroupReport{
+            .index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = mode == UploadMode::sync}});
 
-    const Outputs told = machine.feed(GroupSaid{attempt_1, "n2", away});
+    const Outputs told = machine.take(PeerMessage{attempt_1, "n2", away});
     REQUIRE(all<ToGroup>(told).size() == 1);
     CHECK(std::get<protocol::GroupUploaded>(all<ToGroup>(told)[0].message).index == 1);
     const auto to_own = to_workers<worker::Reported>(told);
@@ -377,20 +377,20 @@ TEST_CASE("storage that one node finds away is told to the ranks of all: none wa
     if (mode == UploadMode::sync) return;
     CHECK(to_own[0].second == worker::Reported{.index = 1, .directory = ""});
 
-    machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1}});
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const Outputs denied = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1, .why = "denied"});
+    machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1}});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs denied = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1, .why = "denied"});
     CHECK(all<ToGroup>(denied).size() == 1);
     CHECK(to_workers<worker::Reported>(denied).size() == 1);
 }
 
 TEST_CASE("a node passes on that the storage is away, of the checkpoint on its way alone") {
     Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
-    machine.feed(report_with_files(1, 1));
-    machine.feed(report_with_files(2, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = {{.rank = 1, .path = "a", .bytes = 1}}});
+    machine.take(report_with_files(1, 1));
+    machine.take(report_with_files(2, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = {{.rank = 1, .path = "a", .bytes = 1}}});
     const auto told = [&](protocol::GroupMessage message) {
-        return to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "", std::move(message)}));
+        return to_workers<worker::Reported>(machine.take(PeerMessage{attempt_1, "", std::move(message)}));
     };
     const protocol::GroupUploaded away{.index = 1, .error = "no answer from s3", .error_reason = "storage_unreachable"};
     CHECK(told(away).empty());  // nobody has passed it yet
@@ -403,13 +403,13 @@ TEST_CASE("a node passes on that the storage is away, of the checkpoint on its w
 TEST_CASE("a part that a node lost in its agent's restart is told to people, and ends no worker that trains on") {
     const UploadMode mode = GENERATE(UploadMode::async, UploadMode::sync);
     Machine machine = running({.nodes = {{0}, {1}}, .upload = mode});
-    machine.feed(report_with_files(0, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.take(report_with_files(0, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     protocol::GroupReport other{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true};
-    machine.feed(GroupSaid{attempt_1, "n2", other});
+    machine.take(PeerMessage{attempt_1, "n2", other});
 
     const Outputs lost =
-        machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .error = part_lost}});
+        machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .error = part_lost}});
 
     REQUIRE(news<protocol::Notice>(lost).size() == 1);
     CHECK(news<protocol::Notice>(lost)[0].text.find(part_lost) != std::string::npos);
@@ -420,44 +420,44 @@ TEST_CASE("a part that a node lost in its agent's restart is told to people, and
 
 TEST_CASE("a node that asks late why a checkpoint was given up is told the reason") {
     Machine machine = running({.nodes = {{0}, {1}}, .upload = UploadMode::sync});
-    machine.feed(report_with_files(0, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
-    machine.feed(
-        GroupSaid{attempt_1, "n2",
-                  protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = true}});
-    machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .error = part_lost}});
+    machine.take(report_with_files(0, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.take(
+        PeerMessage{attempt_1, "n2",
+                    protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = true}});
+    machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .error = part_lost}});
 
-    const auto answer = all<ToGroup>(machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1}}));
+    const auto answer = all<ToGroup>(machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1}}));
     REQUIRE(answer.size() == 1);
     CHECK(std::get<protocol::GroupCommitted>(answer[0].message).error == std::string("n2: ") + part_lost);
 }
 
 TEST_CASE("a node beside the coordinator sends one message for its ranks, and again when the connection is back") {
     Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
-    machine.feed(report(1, 1));
-    const Outputs sent = machine.feed(report(2, 1));
+    machine.take(report(1, 1));
+    const Outputs sent = machine.take(report(2, 1));
     REQUIRE(all<ToGroup>(sent).size() == 1);
     CHECK(std::get<protocol::GroupReport>(all<ToGroup>(sent)[0].message).metrics_json.size() == 2);
 
-    machine.feed(GroupCut{attempt_1, ""});
-    const auto again = all<ToGroup>(machine.feed(GroupConnected{attempt_1}));
+    machine.take(GroupCut{attempt_1, ""});
+    const auto again = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
     REQUIRE(again.size() == 2);
     CHECK(std::holds_alternative<protocol::GroupJoin>(again[0].message));
     CHECK(std::holds_alternative<protocol::GroupReport>(again[1].message));
-    const Outputs passed = machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1}});
+    const Outputs passed = machine.take(PeerMessage{attempt_1, "", protocol::GroupReleased{.index = 1}});
     CHECK(to_workers<worker::Reported>(passed).size() == 2);
-    CHECK(to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1}}))
+    CHECK(to_workers<worker::Reported>(machine.take(PeerMessage{attempt_1, "", protocol::GroupReleased{.index = 1}}))
               .empty());
 }
 
 TEST_CASE("a last checkpoint is committed before the attempt counts as emptied") {
     Machine machine = running();
     report_checkpoint(machine, 1);
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
-    machine.feed(LogsDone{attempt_1});
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
+    machine.take(LogsDone{attempt_1});
     CHECK(news<protocol::Emptied>(machine.head(protocol::Stop{.attempt = {17, 1, 1}})).empty());
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Emptied>(written).size() == 1);
 }
@@ -465,9 +465,9 @@ TEST_CASE("a last checkpoint is committed before the attempt counts as emptied")
 TEST_CASE("storage that stays away does not hold an ended attempt for ever") {
     Machine machine = running();
     report_checkpoint(machine, 1);
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "stale file handle"});
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
-    machine.feed(LogsDone{attempt_1});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .why = "stale file handle"});
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
+    machine.take(LogsDone{attempt_1});
     machine.head(protocol::Stop{.attempt = {17, 1, 1}});
     const Outputs given_up = machine.later(60'000);
     CHECK(news<protocol::Emptied>(given_up).size() == 1);
@@ -484,8 +484,8 @@ TEST_CASE("a name that is used again is numbered, and said once: no committed ch
         REQUIRE(all<Upload>(out).size() == 1);
         REQUIRE(news<protocol::Reported>(out).size() == 1);
         CHECK(news<protocol::Reported>(out)[0].checkpoint == all<Upload>(out)[0].directory);
-        machine.feed(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
-        CHECK(news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = index})).size() ==
+        machine.take(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
+        CHECK(news<protocol::Committed>(machine.take(ManifestWritten{.attempt = attempt_1, .index = index})).size() ==
               1);
         return all<Upload>(out)[0].directory;
     };
@@ -510,11 +510,11 @@ TEST_CASE("a checkpoint whose name is taken on storage is given up, once and for
     report_checkpoint(machine, 1);
     Outputs out;
     SECTION("as an upload finds") {
-        out = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = name_taken});
+        out = machine.take(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = name_taken});
     }
     SECTION("as its manifest finds") {
-        machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-        out = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1, .why = why, .reason = name_taken});
+        machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+        out = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1, .why = why, .reason = name_taken});
     }
     REQUIRE(news<protocol::Notice>(out).size() == 1);
     CHECK(news<protocol::Notice>(out)[0].reason == "checkpoint_given_up");
@@ -530,18 +530,18 @@ TEST_CASE("a checkpoint whose name is taken on storage is given up, once and for
 
 TEST_CASE("a name that is claimed on storage is the directory's; another use of it is numbered, with its attempt") {
     Machine machine = running();
-    machine.feed(report_with_files(0, 1, "latest"));
-    const Outputs come = machine.feed(report_with_files(1, 1));
+    machine.take(report_with_files(0, 1, "latest"));
+    const Outputs come = machine.take(report_with_files(1, 1));
     REQUIRE(all<ListStaged>(come).size() == 1);
     CHECK(all<ListStaged>(come)[0].name == "latest");
     CHECK(all<ListStaged>(come)[0].number == 1);
     const auto commit = [&](std::uint64_t index, const Outputs& out) {
         REQUIRE(all<Upload>(out).size() == 1);
-        machine.feed(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
-        machine.feed(ManifestWritten{.attempt = attempt_1, .index = index});
+        machine.take(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
+        machine.take(ManifestWritten{.attempt = attempt_1, .index = index});
         return all<Upload>(out)[0].directory;
     };
-    CHECK(commit(1, machine.feed(StagedListed{attempt_1, 1, one_file, "", "", true})) == "latest");
+    CHECK(commit(1, machine.take(StagedListed{attempt_1, 1, one_file, "", "", true})) == "latest");
     const Outputs again = report_checkpoint(machine, 2, "latest");
     CHECK(news<protocol::Notice>(again)[0].reason == "checkpoint_name_again");
     CHECK(commit(2, again) == "latest-2-a001");
@@ -554,28 +554,28 @@ TEST_CASE("a name that is claimed on storage is the directory's; another use of 
 TEST_CASE("a name is exact only where every node's agent takes directories without an attempt") {
     for (const bool new_version : {true, false}) {
         Machine machine = running({.nodes = {{0}, {1}}});
-        machine.feed(report_with_files(0, 1, "best"));
-        machine.feed(StagedListed{attempt_1, 1, one_file, "", "", true});
+        machine.take(report_with_files(0, 1, "best"));
+        machine.take(StagedListed{attempt_1, 1, one_file, "", "", true});
         protocol::GroupReport others{.index = 1, .metrics_json = {{1, "{}"}}};
         others.exact = new_version;
-        const Outputs out = machine.feed(GroupSaid{attempt_1, "n2", others});
+        const Outputs out = machine.take(PeerMessage{attempt_1, "n2", others});
         REQUIRE(all<Upload>(out).size() == 1);
         CHECK(all<Upload>(out)[0].directory == (new_version ? "best" : "best-a001"));
     }
     Machine other = running({.nodes = {{0}, {1}}, .here = 1});  // no wish here: nothing to claim, and it says so
-    other.feed(GroupConnected{attempt_1});
-    const auto listing = all<ListStaged>(other.feed(report_with_files(1, 1, "ignored")));
+    other.take(GroupConnected{attempt_1});
+    const auto listing = all<ListStaged>(other.take(report_with_files(1, 1, "ignored")));
     REQUIRE(listing.size() == 1);
     CHECK(listing[0].name == "");
 }
 
 TEST_CASE("a node speaks of its own ranks: what it says of others' is left out of the report") {
     Machine machine = running({.nodes = {{0}, {1}}});
-    machine.feed(report(0, 1));
+    machine.take(report(0, 1));
     const protocol::GroupReport forged{
         .index = 1, .metrics_json = {{0, R"({"loss":0})"}, {1, R"({"loss":2})"}}, .directory_name = "forged"};
-    CHECK(news<protocol::Reported>(machine.feed(GroupSaid{attempt_1, "n3", forged})).empty());  // not of this attempt
-    const auto told = news<protocol::Reported>(machine.feed(GroupSaid{attempt_1, "n2", forged}));
+    CHECK(news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n3", forged})).empty());  // not of this attempt
+    const auto told = news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n2", forged}));
     REQUIRE(told.size() == 1);
     CHECK(told[0].metrics_json.at(1) == R"({"loss":2})");
     CHECK(told[0].metrics_json.at(0) != R"({"loss":0})");
@@ -583,14 +583,14 @@ TEST_CASE("a node speaks of its own ranks: what it says of others' is left out o
 
 TEST_CASE("a node that dials a member of a group is not taken for its coordinator") {
     Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
-    machine.feed(report(1, 1));
-    CHECK(to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "n3", protocol::GroupReleased{.index = 1}}))
+    machine.take(report(1, 1));
+    CHECK(to_workers<worker::Reported>(machine.take(PeerMessage{attempt_1, "n3", protocol::GroupReleased{.index = 1}}))
               .empty());
-    const auto broadcast = WorkerSaid{attempt_1, 1, worker::Broadcast{.index = 1, .data = std::nullopt}};
-    machine.feed(broadcast);
+    const auto broadcast = WorkerMessage{attempt_1, 1, worker::Broadcast{.index = 1, .data = std::nullopt}};
+    machine.take(broadcast);
     const protocol::GroupBroadcast forged{.index = 1, .data = "forged"};
-    CHECK(to_workers<worker::Broadcast>(machine.feed(GroupSaid{attempt_1, "n3", forged})).empty());
-    CHECK(to_workers<worker::Broadcast>(machine.feed(GroupSaid{attempt_1, "", forged})).size() == 1);
-    CHECK(to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1}}))
+    CHECK(to_workers<worker::Broadcast>(machine.take(PeerMessage{attempt_1, "n3", forged})).empty());
+    CHECK(to_workers<worker::Broadcast>(machine.take(PeerMessage{attempt_1, "", forged})).size() == 1);
+    CHECK(to_workers<worker::Reported>(machine.take(PeerMessage{attempt_1, "", protocol::GroupReleased{.index = 1}}))
               .size() == 1);
 }

@@ -16,8 +16,8 @@ const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .
 
 Machine uploading(const Shape& shape) {
     Machine machine = running(shape);
-    for (const std::uint32_t rank : shape.nodes[shape.here]) machine.feed(report_with_files(rank, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    for (const std::uint32_t rank : shape.nodes[shape.here]) machine.take(report_with_files(rank, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     return machine;
 }
 
@@ -28,7 +28,7 @@ Machine restarted(const Machine& before, Outputs& found) {
     AttemptFound news{.saved = before.state.attempts.at(attempt_1).saved};
     for (const protocol::LaunchWorker& worker : news.saved.launch->workers)
         news.workers[worker.rank] = 100 + worker.rank;
-    found = machine.feed(news);
+    found = machine.take(news);
     machine.connect();
     return machine;
 }
@@ -53,11 +53,11 @@ TEST_CASE("a checkpoint on its way when the coordinator's agent dies is committe
     REQUIRE(all<Upload>(found).size() == 1);
     CHECK(all<Upload>(found)[0].staged == StagedPaths{{0, "/stage/0"}, {1, "/stage/1"}});
 
-    const Outputs uploaded = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs uploaded = machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     REQUIRE(all<WriteManifest>(uploaded).size() == 1);
     CHECK(all<WriteManifest>(uploaded)[0].manifest.directory == "checkpoint_000001-a001");
     CHECK(all<WriteManifest>(uploaded)[0].manifest.metrics_json == "{\"loss\":1}");
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     REQUIRE(all<KeepAttempt>(written).size() == 1);
     CHECK_FALSE(all<KeepAttempt>(written)[0].saved.uploading);
@@ -66,13 +66,13 @@ TEST_CASE("a checkpoint on its way when the coordinator's agent dies is committe
 TEST_CASE(
     "a checkpoint is on the agent's disk before its upload begins, and its commit is news before it is forgotten") {
     Machine machine = running();
-    machine.feed(report_with_files(0, 1));
-    machine.feed(report_with_files(1, 1));
-    const Outputs begun = machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.take(report_with_files(0, 1));
+    machine.take(report_with_files(1, 1));
+    const Outputs begun = machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     CHECK(position<KeepAttempt>(begun, any) < position<Upload>(begun, any));
 
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     const auto of_commit = [](const KeepNews& one) {
         return std::holds_alternative<protocol::Committed>(one.news.what);
     };
@@ -83,8 +83,8 @@ TEST_CASE(
 namespace {
 
 std::optional<std::int64_t> answer_of_commit(Machine& machine, std::uint64_t index) {
-    machine.feed(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
-    const auto said = news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = index}));
+    machine.take(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
+    const auto said = news<protocol::Committed>(machine.take(ManifestWritten{.attempt = attempt_1, .index = index}));
     REQUIRE(said.size() == 1);
     return said[0].answers;
 }
@@ -96,8 +96,8 @@ TEST_CASE("a checkpoint that was on its way when one was asked for is no answer,
     const protocol::Ask asked{.attempt = {17, 1, 1}, .reason = "drain", .asked = 5'000};
     CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);
     CHECK(answer_of_commit(machine, 1) == 0);
-    for (const std::uint32_t rank : {0U, 1U}) machine.feed(report_with_files(rank, 2));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file});
+    for (const std::uint32_t rank : {0U, 1U}) machine.take(report_with_files(rank, 2));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file});
     CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);  // said again: it is the same ask
 
     SECTION("by this agent") { CHECK(answer_of_commit(machine, 2) == 5'000); }
@@ -120,16 +120,16 @@ TEST_CASE("nobody asked: a commit answers nothing, and says so") {
 
 TEST_CASE("a node whose agent dies in mid-upload uploads again, and tells the coordinator when it is connected") {
     Machine before = uploading({.nodes = {{0}, {1, 2}}, .here = 1});
-    before.feed(
-        GroupSaid{attempt_1, "",
-                  protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001", .skip = {"shared.pt"}}});
+    before.take(
+        PeerMessage{attempt_1, "",
+                    protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001", .skip = {"shared.pt"}}});
     Outputs found;
     Machine machine = restarted(before, found);
     REQUIRE(all<Upload>(found).size() == 1);
     CHECK(all<Upload>(found)[0].skip == std::set<std::string>{"shared.pt"});
 
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const auto said = all<ToGroup>(machine.feed(GroupConnected{attempt_1}));
+    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const auto said = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
     REQUIRE(said.size() == 2);
     CHECK(std::get<protocol::GroupUploaded>(said[1].message).files == hashed);
 }
@@ -139,22 +139,22 @@ TEST_CASE("a node whose agent died before it heard of the release waits for its 
     const protocol::GroupReleased released{.index = 4, .directory = "checkpoint_000001-a001"};
     Outputs found;
     Machine machine = restarted(before, found);
-    CHECK(all<ToGroup>(machine.feed(GroupSaid{attempt_1, "", released})).empty());
+    CHECK(all<ToGroup>(machine.take(PeerMessage{attempt_1, "", released})).empty());
 
     SECTION("they do: the part is uploaded") {
-        machine.feed(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 4}});
-        machine.feed(report_with_files(1, 4));
-        machine.feed(StagedListed{.attempt = attempt_1, .index = 4, .files = one_file});
-        CHECK(all<Upload>(machine.feed(GroupSaid{attempt_1, "", released})).size() == 1);
+        machine.take(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 4}});
+        machine.take(report_with_files(1, 4));
+        machine.take(StagedListed{.attempt = attempt_1, .index = 4, .files = one_file});
+        CHECK(all<Upload>(machine.take(PeerMessage{attempt_1, "", released})).size() == 1);
     }
     SECTION("they have passed it: the part is lost, and is said to be") {
         const auto said = all<ToGroup>(
-            machine.feed(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 5}}));
+            machine.take(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 5}}));
         REQUIRE(said.size() == 1);
         CHECK(std::get<protocol::GroupUploaded>(said[0].message).error == part_lost);
     }
     SECTION("they have ended: so have their files") {
-        const auto said = all<ToGroup>(machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 7}));
+        const auto said = all<ToGroup>(machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 7}));
         REQUIRE(said.size() == 1);
         CHECK(std::get<protocol::GroupUploaded>(said[0].message).error == part_lost);
     }
@@ -164,7 +164,7 @@ namespace {
 
 // What the coordinator's agent answers a node that says its part of report `index` is stored.
 std::optional<protocol::GroupCommitted> answer_to_part(Machine& machine, std::uint64_t index) {
-    const auto said = all<ToGroup>(machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = index}}));
+    const auto said = all<ToGroup>(machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = index}}));
     if (said.empty()) return std::nullopt;
     CHECK(said[0].node == "n2");
     return std::get<protocol::GroupCommitted>(said[0].message);
@@ -174,12 +174,12 @@ std::optional<protocol::GroupCommitted> answer_to_part(Machine& machine, std::ui
 
 TEST_CASE("a node that says again what it has stored is told what became of the checkpoint meanwhile") {
     Machine before = uploading({.nodes = {{0}, {1}}});
-    before.feed(
-        GroupSaid{attempt_1, "n2", protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true}});
+    before.take(PeerMessage{attempt_1, "n2",
+                            protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true}});
     CHECK_FALSE(answer_to_part(before, 1));  // rank 0's part is on its way
-    before.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    before.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     CHECK_FALSE(answer_to_part(before, 1));  // the manifest is
-    before.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    before.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     Outputs found;
     Machine next = restarted(before, found);
     const protocol::GroupCommitted committed{.index = 1, .directory = "checkpoint_000001-a001"};
@@ -192,21 +192,21 @@ TEST_CASE("a node that says again what it has stored is told what became of the 
     SECTION("an agent that has closed the attempt, or never had it, waits for no part") {
         Machine other;
         CHECK(answer_to_part(other, 1) == protocol::GroupCommitted{.index = 1});
-        CHECK(other.feed(GroupSaid{attempt_1, "n2", protocol::GroupJoin{.node = "n2"}}).empty());
+        CHECK(other.take(PeerMessage{attempt_1, "n2", protocol::GroupJoin{.node = "n2"}}).empty());
     }
 }
 
 TEST_CASE("a node that must be told of a release again is told what to leave out") {
     Machine machine = running({.nodes = {{0}, {1}}});
-    machine.feed(report_with_files(0, 1));
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.take(report_with_files(0, 1));
+    machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     const protocol::GroupReport same_name{.index = 1,
                                           .metrics_json = {{1, "{}"}},
                                           .checkpoint = true,
                                           .files = {{.rank = 1, .path = "model.pt", .bytes = 9}}};
-    machine.feed(GroupSaid{attempt_1, "n2", same_name});
+    machine.take(PeerMessage{attempt_1, "n2", same_name});
 
-    const auto again = all<ToGroup>(machine.feed(GroupSaid{attempt_1, "n2", same_name}));
+    const auto again = all<ToGroup>(machine.take(PeerMessage{attempt_1, "n2", same_name}));
 
     REQUIRE(again.size() == 1);
     CHECK(std::get<protocol::GroupReleased>(again[0].message).skip == std::vector<std::string>{"model.pt"});
@@ -228,29 +228,29 @@ TEST_CASE("a node dials the coordinator where it is after it came back at anothe
 
 TEST_CASE("that the job's `stop` was reached outlives the coordinator's agent: nobody passes a further report") {
     Machine before = running({.policy = {.stop_at = {{"loss", 1}}}});
-    before.feed(report(0, 1, R"({"loss":2})"));
-    CHECK(to_workers<worker::Reported>(before.feed(report(1, 1, R"({"loss":2})"))).size() == 2);
+    before.take(report(0, 1, R"({"loss":2})"));
+    CHECK(to_workers<worker::Reported>(before.take(report(1, 1, R"({"loss":2})"))).size() == 2);
     CHECK(before.state.attempts.at(attempt_1).saved.enough);
 
     Outputs found;
     Machine machine = restarted(before, found);
-    CHECK(to_workers<worker::Reported>(machine.feed(report(0, 2, R"({"loss":2})"))).empty());
-    CHECK(to_workers<worker::Reported>(machine.feed(report(1, 2, R"({"loss":2})"))).empty());
+    CHECK(to_workers<worker::Reported>(machine.take(report(0, 2, R"({"loss":2})"))).empty());
+    CHECK(to_workers<worker::Reported>(machine.take(report(1, 2, R"({"loss":2})"))).empty());
 }
 
 TEST_CASE("the next agent knows which names its attempt has used") {
     Machine before = running();
-    for (const std::uint32_t rank : {0u, 1u}) before.feed(report_with_files(rank, 1, "latest"));
-    before.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
-    before.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    before.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    for (const std::uint32_t rank : {0u, 1u}) before.take(report_with_files(rank, 1, "latest"));
+    before.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    before.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    before.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     Outputs found;
     Machine machine = restarted(before, found);
     for (const std::uint32_t rank : {0u, 1u}) {
-        machine.feed(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank, .next_index = 2}});
-        machine.feed(report_with_files(rank, 2, "latest"));
+        machine.take(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank, .next_index = 2}});
+        machine.take(report_with_files(rank, 2, "latest"));
     }
-    const auto uploads = all<Upload>(machine.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file}));
+    const auto uploads = all<Upload>(machine.take(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file}));
     REQUIRE(uploads.size() == 1);
     CHECK(uploads[0].directory == "latest-2-a001");
 }

@@ -18,8 +18,8 @@ namespace {
 // Two ranks that have passed their first report, with a hang timeout of a minute.
 Machine past_the_first_report() {
     Machine machine = running({.policy = {.hang_timeout_ms = 60'000}});
-    machine.feed(report(0, 1));
-    machine.feed(report(1, 1));
+    machine.take(report(0, 1));
+    machine.take(report(1, 1));
     return machine;
 }
 
@@ -32,7 +32,7 @@ struct Seen {
 Seen idle_seconds(Machine& machine, int seconds) {
     Seen seen;
     for (int i = 0; i < seconds; ++i) {
-        for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerSaid{attempt_1, rank, worker::Pulse{}});
+        for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerMessage{attempt_1, rank, worker::Pulse{}});
         const Outputs out = machine.later(1'000);
         for (const SignalWorker& one : all<SignalWorker>(out)) seen.killed.push_back(one);
         for (const DumpStacks& one : all<DumpStacks>(out)) seen.stacks.push_back(one);
@@ -46,7 +46,7 @@ std::vector<SignalWorker> idle(Machine& machine, int seconds) { return idle_seco
 TEST_CASE(
     "a rank that does nothing for hang_timeout while another waits for it shows where, is killed, and said to hang") {
     Machine machine = past_the_first_report();
-    machine.feed(report(0, 2));
+    machine.take(report(0, 2));
     const Seen before = idle_seconds(machine, 59);
     CHECK(before.killed.empty());
     REQUIRE(before.stacks.size() == 1);  // with the warning of the missing ranks, after 30 s
@@ -58,7 +58,7 @@ TEST_CASE(
     CHECK(first.stacks[0].why.find("failure.hang_timeout") != std::string::npos);
     CHECK(idle_seconds(machine, 1).killed == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
 
-    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    const Outputs ended = machine.take(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
     const ExitCause cause = news<protocol::Exited>(ended)[0].cause;
     CHECK_FALSE(cause.stopped_by_us);
     CHECK(cause.detail.find("failure.hang_timeout") != std::string::npos);
@@ -66,9 +66,9 @@ TEST_CASE(
 
 TEST_CASE("a rank that goes on while its stacks are written is not killed") {
     Machine machine = past_the_first_report();
-    machine.feed(report(0, 2));
+    machine.take(report(0, 2));
     CHECK(idle_seconds(machine, 60).stacks.size() == 2);  // a warning, and the hang
-    machine.feed(WorkerSaid{attempt_1, 1, worker::Pulse{.cpu_ms = 900}});
+    machine.take(WorkerMessage{attempt_1, 1, worker::Pulse{.cpu_ms = 900}});
     CHECK(idle(machine, 59).empty());
     CHECK(idle(machine, 3).size() == 1);
 }
@@ -85,14 +85,14 @@ TEST_CASE("nothing hangs before the first report, while a checkpoint is written,
     CHECK(idle(fresh, 200).empty());
 
     Machine writes = past_the_first_report();
-    for (const std::uint32_t rank : {0u, 1u}) writes.feed(report_with_files(rank, 2));
-    writes.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = {{.rank = 0, .path = "model.pt", .bytes = 1}}});
+    for (const std::uint32_t rank : {0u, 1u}) writes.take(report_with_files(rank, 2));
+    writes.take(StagedListed{.attempt = attempt_1, .index = 2, .files = {{.rank = 0, .path = "model.pt", .bytes = 1}}});
     CHECK(idle(writes, 200).empty());
 
     Machine computes = past_the_first_report();
     for (int i = 1; i <= 200; ++i) {
         for (const std::uint32_t rank : {0u, 1u})
-            computes.feed(WorkerSaid{attempt_1, rank, worker::Pulse{.cpu_ms = 100 * i}});
+            computes.take(WorkerMessage{attempt_1, rank, worker::Pulse{.cpu_ms = 100 * i}});
         REQUIRE(all<SignalWorker>(computes.later(1'000)).empty());
     }
 
@@ -100,7 +100,7 @@ TEST_CASE("nothing hangs before the first report, while a checkpoint is written,
     for (protocol::LaunchWorker& worker : on_gpu.state.attempts.at(attempt_1).saved.launch->workers)
         worker.gpus = {worker.rank};
     for (int i = 0; i < 200; ++i) {
-        on_gpu.feed(GpusSampled{{0, 1}});
+        on_gpu.take(GpusSampled{{0, 1}});
         REQUIRE(idle(on_gpu, 1).empty());
     }
 }
@@ -109,29 +109,29 @@ TEST_CASE("a rank that stands still is killed while the manifest of a checkpoint
     const bool sync = GENERATE(false, true);
     Machine machine = running({.nodes = {{2}, {0, 1}}, .here = 1, .policy = {.hang_timeout_ms = 60'000}});
     const auto released = [&](protocol::GroupReleased message) {
-        machine.feed(GroupSaid{attempt_1, "", std::move(message)});
+        machine.take(PeerMessage{attempt_1, "", std::move(message)});
     };
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(report(rank, 1));
     released({.index = 1});
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report_with_files(rank, 2));
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(report_with_files(rank, 2));
     const std::vector<protocol::StagedFile> files{{.rank = 0, .path = "model.pt", .bytes = 1}};
-    machine.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = files});
+    machine.take(StagedListed{.attempt = attempt_1, .index = 2, .files = files});
     released({.index = 2, .directory = "checkpoint_000001-a001", .sync = sync});
     CHECK(idle(machine, 100).empty());  // the part is stored
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 2, .files = files});
+    machine.take(Uploaded{.attempt = attempt_1, .index = 2, .files = files});
     CHECK(idle(machine, 100).empty() == sync);
 }
 
 TEST_CASE("a rank that waits in a report which one that has ended can never come to is ended, and says why") {
     Machine machine = running({});
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
-    machine.feed(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5});
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(report(rank, 1));
+    machine.take(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5});
     CHECK(all<SignalWorker>(machine.later(1'000)).empty());  // rank 1 may go on without reporting
-    machine.feed(report(1, 2));
+    machine.take(report(1, 2));
     CHECK(all<SignalWorker>(machine.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
     CHECK(all<SignalWorker>(machine.later(1'000)).empty());
 
-    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    const Outputs ended = machine.take(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
     const ExitCause cause = news<protocol::Exited>(ended)[0].cause;
     CHECK_FALSE(cause.stopped_by_us);
     CHECK(cause.detail.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
@@ -139,48 +139,48 @@ TEST_CASE("a rank that waits in a report which one that has ended can never come
 
 TEST_CASE("the coordinator ends who waits on another node for a rank that has ended") {
     Machine first = running({.nodes = {{0}, {1}}});  // rank 0 is here
-    const auto of_n2 = [](protocol::GroupMessage message) { return GroupSaid{attempt_1, "n2", std::move(message)}; };
-    first.feed(of_n2(protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}}));
-    first.feed(report(0, 1));
-    CHECK(all<ToGroup>(first.feed(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5})).empty());
-    const auto said = all<ToGroup>(first.feed(of_n2(protocol::GroupReport{.index = 2, .metrics_json = {{1, "{}"}}})));
+    const auto of_n2 = [](protocol::GroupMessage message) { return PeerMessage{attempt_1, "n2", std::move(message)}; };
+    first.take(of_n2(protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}}));
+    first.take(report(0, 1));
+    CHECK(all<ToGroup>(first.take(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5})).empty());
+    const auto said = all<ToGroup>(first.take(of_n2(protocol::GroupReport{.index = 2, .metrics_json = {{1, "{}"}}})));
     REQUIRE(said.size() == 1);
     CHECK(said[0].node == "n2");
     const auto told = std::get<protocol::GroupArrived>(said[0].message);
     CHECK(told.hopeless.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
 
     Machine second = running({.nodes = {{0}, {1}}, .here = 1});
-    second.feed(report(1, 1));
-    second.feed(GroupSaid{attempt_1, "n2", protocol::GroupReleased{.index = 1}});
-    second.feed(report(1, 2));
+    second.take(report(1, 1));
+    second.take(PeerMessage{attempt_1, "n2", protocol::GroupReleased{.index = 1}});
+    second.take(report(1, 2));
     CHECK(all<SignalWorker>(second.later(1'000)).empty());
-    second.feed(GroupSaid{attempt_1, "n2", told});
+    second.take(PeerMessage{attempt_1, "n2", told});
     CHECK(all<SignalWorker>(second.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
-    const Outputs ended = second.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    const Outputs ended = second.take(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
     CHECK(news<protocol::Exited>(ended)[0].cause.detail == told.hopeless);
 }
 
 TEST_CASE("a report that nobody else comes to has its time") {
     Machine machine = running({.policy = {.report_timeout_ms = 600'000}});
-    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
-    machine.feed(report(1, 2));
+    for (const std::uint32_t rank : {0u, 1u}) machine.take(report(rank, 1));
+    machine.take(report(1, 2));
     machine.later(1'000);
     CHECK(all<SignalWorker>(machine.later(599'000)).empty());
     CHECK(all<SignalWorker>(machine.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
-    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    const Outputs ended = machine.take(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
     CHECK(news<protocol::Exited>(ended)[0].cause.detail.find("backend.timeout_s") != std::string::npos);
 }
 
 TEST_CASE("without hang_timeout an idle rank is left alone") {
     Machine machine = running();
-    machine.feed(report(0, 1));
-    machine.feed(report(1, 1));
+    machine.take(report(0, 1));
+    machine.take(report(1, 1));
     CHECK(idle(machine, 5'000).empty());
 }
 
 TEST_CASE("an agent without its head for isolation_timeout ends its workers; one that comes back in time does not") {
     Machine machine = running({.policy = {.isolation_timeout_ms = 30'000}});
-    machine.feed(HeadDisconnected{});
+    machine.take(HeadDisconnected{});
     CHECK(next_wake(machine.state) == machine.now + Duration{30'000});
     CHECK(all<SignalWorker>(machine.later(29'000)).empty());
     const bool back = GENERATE(false, true);
@@ -194,16 +194,16 @@ TEST_CASE("a rendezvous port that is taken is told apart before the first report
     const bool reported = GENERATE(false, true);
     Machine machine = running();
     if (reported)
-        for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
-    const Outputs out = machine.feed(WorkerEnded{attempt_1, 0, {.exit_code = 1, .address_in_use = true}, 7});
+        for (const std::uint32_t rank : {0u, 1u}) machine.take(report(rank, 1));
+    const Outputs out = machine.take(WorkerEnded{attempt_1, 0, {.exit_code = 1, .address_in_use = true}, 7});
     CHECK(news<protocol::Exited>(out)[0].cause.address_in_use == !reported);
 }
 
 TEST_CASE("the end of an attempt is written beside it: first what the agent knows, then the head's words") {
     Machine machine = running();
-    machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 3, .detail = "ValueError"}, 7});
-    machine.feed(WorkerEnded{attempt_1, 0, {.signal = SIGTERM}, 8});
-    const auto own = all<WriteEnd>(machine.feed(LogsDone{attempt_1}));
+    machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 3, .detail = "ValueError"}, 7});
+    machine.take(WorkerEnded{attempt_1, 0, {.signal = SIGTERM}, 8});
+    const auto own = all<WriteEnd>(machine.take(LogsDone{attempt_1}));
     REQUIRE(own.size() == 1);
     CHECK(own[0].end.state == "FAILED");
     CHECK(own[0].end.first_failure == 1u);
@@ -219,7 +219,7 @@ TEST_CASE("a scratch directory beyond its quota is named to each attempt that us
     Machine machine = running();
     machine.state.scratch_quota = 100LL << 30;
     const auto measured = [&](std::int64_t gib) {
-        return news<protocol::Notice>(machine.feed(ScratchMeasured{{{attempt_1, gib << 30}, {{18, 2}, 1LL << 30}}}));
+        return news<protocol::Notice>(machine.take(ScratchMeasured{{{attempt_1, gib << 30}, {{18, 2}, 1LL << 30}}}));
     };
     CHECK(measured(99).empty());
     const auto said = measured(101);
@@ -233,9 +233,9 @@ TEST_CASE("a scratch directory beyond its quota is named to each attempt that us
 
 TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last step and its wait for input") {
     Machine machine = past_the_first_report();
-    machine.feed(WorkerSaid{attempt_1, 1, worker::Pulse{.cpu_ms = 40, .data_wait_ms = 12}});
+    machine.take(WorkerMessage{attempt_1, 1, worker::Pulse{.cpu_ms = 40, .data_wait_ms = 12}});
     machine.now = machine.now + Duration{400};
-    machine.feed(report(1, 2));
+    machine.take(report(1, 2));
     const auto beat = all<SendHeartbeat>(machine.later(600));
     REQUIRE(beat.size() == 1);
     const protocol::WorkerPulse& rank_1 = beat[0].workers[1];

@@ -51,7 +51,7 @@ void HeadLink::check_turned_away() {
         [identity = node_.identity] { return turned_away(identity); }, [](const Error&) { return false; },
         [this](bool away) {
             if (away)
-                loop_.enqueue(HeadSaid{protocol::Refuse{.message = "this node has left the cluster", .left = true}});
+                loop_.enqueue(HeadMessage{protocol::Refuse{.message = "this node has left the cluster", .left = true}});
         });
 }
 

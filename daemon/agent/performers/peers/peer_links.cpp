@@ -14,7 +14,7 @@ Status PeerLinks::listen() {
                                           [this](Input input) { loop_.enqueue(std::move(input)); });
     if (!links) return links.error();
     links_ = std::move(*links);
-    links_->tell_probed([this](AttemptKey key) {
+    links_->answer_probes([this](AttemptKey key) {
         const LiveAttempt* attempt = attempts_.find(key);
         return attempt && attempt->context;
     });

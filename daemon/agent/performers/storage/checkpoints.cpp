@@ -86,7 +86,7 @@ void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
                 for (const storage::ManifestFile& file : found->files)
                     if (std::find(peer.ranks.begin(), peer.ranks.end(), file.rank) != peer.ranks.end())
                         part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
-                loop_.enqueue(GroupSaid{key, peer.node, std::move(part)});
+                loop_.enqueue(PeerMessage{key, peer.node, std::move(part)});
             }
         });
 }

@@ -57,7 +57,7 @@ void WorkerMessages::welcome(const WelcomeWorker& out) {
 
 // What a worker names as its files is moved, and removed, by an agent that may be root: a directory that the agent did
 // not make for this rank is nobody's checkpoint. The barrier stays whole.
-void WorkerMessages::check(WorkerSaid& message) const {
+void WorkerMessages::check(WorkerMessage& message) const {
     auto* report = std::get_if<worker::Report>(&message.message);
     if (!report || !report->checkpoint) return;
     const LiveAttempt* attempt = attempts_.find(message.attempt);

@@ -26,8 +26,8 @@ class WorkerMessages {
     void make_stage(const MakeStage& out);
 
     // Steps of the loop.
-    std::vector<WorkerSaid> posted() { return server_->posted(); }
-    void check(WorkerSaid& message) const;
+    std::vector<WorkerMessage> posted() { return server_->posted(); }
+    void check(WorkerMessage& message) const;
     void wake() { server_->wake(); }
 
   private:

@@ -17,18 +17,19 @@ namespace {
 struct Steps {  // what a loop did, in its order
     AgentLoop loop;
     std::vector<std::string> done;
-    std::vector<WorkerSaid> reports;
+    std::vector<WorkerMessage> reports;
     std::function<void(const Output&)> performing = [](const Output&) {};
 
     Steps() {
-        loop.connect({.posted = [this] { return std::exchange(reports, {}); },
-                      .check = [this](WorkerSaid& message) { done.push_back("check " + std::to_string(message.rank)); },
-                      .perform =
-                          [this](const Output& output) {
-                              done.push_back("perform " + std::to_string(output.index()));
-                              performing(output);
-                          },
-                      .wake = [this] { done.push_back("wake"); }});
+        loop.connect(
+            {.posted = [this] { return std::exchange(reports, {}); },
+             .check = [this](WorkerMessage& message) { done.push_back("check " + std::to_string(message.rank)); },
+             .perform =
+                 [this](const Output& output) {
+                     done.push_back("perform " + std::to_string(output.index()));
+                     performing(output);
+                 },
+             .wake = [this] { done.push_back("wake"); }});
         AgentState state;
         state.node = "n1";
         loop.begin(std::move(state));
@@ -55,8 +56,8 @@ TEST_CASE("what an output brings about waits until the step before it is perform
 
 TEST_CASE("reports in shared memory are taken before the input that comes after them") {
     Steps steps;
-    steps.reports = {WorkerSaid{.attempt = {1, 0}, .rank = 7, .message = {}}};
-    steps.loop.enqueue(WorkerSaid{.attempt = {1, 0}, .rank = 3, .message = {}});
+    steps.reports = {WorkerMessage{.attempt = {1, 0}, .rank = 7, .message = {}}};
+    steps.loop.enqueue(WorkerMessage{.attempt = {1, 0}, .rank = 3, .message = {}});
     CHECK(steps.done == std::vector<std::string>{"check 7", "wake", "check 3", "wake"});
 }
 
@@ -70,7 +71,7 @@ TEST_CASE("an input from another thread is taken on the loop's, and a timer is s
     };
     std::thread other([&] {
         steps.loop.enqueue_later(HeadConnected{});
-        steps.loop.enqueue_later(HeadSaid{protocol::Welcome{.heartbeat_ms = 20}});
+        steps.loop.enqueue_later(HeadMessage{protocol::Welcome{.heartbeat_ms = 20}});
     });
     steps.loop.net().run();
     other.join();
