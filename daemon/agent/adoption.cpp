@@ -36,8 +36,8 @@ void adopt(const Adopters& to, const SavedAttempt& saved) {
                  " that has not begun yet would start_state from nothing: " + start_state.error().message);
         found.workers = to.workers.adopt(key);
     }
-    say("adopted attempt " + attempt_text(saved.prepare, saved.number) + " with " +
-        std::to_string(found.workers.size()) + " workers");
+    log_info("adopted attempt " + attempt_text(saved.prepare, saved.number) + " with " +
+             std::to_string(found.workers.size()) + " workers");
     to.journals.open(key);
     to.loop.enqueue(std::move(found));
     to.journals.deliver(key);

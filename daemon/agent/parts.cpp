@@ -64,8 +64,8 @@ Status Agent::open() {
     news_.fill(state);
     loop_.begin(std::move(state));
     adopt_kept_attempts({loop_, node_, attempts_, workers_, checkpoints_, journals_, pending_, logs_});
-    say("node " + node_.name() + " serves cluster " + node_.identity.cluster_id + ", agents' port " +
-        std::to_string(peers_.port()));
+    log_info("node " + node_.name() + " serves cluster " + node_.identity.cluster_id + ", agents' port " +
+             std::to_string(peers_.port()));
     return Done{};
 }
 
@@ -81,9 +81,9 @@ Status Agent::serve(const std::function<Status()>& ready) {
     storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
     if (node_.options.end_workers) {
         workers_.end_all();
-        say("node " + node_.name() + " stops, and its workers with it");
+        log_info("node " + node_.name() + " stops, and its workers with it");
     } else {
-        say("node " + node_.name() + " stops; its workers go on and are adopted by the next agent");
+        log_info("node " + node_.name() + " stops; its workers go on and are adopted by the next agent");
     }
     return Done{};
 }

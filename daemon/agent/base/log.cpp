@@ -18,7 +18,7 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void say(const std::string& text) { logger().info("{}", text); }
+void log_info(const std::string& text) { logger().info("{}", text); }
 void warn(const std::string& text) { logger().warn("{}", text); }
 
 }  // namespace rtrain::agent

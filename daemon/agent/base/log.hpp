@@ -5,7 +5,7 @@
 
 namespace rtrain::agent {
 
-void say(const std::string& text);
+void log_info(const std::string& text);
 void warn(const std::string& text);
 
 }  // namespace rtrain::agent

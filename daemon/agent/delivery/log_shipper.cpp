@@ -53,7 +53,7 @@ LogShipper::~LogShipper() {
 
 void LogShipper::add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream) {
     const AttemptKey key = key_of(attempt);
-    const auto known = read_words(files_.logs(key) + "/acknowledged");
+    const auto known = read_values(files_.logs(key) + "/acknowledged");
     File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
     if (const auto at = known.find(name_of(rank, stream)); at != known.end())
         file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);

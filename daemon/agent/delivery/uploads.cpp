@@ -62,12 +62,12 @@ class Moving {
   public:
     explicit Moving(const UploadProgress& tell) : tell_(tell) {}
     storage::Progress of_file() {
-        return [this](std::int64_t done, std::int64_t) { say(before_ + done); };
+        return [this](std::int64_t done, std::int64_t) { log_info(before_ + done); };
     }
     void done(std::int64_t bytes) { before_ += bytes; }
 
   private:
-    void say(std::int64_t bytes) {
+    void log_info(std::int64_t bytes) {
         const auto now = std::chrono::steady_clock::now();
         if (!tell_ || now - told_ < std::chrono::seconds(1)) return;
         told_ = now;

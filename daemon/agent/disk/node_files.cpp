@@ -129,15 +129,15 @@ void remove_all_but(const std::string& directory, const std::string& name) {
     });
 }
 
-std::map<std::string, std::string> read_words(const std::string& path) {
-    std::map<std::string, std::string> words;
+std::map<std::string, std::string> read_values(const std::string& path) {
+    std::map<std::string, std::string> values;
     std::ifstream file(path);
     std::string line;
     while (std::getline(file, line)) {
         const auto space = line.find(' ');
-        if (space != std::string::npos) words[line.substr(0, space)] = line.substr(space + 1);
+        if (space != std::string::npos) values[line.substr(0, space)] = line.substr(space + 1);
     }
-    return words;
+    return values;
 }
 
 namespace {

@@ -51,7 +51,7 @@ Status make_directory(const std::string& path, std::uint32_t mode);  // with its
 // below it, and root's own only what these leave. No link is followed. What stays all the same is warned of.
 void remove_tree(const std::string& path);
 void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
-std::map<std::string, std::string> read_words(const std::string& path);      // lines "name value"; absent: empty
+std::map<std::string, std::string> read_values(const std::string& path);     // lines "name value"; absent: empty
 
 // Attempts of before a restart. One that cannot be read is reported in `damaged` and left alone.
 std::string encode(const SavedAttempt& saved);

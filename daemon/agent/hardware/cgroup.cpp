@@ -47,9 +47,9 @@ std::string Cgroups::own_group(const std::string& mounts_file, const std::string
     if (!mounts || !groups) return {};
     std::string mount, group, line;
     for (std::istringstream lines(*mounts); std::getline(lines, line);) {
-        std::istringstream words(line);
+        std::istringstream values(line);
         std::string device, place, type;
-        if (words >> device >> place >> type && type == "cgroup2" && mount.empty()) mount = place;
+        if (values >> device >> place >> type && type == "cgroup2" && mount.empty()) mount = place;
     }
     for (std::istringstream lines(*groups); std::getline(lines, line);)
         if (line.starts_with("0::")) group = line.substr(3);
@@ -90,9 +90,9 @@ bool Cgroups::kill(AttemptKey attempt) const {
 }
 
 std::optional<std::uint64_t> Cgroups::oom_kills(AttemptKey attempt) const {
-    const auto words = read_words(directory(attempt) + "/memory.events");
-    const auto found = words.find("oom_kill");
-    if (found == words.end()) return std::nullopt;
+    const auto values = read_values(directory(attempt) + "/memory.events");
+    const auto found = values.find("oom_kill");
+    if (found == values.end()) return std::nullopt;
     return std::strtoull(found->second.c_str(), nullptr, 10);
 }
 

@@ -46,10 +46,10 @@ std::optional<std::string> read_kernel_log() {
     return all;
 }
 
-std::int64_t word_of(const char* file, const char* word) {
-    const auto words = read_words(file);
-    const auto found = words.find(word);
-    return found == words.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
+std::int64_t number_in(const char* file, const char* name) {
+    const auto values = read_values(file);
+    const auto found = values.find(name);
+    return found == values.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
 }
 
 }  // namespace
@@ -85,8 +85,8 @@ std::string amounts(std::int64_t used_kib, std::int64_t total_kib) {
 
 MemorySources memory_of_this_machine() {
     return {.log = read_kernel_log,
-            .kills = [] { return static_cast<std::uint64_t>(word_of("/proc/vmstat", "oom_kill")); },
-            .total_kib = [] { return word_of("/proc/meminfo", "MemTotal:"); }};
+            .kills = [] { return static_cast<std::uint64_t>(number_in("/proc/vmstat", "oom_kill")); },
+            .total_kib = [] { return number_in("/proc/meminfo", "MemTotal:"); }};
 }
 
 MemoryKills::MemoryKills(MemorySources sources) : sources_(std::move(sources)) {

@@ -73,8 +73,8 @@ void remove_unused_of(const Kind& kind, const std::set<std::string>& in_use, std
         }
         if (in_use.contains(thing) || !rename_away(kind, names, now_wall_ms)) continue;
         for (const std::string& name : names) remove_tree(kind.folder + "/" + gone_prefix + name);
-        say(kind.folder + "/" + thing + " is removed: nobody has used it for " +
-            std::to_string(kind.unused_ms / day_ms) + " days");
+        log_info(kind.folder + "/" + thing + " is removed: nobody has used it for " +
+                 std::to_string(kind.unused_ms / day_ms) + " days");
     }
 }
 

@@ -69,9 +69,9 @@ void keep_holder(const std::string& path, ProcessId holder) {
 }
 
 std::optional<ProcessId> kept_holder(const std::string& path) {
-    const auto words = read_words(path);
-    const auto pid = words.find("pid"), start = words.find("start");
-    if (pid == words.end() || start == words.end()) return std::nullopt;
+    const auto values = read_values(path);
+    const auto pid = values.find("pid"), start = values.find("start");
+    if (pid == values.end() || start == values.end()) return std::nullopt;
     return ProcessId{.pid = std::strtoll(pid->second.c_str(), nullptr, 10),
                      .start = std::strtoull(start->second.c_str(), nullptr, 10)};
 }

@@ -24,9 +24,9 @@ constexpr int ready_descriptor = 3, variables_descriptor = 4;  // of the shim
 int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 void pidfd_kill(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
 
-std::int64_t number(const std::map<std::string, std::string>& words, const char* name) {
-    const auto found = words.find(name);
-    return found == words.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
+std::int64_t number(const std::map<std::string, std::string>& values, const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
 }
 
 // Field 22 of /proc/PID/stat: two processes with one pid differ in it.
@@ -72,7 +72,7 @@ struct Pointers {  // for exec: stays valid as long as the texts do
     }
 };
 
-std::string word_of(const WorkerStart& w, const std::string& name) {
+std::string assignment_of(const WorkerStart& w, const std::string& name) {
     const auto found = w.environment.find(name);
     return name + "=" + (found == w.environment.end() ? "" : found->second);
 }
@@ -90,8 +90,8 @@ Pointers arguments_of(const WorkerStart& w) {
                  w.user.name,
                  std::to_string(w.wait_ms),
                  w.allow_setuid ? "allow-setuid" : "no-setuid",
-                 word_of(w, "RTRAIN_ATTEMPT"),
-                 word_of(w, "RTRAIN_NODE"),
+                 assignment_of(w, "RTRAIN_ATTEMPT"),
+                 assignment_of(w, "RTRAIN_NODE"),
                  "--"};
     out.texts.insert(out.texts.end(), w.program.begin(), w.program.end());
     out.close();
@@ -226,7 +226,7 @@ void Launcher::watch_start(const Name& name) {
         loop_.unwatch(child.ready);
         ::close(std::exchange(child.ready, -1));
         if (!started) return;  // its end says why
-        child.pid = number(read_words(child.worker.directory + "/started"), "pid");
+        child.pid = number(read_values(child.worker.directory + "/started"), "pid");
         events_.started(name.first, name.second, child.pid);
     });
 }
@@ -246,7 +246,7 @@ void Launcher::over(const Name& name) {
         const bool started = ::read(child.ready, &byte, 1) == 1;
         loop_.unwatch(child.ready);
         ::close(std::exchange(child.ready, -1));
-        if (started) child.pid = number(read_words(child.worker.directory + "/started"), "pid");
+        if (started) child.pid = number(read_values(child.worker.directory + "/started"), "pid");
         if (started) events_.started(name.first, name.second, child.pid);
     }
     const std::unique_ptr<Child> child = std::move(found->second);
@@ -254,11 +254,11 @@ void Launcher::over(const Name& name) {
     if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
     int status = 0;
     const bool reaped = child->ours && child->shim > 0 && ::waitpid(child->shim, &status, WNOHANG) == child->shim;
-    const auto words = read_words(child->worker.directory + "/exit");
-    if (!words.empty()) {
-        return events_.ended(name.first, name.second, cause_of_end(*child, words), number(words, "wall_us"));
+    const auto values = read_values(child->worker.directory + "/exit");
+    if (!values.empty()) {
+        return events_.ended(name.first, name.second, cause_of_end(*child, values), number(values, "wall_us"));
     }
-    const auto started = read_words(child->worker.directory + "/started");
+    const auto started = read_values(child->worker.directory + "/started");
     if (started.empty() && reaped && WIFEXITED(status) && WEXITSTATUS(status) != 0)
         return events_.ended(name.first, name.second, not_begun(child->worker, WEXITSTATUS(status)), wall_us());
     if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
@@ -270,7 +270,7 @@ ExitCause Launcher::cause_of_end(const Child& child, const std::map<std::string,
     ExitCause cause = cause_of_exit(exit, child.worker.program, child.worker.err);
     if (cause.success() || cause.never_started) return cause;
     const MemoryDeath death{.attempt = child.worker.attempt,
-                            .pid = number(read_words(child.worker.directory + "/started"), "pid"),
+                            .pid = number(read_values(child.worker.directory + "/started"), "pid"),
                             .killed = cause.signal == SIGKILL || cause.exit_code == 128 + SIGKILL,
                             .directly = cause.signal == SIGKILL,
                             .peak_kib = number(exit, "rss_kib"),
@@ -287,12 +287,12 @@ ExitCause Launcher::cause_of_end(const Child& child, const std::map<std::string,
 std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
                                             const std::string& err) {
     const Name name{attempt, rank};
-    const auto started = read_words(directory + "/started");
+    const auto started = read_values(directory + "/started");
     auto child = std::make_unique<Child>();
     child->worker = {.attempt = attempt, .rank = rank, .directory = directory, .err = err};
     child->ours = false;
     child->pid = number(started, "pid");
-    const bool ended = !read_words(directory + "/exit").empty();
+    const bool ended = !read_values(directory + "/exit").empty();
     const bool same_boot = started.contains("boot_id") && started.at("boot_id") == this_boot();
     child->shim = static_cast<pid_t>(number(started, "shim"));
     if (!ended && same_boot) child->pidfd = pidfd_open(child->shim);
@@ -306,7 +306,7 @@ std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t ra
 void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number) {
     const auto found = children_.find({attempt, rank});
     if (found == children_.end()) return;
-    const auto started = read_words(found->second->worker.directory + "/started");
+    const auto started = read_values(found->second->worker.directory + "/started");
     if (still_runs(started))
         ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
     else if (started.empty() && signal_number == SIGKILL && found->second->pidfd >= 0)
@@ -336,19 +336,19 @@ std::string last_line(const std::string& file) {
 // only.
 bool says_address_in_use(const std::string& err_file) {
     const std::string tail = end_of(err_file, 64 << 10);
-    for (const char* words : {"Address already in use", "address already in use", "EADDRINUSE"})
-        if (tail.find(words) != std::string::npos) return true;
+    for (const char* values : {"Address already in use", "address already in use", "EADDRINUSE"})
+        if (tail.find(values) != std::string::npos) return true;
     return false;
 }
 
-ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
+ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const std::vector<std::string>& program,
                         const std::string& err_file) {
     ExitCause cause;
-    const int error = static_cast<int>(number(words, "error"));
-    if (words.contains("signal"))
-        cause.signal = static_cast<std::int32_t>(number(words, "signal"));
+    const int error = static_cast<int>(number(values, "error"));
+    if (values.contains("signal"))
+        cause.signal = static_cast<std::int32_t>(number(values, "signal"));
     else
-        cause.exit_code = static_cast<std::int32_t>(number(words, "code"));
+        cause.exit_code = static_cast<std::int32_t>(number(values, "code"));
     if (error != 0) {
         const std::string name = program.empty() ? "" : program.front();
         cause.never_started = true;
@@ -371,18 +371,18 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
 namespace {
 
 // A shim, and a worker that is not its program yet, have no environment: their arguments tell.
-bool carries(const std::string& process, const std::string& attempt_word, const std::string& node_word) {
+bool carries(const std::string& process, const std::string& attempt_entry, const std::string& node_entry) {
     const auto environment = read_whole(process + "/environ");
-    if (environment && has_word(*environment, attempt_word) && has_word(*environment, node_word)) return true;
+    if (environment && has_entry(*environment, attempt_entry) && has_entry(*environment, node_entry)) return true;
     const auto arguments = read_whole(process + "/cmdline");
-    return arguments && has_word(*arguments, "__shim") && has_word(*arguments, attempt_word) &&
-           has_word(*arguments, node_word);
+    return arguments && has_entry(*arguments, "__shim") && has_entry(*arguments, attempt_entry) &&
+           has_entry(*arguments, node_entry);
 }
 
 }  // namespace
 
-bool has_word(const std::string& environment, const std::string& word) {
-    return ('\0' + environment).find('\0' + word + '\0') != std::string::npos;
+bool has_entry(const std::string& environment, const std::string& entry) {
+    return ('\0' + environment).find('\0' + entry + '\0') != std::string::npos;
 }
 
 std::map<std::string, std::string> user_variables(const WorkerUser& user) {
@@ -391,14 +391,14 @@ std::map<std::string, std::string> user_variables(const WorkerUser& user) {
 }
 
 std::size_t kill_strays(const std::string& attempt_text, const std::string& node) {
-    const std::string attempt_word = "RTRAIN_ATTEMPT=" + attempt_text, node_word = "RTRAIN_NODE=" + node;
+    const std::string attempt_entry = "RTRAIN_ATTEMPT=" + attempt_text, node_entry = "RTRAIN_NODE=" + node;
     std::size_t killed = 0;
     DIR* processes = ::opendir("/proc");
     if (!processes) return 0;
     while (const dirent* entry = ::readdir(processes)) {
         const long pid = std::strtol(entry->d_name, nullptr, 10);
         if (pid <= 1 || pid == ::getpid()) continue;
-        if (!carries(std::string("/proc/") + entry->d_name, attempt_word, node_word)) continue;
+        if (!carries(std::string("/proc/") + entry->d_name, attempt_entry, node_entry)) continue;
         if (::kill(static_cast<pid_t>(pid), SIGKILL) == 0) ++killed;
     }
     ::closedir(processes);

@@ -72,13 +72,13 @@ class Launcher {
 };
 
 // What the shim's `exit` file says, with the last lines of stderr.
-ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
+ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const std::vector<std::string>& program,
                         const std::string& err_file);
 std::string last_line(const std::string& file);
 std::string end_of(const std::string& file, std::size_t most);
 bool says_address_in_use(const std::string& err_file);
-// Whether `word` is one of the NUL-ended words of a process's environment or command line, as /proc tells them.
-bool has_word(const std::string& environment, const std::string& word);
+// Whether `entry` is one of the NUL-ended entries of a process's environment or command line, as /proc tells them.
+bool has_entry(const std::string& environment, const std::string& entry);
 // Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment, or as a shim's
 // arguments; how many there were.
 // The node is asked for because two agents of one cluster may share a machine.

@@ -23,9 +23,9 @@ namespace {
 
 bool is_of(const StackTarget& target, const std::string& pid) {
     const auto environment = read_whole("/proc/" + pid + "/environ");
-    return environment && has_word(*environment, "RTRAIN_ATTEMPT=" + target.attempt) &&
-           has_word(*environment, "RTRAIN_NODE=" + target.node) &&
-           has_word(*environment, "RANK=" + std::to_string(target.rank));
+    return environment && has_entry(*environment, "RTRAIN_ATTEMPT=" + target.attempt) &&
+           has_entry(*environment, "RTRAIN_NODE=" + target.node) &&
+           has_entry(*environment, "RANK=" + std::to_string(target.rank));
 }
 
 // A number of /proc/PID/status; 0 when there is none.

@@ -117,7 +117,7 @@ TEST_CASE("a worker starts in its directory with its environment, and its exit c
     CHECK(story.ended[0].exit_code == 3);
     CHECK(story.ended[0].detail == "oops");
     CHECK(text_of(start.out) == start.cwd + "\nblue\n");
-    CHECK(read_words(start.directory + "/started").at("pid") == std::to_string(story.started[0]));
+    CHECK(read_values(start.directory + "/started").at("pid") == std::to_string(story.started[0]));
 }
 
 TEST_CASE("the shim has no environment of the job, and the worker has it whole, however large") {
@@ -216,7 +216,7 @@ TEST_CASE("what a worker is before its program is seen by no user, and strays of
     start.environment["RTRAIN_NODE"] = "node-1";
     story.launcher->start(start);
     REQUIRE(story.until([&] { return read_whole(start.directory + "/started").ok(); }));
-    const std::string pid = read_words(start.directory + "/started").at("pid");
+    const std::string pid = read_values(start.directory + "/started").at("pid");
     const pid_t other = ::fork();
     if (other == 0) {
         const bool is_other = ::setgid(65'534) == 0 && ::setuid(65'534) == 0;
@@ -296,7 +296,7 @@ TEST_CASE("a worker dies with its shim") {
     const auto start = story.worker({"sleep", "1000"});
     story.launcher->start(start);
     REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
-    const auto shim = std::stol(read_words(start.directory + "/started").at("shim"));
+    const auto shim = std::stol(read_values(start.directory + "/started").at("shim"));
 
     ::kill(static_cast<pid_t>(shim), SIGKILL);
 

@@ -32,7 +32,7 @@ void CertificateRenewal::renewed(const Identity& identity) {
     node_.identity.private_key = identity.private_key;
     node_.on_head = open_cluster_store(head_endpoint(node_.identity));
     peers_.certificate_renewed();
-    say("the node's certificate was renewed");
+    log_info("the node's certificate was renewed");
 }
 
 }  // namespace rtrain::agent

@@ -40,7 +40,7 @@ void HeadLink::connect() {
 void HeadLink::connected(std::shared_ptr<net::Socket> socket) {
     socket_ = std::move(socket);
     reconnect_ms_ = reconnect_first_ms;
-    say("connected to the head at " + node_.identity.head_host + ":" + std::to_string(node_.identity.head_port));
+    log_info("connected to the head at " + node_.identity.head_host + ":" + std::to_string(node_.identity.head_port));
     loop_.enqueue(HeadConnected{});
 }
 

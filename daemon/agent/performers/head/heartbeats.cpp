@@ -12,9 +12,9 @@
 namespace rtrain::agent {
 namespace {
 
-std::int64_t kib(const std::map<std::string, std::string>& words, const char* name) {
-    const auto found = words.find(name);
-    return found == words.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10) * 1024;
+std::int64_t kib(const std::map<std::string, std::string>& values, const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10) * 1024;
 }
 
 std::int64_t resident_bytes(std::int64_t pid) {
@@ -27,7 +27,7 @@ std::int64_t resident_bytes(std::int64_t pid) {
 }  // namespace
 
 void Heartbeats::send(SendHeartbeat& out) {
-    const auto memory = read_words("/proc/meminfo");
+    const auto memory = read_values("/proc/meminfo");
     const AgentState& state = loop_.state();
     for (protocol::WorkerPulse& heartbeat : out.workers) {
         const auto attempt = state.attempts.find(key_of(heartbeat.attempt));

@@ -23,7 +23,7 @@ Status PeerLinks::listen() {
 
 void PeerLinks::refuse_kept() {
     std::set<std::string> revoked;
-    for (const auto& [serial, word] : read_words(node_.files.revoked())) revoked.insert(serial);
+    for (const auto& [serial, state] : read_values(node_.files.revoked())) revoked.insert(serial);
     links_->refuse(std::move(revoked));
 }
 

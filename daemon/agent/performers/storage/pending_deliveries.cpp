@@ -121,7 +121,7 @@ void PendingDeliveries::tried(AttemptKey key, const std::optional<storage::Attem
     if (tried.run_is_gone)
         warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
     else if (now.warned)
-        say(name_of(now) + ": what storage had not taken is beside its run");
+        log_info(name_of(now) + ": what storage had not taken is beside its run");
     is_done(key);
 }
 
