@@ -73,7 +73,7 @@ Status Agent::serve(const std::function<Status()>& ready) {
     net::Loop& net = loop_.net();
     for (const int signal_number : {SIGTERM, SIGINT}) net.on_signal(signal_number, [&net] { net.stop(); });
     net.on_signal(SIGHUP, [] {});
-    if (Status told = ready(); !told) return told;
+    if (Status announced = ready(); !announced) return announced;
     net.post([this] { head_.connect(); });
     net.post([this] { renewal_.renew(); });
     net.post([this] { preparations_.remove_unused(); });

@@ -37,7 +37,7 @@ std::string attempt_folder(std::uint32_t number) {
     return text;
 }
 
-std::string told(const Error& error) { return error.message + (error.next.empty() ? "" : "; " + error.next); }
+std::string text_of(const Error& error) { return error.message + (error.next.empty() ? "" : "; " + error.next); }
 
 // A file system that does not say counts as roomy: writing will tell.
 std::int64_t free_bytes(const std::string& directory, const WorkerUser& user = {}) {
@@ -50,7 +50,7 @@ std::int64_t free_bytes(const std::string& directory, const WorkerUser& user = {
 }
 
 std::string explain(const Error& error, const AttemptContext& context) {
-    if (error.code == ErrorCode::unauthorised) return told(error);
+    if (error.code == ErrorCode::unauthorised) return text_of(error);
     if (error.code != ErrorCode::full || !context.store->local()) return error.message;
     return "no space left on " + context.prepare.storage_path + " (" +
            std::to_string(free_bytes(context.store->local_path(""), context.user)) + " bytes free): " + error.message;
@@ -60,7 +60,7 @@ std::string explain(const Error& error, const AttemptContext& context) {
 // and is nothing to tell of.
 class Moving {
   public:
-    explicit Moving(const UploadProgress& tell) : tell_(tell) {}
+    explicit Moving(const UploadProgress& report) : report_(report) {}
     storage::Progress of_file() {
         return [this](std::int64_t done, std::int64_t) { log_info(before_ + done); };
     }
@@ -69,13 +69,13 @@ class Moving {
   private:
     void log_info(std::int64_t bytes) {
         const auto now = std::chrono::steady_clock::now();
-        if (!tell_ || now - told_ < std::chrono::seconds(1)) return;
-        told_ = now;
-        tell_(bytes);
+        if (!report_ || now - reported_at_ < std::chrono::seconds(1)) return;
+        reported_at_ = now;
+        report_(bytes);
     }
-    const UploadProgress& tell_;
+    const UploadProgress& report_;
     std::int64_t before_ = 0;
-    std::chrono::steady_clock::time_point told_{};
+    std::chrono::steady_clock::time_point reported_at_{};
 };
 
 json listed(const std::vector<protocol::StagedFile>& files) {
@@ -281,7 +281,7 @@ Result<std::string> claimed_place(const AttemptContext& context, const ListStage
 bool claimed(const AttemptContext& context, const ListStaged& order) {
     const auto ours = storage::claim_directory(*context.store, context.prepare.run_name, order.name,
                                                {.attempt = order.number, .report = order.index});
-    if (!ours) warn("the name '" + order.name + "' of a checkpoint could not be claimed: " + told(ours.error()));
+    if (!ours) warn("the name '" + order.name + "' of a checkpoint could not be claimed: " + text_of(ours.error()));
     return ours && *ours;
 }
 
@@ -292,7 +292,7 @@ StagedListed list_staged(const AttemptContext& context, const ListStaged& order)
     auto place = claimed_place(context, order);
     auto files = place ? StagedFiles(context).list(order.staged) : place.error();
     if (!files) {
-        answer.why = told(files.error());
+        answer.why = text_of(files.error());
         answer.reason = storage_reason(files.error().code);
         return answer;
     }

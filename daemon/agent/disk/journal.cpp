@@ -64,7 +64,7 @@ Status Journal::add(const std::string& line) {
 }
 
 Status Journal::deliver(const Append& append) {
-    const std::lock_guard turn(delivering_);
+    const std::lock_guard lock(delivering_);
     std::map<std::uint64_t, std::string> all;
     {
         const std::lock_guard lock(state_);

@@ -111,23 +111,23 @@ Result<Resources> parse_resources(const std::string& text) {
     const std::string example = "CPU=8,memory=16Gi,custom=2";
     if (text.empty()) return resources;
     std::string wrong;  // all that is, not only the first
-    const auto tell = [&wrong](const std::string& why) { wrong += (wrong.empty() ? "" : "; ") + why; };
+    const auto add_problem = [&wrong](const std::string& why) { wrong += (wrong.empty() ? "" : "; ") + why; };
     for (const std::string& part : split(text, ',')) {
         const std::size_t equals = part.find('=');
         const std::string name = part.substr(0, equals);
         if (equals == std::string::npos) {
-            tell("\"" + part + "\" is not NAME=AMOUNT");
+            add_problem("\"" + part + "\" is not NAME=AMOUNT");
             continue;
         }
-        if (!is_resource_name(name)) tell("\"" + name + "\" is not a resource's name");
+        if (!is_resource_name(name)) add_problem("\"" + name + "\" is not a resource's name");
         const std::string amount_text = part.substr(equals + 1);
         Result<Amount> amount = name == memory_key ? parse_memory(amount_text) : parse_amount(amount_text);
         if (!amount)
-            tell(name + ": " + amount.error().message);
+            add_problem(name + ": " + amount.error().message);
         else if (!resources.emplace(name, *amount).second)
-            tell(name + " is given twice");
+            add_problem(name + " is given twice");
     }
-    if (const auto far = out_of_bounds(resources); far && wrong.empty()) tell(*far);
+    if (const auto far = out_of_bounds(resources); far && wrong.empty()) add_problem(*far);
     if (!wrong.empty()) return wrong_flag("--resources", text, wrong, example);
     return resources;
 }

@@ -55,8 +55,8 @@ std::string listed(const std::vector<std::uint32_t>& ranks) {
     return text;
 }
 
-void ask_where(const Coordinator& c, const std::vector<std::uint32_t>& missing, const std::string& why,
-               GroupSink& sink) {
+void request_stacks(const Coordinator& c, const std::vector<std::uint32_t>& missing, const std::string& why,
+                    GroupSink& sink) {
     for (const auto& [node, ranks] : c.nodes) {
         GroupStacks stacks{.why = why};
         for (const std::uint32_t rank : missing)
@@ -81,7 +81,7 @@ void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathe
                (several_wait ? "ranks " + listed(waiting) + " wait" : "rank " + listed(waiting) + " waits") +
                ", report " + report + ")",
            sink);
-    ask_where(c, missing, "the other ranks wait for it in report " + report + since, sink);
+    request_stacks(c, missing, "the other ranks wait for it in report " + report + since, sink);
 }
 
 // Why the report can never pass; empty: it still may.
@@ -112,7 +112,7 @@ constexpr std::int64_t hopeless_again_ms = 10'000;
 std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering) {
     const bool complete = gathering.nodes.size() == c.nodes.size() || gathering.ranks.size() >= c.world_size;
     if (c.enough || complete) return std::nullopt;
-    if (gathering.told_hopeless) return *gathering.told_hopeless + Duration{hopeless_again_ms};
+    if (gathering.hopeless_sent_at) return *gathering.hopeless_sent_at + Duration{hopeless_again_ms};
     if (c.timeout_ms == 0) return std::nullopt;
     return gathering.since + Duration{c.timeout_ms};
 }
@@ -122,10 +122,10 @@ void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
     const auto found = c.gathering.find(c.passed + 1);
     if (found == c.gathering.end() || c.enough) return;
     Gathered& gathering = found->second;
-    if (gathering.told_hopeless && now < *gathering.told_hopeless + Duration{hopeless_again_ms}) return;
+    if (gathering.hopeless_sent_at && now < *gathering.hopeless_sent_at + Duration{hopeless_again_ms}) return;
     std::string why = hopeless(c, now, found->first, gathering);
     if (why.empty()) return;
-    gathering.told_hopeless = now;
+    gathering.hopeless_sent_at = now;
     for (const auto& [node, ranks] : c.nodes)
         if (ranks.contains(*gathering.ranks.begin()))
             send(c, node, GroupArrived{.index = found->first, .hopeless = std::move(why)}, sink);
@@ -226,12 +226,12 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     const bool whole = gathering.nodes.size() == c.nodes.size();
     const bool with_files = wish.checkpoint && wish.error.empty() && whole;
     if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
-        if (!gathering.said_waiting)
+        if (!gathering.waiting_noticed)
             notice(c, "upload_in_flight",
                    "report " + std::to_string(index) + " waits: the checkpoint of report " +
                        std::to_string(c.commit->index) + " (" + c.commit->directory + ") is still being stored",
                    sink);
-        gathering.said_waiting = true;
+        gathering.waiting_noticed = true;
         return false;
     }
     if (with_files && c.commit) abandon_commit(c, "", sink);

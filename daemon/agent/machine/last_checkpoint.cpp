@@ -15,10 +15,10 @@ constexpr std::int64_t stuck_ms = 300'000;    // in a try that neither moves nor
 constexpr std::int64_t cut_patience_ms = 15'000;  // for the part of a node that has lost its connection
 // A node whose part is stored waits so long, after its ranks have ended, for the coordinator's word: the parts of other
 // nodes may take as long, but a link that breaks at each of its messages must not hold the node for ever.
-constexpr std::int64_t word_patience_ms = 3'600'000;
+constexpr std::int64_t outcome_patience_ms = 3'600'000;
 // What an empty node said last comes by another way than the head's word that it is empty.
-constexpr std::int64_t last_words_ms = 1'000;
-constexpr std::int64_t said_after_ms = 10'000;
+constexpr std::int64_t last_messages_ms = 1'000;
+constexpr std::int64_t notice_after_ms = 10'000;
 constexpr std::int64_t backoff_first_ms = 1'000;
 constexpr std::uint32_t in_vain_max = 3;
 
@@ -55,8 +55,8 @@ std::optional<Time> give_up_at(const AgentState& state, const LocalAttempt& atte
     };
     const bool only_heard =
         !attempt.coordinator && attempt.local && attempt.local->upload && attempt.local->upload->done;
-    if (only_heard) no_later_than(from, word_patience_ms);
-    if (attempt.others_gone && (only_heard || !missing.empty())) no_later_than(*attempt.others_gone, last_words_ms);
+    if (only_heard) no_later_than(from, outcome_patience_ms);
+    if (attempt.others_gone && (only_heard || !missing.empty())) no_later_than(*attempt.others_gone, last_messages_ms);
     for (const auto& [node, since] : attempt.nodes_cut) {
         const bool waited_for = attempt.coordinator ? std::find(missing.begin(), missing.end(), node) != missing.end()
                                                     : node.empty();  // the coordinator
@@ -65,15 +65,15 @@ std::optional<Time> give_up_at(const AgentState& state, const LocalAttempt& atte
     return at;
 }
 
-std::optional<Time> say_at(const LocalAttempt& attempt) {
-    const bool to_say =
-        attempt.uploads_from && !attempt.said_uploading && attempt.coordinator && attempt.coordinator->commit;
-    return to_say ? std::optional(*attempt.uploads_from + Duration{said_after_ms}) : std::nullopt;
+std::optional<Time> notice_at(const LocalAttempt& attempt) {
+    const bool due =
+        attempt.uploads_from && !attempt.uploading_noticed && attempt.coordinator && attempt.coordinator->commit;
+    return due ? std::optional(*attempt.uploads_from + Duration{notice_after_ms}) : std::nullopt;
 }
 
 // People see a run that goes on though its ranks have ended.
-void say_what_is_waited_for(Step& step, LocalAttempt& attempt) {
-    attempt.said_uploading = true;
+void notice_what_is_waited_for(Step& step, LocalAttempt& attempt) {
+    attempt.uploading_noticed = true;
     const Commit& commit = *attempt.coordinator->commit;
     std::string text = "the ranks on " + step.state.node +
                        " have ended; the attempt ends once its last checkpoint is stored: " + commit.directory +
@@ -94,12 +94,12 @@ void give_up(Step& step, LocalAttempt& attempt) {
 
 void last_checkpoint_time(Step& step, LocalAttempt& attempt) {
     if (const auto at = give_up_at(step.state, attempt); at && step.now >= *at) return give_up(step, attempt);
-    if (const auto at = say_at(attempt); at && step.now >= *at) say_what_is_waited_for(step, attempt);
+    if (const auto at = notice_at(attempt); at && step.now >= *at) notice_what_is_waited_for(step, attempt);
 }
 
 std::optional<Time> next_last_checkpoint(const AgentState& state, const LocalAttempt& attempt) {
-    const auto at = give_up_at(state, attempt), say = say_at(attempt);
-    return at && say ? std::min(*at, *say) : at ? at : say;
+    const auto at = give_up_at(state, attempt), notice = notice_at(attempt);
+    return at && notice ? std::min(*at, *notice) : at ? at : notice;
 }
 
 // What is kept on the head is reached again: nobody waits for the time of the next try.

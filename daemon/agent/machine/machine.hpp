@@ -53,7 +53,7 @@ struct LocalAttempt {
     std::int64_t started_wall_ms = 0;
     std::optional<Time> kill_at;       // SIGKILL for those that are left
     std::optional<Time> uploads_from;  // only files are waited for
-    bool said_uploading = false;       // that they are
+    bool uploading_noticed = false;    // that they are
     bool at_once = false;              // they are not: its user wants it gone
     std::optional<worker::Wanted>
         asked;  // the head wants a checkpoint; said to each rank, also to one that comes later

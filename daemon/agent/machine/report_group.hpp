@@ -65,8 +65,8 @@ struct Gathered {
     Time since;
     Time warn_at;
     std::int64_t warn_every_ms = 30'000;
-    bool said_waiting = false;          // for the upload of the checkpoint before
-    std::optional<Time> told_hopeless;  // the last time
+    bool waiting_noticed = false;          // for the upload of the checkpoint before
+    std::optional<Time> hopeless_sent_at;  // the last time
     bool operator==(const Gathered&) const = default;
 };
 

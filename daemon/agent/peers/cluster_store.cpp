@@ -71,7 +71,7 @@ Error refused(const std::string& doing, const std::string& path, const net::Resp
     Error error{.code = code_of(answer.status), .message = {}, .next = {}};
     std::string why = "status " + std::to_string(answer.status);
     if (body.is_object()) {
-        if (const json said = body.value("message", json()); said.is_string()) why = said.get<std::string>();
+        if (const json text = body.value("message", json()); text.is_string()) why = text.get<std::string>();
         if (const json next = body.value("next", json()); next.is_string()) error.next = next.get<std::string>();
     }
     error.message = doing + " cluster://" + path + ": " + why;
@@ -118,7 +118,7 @@ class ClusterStore final : public storage::Store {
 
     Result<bool> create(const std::string& path, const std::string& bytes) override {
         auto answer =
-            ask({.method = "PUT", .target = target(path), .body = bytes, .headers = {{"if-none-match", "*"}}});
+            request({.method = "PUT", .target = target(path), .body = bytes, .headers = {{"if-none-match", "*"}}});
         if (!answer) return answer.error();
         if (answer->status == 412) return false;
         if (answer->status >= 300) return refused("creating", path, *answer);
@@ -130,7 +130,7 @@ class ClusterStore final : public storage::Store {
     }
 
     Result<std::string> get(const std::string& path, std::int64_t most) override {
-        auto answer = ask({.target = target(path)});
+        auto answer = request({.target = target(path)});
         if (!answer) return answer.error();
         if (answer->status != 200) return refused("reading", path, *answer);
         if (static_cast<std::int64_t>(answer->body.size()) > most) return storage::too_large(path, most);
@@ -155,7 +155,7 @@ class ClusterStore final : public storage::Store {
     }
 
     Status get_file(const std::string& path, const std::string& local, const storage::Progress& progress) override {
-        auto answer = ask({.target = target(path), .save_to = local});
+        auto answer = request({.target = target(path), .save_to = local});
         if (!answer) return answer.error();
         if (answer->status != 200) return refused("reading", path, *answer);
         std::error_code failed;
@@ -166,7 +166,7 @@ class ClusterStore final : public storage::Store {
     }
 
     Result<std::vector<storage::StoreEntry>> list(const std::string& prefix) override {
-        auto answer = ask({.target = target(prefix) + "?list=1"});
+        auto answer = request({.target = target(prefix) + "?list=1"});
         if (!answer) return answer.error();
         if (answer->status == 404) return std::vector<storage::StoreEntry>{};
         if (answer->status != 200) return refused("listing", prefix, *answer);
@@ -197,10 +197,10 @@ class ClusterStore final : public storage::Store {
     static std::string target(const std::string& path) { return "/v1/storage/" + encoded(path); }
 
     // Connections are kept: a TLS handshake costs more than a small file.
-    Result<net::Response> ask(const net::Call& call) const {
+    Result<net::Response> request(const net::Call& call) const {
         std::unique_ptr<net::Client> client;
         {
-            const std::lock_guard turn(idle_turn_);
+            const std::lock_guard lock(idle_mutex_);
             if (!idle_.empty()) {
                 client = std::move(idle_.back());
                 idle_.pop_back();
@@ -209,21 +209,21 @@ class ClusterStore final : public storage::Store {
         if (!client) client = std::make_unique<net::Client>(head_);
         auto answer = client->call(call);
         if (answer) {
-            const std::lock_guard turn(idle_turn_);
+            const std::lock_guard lock(idle_mutex_);
             if (idle_.size() < connections_kept) idle_.push_back(std::move(client));
         }
         return answer;
     }
 
     Status expect_done(const std::string& doing, const std::string& path, const net::Call& call) const {
-        auto answer = ask(call);
+        auto answer = request(call);
         if (!answer) return answer.error();
         if (answer->status >= 300) return refused(doing, path, *answer);
         return Done{};
     }
 
     Status expect_gone(const std::string& path, const std::string& query) const {
-        auto answer = ask({.method = "DELETE", .target = target(path) + query});
+        auto answer = request({.method = "DELETE", .target = target(path) + query});
         if (!answer) return answer.error();
         if (answer->status >= 300 && answer->status != 404) return refused("removing", path, *answer);
         return Done{};
@@ -235,7 +235,7 @@ class ClusterStore final : public storage::Store {
         bool done = false;
     };
     std::optional<Present> present(const std::string& path, const std::string& id) const {
-        const auto answer = ask({.target = target(path) + "?upload=" + id});
+        const auto answer = request({.target = target(path) + "?upload=" + id});
         if (!answer || answer->status != 200) return std::nullopt;
         const json body = json::parse(answer->body, nullptr, false);
         const json bytes = body.is_object() ? body.value("bytes", json()) : json();
@@ -254,7 +254,7 @@ class ClusterStore final : public storage::Store {
             if (!piece) return piece.error();
             const std::string query =
                 "?upload=" + id + "&offset=" + std::to_string(offset) + "&total=" + std::to_string(total);
-            auto answer = ask({.method = "PUT", .target = target(path) + query, .body = *piece});
+            auto answer = request({.method = "PUT", .target = target(path) + query, .body = *piece});
             if (!answer || answer->status == 409) {  // broken off, or the head has another offset: ask where to go on
                 if (++tries >= tries_per_piece) return answer ? refused("uploading", path, *answer) : answer.error();
                 std::this_thread::sleep_for(pause_first * (1 << tries));
@@ -272,7 +272,7 @@ class ClusterStore final : public storage::Store {
     }
 
     net::Endpoint head_;
-    mutable std::mutex idle_turn_;
+    mutable std::mutex idle_mutex_;
     mutable std::vector<std::unique_ptr<net::Client>> idle_;
 };
 

@@ -47,7 +47,7 @@ Number number_in(const net::Request& request, const char* name) {
     return number;
 }
 
-AttemptKey attempt_asked(const net::Request& request) {
+AttemptKey attempt_of(const net::Request& request) {
     return {number_in<std::uint64_t>(request, "run"), number_in<std::uint32_t>(request, "incarnation")};
 }
 
@@ -188,8 +188,8 @@ void GroupLinks::serve(net::Request request, const std::shared_ptr<net::Responde
             {.status = 403, .body = R"({"code":"unauthorised","message":"this node has left the cluster"})"});
     if (request.path == "/v1/probe")
         return responder->send({.status = 200,
-                                .body = probed_(attempt_asked(request)) ? R"({"status":"ok","probed":true})"
-                                                                        : R"({"status":"ok","probed":false})"});
+                                .body = probed_(attempt_of(request)) ? R"({"status":"ok","probed":true})"
+                                                                     : R"({"status":"ok","probed":false})"});
     if (request.path == "/v1/group" && responder->wants_socket())
         return accept(name.substr(node_prefix.size()), responder);
     responder->send(
@@ -314,15 +314,15 @@ void GroupLinks::try_dial(AttemptKey attempt) {
 }
 
 void GroupLinks::send(AttemptKey attempt, const std::string& node, const protocol::GroupMessage& message) {
-    protocol::GroupMessage said = message;
-    if (auto* join = std::get_if<protocol::GroupJoin>(&said)) join->attempt = {attempt.run, attempt.incarnation, 0};
+    protocol::GroupMessage outgoing = message;
+    if (auto* join = std::get_if<protocol::GroupJoin>(&outgoing)) join->attempt = {attempt.run, attempt.incarnation, 0};
     if (node.empty()) {
         const auto found = dials_.find(attempt);
-        if (found != dials_.end() && found->second->socket) found->second->socket->send(protocol::encode(said));
+        if (found != dials_.end() && found->second->socket) found->second->socket->send(protocol::encode(outgoing));
         return;  // cut: what is unanswered is said again when it is connected
     }
     const auto found = members_.find({attempt, node});
-    if (found != members_.end()) found->second->send(protocol::encode(said));
+    if (found != members_.end()) found->second->send(protocol::encode(outgoing));
 }
 
 void GroupLinks::close(AttemptKey attempt) {

@@ -72,7 +72,7 @@ net::Endpoint joining_endpoint(const JoinWish& wish) {
     return {.host = wish.head_host, .port = wish.head_port, .ca_fingerprint = wish.ca_fingerprint};
 }
 
-Result<Identity> ask_to_join(net::Client& head, const JoinWish& wish) {
+Result<Identity> request_to_join(net::Client& head, const JoinWish& wish) {
     auto request = security::make_request("node:" + wish.node);
     if (!request) return request.error();
     const json body{{"token", wish.token}, {"node", wish.node}, {"request", request->request}};
@@ -82,15 +82,15 @@ Result<Identity> ask_to_join(net::Client& head, const JoinWish& wish) {
                              .headers = {{"content-type", "application/json"}}});
     if (!answer) return answer.error();
     if (answer->status >= 300) return refused(*answer, "joining the cluster at " + wish.head_host);
-    const json said = json::parse(answer->body, nullptr, false);
-    if (!said.is_object()) return Error{ErrorCode::io, "the head's answer to the join is not JSON", ""};
-    Identity identity{.node = said.value("node", wish.node),
-                      .cluster_id = said.value("cluster_id", ""),
+    const json reply = json::parse(answer->body, nullptr, false);
+    if (!reply.is_object()) return Error{ErrorCode::io, "the head's answer to the join is not JSON", ""};
+    Identity identity{.node = reply.value("node", wish.node),
+                      .cluster_id = reply.value("cluster_id", ""),
                       .head_host = wish.head_host,
                       .head_port = wish.head_port,
-                      .certificate = said.value("certificate", ""),
+                      .certificate = reply.value("certificate", ""),
                       .private_key = request->private_key,
-                      .ca = said.value("ca", "")};
+                      .ca = reply.value("ca", "")};
     const auto print = security::fingerprint(identity.ca);
     if (!print || *print != wish.ca_fingerprint)
         return Error{ErrorCode::unauthorised,
@@ -163,10 +163,10 @@ Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t
                              .headers = {{"content-type", "application/json"}}});
     if (!answer) return answer.error();
     if (answer->status >= 300) return refused(*answer, "renewing this node's certificate");
-    const json said = json::parse(answer->body, nullptr, false);
-    if (!said.is_object() || said.value("certificate", "").empty())
+    const json reply = json::parse(answer->body, nullptr, false);
+    if (!reply.is_object() || reply.value("certificate", "").empty())
         return Error{ErrorCode::io, "the head's answer to the renewal has no certificate", ""};
-    identity.certificate = said.value("certificate", "");
+    identity.certificate = reply.value("certificate", "");
     identity.private_key = request->private_key;
     if (Status saved = save_identity(data_dir, identity); !saved) return saved.error();
     return true;
@@ -256,7 +256,7 @@ Status join(const AgentOptions& options, const std::string& token_text) {
                                .token = token_text,
                                .ca_fingerprint = token->ca_fingerprint};
     net::Client head(agent::joining_endpoint(wish));
-    auto identity = agent::ask_to_join(head, wish);
+    auto identity = agent::request_to_join(head, wish);
     if (!identity) return identity.error();
     return agent::save_identity(options.data_dir, *identity);
 }

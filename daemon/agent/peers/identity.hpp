@@ -24,7 +24,7 @@ struct JoinWish {
 };
 net::Endpoint joining_endpoint(const JoinWish& wish);
 // Makes a key and asks the head for a certificate, over a connection that may serve several.
-Result<Identity> ask_to_join(net::Client& head, const JoinWish& wish);
+Result<Identity> request_to_join(net::Client& head, const JoinWish& wish);
 std::string host_port(const Identity& identity);  // the head's, as people write it
 // Whether the head says no to this certificate: the node has left, or its name has joined anew. A head that cannot be
 // asked has not said so.

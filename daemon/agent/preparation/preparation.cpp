@@ -30,8 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 using storage::Store;
 
-constexpr std::int64_t ask_after_ms = 2'000, ask_every_ms = 1'000, ask_patience_ms = 2'000, unseen_patience_ms = 15'000,
-                       late_patience_ms = 60'000;
+constexpr std::int64_t request_after_ms = 2'000, request_every_ms = 1'000, answer_patience_ms = 2'000,
+                       unseen_patience_ms = 15'000, late_patience_ms = 60'000;
 constexpr const char* driver_variable = "RTRAIN_DRIVER_SHA256";  // set by the Python driver in the job's env
 
 // Storage that is away or full may be back for the next attempt; anything else the user must change.
@@ -82,7 +82,7 @@ Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::
 Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha256) {
     if (sha256.empty()) return std::string{};
     if (!storage::is_hex(sha256)) return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
-    const std::lock_guard turn(code_turn);
+    const std::lock_guard lock(code_mutex);
     const std::string place = facts.files.code(sha256);
     std::error_code unseen;
     if (fs::is_directory(place, unseen)) {
@@ -120,17 +120,17 @@ net::Endpoint endpoint_of(const NodeFacts& facts, const protocol::PeerNode& peer
 }
 
 // An agent before this one answers without saying so: it has had the time.
-bool says_written(const NodeFacts& facts, const protocol::Prepare& prepare, const std::string& node) {
+bool has_written(const NodeFacts& facts, const protocol::Prepare& prepare, const std::string& node) {
     for (const protocol::PeerNode& peer : prepare.nodes) {
         if (peer.node != node) continue;
         net::Endpoint endpoint = endpoint_of(facts, peer);
-        endpoint.connect_timeout_ms = endpoint.answer_timeout_ms = ask_patience_ms;
+        endpoint.connect_timeout_ms = endpoint.answer_timeout_ms = answer_patience_ms;
         const auto answer =
             net::Client(endpoint).call({.target = "/v1/probe?run=" + std::to_string(prepare.attempt.run) +
                                                   "&incarnation=" + std::to_string(prepare.attempt.incarnation)});
         if (!answer || answer->status != 200) return false;
-        const auto said = nlohmann::json::parse(answer->body, nullptr, false);
-        return said.is_object() && said.value("probed", true);
+        const auto reply = nlohmann::json::parse(answer->body, nullptr, false);
+        return reply.is_object() && reply.value("probed", true);
     }
     return false;
 }
@@ -207,7 +207,7 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
                                      const std::string& sha256) {
     if (sha256.size() != 64 || !storage::is_hex(sha256))
         return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
-    const std::lock_guard turn(code_turn);
+    const std::lock_guard lock(code_mutex);
     const std::string place = facts.files.code(sha256) + ".pkl";
     if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
     const Status fetched = fetch_code(facts, sha256, place);
@@ -382,10 +382,10 @@ ProbeWait look_for_probes(const AttemptContext& context, const NodeFacts& facts,
     if (missing != wait.missing) wait.written_ms.reset();
     wait.missing = missing;
     wait.looked_ms = now_ms;
-    if (missing.empty() || wait.written_ms || now_ms - wait.since_ms < ask_after_ms || now_ms < wait.ask_ms)
+    if (missing.empty() || wait.written_ms || now_ms - wait.since_ms < request_after_ms || now_ms < wait.request_ms)
         return wait;
-    wait.ask_ms = now_ms + ask_every_ms;
-    if (says_written(facts, context.prepare, missing)) wait.written_ms = now_ms;
+    wait.request_ms = now_ms + request_every_ms;
+    if (has_written(facts, context.prepare, missing)) wait.written_ms = now_ms;
     return wait;
 }
 
@@ -460,7 +460,7 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
 
 std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score) {
     constexpr std::size_t numbers_most = 32, name_most = 128;  // else one message would be megabytes: the score matters
-    std::vector<protocol::EarlierCheckpoint> told;
+    std::vector<protocol::EarlierCheckpoint> earlier;
     const auto& all = claimed.earlier;
     for (std::size_t i = all.size() - std::min(all.size(), protocol::earlier_most); i < all.size(); ++i) {
         const storage::Manifest& one = all[i].manifest;
@@ -469,16 +469,16 @@ std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& cla
         std::erase_if(numbers, [&](const auto& number) {
             return number.first != score && (many || number.first.size() > name_most);
         });
-        told.push_back({.directory = one.directory,
-                        .metrics_json = nlohmann::json(numbers).dump(),
-                        .attempt = one.attempt,
-                        .world_size = one.world_size,
-                        .report = one.report,
-                        .bytes = one.bytes(),
-                        .wall_ms = one.wall_ms,
-                        .counts = all[i].counts});
+        earlier.push_back({.directory = one.directory,
+                           .metrics_json = nlohmann::json(numbers).dump(),
+                           .attempt = one.attempt,
+                           .world_size = one.world_size,
+                           .report = one.report,
+                           .bytes = one.bytes(),
+                           .wall_ms = one.wall_ms,
+                           .counts = all[i].counts});
     }
-    return told;
+    return earlier;
 }
 
 }  // namespace rtrain::agent

@@ -60,10 +60,10 @@ Context with_setup(const AttemptContext& context, const SetupResult& done);
 // Nodes of one attempt see each other's probe files, or their storage path is not shared. A node that is late is not
 // taken for that: it is asked whether it has written its file at all.
 struct ProbeWait {
-    std::int64_t since_ms = 0;               // this node's own is written
-    std::int64_t looked_ms = 0, ask_ms = 0;  // the last look; when the missing one is asked next
-    std::string missing{};                   // the first node whose file was not seen; empty: all are there
-    std::optional<std::int64_t> written_ms;  // since when that node is known to have written it
+    std::int64_t since_ms = 0;                   // this node's own is written
+    std::int64_t looked_ms = 0, request_ms = 0;  // the last look; when the missing one is asked next
+    std::string missing{};                       // the first node whose file was not seen; empty: all are there
+    std::optional<std::int64_t> written_ms;      // since when that node is known to have written it
 };
 enum class ProbeVerdict { look_again, late, not_shared };
 ProbeWait look_for_probes(const AttemptContext& context, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms);

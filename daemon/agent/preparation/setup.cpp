@@ -250,7 +250,7 @@ std::string former_setup_key(const SetupOrder& order) { return key_of_layout("1"
 
 std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order) {
     const std::string place = setups_dir + "/" + setup_key(order);
-    const std::lock_guard lock(setups_turn);
+    const std::lock_guard lock(setups_mutex);
     std::error_code unseen;
     if (!fs::exists(place + "/done", unseen)) return std::nullopt;
     used_now(place + "/done");
@@ -276,9 +276,9 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
                     .user = order.user,
                     .allow_setuid = order.allow_setuid};
     const auto failed = [&](const std::string& what, const std::string& why) {
-        const std::string said = last_lines(order.log_file);
+        const std::string tail = last_lines(order.log_file);
         discard(place);
-        return SetupResult{.why = what + " " + why + (said.empty() ? "" : "; its last lines:\n" + said)};
+        return SetupResult{.why = what + " " + why + (tail.empty() ? "" : "; its last lines:\n" + tail)};
     };
     const std::string python = interpreter_of(order);
     if (python.empty()) {

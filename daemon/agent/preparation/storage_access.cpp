@@ -134,8 +134,8 @@ Status may_use_storage(const std::string& rules_file, const StorageAccess& acces
     }
     if (bucket && access.own) return check_endpoint(rules, access);
     if (!rules_file.empty()) return spec::may_use(rules, {access.user, access.queue}, storage_path);
-    static std::atomic<bool> told{false};
-    if (bucket && !told.exchange(true))
+    static std::atomic<bool> warned{false};
+    if (bucket && !warned.exchange(true))
         warn("without --storage-rules every user may name every s3:// path that this agent's credentials reach");
     return Done{};
 }

@@ -19,7 +19,7 @@
 
 namespace rtrain::agent {
 
-std::mutex code_turn, setups_turn;
+std::mutex code_mutex, setups_mutex;
 
 namespace {
 
@@ -45,14 +45,14 @@ std::map<std::string, std::vector<std::string>> things_in(const std::string& fol
 
 struct Kind {
     std::string folder;
-    std::mutex& turn;
+    std::mutex& mutex;
     std::int64_t unused_ms = 0;
     std::function<std::int64_t(const std::string& path)> used_wall_ms;
 };
 
 // True: under its old names nothing is left of it. What is taken up by somebody meanwhile stays.
 bool rename_away(const Kind& kind, const std::vector<std::string>& names, std::int64_t now_wall_ms) {
-    const std::lock_guard lock(kind.turn);
+    const std::lock_guard lock(kind.mutex);
     std::int64_t used = 0;
     for (const std::string& name : names) used = std::max(used, kind.used_wall_ms(kind.folder + "/" + name));
     if (now_wall_ms - used <= kind.unused_ms) return false;
@@ -83,12 +83,12 @@ void remove_unused_of(const Kind& kind, const std::set<std::string>& in_use, std
 void used_now(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW); }
 
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms) {
-    remove_unused_of({data_dir + "/code", code_turn, code_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
+    remove_unused_of({data_dir + "/code", code_mutex, code_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
     const auto setup_used = [](const std::string& place) {  // one that was cut off has no `done`
         const std::int64_t done = changed_wall_ms(place + "/done");
         return done != 0 ? done : changed_wall_ms(place);
     };
-    remove_unused_of({setups_below(data_dir), setups_turn, setup_unused_ms, setup_used}, in_use, now_wall_ms);
+    remove_unused_of({setups_below(data_dir), setups_mutex, setup_unused_ms, setup_used}, in_use, now_wall_ms);
 }
 
 }  // namespace rtrain::agent

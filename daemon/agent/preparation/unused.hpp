@@ -14,7 +14,7 @@ inline constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
 inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms;
 
 // Held while it is looked whether something is there, and marked as used.
-extern std::mutex code_turn, setups_turn;
+extern std::mutex code_mutex, setups_mutex;
 void used_now(const std::string& path);
 
 // Blocking: on the pool. `in_use`: hashes of code and of drivers, keys of setups. What a removal before this one had

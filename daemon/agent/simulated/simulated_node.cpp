@@ -98,7 +98,7 @@ SimulatedDeeds SimulatedNode::disconnected(Time now) {
     return deeds;
 }
 
-SimulatedDeeds SimulatedNode::said(Time now, protocol::FromHead message) {
+SimulatedDeeds SimulatedNode::on_message(Time now, protocol::FromHead message) {
     SimulatedDeeds deeds;
     input(now, HeadMessage{std::move(message)}, deeds);
     return deeds;

@@ -38,7 +38,7 @@ class SimulatedNode {
 
     SimulatedDeeds connected(Time now);
     SimulatedDeeds disconnected(Time now);
-    SimulatedDeeds said(Time now, protocol::FromHead message);
+    SimulatedDeeds on_message(Time now, protocol::FromHead message);
     SimulatedDeeds wake(Time now);  // what was due by now
     std::optional<Time> next_wake() const;
 

@@ -43,7 +43,7 @@ Result<std::vector<Identity>> join_all(const SimulationOptions& options, const s
         net::Client head(joining_endpoint(wish));
         for (std::uint32_t i = first; i < options.count && !failed; i += joining_threads) {
             wish.node = simulated_name(options, i);
-            answers[i] = ask_to_join(head, wish);
+            answers[i] = request_to_join(head, wish);
             if (!answers[i]) failed = true;
         }
     };
@@ -180,7 +180,7 @@ void Simulation::heard(std::size_t index, const std::string& text) {
     auto message = protocol::decode_from_head(text);
     if (!message) return warn("the head said what no agent can read: " + message.error().message);
     Member& member = members_[index];
-    act(index, member.node.said(Time{boot_ms()}, std::move(*message)));
+    act(index, member.node.on_message(Time{boot_ms()}, std::move(*message)));
     if (member.counted || !member.node.registered()) return;
     member.counted = true;
     if (++welcomed_ == members_.size()) ready_();

@@ -7,9 +7,9 @@
 
 namespace rtrain::agent {
 
-ProcessId RankHolders::claim(AttemptKey attempt, std::uint32_t rank, ProcessId asks, const Runs& runs) {
-    const auto [place, free] = holders_.try_emplace({attempt, rank}, asks);
-    if (!free && place->second != asks && !runs(place->second)) place->second = asks;
+ProcessId RankHolders::claim(AttemptKey attempt, std::uint32_t rank, ProcessId claimant, const Runs& runs) {
+    const auto [place, free] = holders_.try_emplace({attempt, rank}, claimant);
+    if (!free && place->second != claimant && !runs(place->second)) place->second = claimant;
     return place->second;
 }
 

@@ -25,7 +25,7 @@ class RankHolders {
     using Runs = std::function<bool(const ProcessId&)>;
 
     // Returns the process that has the place now: `asks` where it is free, or its holder does not run any more.
-    ProcessId claim(AttemptKey attempt, std::uint32_t rank, ProcessId asks, const Runs& runs);
+    ProcessId claim(AttemptKey attempt, std::uint32_t rank, ProcessId claimant, const Runs& runs);
     // The process that has the place and runs; nullopt: it is free.
     std::optional<ProcessId> holder(AttemptKey attempt, std::uint32_t rank, const Runs& runs) const;
     void restore(AttemptKey attempt, std::uint32_t rank, ProcessId holder);  // after this agent's restart

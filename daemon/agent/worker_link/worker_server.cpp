@@ -104,17 +104,17 @@ void WorkerServer::on_message(const std::shared_ptr<Session>& session, const std
 }
 
 std::vector<WorkerMessage> WorkerServer::posted() {
-    std::vector<WorkerMessage> said;
+    std::vector<WorkerMessage> messages;
     for (auto& [attempt, rank, posted] : shared_.take()) {
         auto message = worker::decode_from_worker(posted.frame);
         const auto* report = message ? std::get_if<worker::Report>(&*message) : nullptr;
         if (report && report->index == posted.index) {
-            said.push_back({attempt, rank, std::move(*message), posted.interval_ms});
+            messages.push_back({attempt, rank, std::move(*message), posted.interval_ms});
         } else if (const auto found = sockets_.find({attempt, rank}); found != sockets_.end()) {
             found->second->close("a frame at the board that is no report");
         }
     }
-    return said;
+    return messages;
 }
 
 // Why this connection is not let in; empty: it is.

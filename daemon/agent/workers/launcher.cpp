@@ -334,7 +334,7 @@ std::string last_line(const std::string& file) {
 
 // In the words of libc, of Python's errno and of torch's TCPStore. The machine believes it before the first report
 // only.
-bool says_address_in_use(const std::string& err_file) {
+bool has_address_in_use(const std::string& err_file) {
     const std::string tail = end_of(err_file, 64 << 10);
     for (const char* values : {"Address already in use", "address already in use", "EADDRINUSE"})
         if (tail.find(values) != std::string::npos) return true;
@@ -360,7 +360,7 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const 
     }
     if (cause.exit_code == 0) return cause;
     if (!cause.signal) cause.detail = last_line(err_file);
-    cause.address_in_use = says_address_in_use(err_file);
+    cause.address_in_use = has_address_in_use(err_file);
     const bool of_shell = !program.empty() && (program.front() == "sh" || program.front() == "/bin/sh");
     const bool not_found = cause.exit_code == 127 && cause.detail.find("not found") != std::string::npos;
     const bool not_allowed = cause.exit_code == 126 && cause.detail.find("ermission denied") != std::string::npos;

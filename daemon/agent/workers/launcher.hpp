@@ -76,7 +76,7 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const 
                         const std::string& err_file);
 std::string last_line(const std::string& file);
 std::string end_of(const std::string& file, std::size_t most);
-bool says_address_in_use(const std::string& err_file);
+bool has_address_in_use(const std::string& err_file);
 // Whether `entry` is one of the NUL-ended entries of a process's environment or command line, as /proc tells them.
 bool has_entry(const std::string& environment, const std::string& entry);
 // Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment, or as a shim's

@@ -73,7 +73,7 @@ void append(const std::string& file, const std::string& line) {
 
 }  // namespace
 
-std::size_t ask_for_stacks(const StackTarget& target) {
+std::size_t request_stacks(const StackTarget& target) {
     const std::map<pid_t, pid_t> processes = answering(target);
     const std::string rank = "rtrain: rank " + std::to_string(target.rank) + ": " + target.why;
     if (processes.empty())

@@ -16,6 +16,6 @@ struct StackTarget {
     std::string why;  // "the other ranks wait for it in report 3 for 30.0 s"
 };
 // Writes into the log why, then asks; how many processes were asked.
-std::size_t ask_for_stacks(const StackTarget& target);
+std::size_t request_stacks(const StackTarget& target);
 
 }  // namespace rtrain::agent

@@ -71,19 +71,19 @@ TEST_CASE("a process of the rank that catches the signal is asked once, its chil
         "do "
         ":; done) & while read -t 1 x <> <(:); [ 1 ]; do :; done");
     REQUIRE(rank.comes("ready"));
-    CHECK(ask_for_stacks(rank.target) == 1);
+    CHECK(request_stacks(rank.target) == 1);
     CHECK(rank.comes("rtrain: rank 1: the test asks; where it is:\n"));
     CHECK(rank.comes("here I am"));
     CHECK(read_whole(rank.target.log).value().find("a child") == std::string::npos);
     StackTarget other = rank.target;
     other.rank = 0;
-    CHECK(ask_for_stacks(other) == 0);
+    CHECK(request_stacks(other) == 0);
 }
 
 TEST_CASE("a program without a handler lives on, and the log says that it cannot tell") {
     const Rank rank("echo ready >&2; while :; do read -t 1 x <> <(:); done");
     REQUIRE(rank.comes("ready"));
-    CHECK(ask_for_stacks(rank.target) == 0);
+    CHECK(request_stacks(rank.target) == 0);
     CHECK(rank.comes("no process of it is Python that imported rtrain.train"));
     CHECK(rank.lives());
 }

@@ -14,7 +14,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t again_first_ms = 5'000, again_last_ms = 600'000, turn_ms = 100;
+constexpr std::int64_t again_first_ms = 5'000, again_last_ms = 600'000, busy_again_ms = 100;
 constexpr std::int64_t patience_ms = 14LL * 24 * 3600 * 1000;
 
 std::string name_of(const PendingDelivery& delivery) {
@@ -97,7 +97,7 @@ void PendingDeliveries::deliver_now(AttemptKey key) {
     PendingDelivery& delivery = found->second;
     const std::string path = delivery.prepare.storage_path;
     const bool first = !delivery.context;
-    if (first && !looking_at_.insert(path).second) return deliver_in(key, turn_ms);
+    if (first && !looking_at_.insert(path).second) return deliver_in(key, busy_again_ms);
     delivery.trying = true;
     loop_.net().offload_at(
         path, [delivery, facts = node_.facts()] { return deliver(delivery, facts); },

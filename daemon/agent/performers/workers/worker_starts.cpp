@@ -139,7 +139,7 @@ void WorkerStarts::dump_stacks(const DumpStacks& out) {
                                   .node = uses_.node.name(),
                                   .rank = rank,
                                   .log = uses_.node.files.log(out.attempt, rank, "err"),
-                                  .why = out.why}] { ask_for_stacks(target); },
+                                  .why = out.why}] { request_stacks(target); },
             [] {});
 }
 
