@@ -61,7 +61,7 @@ TEST_CASE("an agent says whether it has written its probe file for an attempt") 
     const Nodes nodes;
     net::Loop loop;
     auto links = GroupLinks::listen(loop, nodes.node("a"), {}, [](const Input&) {}).value();
-    links->tell_probed([](AttemptKey key) { return key == AttemptKey{17, 2}; });
+    links->answer_probes([](AttemptKey key) { return key == AttemptKey{17, 2}; });
     net::Endpoint from = nodes.node("b");
     from.port = links->port();
     from.expected_name = "node:a";

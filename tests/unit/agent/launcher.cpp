@@ -131,8 +131,8 @@ TEST_CASE("the shim has no environment of the job, and the worker has it whole, 
     for (const auto& [name, value] : start.environment) bytes += name.size() + value.size() + 2;
     story.launcher->start(start);
     REQUIRE(story.until([&] {
-        const std::string told = text_of(start.out);
-        return std::count(told.begin(), told.end(), '\n') == 2;
+        const std::string output = text_of(start.out);
+        return std::count(output.begin(), output.end(), '\n') == 2;
     }));
     const std::string out = text_of(start.out);
     CHECK(text_of(shim_of(out) + "/environ").empty());

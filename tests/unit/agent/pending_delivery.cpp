@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Attempt 1 of run digits on n1 has ended; its logs and its end are still on the node.
-struct RestStory {
+struct DeliveryStory {
     Folder folder;
     std::string runs = folder.path + "/runs", run = runs + "/digits";
     NodeFacts facts{.files = {folder.path, folder.path + "/scratch"}, .node = "n1", .may_run_as_root = true};
@@ -24,7 +24,7 @@ struct RestStory {
     SavedAttempt saved{.prepare = prepare_order({}), .number = 1};
     PendingDelivery delivery;
 
-    RestStory() {
+    DeliveryStory() {
         saved.prepare.cluster_id = "c0ffee";
         saved.prepare.run_id = "c0ffee-17";
         saved.prepare.storage_path = runs;
@@ -50,8 +50,8 @@ struct RestStory {
 }  // namespace
 
 TEST_CASE("logs and the end of an attempt come to the run that claimed it, also where run.json is of the one before") {
-    RestStory story;
-    RestStory::write(story.run + "/run.json", R"({"cluster_id":"c0ffee","run_id":"c0ffee-3"})");
+    DeliveryStory story;
+    DeliveryStory::write(story.run + "/run.json", R"({"cluster_id":"c0ffee","run_id":"c0ffee-3"})");
     story.claimed_by("c0ffee", "c0ffee-17");
     const Tried tried = deliver(story.delivery, story.facts);
     if (!tried.all) FAIL(tried.all.error().message);
@@ -61,7 +61,7 @@ TEST_CASE("logs and the end of an attempt come to the run that claimed it, also 
 }
 
 TEST_CASE("nothing is written into a run that was removed, nor into another one of its name") {
-    RestStory story;
+    DeliveryStory story;
     const std::string next = GENERATE("", "c0ffee", "decaf");
     if (!next.empty()) story.claimed_by(next, next == "c0ffee" ? "c0ffee-18" : "c0ffee-17");
     const Tried tried = deliver(story.delivery, story.facts);
@@ -73,10 +73,10 @@ TEST_CASE("nothing is written into a run that was removed, nor into another one 
 }
 
 TEST_CASE("storage that cannot be read, or may not be mounted, is tried again and not written to") {
-    RestStory story;
+    DeliveryStory story;
     const bool mounted = GENERATE(true, false);
     if (mounted)
-        RestStory::write(story.run + "/attempts", "in the way");
+        DeliveryStory::write(story.run + "/attempts", "in the way");
     else
         fs::remove_all(story.runs + "/other");
     const Tried tried = deliver(story.delivery, story.facts);
@@ -89,7 +89,7 @@ TEST_CASE("storage that cannot be read, or may not be mounted, is tried again an
 }
 
 TEST_CASE("the next agent finds what is undelivered, the end included; a mark of before names the time alone") {
-    RestStory story;
+    DeliveryStory story;
     story.delivery.since_wall_ms = 1'700'000'000'000;
     story.delivery.logs = GENERATE(false, true);
     story.delivery.end->ranks[0] = {.exit_code = 3, .detail = "ValueError"};

@@ -267,7 +267,7 @@ namespace {
 struct Agent {
     explicit Agent(const std::string& path) {
         auto listening = WorkerServer::listen(loop, path, [this](Input input) {
-            for (const WorkerMessage& said : server->posted()) on(said);
+            for (const WorkerMessage& message : server->posted()) on(message);
             std::visit([this](const auto& one) { on(one); }, input);
             server->wake();
         });
@@ -291,11 +291,11 @@ struct Agent {
         passed = std::max<std::uint64_t>(passed, joined.hello.next_index - 1);
         server->welcome(joined.attempt, joined.rank, worker::Welcome{}, {0, 1}, Rounds::by_ranks);
     }
-    void on(const WorkerMessage& said) {
-        const auto* report = std::get_if<worker::Report>(&said.message);
+    void on(const WorkerMessage& message) {
+        const auto* report = std::get_if<worker::Report>(&message.message);
         if (!report) return;
-        if (report->index <= passed) return server->send(attempt, said.rank, worker::Reported{report->index});
-        reports[report->index][said.rank] = report->metrics_json;
+        if (report->index <= passed) return server->send(attempt, message.rank, worker::Reported{report->index});
+        reports[report->index][message.rank] = report->metrics_json;
         while (reports.contains(passed + 1) && reports[passed + 1].size() == 2) {
             ++passed;
             for (const std::uint32_t rank : {0u, 1u}) server->send(attempt, rank, worker::Reported{passed.load()});

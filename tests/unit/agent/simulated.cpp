@@ -19,7 +19,7 @@ struct World {
     void hear(SimulatedDeeds deeds) {
         for (protocol::FromAgent& message : deeds.to_head) heard.push_back(std::move(message));
     }
-    void say(protocol::FromHead message) { hear(node.said(now, std::move(message))); }
+    void say(protocol::FromHead message) { hear(node.on_message(now, std::move(message))); }
     void register_node() {
         hear(node.connected(now));
         say(protocol::Welcome{.cluster_id = "c0ffee"});

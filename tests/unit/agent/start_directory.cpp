@@ -85,9 +85,9 @@ TEST_CASE("what lies beside the script is each rank's own: nothing that it write
     Code story;
     const fs::path zero = story.of(0), one = story.of(1);
 
-    for (const fs::path& mine : {zero, one})
+    for (const fs::path& own : {zero, one})
         for (const char* name : {"model.pt", "checkpoints/model.pt", "checkpoints/new.pt"})
-            std::ofstream(mine / name) << "of " << mine.string();
+            std::ofstream(own / name) << "of " << own.string();
 
     CHECK(text_of(zero / "model.pt") == "of " + zero.string());
     CHECK(text_of(one / "checkpoints/model.pt") == "of " + one.string());
@@ -102,11 +102,11 @@ TEST_CASE("what lies beside the script is each rank's own: nothing that it write
 
 TEST_CASE("files of the code are sealed, and have times of their own that the copies keep") {
     Code story;
-    const fs::path mine = story.of(0);
+    const fs::path own = story.of(0);
     CHECK((facts_of(story.code / "model.pt").st_mode & 0777) == 0444);
     CHECK((facts_of(story.code / "train.py").st_mode & 0777) == 0555);
-    CHECK((facts_of(mine / "model.pt").st_mode & 0777) == 0644);
-    CHECK(written_ns(mine / "model.pt") == written_ns(story.code / "model.pt"));
+    CHECK((facts_of(own / "model.pt").st_mode & 0777) == 0644);
+    CHECK(written_ns(own / "model.pt") == written_ns(story.code / "model.pt"));
     CHECK(written_ns(story.code / "model.pt") != written_ns(story.code / "checkpoints/model.pt"));
     remove_tree(story.code);
     CHECK_FALSE(fs::exists(story.code));
@@ -114,13 +114,13 @@ TEST_CASE("files of the code are sealed, and have times of their own that the co
 
 TEST_CASE("the start directories of an attempt go, those of another stay") {
     Code story;
-    const fs::path mine = story.of(0);
+    const fs::path own = story.of(0);
     AttemptContext other = story.context;
     ++other.prepare.attempt.incarnation;
     const fs::path others = start_directory(other, story.facts, 0).value();
-    put(mine.string() + ".new/model.pt", "ol");
+    put(own.string() + ".new/model.pt", "ol");
     remove_start_directories(story.context, story.facts);
-    CHECK(fs::is_empty(mine.parent_path()));
+    CHECK(fs::is_empty(own.parent_path()));
     CHECK(text_of(others / "model.pt") == "old");
 }
 
@@ -133,13 +133,13 @@ TEST_CASE("what setup made is shared by links; an empty directory that it made i
     put(work / "checkpoints/built.so", "made");
     fs::create_directory(work / "results");
     story.context.working_dir = work;
-    const fs::path mine = story.of(0);
+    const fs::path own = story.of(0);
 
-    CHECK(fs::read_symlink(mine / "data") == work / "data");
-    CHECK(fs::read_symlink(mine / "checkpoints/built.so") == work / "checkpoints/built.so");
-    CHECK(fs::read_symlink(mine / "latest.pt") == "checkpoints/model.pt");
-    CHECK(fs::is_regular_file(fs::symlink_status(mine / "model.pt")));
-    CHECK(fs::is_directory(fs::symlink_status(mine / "results")));
+    CHECK(fs::read_symlink(own / "data") == work / "data");
+    CHECK(fs::read_symlink(own / "checkpoints/built.so") == work / "checkpoints/built.so");
+    CHECK(fs::read_symlink(own / "latest.pt") == "checkpoints/model.pt");
+    CHECK(fs::is_regular_file(fs::symlink_status(own / "model.pt")));
+    CHECK(fs::is_directory(fs::symlink_status(own / "results")));
 }
 
 TEST_CASE("a start directory that was cut off is made anew") {
@@ -158,19 +158,18 @@ TEST_CASE("a start directory, its list and the pickled loop are for the user of 
     story.context.driver_file = story.folder.path + "/code/loop.pkl";
     put(story.context.driver_file, "loop");
     keep_apart(story.facts.files);
-    const fs::path mine = story.of(0);
+    const fs::path own = story.of(0);
 
-    const fs::path list = mine.parent_path().string() + code_list_name, loop = story.facts.files.driver(attempt_1);
-    for (const fs::path& path : {mine / "model.pt", mine / "latest.pt", list, loop}) {
+    const fs::path list = own.parent_path().string() + code_list_name, loop = story.facts.files.driver(attempt_1);
+    for (const fs::path& path : {own / "model.pt", own / "latest.pt", list, loop}) {
         CHECK(readable_by(*user, path));
         CHECK_FALSE(readable_by(*other, path));
     }
     for (const char* name : {".", "model.pt", "latest.pt", "checkpoints", "checkpoints/model.pt"})
-        CHECK(facts_of(mine / name).st_uid == user->uid);
+        CHECK(facts_of(own / name).st_uid == user->uid);
     for (const fs::path& path : {story.code / "model.pt", fs::path(story.context.driver_file)})
         CHECK_FALSE(readable_by(*user, path));
-    for (const fs::path& path : {mine.parent_path(), mine.parent_path().parent_path()})
-        CHECK(facts_of(path).st_uid == 0);
+    for (const fs::path& path : {own.parent_path(), own.parent_path().parent_path()}) CHECK(facts_of(path).st_uid == 0);
     CHECK(text_of(loop) == "loop");
     remove_start_directories(story.context, story.facts);
     CHECK_FALSE(fs::exists(loop));
@@ -202,12 +201,12 @@ TEST_CASE("the list of a start directory names what lies there, as it came") {
     fs::copy(story.code, work, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     put(work / "data/big", "made");
     story.context.working_dir = work;
-    const fs::path mine = story.of(0);
-    const std::string list = '\0' + text_of(mine.parent_path().string() + code_list_name);
+    const fs::path own = story.of(0);
+    const std::string list = '\0' + text_of(own.parent_path().string() + code_list_name);
     const auto has = [&](const std::string& record) { return list.find('\0' + record + '\0') != std::string::npos; };
 
-    CHECK(has("f 3 " + std::to_string(written_ns(mine / "model.pt")) + " model.pt"));
-    CHECK(has("f 3 " + std::to_string(written_ns(mine / "checkpoints/model.pt")) + " checkpoints/model.pt"));
+    CHECK(has("f 3 " + std::to_string(written_ns(own / "model.pt")) + " model.pt"));
+    CHECK(has("f 3 " + std::to_string(written_ns(own / "checkpoints/model.pt")) + " checkpoints/model.pt"));
     CHECK(has("d checkpoints"));
     CHECK(has(std::string("l latest.pt") + '\0' + "checkpoints/model.pt"));
     CHECK(has(std::string("l data") + '\0' + (work / "data").string()));
@@ -254,12 +253,12 @@ TEST_CASE("a scratch directory whose name another user has taken is refused, and
     const auto user = another_user(), other = another_user("daemon");
     if (!user || !other) return;
     const Folder folder;
-    const std::string above = folder.path + "/scratch", mine = above + "/17-1", precious = folder.path + "/precious";
+    const std::string above = folder.path + "/scratch", own = above + "/17-1", precious = folder.path + "/precious";
     REQUIRE(make_scratch_directory(above));
-    REQUIRE(make_scratch(mine, *user));
-    REQUIRE(make_scratch(mine, *user));  // of another rank
-    CHECK(facts_of(mine).st_uid == user->uid);
-    CHECK((facts_of(mine).st_mode & 07777) == 0700);
+    REQUIRE(make_scratch(own, *user));
+    REQUIRE(make_scratch(own, *user));  // of another rank
+    CHECK(facts_of(own).st_uid == user->uid);
+    CHECK((facts_of(own).st_mode & 07777) == 0700);
 
     fs::create_directory(precious);
     fs::create_directory_symlink(precious, above + "/18-1");

@@ -169,11 +169,11 @@ TEST_CASE("an upload that broke off between two files names both of them once it
 TEST_CASE("an upload tells how far it has come") {
     UploadStory story;
     story.write("a.pt", "first");
-    std::vector<std::int64_t> told;
-    const Uploaded done = upload(story.context, story.order(), [&](std::int64_t bytes) { told.push_back(bytes); });
+    std::vector<std::int64_t> moved;
+    const Uploaded done = upload(story.context, story.order(), [&](std::int64_t bytes) { moved.push_back(bytes); });
     CHECK(done.why == "");
-    REQUIRE_FALSE(told.empty());
-    CHECK(told.front() == 5);  // hashed; what comes within a second is not told
+    REQUIRE_FALSE(moved.empty());
+    CHECK(moved.front() == 5);  // hashed; what comes within a second is not told
 }
 
 TEST_CASE("files are staged on the node's own disk when the storage path has hardly room for them") {
@@ -247,8 +247,9 @@ TEST_CASE("the files of a removed run go when run.json says that they are its ow
                           .storage_path = story.folder.path + "/runs",
                           .access = {.user = "nobody-of-this-machine"}};
     const auto left_alone = [&] {
-        const protocol::Cleared said = clear_run(facts, order);
-        return said == protocol::Cleared{.id = 7} && std::filesystem::exists(run + "/checkpoint_000001-a001/model.pt");
+        const protocol::Cleared cleared = clear_run(facts, order);
+        return cleared == protocol::Cleared{.id = 7} &&
+               std::filesystem::exists(run + "/checkpoint_000001-a001/model.pt");
     };
 
     CHECK(left_alone());
@@ -281,8 +282,8 @@ TEST_CASE("root removes the files of a removed run with the rights of its user, 
     protocol::Clear order{
         .id = 7, .cluster_id = "c0ffee", .run_ids = {"c0ffee-17"}, .run_name = "digits", .storage_path = runs};
     const auto refused = [&] {
-        const protocol::Cleared said = clear_run(facts, order);
-        return !said.removed && !said.error.empty() && std::filesystem::exists(run + "/run.json");
+        const protocol::Cleared cleared = clear_run(facts, order);
+        return !cleared.removed && !cleared.error.empty() && std::filesystem::exists(run + "/run.json");
     };
     CHECK(refused());  // nobody is named: root would have done it
     order.access.user = "daemon";
@@ -376,14 +377,14 @@ TEST_CASE("a link in the place of a run's directory is refused, and what it poin
     std::ofstream(elsewhere + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
     std::filesystem::create_directory_symlink(elsewhere, run);
     const NodeFacts facts = story.facts();
-    const protocol::Cleared said = clear_run(facts, {.id = 7,
-                                                     .cluster_id = "c0ffee",
-                                                     .run_ids = {"c0ffee-17"},
-                                                     .run_name = "digits",
-                                                     .storage_path = story.folder.path + "/runs",
-                                                     .access = {.user = "nobody-of-this-machine"}});
-    CHECK(said.error.find("is a link") != std::string::npos);
-    CHECK_FALSE(said.removed);
+    const protocol::Cleared cleared = clear_run(facts, {.id = 7,
+                                                        .cluster_id = "c0ffee",
+                                                        .run_ids = {"c0ffee-17"},
+                                                        .run_name = "digits",
+                                                        .storage_path = story.folder.path + "/runs",
+                                                        .access = {.user = "nobody-of-this-machine"}});
+    CHECK(cleared.error.find("is a link") != std::string::npos);
+    CHECK_FALSE(cleared.removed);
     CHECK((std::filesystem::is_symlink(run) && std::filesystem::exists(elsewhere + "/run.json")));
 }
 

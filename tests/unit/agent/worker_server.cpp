@@ -172,8 +172,8 @@ TEST_CASE("a user's connections that say nothing do not keep another user's rank
 
 TEST_CASE("a process of another user is refused, also with the right key") {
     if (::geteuid() != 0) return;  // another user's process is needed
-    const std::int64_t mine = 65533;
-    Agent agent({}, mine);
+    const std::int64_t own = 65533;
+    Agent agent({}, own);
     std::string heard(200, '\0');
     int pipe[2];
     REQUIRE(::pipe(pipe) == 0);

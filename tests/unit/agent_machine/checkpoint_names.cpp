@@ -29,10 +29,10 @@ TEST_CASE(
     const Outputs out = machine.take(PeerMessage{attempt_1, "n2", others});
     REQUIRE(all<Upload>(out).size() == 1);
     CHECK(all<Upload>(out)[0].directory == "placed");
-    Machine told = running({.nodes = {{0}, {1}}});
-    told.take(report_with_files(0, 1));
-    told.take(StagedListed{attempt_1, 1, one_file, "", "", true});
+    Machine other = running({.nodes = {{0}, {1}}});
+    other.take(report_with_files(0, 1));
+    other.take(StagedListed{attempt_1, 1, one_file, "", "", true});
     protocol::GroupReport forged = others;
     forged.directory_name = "../other";
-    CHECK(all<Upload>(told.take(PeerMessage{attempt_1, "n2", forged})).at(0).directory == "checkpoint_000001-a001");
+    CHECK(all<Upload>(other.take(PeerMessage{attempt_1, "n2", forged})).at(0).directory == "checkpoint_000001-a001");
 }

@@ -211,10 +211,10 @@ TEST_CASE("a run that waits for its last checkpoint says so, once") {
     Machine machine = storing();
     const Outputs quick = machine.later(9'999);
     CHECK(news<protocol::Notice>(quick).empty());
-    const Outputs said = machine.later(1);
-    REQUIRE(news<protocol::Notice>(said).size() == 1);
-    CHECK(news<protocol::Notice>(said)[0].reason == "last_checkpoint");
-    CHECK(news<protocol::Notice>(said)[0].text.find("checkpoint_000001-a001") != std::string::npos);
+    const Outputs sent = machine.later(1);
+    REQUIRE(news<protocol::Notice>(sent).size() == 1);
+    CHECK(news<protocol::Notice>(sent)[0].reason == "last_checkpoint");
+    CHECK(news<protocol::Notice>(sent)[0].text.find("checkpoint_000001-a001") != std::string::npos);
     moved(machine, 1);
     CHECK(news<protocol::Notice>(machine.later(60'000)).empty());
 }
@@ -222,9 +222,9 @@ TEST_CASE("a run that waits for its last checkpoint says so, once") {
 TEST_CASE("a part that another node is still storing has no limit here, and is named") {
     Machine machine = waiting_for_n2();
     end_rank_0(machine);
-    const Outputs said = machine.later(10'000);
-    REQUIRE(news<protocol::Notice>(said).size() == 1);
-    CHECK(news<protocol::Notice>(said)[0].text.find("n2 is storing its part") != std::string::npos);
+    const Outputs sent = machine.later(10'000);
+    REQUIRE(news<protocol::Notice>(sent).size() == 1);
+    CHECK(news<protocol::Notice>(sent)[0].text.find("n2 is storing its part") != std::string::npos);
     CHECK(news<protocol::Emptied>(machine.later(600'000)).empty());
     machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = other_file}});
     const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
@@ -284,9 +284,9 @@ TEST_CASE(
     machine.head(protocol::Stop{.attempt = {17, 1, 1}, .end_as = "SUCCEEDED"});
     CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
 
-    const auto said = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
-    REQUIRE(said.size() == 2);
-    CHECK(std::get<protocol::GroupUploaded>(said[1].message).files == other_file);
+    const auto sent = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
+    REQUIRE(sent.size() == 2);
+    CHECK(std::get<protocol::GroupUploaded>(sent[1].message).files == other_file);
     CHECK(news<protocol::Emptied>(machine.take(it_is_committed)).size() == 1);
 }
 

@@ -73,8 +73,8 @@ TEST_CASE("a worker that fails ends its neighbours at once, also while the head 
     const Outputs welcomed = machine.head(protocol::Welcome{.news_seen = 2});
     std::vector<std::uint64_t> resent;
     for (const ToHead& one : all<ToHead>(welcomed))
-        if (const auto* said = std::get_if<protocol::NewsBatch>(&one.message))
-            for (const protocol::News& item : said->items) resent.push_back(item.seq);
+        if (const auto* batch = std::get_if<protocol::NewsBatch>(&one.message))
+            for (const protocol::News& item : batch->items) resent.push_back(item.seq);
     CHECK(resent == std::vector<std::uint64_t>{3, 4});  // rank 1's start, its end
 }
 

@@ -104,33 +104,33 @@ TEST_CASE("news go out as the head acknowledges them: no connection holds more t
     for (const auto& [seq, kept] : machine.state.outbox)
         CHECK(protocol::encode(protocol::FromAgent{kept.news}).size() <= kept.bytes);
     machine.take(HeadConnected{});
-    std::vector<std::uint64_t> told;
+    std::vector<std::uint64_t> sent;
     const auto take = [&](const Outputs& outputs) {
         std::size_t bytes = 0;
         for (const ToHead& one : all<ToHead>(outputs)) {
             bytes += protocol::encode(one.message).size();
-            if (const auto* news = std::get_if<protocol::News>(&one.message)) told.push_back(news->seq);
+            if (const auto* news = std::get_if<protocol::News>(&one.message)) sent.push_back(news->seq);
             if (const auto* batch = std::get_if<protocol::NewsBatch>(&one.message))
-                for (const protocol::News& item : batch->items) told.push_back(item.seq);
+                for (const protocol::News& item : batch->items) sent.push_back(item.seq);
         }
         return bytes;
     };
     const auto acknowledge = [&] {
-        const std::size_t before = told.size();
-        CHECK(take(machine.head(protocol::NewsAck{told.back()})) < 20u << 20);
-        return told.size() > before;
+        const std::size_t before = sent.size();
+        CHECK(take(machine.head(protocol::NewsAck{sent.back()})) < 20u << 20);
+        return sent.size() > before;
     };
     CHECK(take(machine.head(protocol::Welcome{.news_seen = 2})) < 20u << 20);
-    REQUIRE_FALSE(told.empty());
-    CHECK(told.size() < machine.state.outbox.size());
+    REQUIRE_FALSE(sent.empty());
+    CHECK(sent.size() < machine.state.outbox.size());
     CHECK(take(machine.take(TimerFired{})) == 0);  // there is no room
     CHECK(*next_wake(machine.state) > machine.now);
     while (acknowledge()) continue;
     CHECK(machine.state.outbox.empty());
     CHECK(machine.state.unacknowledged_bytes == 0);
-    CHECK(told.front() == 3);
-    for (std::size_t i = 1; i < told.size(); ++i) CHECK(told[i] == told[i - 1] + 1);
-    CHECK(told.back() == machine.state.next_news - 1);
+    CHECK(sent.front() == 3);
+    for (std::size_t i = 1; i < sent.size(); ++i) CHECK(sent[i] == sent[i - 1] + 1);
+    CHECK(sent.back() == machine.state.next_news - 1);
 }
 
 TEST_CASE("no message to the head is longer than it reads, whatever escaping makes of what ranks said") {
@@ -249,9 +249,9 @@ TEST_CASE("a full disk is named, training goes on, the upload is tried again, a 
     CHECK(news<protocol::Notice>(full)[0].text.find("no space left on /runs") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].text.find("training goes on") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].reason == "storage_full");
-    const auto told = to_workers<worker::Reported>(full);  // nobody need wait for it
-    REQUIRE(told.size() == 2);
-    CHECK(told[1].second == worker::Reported{.index = 1, .directory = ""});
+    const auto sent = to_workers<worker::Reported>(full);  // nobody need wait for it
+    REQUIRE(sent.size() == 2);
+    CHECK(sent[1].second == worker::Reported{.index = 1, .directory = ""});
 
     const Outputs again = machine.later(1'000);
     CHECK(all<Upload>(again).size() == 1);
@@ -273,10 +273,10 @@ TEST_CASE(
     Machine machine = running();
     report_checkpoint(machine, 1);
     const auto fails = [&](const std::string& why, const std::string& reason) {
-        const auto said = news<protocol::Notice>(
+        const auto sent = news<protocol::Notice>(
             machine.take(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = reason}));
         machine.later(1'000);
-        return said.empty() ? "nothing" : said[0].reason;
+        return sent.empty() ? "nothing" : sent[0].reason;
     };
     CHECK(fails("no answer from s3", "storage_unreachable") == "storage_unreachable");
     CHECK(fails("no answer from s3", "storage_unreachable") == "nothing");
@@ -325,9 +325,9 @@ TEST_CASE("rank 0's bytes reach every rank once all have come") {
         return WorkerMessage{attempt_1, rank, worker::Broadcast{.index = 1, .data = std::move(data)}};
     };
     CHECK(to_workers<worker::Broadcast>(machine.take(say(1, std::nullopt))).empty());
-    const auto said = to_workers<worker::Broadcast>(machine.take(say(0, "port 5")));
-    REQUIRE(said.size() == 2);
-    CHECK(said[1].second.data == "port 5");
+    const auto sent = to_workers<worker::Broadcast>(machine.take(say(0, "port 5")));
+    REQUIRE(sent.size() == 2);
+    CHECK(sent[1].second.data == "port 5");
 }
 
 TEST_CASE("the coordinator gathers nodes: one message each, one manifest, lower ranks' files win") {
@@ -341,10 +341,10 @@ TEST_CASE("the coordinator gathers nodes: one message each, one manifest, lower 
                                 .files = {{.rank = 1, .path = "b"}, {.rank = 1, .path = "same"}}};
 
     const Outputs released = machine.take(PeerMessage{attempt_1, "n2", other});
-    const auto told = all<ToGroup>(released);
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].node == "n2");
-    CHECK(std::get<protocol::GroupReleased>(told[0].message).skip == std::vector<std::string>{"same"});
+    const auto sent = all<ToGroup>(released);
+    REQUIRE(sent.size() == 1);
+    CHECK(sent[0].node == "n2");
+    CHECK(std::get<protocol::GroupReleased>(sent[0].message).skip == std::vector<std::string>{"same"});
     CHECK(news<protocol::Notice>(released)[0].reason == "checkpoint_names");
 
     machine.take(
@@ -369,10 +369,10 @@ TEST_CASE("storage that one node finds away is told to the ranks of all: none wa
         protocol::GroupReport{
             .index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = mode == UploadMode::sync}});
 
-    const Outputs told = machine.take(PeerMessage{attempt_1, "n2", away});
-    REQUIRE(all<ToGroup>(told).size() == 1);
-    CHECK(std::get<protocol::GroupUploaded>(all<ToGroup>(told)[0].message).index == 1);
-    const auto to_own = to_workers<worker::Reported>(told);
+    const Outputs sent = machine.take(PeerMessage{attempt_1, "n2", away});
+    REQUIRE(all<ToGroup>(sent).size() == 1);
+    CHECK(std::get<protocol::GroupUploaded>(all<ToGroup>(sent)[0].message).index == 1);
+    const auto to_own = to_workers<worker::Reported>(sent);
     REQUIRE(to_own.size() == (mode == UploadMode::sync ? 0 : 1));  // who waits for the commit in `report` goes on
     if (mode == UploadMode::sync) return;
     CHECK(to_own[0].second == worker::Reported{.index = 1, .directory = ""});
@@ -389,13 +389,13 @@ TEST_CASE("a node passes on that the storage is away, of the checkpoint on its w
     machine.take(report_with_files(1, 1));
     machine.take(report_with_files(2, 1));
     machine.take(StagedListed{.attempt = attempt_1, .index = 1, .files = {{.rank = 1, .path = "a", .bytes = 1}}});
-    const auto told = [&](protocol::GroupMessage message) {
+    const auto sent = [&](protocol::GroupMessage message) {
         return to_workers<worker::Reported>(machine.take(PeerMessage{attempt_1, "", std::move(message)}));
     };
     const protocol::GroupUploaded away{.index = 1, .error = "no answer from s3", .error_reason = "storage_unreachable"};
-    CHECK(told(away).empty());  // nobody has passed it yet
-    CHECK(told(protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}).size() == 2);
-    const auto passed_on = told(away);
+    CHECK(sent(away).empty());  // nobody has passed it yet
+    CHECK(sent(protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}).size() == 2);
+    const auto passed_on = sent(away);
     REQUIRE(passed_on.size() == 2);
     CHECK(passed_on[0].second == worker::Reported{.index = 1, .directory = ""});
 }
@@ -477,10 +477,10 @@ TEST_CASE("storage that stays away does not hold an ended attempt for ever") {
 
 TEST_CASE("a name that is used again is numbered, and said once: no committed checkpoint is ever written over") {
     Machine machine = running();
-    std::vector<std::string> said;
+    std::vector<std::string> sent;
     const auto commit = [&](std::uint64_t index, const std::string& name) {
         const Outputs out = report_checkpoint(machine, index, name);
-        for (const auto& notice : news<protocol::Notice>(out)) said.push_back(notice.reason);
+        for (const auto& notice : news<protocol::Notice>(out)) sent.push_back(notice.reason);
         REQUIRE(all<Upload>(out).size() == 1);
         REQUIRE(news<protocol::Reported>(out).size() == 1);
         CHECK(news<protocol::Reported>(out)[0].checkpoint == all<Upload>(out)[0].directory);
@@ -491,10 +491,10 @@ TEST_CASE("a name that is used again is numbered, and said once: no committed ch
     };
     CHECK(commit(1, "latest") == "latest-a001");
     CHECK(commit(2, "latest") == "latest-2-a001");
-    CHECK(said == std::vector<std::string>{"checkpoint_name_again"});
+    CHECK(sent == std::vector<std::string>{"checkpoint_name_again"});
     CHECK(commit(3, "latest-3") == "latest-3-a001");
     CHECK(commit(4, "latest") == "latest-4-a001");
-    CHECK(said.size() == 1);
+    CHECK(sent.size() == 1);
     CHECK(commit(5, "latest-2") == "latest-2-2-a001");
     CHECK(commit(6, "checkpoint_000007") == "checkpoint_000007-a001");
     CHECK(commit(7, "") == "checkpoint_000007-2-a001");
@@ -575,10 +575,10 @@ TEST_CASE("a node speaks of its own ranks: what it says of others' is left out o
     const protocol::GroupReport forged{
         .index = 1, .metrics_json = {{0, R"({"loss":0})"}, {1, R"({"loss":2})"}}, .directory_name = "forged"};
     CHECK(news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n3", forged})).empty());  // not of this attempt
-    const auto told = news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n2", forged}));
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].metrics_json.at(1) == R"({"loss":2})");
-    CHECK(told[0].metrics_json.at(0) != R"({"loss":0})");
+    const auto sent = news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n2", forged}));
+    REQUIRE(sent.size() == 1);
+    CHECK(sent[0].metrics_json.at(1) == R"({"loss":2})");
+    CHECK(sent[0].metrics_json.at(0) != R"({"loss":0})");
 }
 
 TEST_CASE("a node that dials a member of a group is not taken for its coordinator") {

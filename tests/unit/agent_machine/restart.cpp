@@ -84,9 +84,9 @@ namespace {
 
 std::optional<std::int64_t> answer_of_commit(Machine& machine, std::uint64_t index) {
     machine.take(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
-    const auto said = news<protocol::Committed>(machine.take(ManifestWritten{.attempt = attempt_1, .index = index}));
-    REQUIRE(said.size() == 1);
-    return said[0].answers;
+    const auto sent = news<protocol::Committed>(machine.take(ManifestWritten{.attempt = attempt_1, .index = index}));
+    REQUIRE(sent.size() == 1);
+    return sent[0].answers;
 }
 
 }  // namespace
@@ -129,9 +129,9 @@ TEST_CASE("a node whose agent dies in mid-upload uploads again, and tells the co
     CHECK(all<Upload>(found)[0].skip == std::set<std::string>{"shared.pt"});
 
     machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const auto said = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
-    REQUIRE(said.size() == 2);
-    CHECK(std::get<protocol::GroupUploaded>(said[1].message).files == hashed);
+    const auto sent = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
+    REQUIRE(sent.size() == 2);
+    CHECK(std::get<protocol::GroupUploaded>(sent[1].message).files == hashed);
 }
 
 TEST_CASE("a node whose agent died before it heard of the release waits for its ranks to bring the report again") {
@@ -148,15 +148,15 @@ TEST_CASE("a node whose agent died before it heard of the release waits for its 
         CHECK(all<Upload>(machine.take(PeerMessage{attempt_1, "", released})).size() == 1);
     }
     SECTION("they have passed it: the part is lost, and is said to be") {
-        const auto said = all<ToGroup>(
+        const auto sent = all<ToGroup>(
             machine.take(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 5}}));
-        REQUIRE(said.size() == 1);
-        CHECK(std::get<protocol::GroupUploaded>(said[0].message).error == part_lost);
+        REQUIRE(sent.size() == 1);
+        CHECK(std::get<protocol::GroupUploaded>(sent[0].message).error == part_lost);
     }
     SECTION("they have ended: so have their files") {
-        const auto said = all<ToGroup>(machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 7}));
-        REQUIRE(said.size() == 1);
-        CHECK(std::get<protocol::GroupUploaded>(said[0].message).error == part_lost);
+        const auto sent = all<ToGroup>(machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 7}));
+        REQUIRE(sent.size() == 1);
+        CHECK(std::get<protocol::GroupUploaded>(sent[0].message).error == part_lost);
     }
 }
 
@@ -164,10 +164,10 @@ namespace {
 
 // What the coordinator's agent answers a node that says its part of report `index` is stored.
 std::optional<protocol::GroupCommitted> answer_to_part(Machine& machine, std::uint64_t index) {
-    const auto said = all<ToGroup>(machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = index}}));
-    if (said.empty()) return std::nullopt;
-    CHECK(said[0].node == "n2");
-    return std::get<protocol::GroupCommitted>(said[0].message);
+    const auto sent = all<ToGroup>(machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = index}}));
+    if (sent.empty()) return std::nullopt;
+    CHECK(sent[0].node == "n2");
+    return std::get<protocol::GroupCommitted>(sent[0].message);
 }
 
 }  // namespace

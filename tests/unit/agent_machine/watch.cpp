@@ -143,21 +143,21 @@ TEST_CASE("the coordinator ends who waits on another node for a rank that has en
     first.take(of_n2(protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}}));
     first.take(report(0, 1));
     CHECK(all<ToGroup>(first.take(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5})).empty());
-    const auto said = all<ToGroup>(first.take(of_n2(protocol::GroupReport{.index = 2, .metrics_json = {{1, "{}"}}})));
-    REQUIRE(said.size() == 1);
-    CHECK(said[0].node == "n2");
-    const auto told = std::get<protocol::GroupArrived>(said[0].message);
-    CHECK(told.hopeless.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
+    const auto sent = all<ToGroup>(first.take(of_n2(protocol::GroupReport{.index = 2, .metrics_json = {{1, "{}"}}})));
+    REQUIRE(sent.size() == 1);
+    CHECK(sent[0].node == "n2");
+    const auto arrived = std::get<protocol::GroupArrived>(sent[0].message);
+    CHECK(arrived.hopeless.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
 
     Machine second = running({.nodes = {{0}, {1}}, .here = 1});
     second.take(report(1, 1));
     second.take(PeerMessage{attempt_1, "n2", protocol::GroupReleased{.index = 1}});
     second.take(report(1, 2));
     CHECK(all<SignalWorker>(second.later(1'000)).empty());
-    second.take(PeerMessage{attempt_1, "n2", told});
+    second.take(PeerMessage{attempt_1, "n2", arrived});
     CHECK(all<SignalWorker>(second.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
     const Outputs ended = second.take(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
-    CHECK(news<protocol::Exited>(ended)[0].cause.detail == told.hopeless);
+    CHECK(news<protocol::Exited>(ended)[0].cause.detail == arrived.hopeless);
 }
 
 TEST_CASE("a report that nobody else comes to has its time") {
@@ -209,10 +209,10 @@ TEST_CASE("the end of an attempt is written beside it: first what the agent know
     CHECK(own[0].end.first_failure == 1u);
     CHECK(own[0].end.ranks.at(1) == storage::RankEnd{.exit_code = 3, .detail = "ValueError"});
 
-    const auto told = all<WriteEnd>(machine.head(
+    const auto written = all<WriteEnd>(machine.head(
         protocol::Stop{.attempt = {17, 1, 1}, .why = "rank 1 on n1: exited with code 3", .end_as = "FAILED"}));
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].end.cause == "rank 1 on n1: exited with code 3");
+    REQUIRE(written.size() == 1);
+    CHECK(written[0].end.cause == "rank 1 on n1: exited with code 3");
 }
 
 TEST_CASE("a scratch directory beyond its quota is named to each attempt that uses it, once until it was below") {
@@ -222,10 +222,10 @@ TEST_CASE("a scratch directory beyond its quota is named to each attempt that us
         return news<protocol::Notice>(machine.take(ScratchMeasured{{{attempt_1, gib << 30}, {{18, 2}, 1LL << 30}}}));
     };
     CHECK(measured(99).empty());
-    const auto said = measured(101);
-    REQUIRE(said.size() == 1);
-    CHECK(said[0].reason == "scratch_full");
-    CHECK(said[0].text.find("holds 102.0 GiB, its quota is 100.0 GiB (--scratch-quota)") != std::string::npos);
+    const auto sent = measured(101);
+    REQUIRE(sent.size() == 1);
+    CHECK(sent[0].reason == "scratch_full");
+    CHECK(sent[0].text.find("holds 102.0 GiB, its quota is 100.0 GiB (--scratch-quota)") != std::string::npos);
     CHECK(measured(105).empty());
     CHECK(measured(1).empty());
     CHECK(measured(101).size() == 1);

@@ -176,10 +176,10 @@ TEST_CASE("every message arrives as it was sent, whatever its fields hold") {
 }
 
 TEST_CASE("text that is no UTF-8 arrives with replacement characters, control characters arrive as they are") {
-    const News told{1, Notice{.text = "a\xff"
+    const News news{1, Notice{.text = "a\xff"
                                       "b\x01\"\\\n\x7f",
                               .reason = "ü"}};
-    const auto heard = decode_news(encode_news(told));
+    const auto heard = decode_news(encode_news(news));
     REQUIRE(heard);
     CHECK(std::get<Notice>(heard->what) == Notice{.text = "a\xef\xbf\xbd"
                                                           "b\x01\"\\\n\x7f",
