@@ -30,7 +30,7 @@ def import_(work):
                 took[name].append(1e3 * (time.perf_counter() - begin))
     middle = {name: statistics.median(times) for name, times in took.items()}
     more = {name: middle[name] - middle["bare"] for name in STATEMENTS}
-    check = "import sys; from rtrain import train; sys.exit(bool({'torch', 'numpy', 'pyarrow', 'yaml', 'zstandard', 'pathspec', 'cloudpickle'} & set(sys.modules)))"
+    check = "import sys; from rtrain import train; sys.exit(bool({'torch', 'numpy', 'pyarrow', 'yaml', 'zstandard', 'cloudpickle'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", check], env=environment, cwd=work, check=True)
     reached = f"{more['rtrain']:.0f} ms, with `rtrain.train` {more['train']:.0f} ms"
     how = (

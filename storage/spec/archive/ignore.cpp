@@ -1,160 +1,222 @@
-// .gitignore rules: comments, !, trailing /, ** and patterns that are bound to their directory by a slash.
+// Reads rules as git does, byte by byte. _ignore.py in runtime/python is the same matcher for drivers, and
+// tests/ignore_cases.json runs against both and against git.
 
 #include "storage/spec/archive/ignore.hpp"
 
+#include <algorithm>
 #include <array>
-#include <cctype>
-#include <sstream>
+#include <optional>
+#include <utility>
 
 namespace rtrain::spec {
 namespace {
 
-std::vector<std::string> split(std::string_view text) {
-    std::vector<std::string> parts;
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t end = std::min(text.find('/', begin), text.size());
-        parts.emplace_back(text.substr(begin, end - begin));
-        begin = end + 1;
+using Bytes = std::bitset<256>;
+
+std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
+
+void add_range(Bytes& bytes, std::size_t low, std::size_t high) {
+    for (std::size_t byte = low; byte <= high; ++byte) bytes.set(byte);
+}
+
+Bytes bytes_of(std::string_view characters) {
+    Bytes bytes;
+    for (const char c : characters) bytes.set(index_of(c));
+    return bytes;
+}
+
+Bytes range_of(char low, char high) {
+    Bytes bytes;
+    add_range(bytes, index_of(low), index_of(high));
+    return bytes;
+}
+
+// git's own classes: ASCII only, and four blanks. Nothing: the class is unknown.
+Bytes class_of(std::string_view name) {
+    const Bytes digit = range_of('0', '9'), lower = range_of('a', 'z'), upper = range_of('A', 'Z');
+    const Bytes alnum = digit | lower | upper, graph = range_of('!', '~');
+    struct Class {
+        std::string_view name;
+        Bytes bytes;
+    };
+    const std::array<Class, 12> classes = {{{"alnum", alnum},
+                                            {"alpha", lower | upper},
+                                            {"blank", bytes_of(" \t")},
+                                            {"cntrl", range_of('\x01', '\x1f') | bytes_of("\x7f")},
+                                            {"digit", digit},
+                                            {"graph", graph},
+                                            {"lower", lower},
+                                            {"print", graph | bytes_of(" ")},
+                                            {"punct", graph & ~alnum},
+                                            {"space", bytes_of(" \t\n\r")},
+                                            {"upper", upper},
+                                            {"xdigit", digit | range_of('a', 'f') | range_of('A', 'F')}}};
+    for (const Class& known : classes)
+        if (known.name == name) return known.bytes;
+    return {};
+}
+
+const Bytes& not_slash() {
+    static const Bytes bytes = ~bytes_of("/");
+    return bytes;
+}
+
+// Without the spaces at its end, except one that a backslash stands before.
+std::string_view without_blanks(std::string_view line) {
+    std::size_t end = 0;
+    for (std::size_t at = 0; at < line.size();) {
+        const bool blank = line[at] == ' ';
+        at += line[at] == '\\' ? 2 : 1;
+        if (!blank) end = at;
     }
-    return parts;
-}
-
-struct Class {
-    std::string_view name;
-    int (*holds)(int);
-};
-constexpr std::array<Class, 12> classes = {{{"[:alnum:]", std::isalnum},
-                                            {"[:alpha:]", std::isalpha},
-                                            {"[:blank:]", std::isblank},
-                                            {"[:cntrl:]", std::iscntrl},
-                                            {"[:digit:]", std::isdigit},
-                                            {"[:graph:]", std::isgraph},
-                                            {"[:lower:]", std::islower},
-                                            {"[:print:]", std::isprint},
-                                            {"[:punct:]", std::ispunct},
-                                            {"[:space:]", std::isspace},
-                                            {"[:upper:]", std::isupper},
-                                            {"[:xdigit:]", std::isxdigit}}};
-
-const Class* class_at(std::string_view pattern) {
-    for (const Class& one : classes)
-        if (pattern.starts_with(one.name)) return &one;
-    return nullptr;
-}
-
-// Reads [...] at the pattern's start. Returns how long it is (0: it has no end) and whether it holds the character.
-struct Set {
-    std::size_t length = 0;
-    bool holds = false;
-};
-Set read_set(std::string_view pattern, char c) {
-    std::size_t at = 1;
-    const bool negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
-    if (negated) ++at;
-    bool holds = false;
-    for (bool first = true; at < pattern.size() && (first || pattern[at] != ']'); first = false) {
-        if (const Class* known = class_at(pattern.substr(at)); known != nullptr) {
-            holds = holds || known->holds(static_cast<unsigned char>(c)) != 0;
-            at += known->name.size();
-            continue;
-        }
-        if (pattern[at] == '\\' && at + 1 < pattern.size()) ++at;
-        const char low = pattern[at];
-        char high = low;
-        if (at + 2 < pattern.size() && pattern[at + 1] == '-' && pattern[at + 2] != ']') {
-            high = pattern[at + 2];
-            at += 2;
-        }
-        holds = holds || (low <= c && c <= high);
-        ++at;
-    }
-    if (at >= pattern.size()) return {};
-    return {.length = at + 1, .holds = holds != negated};
-}
-
-// How much of the pattern stands for exactly this character; 0: it does not. As with git, a set without an end and a
-// backslash at the end stand for none.
-std::size_t one_character(std::string_view pattern, char c) {
-    if (pattern.empty()) return 0;
-    if (pattern[0] == '?') return 1;
-    if (pattern[0] == '\\') return pattern.size() > 1 && pattern[1] == c ? 2 : 0;
-    if (pattern[0] == '[') {
-        const Set set = read_set(pattern, c);
-        return set.holds ? set.length : 0;
-    }
-    return pattern[0] == c ? 1 : 0;
-}
-
-// Row by row: no pattern makes this slow.
-bool parts_match(const std::vector<std::string>& pattern, const std::vector<std::string>& path) {
-    std::vector<bool> reached(path.size() + 1, false);
-    reached[0] = true;
-    for (std::size_t p = 0; p < pattern.size(); ++p) {
-        std::vector<bool> next(path.size() + 1, false);
-        for (std::size_t i = 0; i <= path.size(); ++i) {
-            if (!reached[i]) continue;
-            if (pattern[p] == "**") {
-                // In the end it stands for what is inside of a directory, so for at least one part.
-                for (std::size_t j = i + (p + 1 == pattern.size() ? 1 : 0); j <= path.size(); ++j) next[j] = true;
-            } else if (i < path.size() && glob_matches(pattern[p], path[i])) {
-                next[i + 1] = true;
-            }
-        }
-        reached = std::move(next);
-    }
-    return reached[path.size()];
-}
-
-std::string without_end(std::string line) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    while (!line.empty() && line.back() == ' ' && !(line.size() > 1 && line[line.size() - 2] == '\\')) line.pop_back();
-    return line;
+    return line.substr(0, end);
 }
 
 }  // namespace
 
-bool glob_matches(std::string_view pattern, std::string_view name) {
-    std::size_t p = 0, n = 0, star = std::string_view::npos, star_name = 0;
-    while (n < name.size()) {
-        if (p < pattern.size() && pattern[p] == '*') {
-            star = p++;
-            star_name = n;
-        } else if (const std::size_t used = one_character(pattern.substr(p), name[n]); used != 0) {
-            p += used;
-            ++n;
-        } else if (star != std::string_view::npos) {
-            p = star + 1;
-            n = ++star_name;
-        } else {
-            return false;
+// Turns a pattern into a row of tokens.
+struct IgnoreRules::Parser {
+    std::string_view pattern;
+    bool bound;
+    std::size_t at = 0;
+    std::vector<Token> tokens;
+
+    bool is(std::size_t place, char c) const { return place < pattern.size() && pattern[place] == c; }
+
+    // False: no name fits.
+    bool parse() {
+        for (bool plain = true; at < pattern.size();) {  // plain: only characters that stand for themselves so far
+            const char sign = pattern[at];
+            if (sign == '*') {
+                add_stars(plain);
+            } else if (sign == '[') {
+                ++at;
+                const auto bytes = read_set();
+                if (!bytes) return false;
+                tokens.push_back({.kind = TokenKind::one, .fits = *bytes});
+            } else if (sign == '?') {
+                ++at;
+                tokens.push_back({.kind = TokenKind::one, .fits = not_slash()});
+            } else {
+                if (sign == '\\') ++at;
+                if (at == pattern.size()) return false;
+                tokens.push_back({.kind = TokenKind::one, .fits = bytes_of(pattern.substr(at++, 1))});
+            }
+            plain = plain && std::string_view("*[?\\").find(sign) == std::string_view::npos;
         }
+        return true;
     }
-    while (p < pattern.size() && pattern[p] == '*') ++p;
-    return p == pattern.size();
+
+    // Two stars or more stand for folders where a slash, or the end, is on both sides. As git cuts off the plain
+    // characters that a pattern begins with, they do so behind those too: a**/b fits ax/b.
+    void add_stars(bool plain) {
+        const std::size_t begin = at;
+        while (is(at, '*')) ++at;
+        const std::string_view rest = pattern.substr(at);
+        const bool after_slash = plain || pattern[begin - 1] == '/';
+        const bool before_slash = rest.empty() || rest.starts_with("/") || rest.starts_with("\\/");
+        if (!bound || at - begin == 1 || !after_slash || !before_slash) {
+            tokens.push_back({.kind = TokenKind::repeat, .fits = not_slash()});
+            return;
+        }
+        const bool folders = rest.starts_with("/");
+        if (folders) tokens.push_back({.kind = TokenKind::optional, .fits = {}});
+        tokens.push_back({.kind = TokenKind::repeat, .fits = Bytes().set()});
+        if (!folders) return;
+        tokens.push_back({.kind = TokenKind::one, .fits = bytes_of("/")});
+        ++at;
+    }
+
+    // The set whose bracket is before `at`. Nothing: it has no end, or an unknown class.
+    std::optional<Bytes> read_set() {
+        const bool negated = is(at, '!') || is(at, '^');
+        if (negated) ++at;
+        Bytes fits;
+        std::size_t low = 0;  // the character before, where a range may begin; 0: none
+        for (const std::size_t first = at; at == first || !is(at, ']');) {
+            if (at >= pattern.size()) return std::nullopt;
+            if (pattern.substr(at).starts_with("[:")) {
+                const std::size_t end = pattern.find(']', at + 2);
+                if (end == std::string_view::npos) return std::nullopt;
+                if (end > at + 2 && pattern[end - 1] == ':') {
+                    const Bytes known = class_of(pattern.substr(at + 2, end - at - 3));
+                    if (known.none()) return std::nullopt;
+                    fits |= known;
+                    low = 0;
+                    at = end + 1;
+                    continue;
+                }
+            }
+            const bool range = low != 0 && pattern[at] == '-' && at + 1 < pattern.size() && pattern[at + 1] != ']';
+            if (range) ++at;
+            if (pattern[at] == '\\') ++at;
+            if (at == pattern.size()) return std::nullopt;
+            const std::size_t byte = index_of(pattern[at++]);
+            add_range(fits, range ? low : byte, byte);
+            low = range ? 0 : byte;
+        }
+        ++at;
+        return (negated ? ~fits : fits) & not_slash();
+    }
+};
+
+// With the states that are reached without another byte. A state is how many tokens are behind.
+void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& states) {
+    for (std::size_t at = 0; at < tokens.size(); ++at) {
+        if (states[at] == 0 || tokens[at].kind == TokenKind::one) continue;
+        states[at + 1] = 1;
+        if (tokens[at].kind == TokenKind::optional) states[at + 3] = 1;
+    }
 }
 
-void IgnoreRules::add(std::vector<Rule>& rules, const std::string& base, const std::string& text) {
-    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-    std::istringstream lines(text.starts_with(byte_order_mark) ? text.substr(byte_order_mark.size()) : text);
-    for (std::string line; std::getline(lines, line);) {
-        line = without_end(line);
-        if (line.empty() || line[0] == '#') continue;
-        Rule rule{.base = base};
-        if (line[0] == '!') {
-            rule.keep = true;
-            line.erase(0, 1);
+// All states go on together: the time is the pattern's length times the name's, whatever the pattern.
+bool IgnoreRules::matches(const std::vector<Token>& tokens, std::string_view name) {
+    std::vector<char> states(tokens.size() + 1, 0), next(tokens.size() + 1, 0);
+    states[0] = 1;
+    skip(tokens, states);
+    for (const char c : name) {
+        bool any = false;
+        std::fill(next.begin(), next.end(), 0);
+        for (std::size_t at = 0; at < tokens.size(); ++at) {
+            if (states[at] == 0 || !tokens[at].fits.test(index_of(c))) continue;
+            next[at + (tokens[at].kind == TokenKind::one ? 1 : 0)] = 1;
+            any = true;
         }
-        if (!line.empty() && line.back() == '/') {
-            rule.directories_only = true;
-            line.pop_back();
-        }
-        if (line.empty()) continue;
-        const bool bound = line.find('/') != std::string::npos;
-        if (line[0] == '/') line.erase(0, 1);
-        if (!bound) rule.parts.emplace_back("**");
-        for (std::string& part : split(line)) rule.parts.push_back(std::move(part));
-        rules.push_back(std::move(rule));
+        if (!any) return false;
+        skip(tokens, next);
+        states.swap(next);
     }
+    return states.back() != 0;
+}
+
+void IgnoreRules::add(std::vector<Rule>& rules, const std::string& base, std::string_view text) {
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        add_line(rules, base, text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+}
+
+void IgnoreRules::add_line(std::vector<Rule>& rules, const std::string& base, std::string_view line) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    line = without_blanks(line.substr(0, line.find('\0')));
+    if (line.starts_with('#')) return;
+    const bool keep = line.starts_with('!');
+    if (keep) line.remove_prefix(1);
+    const bool directories_only = line.ends_with('/');
+    if (directories_only) line.remove_suffix(1);
+    if (line.empty()) return;
+    const bool bound = line.find('/') != std::string_view::npos;
+    if (line.starts_with('/')) line.remove_prefix(1);
+    Parser parser{.pattern = line, .bound = bound, .tokens = {}};
+    if (!parser.parse()) return;
+    rules.push_back({.base = base,
+                     .tokens = std::move(parser.tokens),
+                     .keep = keep,
+                     .directories_only = directories_only,
+                     .bound = bound});
 }
 
 bool IgnoreRules::hits(const Rule& rule, const std::string& path, FileKind kind) {
@@ -164,7 +226,9 @@ bool IgnoreRules::hits(const Rule& rule, const std::string& path, FileKind kind)
         if (!path.starts_with(rule.base + "/")) return false;
         below.remove_prefix(rule.base.size() + 1);
     }
-    return parts_match(rule.parts, split(below));
+    const std::size_t slash = below.rfind('/');
+    if (!rule.bound && slash != std::string_view::npos) below.remove_prefix(slash + 1);
+    return matches(rule.tokens, below);
 }
 
 bool IgnoreRules::ignored(const std::string& path, FileKind kind) const {

@@ -2,6 +2,7 @@
 // storage/spec only.
 #pragma once
 
+#include <bitset>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,24 +14,36 @@ enum class FileKind { file, directory };
 class IgnoreRules {
   public:
     // The rules of a file in directory `base` ("" is the top). Later rules win over earlier ones.
-    void add_git(const std::string& base, const std::string& text) { add(git_, base, text); }
-    void add_rtrain(const std::string& base, const std::string& text) { add(rtrain_, base, text); }
+    void add_git(const std::string& base, std::string_view text) { add(git_, base, text); }
+    void add_rtrain(const std::string& base, std::string_view text) { add(rtrain_, base, text); }
     bool ignored(const std::string& path, FileKind kind) const;  // relative to the top, '/'-separated
 
   private:
+    using Bytes = std::bitset<256>;
+    enum class TokenKind {
+        one,       // one byte of `fits`
+        repeat,    // any number of bytes of `fits`
+        optional,  // the two tokens behind it, or nothing
+    };
+    struct Token {
+        TokenKind kind = TokenKind::one;
+        Bytes fits;
+    };
     struct Rule {
         std::string base;
-        std::vector<std::string> parts;  // of the pattern; "**" is any number of directories
-        bool keep = false;               // began with '!'
+        std::vector<Token> tokens;
+        bool keep = false;  // began with '!'
         bool directories_only = false;
+        bool bound = false;  // to its base; else it fits a name at any depth
     };
-    static void add(std::vector<Rule>& rules, const std::string& base, const std::string& text);
+    struct Parser;
+    static void add(std::vector<Rule>& rules, const std::string& base, std::string_view text);
+    static void add_line(std::vector<Rule>& rules, const std::string& base, std::string_view line);
     static bool hits(const Rule& rule, const std::string& path, FileKind kind);
+    static bool matches(const std::vector<Token>& tokens, std::string_view name);
+    static void skip(const std::vector<Token>& tokens, std::vector<char>& states);
 
     std::vector<Rule> git_, rtrain_;
 };
-
-bool glob_matches(std::string_view pattern,
-                  std::string_view name);  // one part: * ? [a-z] [!a] [[:digit:]] and \ escapes
 
 }  // namespace rtrain::spec

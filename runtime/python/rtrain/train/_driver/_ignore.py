@@ -1,139 +1,252 @@
 """Which files of a working directory stay behind: the rules of .gitignore, and of .rtrainignore over them.
 
-pathspec matches. What stands here is how git reads a file of rules, and what pathspec takes otherwise than git does. The table in
-tests/ignore_cases.json runs against this, against the packer of the command line (storage/spec/archive) and against git itself.
+The rules are read as git reads them, byte by byte. storage/spec/archive/ignore.cpp is the same matcher for `rtrain submit`.
+tests/ignore_cases.json runs against both and against git. docs/decisions/0035 says why no library does this.
 """
 
 from __future__ import annotations
 
+import enum
+import os
 import pathlib
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from pathspec import GitIgnoreSpec
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-_LAST = 0x10FFFF
-_SET = re.compile(r"\\.|\[([!^]?)(\]?(?:\[:\w+:\]|\\.|[^\]\\])*)\]")  # an escaped character, or a set: its sign, what is in it
-_IN_SET = re.compile(r"\[:(\w+):\]|\\?(.)", re.DOTALL)
-_CLASSES = {
-    **{
-        "alnum": "09AZaz",
-        "alpha": "AZaz",
-        "blank": "  \t\t",
-        "cntrl": "\x01\x1f\x7f\x7f",
-        "digit": "09",
-        "graph": "!~",
-        "lower": "az",
-    },
-    **{"print": " ~", "punct": "!/:@[`{~", "space": "  \t\r", "upper": "AZ", "xdigit": "09AFaf"},
+
+def _bits(characters: Iterable[int]) -> int:
+    """A set of bytes: bit n is set where byte n is in it."""
+    return sum(1 << one for one in set(characters))
+
+
+_ALL = (1 << 256) - 1
+_SLASH = _bits(b"/")
+_DIGIT, _LOWER, _UPPER = _bits(b"0123456789"), _bits(range(ord("a"), ord("z") + 1)), _bits(range(ord("A"), ord("Z") + 1))
+_PRINT = _bits(range(0x20, 0x7F))
+_ALNUM = _DIGIT | _LOWER | _UPPER
+_CLASSES = {  # git's own, which know ASCII only, and four blanks
+    b"alnum": _ALNUM,
+    b"alpha": _LOWER | _UPPER,
+    b"blank": _bits(b" \t"),
+    b"cntrl": _bits([*range(1, 0x20), 0x7F]),
+    b"digit": _DIGIT,
+    b"graph": _PRINT & ~_bits(b" "),
+    b"lower": _LOWER,
+    b"print": _PRINT,
+    b"punct": _PRINT & ~_bits(b" ") & ~_ALNUM,
+    b"space": _bits(b" \t\n\r"),
+    b"upper": _UPPER,
+    b"xdigit": _bits(b"0123456789abcdefABCDEF"),
 }
+
+
+class _Kind(enum.Enum):
+    ONE = enum.auto()  # one byte of the set
+    REPEAT = enum.auto()  # any number of bytes of the set
+    OPTIONAL = enum.auto()  # the two tokens behind it, or nothing
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: _Kind
+    fits: int = 0
+
+
+class _Glob:
+    """A pattern as a row of tokens. A state is how many tokens are behind, and all states go on together: the time is the pattern's
+    length times the name's, whatever the pattern."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._last = 1 << len(tokens)
+        self._repeats = _bits(at for at, one in enumerate(tokens) if one.kind is _Kind.REPEAT)
+        self._optionals = _bits(at for at, one in enumerate(tokens) if one.kind is _Kind.OPTIONAL)
+        self._start = self._skipped(1)
+        self._steps: dict[int, tuple[int, int]] = {}
+        self._head = _literals(tokens)
+        needed = self._optionals.bit_length() + 2 if self._optionals else 0  # from there on no token may be left out
+        self._tail = _literals(tokens[needed:][::-1])[::-1]
+
+    def matches(self, name: bytes) -> bool:
+        if not (name.startswith(self._head) and name.endswith(self._tail)):
+            return False
+        states = self._start
+        for byte in name:
+            forward, stay = self._steps.get(byte) or self._step(byte)
+            states = self._skipped((states & forward) << 1 | states & stay)
+            if not states:
+                return False
+        return bool(states & self._last)
+
+    def _step(self, byte: int) -> tuple[int, int]:
+        """The states that one such byte leads on from, and those that it may stay in."""
+        fitting = _bits(at for at, one in enumerate(self._tokens) if one.fits >> byte & 1)
+        self._steps[byte] = fitting & ~self._repeats, fitting & self._repeats
+        return self._steps[byte]
+
+    def _skipped(self, states: int) -> int:
+        """With the states that are reached without another byte."""
+        while True:
+            optional = states & self._optionals
+            more = states | (states & self._repeats | optional) << 1 | optional << 3
+            if more == states:
+                return states
+            states = more
+
+
+def _literals(tokens: list[_Token]) -> bytes:
+    """The bytes that every name begins with."""
+    literal = bytearray()
+    for one in tokens:
+        if one.kind is not _Kind.ONE or one.fits & (one.fits - 1):
+            break
+        literal.append(one.fits.bit_length() - 1)
+    return bytes(literal)
+
+
+def _glob(pattern: bytes, *, bound: bool) -> _Glob | None:
+    """None: no name fits. bound: the pattern has a slash, so `**` may stand for folders."""
+    tokens: list[_Token] = []
+    at, plain = 0, True  # plain: only characters that stand for themselves so far
+    while at < len(pattern):
+        sign = pattern[at : at + 1]
+        if sign == b"*":
+            stars, at = _stars(pattern, at, bound=bound, plain=plain)
+            tokens += stars
+        elif sign == b"[":
+            bytes_of_set, at = _read_set(pattern, at + 1)
+            if not bytes_of_set:
+                return None
+            tokens.append(_Token(_Kind.ONE, bytes_of_set))
+        elif sign == b"?":
+            tokens.append(_Token(_Kind.ONE, _ALL & ~_SLASH))
+            at += 1
+        else:
+            at += sign == b"\\"
+            if at == len(pattern):
+                return None
+            tokens.append(_Token(_Kind.ONE, 1 << pattern[at]))
+            at += 1
+        plain = plain and sign not in b"*[?\\"
+    return _Glob(tokens)
+
+
+def _stars(pattern: bytes, at: int, *, bound: bool, plain: bool) -> tuple[list[_Token], int]:
+    """The tokens of the stars there, and where the pattern goes on. Two stars or more stand for folders where a slash, or the end, is
+    on both sides. As git cuts off the plain characters that a pattern begins with, they do so behind those too: a**/b fits ax/b."""
+    end = at
+    while pattern[end : end + 1] == b"*":
+        end += 1
+    rest = pattern[end:]
+    after_slash = plain or pattern[at - 1 : at] == b"/"
+    if not bound or end - at == 1 or not after_slash or (rest and not rest.startswith((b"/", b"\\/"))):
+        return [_Token(_Kind.REPEAT, _ALL & ~_SLASH)], end
+    if rest.startswith(b"/"):
+        return [_Token(_Kind.OPTIONAL), _Token(_Kind.REPEAT, _ALL), _Token(_Kind.ONE, _SLASH)], end + 1
+    return [_Token(_Kind.REPEAT, _ALL)], end
+
+
+def _read_set(pattern: bytes, at: int) -> tuple[int, int]:
+    """What is in the set whose bracket is before `at`, and where the pattern goes on. Nothing: the set has no end, or an unknown class."""
+    negated = pattern[at : at + 1] in (b"!", b"^")
+    at += negated
+    fits, low, first = 0, -1, at
+    while at < len(pattern) and (at == first or pattern[at] != ord("]")):
+        if pattern.startswith(b"[:", at):
+            end = pattern.find(b"]", at + 2)
+            if end == -1:
+                return 0, at
+            if end > at + 2 and pattern[end - 1] == ord(":"):
+                known = _CLASSES.get(pattern[at + 2 : end - 1], 0)
+                if not known:
+                    return 0, at
+                fits, low, at = fits | known, -1, end + 1
+                continue
+        is_range = low >= 0 and pattern[at] == ord("-") and pattern[at + 1 : at + 2] not in (b"", b"]")
+        at += is_range
+        at += pattern[at] == ord("\\")
+        if at == len(pattern):
+            return 0, at
+        fits |= _bits(range(low if is_range else pattern[at], pattern[at] + 1))
+        low = -1 if is_range else pattern[at]
+        at += 1
+    if at >= len(pattern):
+        return 0, at
+    return (_ALL & ~fits if negated else fits) & ~_SLASH, at + 1
+
+
+@dataclass(frozen=True)
+class _Rule:
+    glob: _Glob
+    keeps: bool  # began with !
+    directories_only: bool
+    bound: bool  # to its folder; else it fits a name at any depth
+
+    def hits(self, below: bytes, name: bytes, *, directory: bool) -> bool:
+        return (directory or not self.directories_only) and self.glob.matches(below if self.bound else name)
+
+
+def _rules(text: bytes) -> list[_Rule]:
+    lines = text.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    return [rule for line in lines if (rule := _rule(line))]
+
+
+def _rule(line: bytes) -> _Rule | None:
+    """None: a comment, or a line that fits nothing."""
+    pattern = _without_blanks(line.removesuffix(b"\r").split(b"\0", maxsplit=1)[0])
+    if pattern.startswith(b"#"):
+        return None
+    keeps = pattern.startswith(b"!")
+    pattern = pattern[keeps:]
+    directories_only = pattern.endswith(b"/")
+    pattern = pattern.removesuffix(b"/")
+    bound = b"/" in pattern
+    glob = _glob(pattern.removeprefix(b"/"), bound=bound) if pattern else None
+    return _Rule(glob, keeps, directories_only, bound) if glob else None
+
+
+def _without_blanks(line: bytes) -> bytes:
+    """Without the spaces at its end, except one that a backslash stands before."""
+    at, end = 0, 0
+    while at < len(line):
+        blank = line[at] == ord(" ")
+        at += 1 + (line[at] == ord("\\"))
+        if not blank:
+            end = at
+    return line[:end]
 
 
 class Rules:
     """The last rule that fits a file decides. Rules of a folder hold below it; those of .rtrainignore stand behind all of .gitignore."""
 
     def __init__(self, first: Iterable[str]) -> None:
-        self._git = _spec(first, "")
-        self._own = _spec((), "")
-        self._all = self._git
+        self._git = [(b"", _rules("\n".join(first).encode()))]  # with the folder that they hold in, which ends with a slash
+        self._own: list[tuple[bytes, list[_Rule]]] = []
 
     def read(self, folder: pathlib.Path, inside: pathlib.Path) -> None:
         """Adds the rules that lie in `folder`, whose path from the top is `inside`. A file that cannot be read has none."""
-        base = "" if inside == pathlib.Path() else inside.as_posix()
-        git, own = (_spec(_lines(folder / name), base) for name in (".gitignore", ".rtrainignore"))
-        if git or own:
-            self._git, self._own = self._git + git, self._own + own
-            self._all = self._git + self._own
+        base = b"" if inside == pathlib.Path() else os.fsencode(inside) + b"/"
+        for rules, name in ((self._git, ".gitignore"), (self._own, ".rtrainignore")):
+            if found := _rules(_content(folder / name)):
+                rules.append((base, found))
 
     def ignored(self, inside: pathlib.Path, *, directory: bool) -> bool:
         """Whether it stays behind, by its path from the top. Asked of folders before what is in them: nothing brings back what lies in
         one that stays behind."""
-        return self._all.check_file(inside.as_posix() + "/" * directory).include is True
+        path = os.fsencode(inside)
+        name = path.rpartition(b"/")[2]
+        for base, rules in (*reversed(self._own), *reversed(self._git)):
+            if path.startswith(base):
+                below = path[len(base) :]
+                for rule in reversed(rules):
+                    if rule.hits(below, name, directory=directory):
+                        return not rule.keeps
+        return False
 
 
-def _lines(file: pathlib.Path) -> Iterable[str]:
+def _content(file: pathlib.Path) -> bytes:
     try:
-        text = file.read_bytes().decode(errors="surrogateescape")
+        return file.read_bytes()
     except OSError:
-        return []
-    return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
-
-
-def _spec(lines: Iterable[str], base: str) -> GitIgnoreSpec:
-    patterns: list[Any] = []
-    for line in lines:
-        if pattern := _pattern(line, base):
-            try:
-                patterns += GitIgnoreSpec.from_lines([pattern]).patterns
-            except ValueError:  # git reads such a line as a rule that fits nothing
-                continue
-    return GitIgnoreSpec(patterns)
-
-
-def _pattern(line: str, base: str) -> str:
-    """The line as pathspec takes it, from the top on. Empty: it is no rule."""
-    rule = line.rstrip(" ")
-    if (len(rule) - len(rule.rstrip("\\"))) % 2 and rule != line:
-        rule += " "  # an escaped one
-    keeps, rule = ("!", rule[1:]) if rule.startswith("!") else ("", rule)
-    if not rule.strip("/") or line.startswith("#"):
-        return ""
-    rule = _SET.sub(_set_of, rule)
-    rule = re.sub(r"[^\S ]+$", lambda blank: "".join(f"[\0{one}]" for one in blank[0]), rule)  # pathspec would cut it off
-    if base:
-        above = re.sub(r"([\\\[\]!*#?])", r"\\\1", base)
-        rule = f"/{above}/{rule.removeprefix('/')}" if "/" in rule[:-1] else f"/{above}/**/{rule}"
-    return keeps + rule
-
-
-def _set_of(part: re.Match[str]) -> str:
-    """A set without ranges of another meaning to pathspec: classes such as [:digit:] are written out, a backslash escapes, and no set
-    has a slash in it, by no sign."""
-    if part[0][0] == "\\":
-        return part[0]
-    ranges = sorted(_ranges(part[2]))
-    if part[1]:
-        ranges = list(_between(ranges))
-    fragments = list(_without("/", _without("]", _without("-", ranges))))
-    first = "]" if any(low <= ord("]") <= high for low, high in ranges) else "\0"  # no name has a NUL: any sign may follow it
-    last = "-" if any(low <= ord("-") <= high for low, high in ranges) else ""
-    return "[" + first + "".join(f"{chr(low)}-{chr(high)}" if low < high else chr(low) for low, high in fragments) + last + "]"
-
-
-def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    """The first and the last character of each range in a set."""
-    parts = [(one[1] or "", one[2] or "", one[0]) for one in _IN_SET.finditer(text)]
-    place = 0
-    while place < len(parts):
-        name, low, _ = parts[place]
-        if name:
-            ends = _CLASSES.get(name, "")
-            yield from ((ord(ends[at]), ord(ends[at + 1])) for at in range(0, len(ends), 2))
-        elif place + 2 < len(parts) and parts[place + 1][2] == "-" and parts[place + 2][1]:
-            if low <= parts[place + 2][1]:
-                yield ord(low), ord(parts[place + 2][1])
-            place += 2
-        else:
-            yield ord(low), ord(low)
-        place += 1
-
-
-def _between(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """What is in none of the sorted ranges."""
-    start = 1
-    for low, high in ranges:
-        if start < low:
-            yield start, low - 1
-        start = max(start, high + 1)
-    if start <= _LAST:
-        yield start, _LAST
-
-
-def _without(character: str, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    code = ord(character)
-    for low, high in ranges:
-        if low <= code <= high:
-            yield from ((a, b) for a, b in ((low, code - 1), (code + 1, high)) if a <= b)
-        else:
-            yield low, high
+        return b""

@@ -14,7 +14,7 @@ import tarfile
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "runtime" / "python"))
 
 from rtrain import train
 from rtrain.train import _worker_main
@@ -59,7 +59,18 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
     assert "stay here" not in capsys.readouterr().err
 
 
-CASES = json.loads((pathlib.Path(__file__).resolve().parents[1] / "ignore_cases.json").read_text())
+def test_a_folder_that_a_rule_brings_back_brings_no_secrets(tmp_path) -> None:
+    """`!*.pub` is about keys, and fits this folder's name too."""
+    for name in ("keys.pub/.ssh/config", "keys.pub/id_rsa", "keys.pub/id_rsa.pub", "src/.git/config", "src/a.py", "x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / ".gitignore").write_text("/*\n!/src\n!/keys.pub\n")
+    packed = pack_directory(tmp_path)
+    assert travelling(packed) == ["keys.pub/id_rsa.pub", "src/a.py"]
+    assert packed.secrets == ("keys.pub/.ssh/", "keys.pub/id_rsa")
+
+
+CASES = json.loads((pathlib.Path(__file__).resolve().parents[2] / "ignore_cases.json").read_text())
 
 
 def laid_out(case: dict, folder: pathlib.Path) -> None:
@@ -107,7 +118,7 @@ def test_archives_of_earlier_versions_and_of_the_command_line_are_read() -> None
 
 
 def test_the_driver_leaves_out_all_that_rtrain_submit_does() -> None:
-    text = (pathlib.Path(__file__).resolve().parents[2] / "storage" / "spec" / "archive" / "pack.cpp").read_text()
+    text = (pathlib.Path(__file__).resolve().parents[3] / "storage" / "spec" / "archive" / "pack.cpp").read_text()
     rules = re.search(r"secret_files =((?:\s*\"[^\"]*\")+);", text)
     assert rules
     theirs = "".join(re.findall(r'"([^"]*)"', rules[1])).split("\\n")
