@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rtrain import train
+from rtrain import _files, train
+from rtrain.train._checkpoints._run_directory import MANIFEST
 from rtrain.train._local._directory import Directory
 from rtrain.train._local._session import LocalSession
 from rtrain.train._session._records import Facts, ReportCall
@@ -114,3 +117,52 @@ def test_files_reported_in_their_place_stay_where_the_manifest_cannot_be_written
     raised = report_on_two_ranks(run, lambda rank: call)
     assert [type(one) for one in raised] == [train.CheckpointUploadError] * 2
     assert (run / "mine" / "model.pt").read_text() == "weights"
+
+
+def test_files_that_a_function_moved_stay_where_the_manifest_has_no_room(tmp_path, small_disk) -> None:
+    """checkpoint_upload_fn may move the files: what it made in the run's directory is then their only copy."""
+    run = small_disk / "runs" / "run"
+    given = [tmp_path / "of-0", tmp_path / "of-1"]
+    moved = threading.Barrier(2, timeout=60)
+
+    def move(checkpoint: train.Checkpoint, name: str) -> train.Checkpoint:
+        source = pathlib.Path(checkpoint.path)
+        (run / name).mkdir(exist_ok=True)
+        shutil.move(source / f"{source.name}.pt", run / name / f"{source.name}.pt")
+        moved.wait()
+        if source == given[0]:
+            with contextlib.suppress(OSError), (small_disk / "other").open("wb", buffering=0) as other:
+                while other.write(b"\0" * 4096):
+                    pass
+        moved.wait()
+        return train.Checkpoint(run / name)
+
+    for folder in given:
+        folder.mkdir()
+        (folder / f"{folder.name}.pt").write_text(folder.name)
+    raised = report_on_two_ranks(run, lambda rank: ReportCall("{}", str(given[rank]), upload_fn=move))
+    assert [type(one) for one in raised] == [train.CheckpointUploadError] * 2
+    (kept,) = run.glob("checkpoint_*")
+    assert "No space left on device" in str(raised[0]) and f"the files stay in {kept}" in str(raised[1])
+    assert [(kept / f"{folder.name}.pt").read_text() for folder in given] == ["of-0", "of-1"]
+
+
+def test_a_report_that_raised_is_not_committed_where_the_manifest_is_there_but_not_durable(tmp_path, monkeypatch) -> None:
+    run = tmp_path / "runs" / "run"
+    (run / "mine").mkdir(parents=True)
+    (run / "mine" / "model.pt").write_text("weights")
+
+    def failing(folder: pathlib.Path) -> None:
+        if (folder / MANIFEST).exists():
+            raise OSError(5, "Input/output error")
+
+    call = ReportCall("{}", str(run / "mine"), upload=train.CheckpointUploadMode.NO_UPLOAD)
+    with monkeypatch.context() as patched:
+        patched.setattr(_files, "sync_folder", failing)
+        raised = report_on_two_ranks(run, lambda rank: call)
+    assert [type(one) for one in raised] == [train.CheckpointUploadError] * 2
+    assert (run / "mine" / "model.pt").read_text() == "weights" and not (run / "mine" / MANIFEST).exists()
+    following = Directory(run, "run")
+    following.open({}, 2, ["here"])
+    assert following.start is None and following.committed() == []
+    following.close()

@@ -111,7 +111,7 @@ class LocalSession:
         root = self._facts.world_rank == 0
         if any(late for _, _, _, late, _ in calls):
             files = self._ranks.gather(self._names(call), f"bringing the files of report {self._index}")
-            calls = [(*one[:2], names, False, one[4]) for one, names in zip(calls, files, strict=True)]
+            calls = [(*one[:2], names, *one[3:]) for one, names in zip(calls, files, strict=True)]
         entries, fault = self._bring(call, name, calls) if name else ([], "")
         checkpoint = self._commit(call, name, entries, fault, calls) if name else None
         if checkpoint is not None:
@@ -255,19 +255,28 @@ class LocalSession:
         return Checkpoint(self._directory.path / name, metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name)
 
     def _discard(self, call: ReportCall, name: str, calls: list[Any]) -> list[str]:
-        """Every rank takes back what it moved, then rank 0 removes the directory. It stays where it is the only place of somebody's
-        files: they were reported where they lay, or could not be taken back, which the texts given say."""
-        target, lacking = self._directory.path / name, ""
+        """Rank 0 takes the manifest away, which may be there though it could not be made durable. Every rank takes back what it moved,
+        then rank 0 removes the directory, unless it may be the only place of somebody's files: they were reported where they lay, a
+        rank's own function put them there, or they could not be taken back. The texts given say so."""
+        target = self._directory.path / name
+        faults: list[str] = []
+        if self._facts.world_rank == 0:
+            try:
+                (target / MANIFEST).unlink(missing_ok=True)
+            except OSError as error:
+                faults.append(f"rank 0: the checkpoint may count as committed: {error}")
         if call.directory is not None and call.owned and call.upload_fn is None:
             try:
                 give_back(pathlib.Path(call.directory), target, self._own_files(calls))
             except OSError as error:
-                lacking = f"rank {self._facts.world_rank}: {call.directory} lacks files that stay in {target}: {error}"
-        in_two_places = [one for one in self._ranks.gather(lacking, f"taking back the files of report {self._index}") if one]
-        if self._facts.world_rank == 0 and not in_two_places and not any(place for *_, place in calls):
+                faults.append(f"rank {self._facts.world_rank}: {call.directory} lacks files that stay in {target}: {error}")
+        faults = [one for told in self._ranks.gather(faults, f"taking back the files of report {self._index}") for one in told]
+        if any(late or place for *_, late, place in calls):
+            faults += [f"the files stay in {target}"] if target.exists() else []
+        elif self._facts.world_rank == 0 and not faults:
             with contextlib.suppress(OSError):
                 self._directory.remove(Found(name, {}))
-        return in_two_places
+        return faults
 
     def _after_commit(self, call: ReportCall, committed: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
         """What is committed stays so, whatever goes wrong from here on."""
