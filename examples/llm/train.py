@@ -1,6 +1,7 @@
 """Trains a GPT that is sharded over the workers (FSDP2), from Parquet files that are streamed; it survives the death of one.
 
-python train.py [--config tiny.json] [--workers 2] [--steps 60] [--save-every 20] [--fail-at STEP] [--data DIR] [--storage DIR]
+python train.py [--config tiny.json] [--workers 2] [--steps 60] [--save-every 20] [--fail-at STEP] [--name NAME] [--data DIR]
+    [--storage DIR]
 """
 
 import argparse
@@ -30,14 +31,17 @@ FILES, FILE_BYTES = 4, 512 << 10
 
 
 def write_data(folder: pathlib.Path, length: int) -> None:
-    """Parquet files of byte sequences: the source of Python's own library, which every machine has."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Parquet files of byte sequences: the source of Python's own library, which every machine has. The folder appears when all of
+    them are written."""
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    aside.mkdir(parents=True, exist_ok=True)
     source = sorted(pathlib.Path(sysconfig.get_path("stdlib")).glob("*.py"))
     text = b"".join(path.read_bytes() for path in source)[: FILES * FILE_BYTES]
     rows = numpy.frombuffer(text[: len(text) // length * length], dtype=numpy.uint8).reshape(-1, length)
     for number, part in enumerate(numpy.array_split(rows, FILES)):
         table = pa.table({"bytes": pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), length)})
-        parquet.write_table(table, folder / f"part-{number}.parquet", row_group_size=256)
+        parquet.write_table(table, aside / f"part-{number}.parquet", row_group_size=256)
+    aside.rename(folder)
 
 
 def resume(model: Any, optimizer: torch.optim.Optimizer) -> tuple[int, dict[str, Any] | None]:
@@ -106,6 +110,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=60)
     options.add_argument("--save-every", type=int, default=20)
     options.add_argument("--fail-at", type=int, default=0, help="a worker dies after this step, once; 0: none does")
+    options.add_argument("--name", help="of the run; an earlier run of this name goes on; none: a new run")
     options.add_argument("--data", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "rtrain-llm")
     options.add_argument("--storage", type=lambda text: str(pathlib.Path(text).absolute()), default=None)
     given = options.parse_args()
@@ -119,7 +124,7 @@ def main() -> None:
         datasets={"train": rtrain.data.read_parquet(str(data)).random_shuffle(seed=0)},
         scaling_config=ScalingConfig(num_workers=given.workers, use_gpu=torch.cuda.is_available()),
         run_config=RunConfig(
-            name="llm",
+            name=given.name,
             storage_path=given.storage,
             failure_config=FailureConfig(max_failures=3),
             checkpoint_config=CheckpointConfig(num_to_keep=2),

@@ -1,5 +1,6 @@
 """The Python examples as people run them: a script on its own, against a real cluster, or where there is none."""
 
+import json
 import os
 import subprocess
 import sys
@@ -73,9 +74,23 @@ def test_a_sweep_finds_a_learning_rate_and_ends_bad_trials_early(cluster, tmp_pa
 
 
 def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tmp_path):
-    options = ("--steps", 60, "--save-every", 20, "--fail-at", 30, "--data", tmp_path / "bytes", "--storage", tmp_path)
-    said = run("llm/train.py", *options, env=cluster.env)
+    """The commands of its README, one after the other: the second has nothing of the first, the last goes on with the second."""
+    options = ("--save-every", 20, "--data", tmp_path / "bytes", "--storage", tmp_path)
+    first = run("llm/train.py", "--steps", 20, *options, env=cluster.env)
+    assert "after 20 steps, in attempt 1" in first, first
+    said = run("llm/train.py", "--steps", 60, "--fail-at", 30, "--name", "llm", *options, env=cluster.env)
     assert "goes on after step 20" in said and "after 60 steps, in attempt 2" in said, said
     assert float(said.split("loss ")[-1].split()[0]) < 4.0, said  # of bytes at random: 5.5
     saved = max((tmp_path / "llm").glob("checkpoint_*"))
     assert len(list(saved.glob("*.distcp"))) == 2, list(saved.iterdir())  # both ranks' shards
+    more = run("llm/train.py", "--steps", 80, "--name", "llm", *options, env=cluster.env)
+    assert "goes on after step 60" in more and "after 80 steps" in more, more
+    assert len(list((tmp_path / "bytes").iterdir())) == 1, list((tmp_path / "bytes").iterdir())  # nothing was left beside the data
+
+
+def test_the_readme_says_how_many_weights_the_model_has():
+    small = json.loads((EXAMPLES / "llm" / "small.json").read_text())
+    script = "import json, sys; sys.path.insert(0, sys.argv[1]); from gpt import GPT, Config; import torch; torch.set_default_device('meta'); "
+    script += "print(sum(one.numel() for one in GPT(Config(**json.loads(sys.argv[2]))).parameters()))"
+    counted = subprocess.run([sys.executable, "-c", script, EXAMPLES / "llm", json.dumps(small)], capture_output=True, text=True, check=True)
+    assert f"{round(int(counted.stdout) / 1e6)} million weights" in (EXAMPLES / "llm" / "README.md").read_text(), counted.stdout
