@@ -4,7 +4,7 @@
 workers as it is. In a run `datasets={"train": ds}` and `rtrain.train.get_dataset_shard("train")` give a `DataIterator` of
 this rank's rows. docs/data.md has the rules; README.md beside the package how it is made.
 
-Needs pyarrow and NumPy: `pip install 'rtrain[data]'`.
+Needs pyarrow 14 or newer, and NumPy: the extra `data`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ try:
     import numpy  # noqa: F401, ICN001
     import pyarrow
 except ImportError as _error:
-    _said = f"rtrain.data needs pyarrow (14 or newer) and NumPy: pip install 'rtrain[data]' ({_error})"
+    _said = f"rtrain.data needs pyarrow (14 or newer) and NumPy: pip install 'pyarrow>=14' numpy ({_error})"
     raise type(_error)(_said, name=_error.name) from _error
 if int(pyarrow.__version__.partition(".")[0]) < 14:
-    raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'rtrain[data]'")
+    raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'pyarrow>=14'")
 
 from rtrain.data._context import DataContext
 from rtrain.data._dataset import Dataset, Schema

@@ -76,7 +76,7 @@ def check_travels(filesystem: Any) -> None:
     try:
         as_pyarrow(filesystem)
     except ImportError as error:
-        raise ImportError("storage_filesystem needs pyarrow, here and on the nodes (pip install 'rtrain[data]')") from error
+        raise ImportError("storage_filesystem needs pyarrow, here and on the nodes (pip install 'pyarrow>=14')") from error
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     try:
