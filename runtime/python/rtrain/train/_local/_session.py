@@ -24,7 +24,7 @@ from rtrain.train._checkpoints._uploads import brought_by_fn, one_in_the_other, 
 from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
 from rtrain.train._local._ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
-from rtrain.train._session import _behind, _loop_directories
+from rtrain.train._session import _behind, _loop_environment
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -391,20 +391,20 @@ class LocalSession:
         return self._ranks.gather(mine, "telling each other of something")
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
-        return _loop_directories.shard_of(self.shards, name, state_dict)
+        return _loop_environment.shard_of(self.shards, name, state_dict)
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
         folder = self._fresh_directory()
         self._own_directories.add(folder)
         try:
-            with _loop_directories.removed_unless_reported(folder, self._reported_directories):
+            with _loop_environment.removed_unless_reported(folder, self._reported_directories):
                 yield folder
         finally:
             self._own_directories.discard(folder)
 
     def scratch_dir(self) -> str:
-        return _loop_directories.scratch_dir()
+        return _loop_environment.scratch_dir()
 
     def flush(self, timeout_s: float | None) -> None:
         _behind.join()  # any other report returns when its checkpoint is committed

@@ -17,7 +17,7 @@ from typing import Any
 from rtrain.train import _metrics, _names
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere
-from rtrain.train._session import _behind, _loop_directories, _worker
+from rtrain.train._session import _behind, _loop_environment, _worker
 from rtrain.train._session._library import ReportArgs, check, library
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
@@ -285,15 +285,15 @@ class ClusterSession:
         return objects
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
-        return _loop_directories.shard_of(self.shards, name, state_dict)
+        return _loop_environment.shard_of(self.shards, name, state_dict)
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
-        with _loop_directories.removed_unless_reported(self._fresh_directory(), self._reported_directories) as directory:
+        with _loop_environment.removed_unless_reported(self._fresh_directory(), self._reported_directories) as directory:
             yield directory
 
     def scratch_dir(self) -> str:
-        return _loop_directories.scratch_dir()
+        return _loop_environment.scratch_dir()
 
     def flush(self, timeout_s: float | None) -> None:
         _behind.join()

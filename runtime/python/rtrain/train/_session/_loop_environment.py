@@ -1,4 +1,4 @@
-"""What sessions of a cluster and of local mode do alike for a loop: its directories and its share of a dataset."""
+"""What a loop is given, by the sessions of a cluster and of local mode alike: directories of its own, and its share of a dataset."""
 
 from __future__ import annotations
 
