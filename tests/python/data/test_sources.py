@@ -144,7 +144,7 @@ def test_without_pyarrow_the_message_says_what_to_install():
     said = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{check}"], capture_output=True, text=True, check=True
     )
-    assert "pip install 'rtrain[data]'" in said.stdout
+    assert "pip install 'pyarrow>=14' numpy" in said.stdout
 
 
 def test_files_that_are_not_there(tmp_path: pathlib.Path, parquet: pathlib.Path):
