@@ -8,8 +8,10 @@ import json
 import os
 import pathlib
 import shutil
+import site
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,22 +29,31 @@ class LocalClusterError(RuntimeError):
 
 
 def find_program() -> pathlib.Path:
-    """The `rtrain` program: RTRAIN_BINARY, PATH, beside the interpreter, beside this package."""
+    """The `rtrain` program: RTRAIN_BINARY, what was installed with this interpreter, PATH, beside this package."""
     given = os.environ.get("RTRAIN_BINARY")
     if given:
         if not os.access(given, os.X_OK):
             raise LocalClusterError(f"RTRAIN_BINARY names {given}, which is not a program; unset it or correct it")
         return pathlib.Path(given)
-    package = pathlib.Path(__file__).resolve().parent
     on_path = shutil.which("rtrain")
-    beside = [package / "_bin" / "rtrain", *(parent / "build/release/rtrain" for parent in package.parents[2:3])]
-    for one in (on_path and pathlib.Path(on_path), pathlib.Path(sys.executable).parent / "rtrain", *beside):
-        if one and _is_binary(one):
+    package = pathlib.Path(__file__).resolve().parent
+    beside_package = [package / "_bin" / "rtrain", *(parent / "build/release/rtrain" for parent in package.parents[2:3])]
+    for one in (*_beside_interpreter(), *([pathlib.Path(on_path)] if on_path else []), *beside_package):
+        if _is_binary(one):
             return one
     raise LocalClusterError(
-        "the rtrain program was not found: not in RTRAIN_BINARY, not on PATH, not beside the package; install it, or set "
-        "RTRAIN_BINARY to it"
+        "the rtrain program was not found: not in RTRAIN_BINARY, not beside the interpreter, not on PATH, not beside the package; "
+        "install it, or set RTRAIN_BINARY to it"
     )
+
+
+def _beside_interpreter() -> list[pathlib.Path]:
+    """Where an installation for this interpreter puts programs; the user's own folder only where its packages are imported too."""
+    schemes = [sysconfig.get_default_scheme()]
+    if site.ENABLE_USER_SITE:
+        schemes.append(sysconfig.get_preferred_scheme("user"))
+    folders = [*(sysconfig.get_path("scripts", scheme) for scheme in schemes), str(pathlib.Path(sys.executable).parent)]
+    return [pathlib.Path(folder) / "rtrain" for folder in folders]
 
 
 def _is_binary(path: pathlib.Path) -> bool:
