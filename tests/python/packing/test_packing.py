@@ -108,6 +108,19 @@ def test_a_frame_that_is_cut_off_damaged_or_too_large_is_refused(monkeypatch) ->
         _package.decompressed(_package.compressed(b"\0" * (64 << 20)))
 
 
+def test_frames_one_after_the_other_are_read_and_what_is_behind_them_is_no_code(monkeypatch) -> None:
+    """`zstd` reads frames in a row as one content."""
+    parts = [b"abc" * 1000, b"", os.urandom(10_000)]
+    frames = b"".join(map(_package.compressed, parts))
+    assert _package.decompressed(frames) == b"".join(parts)
+    for behind in (b"x", b"more", _package.compressed(b"abc")[:-3]):
+        with pytest.raises(ValueError, match="the code archive is damaged: "):
+            _package.decompressed(frames + behind)
+    monkeypatch.setattr(_package, "_UNPACKED_MAX", 1 << 20)
+    with pytest.raises(ValueError, match="holds more than 1 MiB"):
+        _package.decompressed(_package.compressed(b"\0" * (600 << 10)) * 2)
+
+
 STORED = "28b52ffdc0500300000000000000190000616263"  # b"abc" in a stored block, as earlier versions packed code
 
 

@@ -59,20 +59,25 @@ def compressed(data: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data)
 
 
-def decompressed(frame: bytes) -> bytes:
-    """The content of a zstd frame, of `rtrain submit`'s too. ValueError for what is none, is damaged, or holds more than code may."""
+def decompressed(frames: bytes) -> bytes:
+    """The content of a zstd frame, or of several in a row, of `rtrain submit`'s too. ValueError for what is none, is damaged, or holds
+    more than code may."""
     import zstandard
 
-    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_MAX).decompressobj()
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_MAX)
+    reader = decompressor.decompressobj()
     pieces, size, start = [], 0, 0
-    while not reader.eof:
-        if start >= len(frame):
+    while start < len(frames) or not reader.eof:
+        if start >= len(frames):
             raise ValueError("the code archive is damaged: its end is missing")
+        if reader.eof:
+            reader = decompressor.decompressobj()
+        piece = frames[start : start + _PIECE]
         try:
-            pieces.append(reader.decompress(frame[start : start + _PIECE]))
+            pieces.append(reader.decompress(piece))
         except zstandard.ZstdError as error:
             raise ValueError(f"the code archive is damaged: {error}") from error
-        start += _PIECE
+        start += len(piece) - len(reader.unused_data)
         size += len(pieces[-1])
         if size > _UNPACKED_MAX:
             raise ValueError(f"the code archive holds more than {_UNPACKED_MAX >> 20} MiB, which is more than code may have")
