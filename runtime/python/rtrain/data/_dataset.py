@@ -148,7 +148,7 @@ class Dataset(Reading):
         return self._with(AddColumn(col, Function("add_column", fn), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """Without these columns. KeyError, when rows are read, for one that is not there."""
+        """Without these columns. KeyError for one that is not there: at once where the columns are known, else when rows are read."""
         check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
         return self._with(Columns("drop_columns", _Dropped(gone), gone))
@@ -283,7 +283,7 @@ class Dataset(Reading):
 
     def split_at_indices(self, indices: Sequence[int]) -> list[Dataset]:
         """Datasets of the rows before the first place, between neighbouring places and from the last place on: one more than there are
-        places. ValueError unless they ascend from 0 on."""
+        places. ValueError unless they ascend from 0 on, and for none."""
         places = list(indices)
         if not places or any(place < 0 for place in places) or places != sorted(places):
             raise ValueError(f"split_at_indices: {places} are no ascending row numbers from 0 on")

@@ -235,11 +235,11 @@ class DataIterator:
 
     # -- what it is -------------------------------------------------------------------------------------------------
     def schema(self) -> Schema | None:
-        """Names and types of the columns; None for a dataset without rows."""
+        """Names and types of the columns, by the files' own description or the first rows; None where neither is there."""
         return self._whole().schema()
 
     def columns(self) -> list[str] | None:
-        """Names of the columns, in their order; None for a dataset without rows."""
+        """Names of the columns, in their order; None where only rows could tell them, and there are none."""
         return self._whole().columns()
 
     def count(self) -> int:

@@ -123,10 +123,10 @@ def _left(rest: Ranges, stage: Stage, epoch: int) -> Iterator[tuple[int, int | N
 
 def merged(ranges: Iterator[tuple[int, int | None]] | Ranges) -> Ranges:
     """Neighbours become one."""
-    merged: Ranges = []
+    joined: Ranges = []
     for start, stop in ranges:
-        if merged and merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], stop)
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], stop)
         elif stop is None or stop > start:
-            merged.append((start, stop))
-    return merged
+            joined.append((start, stop))
+    return joined

@@ -97,7 +97,7 @@ class ResultGrid:
 
     @property
     def filesystem(self) -> Any:
-        """The pyarrow file system that the sweep's directory lies on; None where pyarrow is not installed."""
+        """pyarrow's LocalFileSystem where the sweep's directory is a path; None for a URI (s3://, cluster://), and without pyarrow."""
         return _run_directory.filesystem_of(self._path)
 
     def get_best_result(

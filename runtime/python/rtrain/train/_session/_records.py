@@ -28,17 +28,17 @@ class CheckpointUploadMode(enum.Enum):
     """When `report` returns. SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as the
     run's own mode says; the files lie in the run's directory already, and stay there."""
 
-    SYNC = "SYNC"  # report returns once the checkpoint is committed
-    ASYNC = "ASYNC"  # report returns once the files are staged
-    NO_UPLOAD = "NO_UPLOAD"  # the files lie where they belong already, or are not kept by the run
+    SYNC = "SYNC"
+    ASYNC = "ASYNC"
+    NO_UPLOAD = "NO_UPLOAD"
 
 
 class CheckpointConsistencyMode(enum.Enum):
     """What `get_all_reported_checkpoints` waits for. COMMITTED: every checkpoint reported so far is committed. VALIDATED: and its
     validation, where one was asked for, has ended."""
 
-    COMMITTED = "COMMITTED"  # every checkpoint reported so far is committed
-    VALIDATED = "VALIDATED"  # and its validation, where one was asked for, has ended
+    COMMITTED = "COMMITTED"
+    VALIDATED = "VALIDATED"
 
 
 class ReportedCheckpointStatus(enum.Enum):
