@@ -84,10 +84,17 @@ def test_no_file_is_no_cluster_and_a_wrong_one_is_named(alone, monkeypatch):
         ("- a\n", r"config.yaml:1: expected `name: value`"),
         ("current: 'a\n", r"config.yaml:\d: "),
         ("[a]: b\n", r"config.yaml:1: a name is a text"),
+        ("current: a\ncontexts: &all\n  a: *all\n", r"config.yaml:2: this is a part of itself"),
+        ("current: a\ncontexts:\n  - &one [b, *one]\n", r"config.yaml:3: this is a part of itself"),
+        ("current: a\ntoken: b\x01\n", r"config.yaml:2: special characters are not allowed"),
+        ("current: a\ntoken: \udcff\n", r"config.yaml:2: .*invalid start byte"),
     ]:
-        alone.write_text(text)
+        alone.write_bytes(text.encode(errors="surrogateescape"))
         with pytest.raises(ConfigurationError, match=wrong):
             read_yaml(alone)
+    many = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40))
+    alone.write_text(f"current: a\na0: &a0 x\n{many}")  # shared parts are read once
+    assert read_yaml(alone)["a1"] == ["x"] * 9
     alone.write_text("# nothing yet\n")
     assert read_yaml(alone) == {}
     alone.write_text("current: no\ncontexts:\n  no: {address: 'h:1', token: 0123, ca:}\n  other:\n")  # texts, whatever they look like

@@ -8,6 +8,8 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain import _requirements
+
 SYSTEM_FILE = "/etc/rtrain/config.yaml"
 DEFAULT_PORT = 7433
 _FIELDS = ("address", "token", "ca", "ca_fingerprint")
@@ -81,37 +83,61 @@ def current_place(context: str | None = None) -> Place | None:
 
 
 def read_yaml(path: pathlib.Path) -> dict[str, object]:
-    """The file's map; empty where there is no file. ConfigurationError, with the line, for what is no YAML or no map, or says a name
-    twice."""
+    """The file's map; empty where there is no file. ConfigurationError, with the line, for what is no YAML or no map, says a name
+    twice, or is a part of itself. ModuleNotFoundError, which says what to install, where there is a file and no PyYAML."""
     try:
-        text = path.read_text()
+        content = path.read_bytes()
     except FileNotFoundError:
         return {}
+    _requirements.check("yaml")
     import yaml  # not before a file needs it
 
     try:
+        text = content.decode()
         root = yaml.compose(text, Loader=yaml.BaseLoader)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{path}:{line}: {error}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigurationError(f"{path}:{line}: {error.reason}") from error
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         raise ConfigurationError(f"{path}:{mark.line + 1 if mark else 1}: {problem}") from error
-    content = _value(path, root) if root is not None else {}
-    if not isinstance(content, dict):
+    found = _Values(path).value(root) if root is not None else {}
+    if not isinstance(found, dict):
         raise ConfigurationError(f"{path}:1: expected `name: value`")
-    return content
+    return found
 
 
-def _value(path: pathlib.Path, node: Any) -> object:
-    """A text, list or dict. A loader of yaml's own would take the last of two values with one name."""
-    if node.id == "scalar":
-        return str(node.value)
-    if node.id == "sequence":
-        return [_value(path, one) for one in node.value]
-    mapping: dict[str, object] = {}
-    for key, inner in node.value:
-        place = f"{path}:{key.start_mark.line + 1}"
-        if key.id != "scalar":
-            raise ConfigurationError(f"{place}: a name is a text")
-        if key.value in mapping:
-            raise ConfigurationError(f"{place}: {key.value} is given twice")
-        mapping[key.value] = _value(path, inner)
-    return mapping
+class _Values:
+    """Texts, lists and dicts of a file's nodes. A loader of yaml's own would take the last of two values with one name."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._values: dict[int, object] = {}  # by node: an alias is the node that it names
+        self._open: set[int] = set()
+
+    def value(self, node: Any) -> object:
+        if id(node) in self._open:
+            raise ConfigurationError(f"{self._path}:{node.start_mark.line + 1}: this is a part of itself")
+        if id(node) not in self._values:
+            self._open.add(id(node))
+            self._values[id(node)] = self._read(node)
+            self._open.discard(id(node))
+        return self._values[id(node)]
+
+    def _read(self, node: Any) -> object:
+        if node.id == "scalar":
+            return str(node.value)
+        if node.id == "sequence":
+            return [self.value(one) for one in node.value]
+        mapping: dict[str, object] = {}
+        for key, inner in node.value:
+            place = f"{self._path}:{key.start_mark.line + 1}"
+            if key.id != "scalar":
+                raise ConfigurationError(f"{place}: a name is a text")
+            if key.value in mapping:
+                raise ConfigurationError(f"{place}: {key.value} is given twice")
+            mapping[key.value] = self.value(inner)
+        return mapping

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rtrain import _arguments, _runtime_env
+from rtrain import _arguments, _requirements, _runtime_env
 from rtrain._http import Head, HeadError, Unreachable
 from rtrain._lazy import public_in
 from rtrain._local_cluster import LocalCluster
@@ -90,10 +90,11 @@ def init(
     shown here.
 
     ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option;
-    ValueError for what runtime_env cannot carry out.
+    ValueError for what runtime_env cannot carry out; ModuleNotFoundError, with what to install, where a required package is missing.
     """
     global _connection
     _arguments.check("rtrain.init", others, _arguments.INIT)
+    _requirements.check()
     environment = _runtime_env.checked(runtime_env, "rtrain.init(runtime_env=)")
     if _connection is not None and _connection.pid == os.getpid():
         if ignore_reinit_error:

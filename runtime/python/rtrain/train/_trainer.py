@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rtrain import _arguments
+from rtrain import _arguments, _requirements
 from rtrain._http import Head, part
 from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
@@ -88,6 +88,7 @@ class DataParallelTrainer:
         ControllerError says why the run could not be started or kept; TrainingStoppedError that somebody stopped it."""
         from rtrain.train._worker_main import wants_config
 
+        _requirements.check()
         if not isinstance(self.train_loop_per_worker, _package.Pickled):
             wants_config(self.train_loop_per_worker)
         if self.scaling_config.max_workers == 0:
