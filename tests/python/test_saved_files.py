@@ -13,16 +13,8 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 import pytest  # noqa: E402
+from public_modules import imported, public_modules  # noqa: E402
 from rtrain import _files, train  # noqa: E402
-
-PUBLIC = """rtrain rtrain.data rtrain.exceptions rtrain.integrations rtrain.integrations.mlflow rtrain.integrations.wandb rtrain.train
-    rtrain.train.backend rtrain.train.collective rtrain.train.huggingface rtrain.train.huggingface.transformers rtrain.train.lightning
-    rtrain.train.tensors rtrain.train.torch rtrain.tune rtrain.tune.callback rtrain.tune.integration.ray_train rtrain.tune.schedulers
-    rtrain.tune.search rtrain.tune.search.sample rtrain.tune.stopper rtrain.tune.trainable""".split()
-NEEDS = {
-    **{"rtrain.data": "pyarrow", "rtrain.train.tensors": "safetensors", "rtrain.train.torch": "torch", "rtrain.train.lightning": "lightning"},
-    **{"rtrain.train.huggingface": "transformers", "rtrain.train.huggingface.transformers": "transformers"},
-}
 
 # pickle.dumps(..., 4), compressed, of the version whose `train` was one folder of modules
 KEPT = """
@@ -63,12 +55,10 @@ def test_what_an_earlier_version_pickled_still_loads():
     assert kept["functions"] == [*functions, train.attach]
 
 
-@pytest.mark.parametrize("package", PUBLIC)
+@pytest.mark.parametrize("package", public_modules())
 def test_public_classes_and_functions_are_pickled_under_their_public_names(package):
     """So private modules may move: no file that is written from now on names one."""
-    if package in NEEDS:
-        pytest.importorskip(NEEDS[package])
-    module = importlib.import_module(package)
+    module = imported(package)
     for name in getattr(module, "__all__", []):
         member = getattr(module, name)
         if getattr(member, "__module__", "").startswith("rtrain") and isinstance(member, type | types.FunctionType):

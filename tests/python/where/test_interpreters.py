@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 from homes import PACKAGE, Home, finish
+from rtrain import _requirements
 
 SCRIPT = """
     import importlib, pkgutil, sys
@@ -52,15 +55,43 @@ def interpreter(version: str) -> str | None:
     return None
 
 
+def requirements() -> list[str]:
+    """Those of runtime/python/pyproject.toml, with their versions."""
+    listed = re.search(r"\ndependencies = \[(.*?)\n\]", (PACKAGE / "pyproject.toml").read_text(), re.DOTALL)
+    assert listed
+    return re.findall(r'"([^"]+)"', listed[1])
+
+
+def with_requirements(python: str, folder: pathlib.Path) -> None:
+    """Those of the running environment that this interpreter can load are linked; pip brings the others, which are built for one
+    version (zstandard)."""
+    folder.mkdir()
+    module_of = {package: module for module, package in _requirements.REQUIRED.items()}
+    missing = []
+    for wanted in requirements():
+        module = module_of[re.split(r"[^\w-]", wanted)[0]]
+        found = importlib.util.find_spec(module)
+        assert found is not None and found.origin is not None, f"{wanted} is not installed here"
+        (folder / module).symlink_to(pathlib.Path(found.origin).parent)
+        load = [python, "-c", f"import {module}"]
+        if subprocess.run(load, env={"PYTHONPATH": str(folder)}, capture_output=True, timeout=60, check=False).returncode != 0:
+            (folder / module).unlink()
+            missing.append(wanted)
+    if missing:
+        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", str(folder), *missing]
+        try:
+            done = subprocess.run(install, capture_output=True, text=True, timeout=200, check=False)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"`{' '.join(install)}` did not end in 200 s")
+        assert done.returncode == 0, f"`{' '.join(install)}` failed:\n{done.stderr}"
+
+
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
 def test_trainings_and_calls_run_with_it(home: Home, version: str) -> None:
     python = interpreter(version)
     if python is None:
         pytest.skip(f"no Python {version} on this machine")
-    wanted = ["cloudpickle", "pathspec", "pyyaml", "zstandard"]  # what runtime/python/pyproject.toml requires
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", home.folder / "packages", *wanted]
-    if subprocess.run(install, capture_output=True, timeout=200, check=False).returncode != 0:
-        pytest.skip(f"pip finds no {', '.join(wanted)} for Python {version}")
+    with_requirements(python, home.folder / "packages")
     (home.folder / "project").mkdir()
     (home.folder / "project" / "driver.py").write_text("\n".join(line[4:] for line in SCRIPT.splitlines()))
     paths = os.pathsep.join([str(PACKAGE), str(home.folder / "packages")])

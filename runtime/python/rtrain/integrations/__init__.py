@@ -10,3 +10,5 @@ if TYPE_CHECKING:
     from rtrain.integrations import mlflow as mlflow, wandb as wandb
 else:
     __getattr__, __dir__, _ = lazy_names(__name__, {}, modules=("mlflow", "wandb"))
+
+__all__ = ["mlflow", "wandb"]

@@ -19,12 +19,13 @@ def refused(name: str, instead: str, module: str) -> type:
     return type(name, (), body)
 
 
-def refused_function(name: str, instead: str) -> Any:
+def refused_function(name: str, instead: str, module: str) -> Any:
     """A function of that name that raises NotInRtrainError when it is called."""
 
     def function(*_arguments: Any, **_named: Any) -> NoReturn:
         raise NotInRtrainError(f"rtrain has no {name}: {instead}")
 
     function.__name__ = function.__qualname__ = name
+    function.__module__ = module
     function.__doc__ = f"Not in rtrain: {instead}"
     return function

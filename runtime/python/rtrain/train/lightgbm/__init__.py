@@ -10,8 +10,8 @@ _INSTEAD = (
 LightGBMTrainer = refused("LightGBMTrainer", _INSTEAD, __name__)
 LightGBMConfig = refused("LightGBMConfig", _INSTEAD, __name__)
 RayTrainReportCallback = refused("RayTrainReportCallback", _INSTEAD, __name__)
-get_network_params = refused_function("get_network_params", _INSTEAD)
-normalize_pandas_for_lightgbm = refused_function("normalize_pandas_for_lightgbm", _INSTEAD)
+get_network_params = refused_function("get_network_params", _INSTEAD, __name__)
+normalize_pandas_for_lightgbm = refused_function("normalize_pandas_for_lightgbm", _INSTEAD, __name__)
 
 __all__ = [
     "LightGBMConfig",

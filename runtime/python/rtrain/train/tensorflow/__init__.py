@@ -10,6 +10,6 @@ _INSTEAD = (
 
 TensorflowTrainer = refused("TensorflowTrainer", _INSTEAD, __name__)
 TensorflowConfig = refused("TensorflowConfig", _INSTEAD, __name__)
-prepare_dataset_shard = refused_function("prepare_dataset_shard", _INSTEAD)
+prepare_dataset_shard = refused_function("prepare_dataset_shard", _INSTEAD, __name__)
 
 __all__ = ["TensorflowConfig", "TensorflowTrainer", "prepare_dataset_shard"]

@@ -1,1 +1,3 @@
 """Trainings inside of trials."""
+
+__all__: list[str] = []

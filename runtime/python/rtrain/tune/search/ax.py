@@ -3,4 +3,6 @@
 from rtrain.train._refused import refused
 from rtrain.tune.search._wrapping import WRAP_IT
 
+__all__ = ["AxSearch"]
+
 AxSearch = refused("AxSearch", WRAP_IT, __name__)

@@ -3,4 +3,6 @@
 from rtrain.train._refused import refused
 from rtrain.tune.search._wrapping import WRAP_IT
 
+__all__ = ["BayesOptSearch"]
+
 BayesOptSearch = refused("BayesOptSearch", WRAP_IT, __name__)

@@ -3,4 +3,6 @@
 from rtrain.train._refused import refused
 from rtrain.tune.search._wrapping import WRAP_IT
 
+__all__ = ["HEBOSearch"]
+
 HEBOSearch = refused("HEBOSearch", WRAP_IT, __name__)

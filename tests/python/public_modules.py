@@ -1,0 +1,30 @@
+"""The modules that users may import, for tests that try every one of them."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import types
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"
+
+
+def public_modules() -> list[str]:
+    """All but those with a part that begins with an underscore."""
+    names = []
+    for file in sorted((PACKAGE / "rtrain").rglob("*.py")):
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(part.startswith("_") for part in parts):
+            names.append(".".join(parts))
+    return names
+
+
+def imported(name: str) -> types.ModuleType:
+    """The module; the test is skipped where it needs an optional package, or says what to use in its place."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(str(error))
