@@ -18,11 +18,12 @@ import tempfile
 import time
 
 from bench_api import api
+from bench_first_step import first_steps
 from bench_hostile import hostile
 from bench_import import import_
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
-from local_cluster import ROOT, LocalCluster, free_port, wait_for
+from local_cluster import ROOT, LocalCluster, wait_for
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
 BUILD = ROOT / "build" / "release"
@@ -59,19 +60,9 @@ def finished(cluster, name, seconds=300):
 @row
 def first_step(work):
     """submit to the first optimizer step, 2 Python workers: <= 0.75 x torchrun"""
-    script = JOBS / "first_step.py"
-    torchrun, ours = [], []
     cluster = LocalCluster(work / "first-step", nodes=1, resources="CPU=2")
     try:
-        for number in range(7):
-            begin = time.time()
-            command = [ROOT / ".venv/bin/torchrun", "--nproc-per-node", "2", "--master-port", str(free_port()), script]
-            done = subprocess.run(command, capture_output=True, text=True, env=cluster.env, check=True, timeout=60)
-            torchrun.append(float(re.search(r"first_step ([0-9.]+)", done.stdout).group(1)) - begin)
-            spec = job(work, f"step-{number}", ["python", str(script)], 2)
-            begin = time.time()
-            lines = cluster.rtrain("submit", "--follow", spec)  # one process that waits, as torchrun is
-            ours.append(float(re.search(r"first_step ([0-9.]+)", lines).group(1)) - begin)
+        ours, torchrun = first_steps(cluster, work, ROOT / ".venv/bin/python", workers=2, rounds=7)
     finally:
         cluster.stop()
     mine, peer = statistics.median(ours), statistics.median(torchrun)
