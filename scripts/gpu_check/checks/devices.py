@@ -1,0 +1,120 @@
+"""Which GPUs workers see: whole ones, fractions, none, several, those that a batch system left the agent, a GPU divided by MIG.
+A worker's word (CUDA's UUIDs) stands beside the agent's (the heartbeat's UUIDs of the run's allocation)."""
+
+import pathlib
+
+from gpu_check import nvml
+from gpu_check.cluster import GpuCluster
+from gpu_check.rows import Skip, Wrong
+
+PRODUCT = 64 * 64 * 64 * 4.0
+
+
+def check(rows, options):
+    work = pathlib.Path(options.work)
+    gpus = nvml.gpus()
+    uuids = [gpu.uuid for gpu in gpus]
+    cluster = GpuCluster(work / "cluster")
+    try:
+        cluster.be_driver()
+        with rows.row("a whole GPU for each worker", "each computes on the GPU that its agent gave it") as seen:
+            whole_gpus(cluster, options, uuids, seen)
+        with rows.row("two workers on halves of one GPU", "both see that one GPU alone, and compute on it") as seen:
+            halves(cluster, options, seen)
+        with rows.row("a worker without a GPU", "sees none") as seen:
+            without(cluster, seen)
+        with rows.row("a worker with two GPUs", "sees both, in the agent's order") as seen:
+            if len(gpus) < 2:
+                raise Skip("needs 2 GPUs")
+            two_for_one(cluster, options, seen)
+    finally:
+        cluster.stop()
+    with rows.row("an agent with CUDA_VISIBLE_DEVICES", "offers the last GPU alone, and its worker computes on it") as seen:
+        left_by_batch_system(work / "visible", uuids, options, seen)
+    with rows.row("a GPU divided by MIG", "a worker sees one instance, and computes on it") as seen:
+        if not any(gpu.mig for gpu in gpus):
+            raise Skip("needs a GPU that is divided by MIG")
+        divided(work / "mig", next(gpu for gpu in gpus if gpu.mig), options, seen)
+
+
+def seen_by(cluster, run, workers, gpus):
+    """(what each worker saw, which UUIDs the head says that it has) of a run that then ends well."""
+    cluster.submit(run, "sees.py", workers=workers, gpus=gpus)
+    found = [cluster.fact(run, "result", rank) for rank in range(workers)]
+    given = [cluster.assigned_uuids(run, rank) if gpus else [] for rank in range(workers)]
+    cluster.word("enough")
+    cluster.finished(run)
+    (cluster.facts / "enough").unlink()
+    return found, given
+
+
+def judge(found, given, options):
+    for rank, (worker, uuids) in enumerate(zip(found, given, strict=True)):
+        if worker["device"] != options.device or worker["product"] != PRODUCT:
+            raise Wrong(f"rank {rank} computed {worker['product']} on {worker['device']}")
+        if worker["uuids"] != uuids or worker["assigned"] != uuids:
+            raise Wrong(f"rank {rank} sees {worker['uuids']}, its variables name {worker['assigned']}, its agent gave {uuids}")
+
+
+def brief(uuids):
+    return "+".join(uuid[-6:] for uuid in uuids)
+
+
+def whole_gpus(cluster, options, uuids, seen):
+    found, given = seen_by(cluster, "whole", len(uuids), 1)
+    seen.append(f"{len(found)} workers: {', '.join(brief(worker['uuids']) for worker in found)}")
+    judge(found, given, options)
+    if sorted(one for worker in found for one in worker["uuids"]) != sorted(uuids):
+        raise Wrong("they do not share all GPUs among them")
+
+
+def halves(cluster, options, seen):
+    found, given = seen_by(cluster, "halves", 2, 0.5)
+    seen.append(", ".join(f"{worker['visible']} visible, {brief(worker['uuids'])}" for worker in found))
+    judge(found, given, options)
+    if [worker["visible"] for worker in found] != [1, 1] or found[0]["uuids"] != found[1]["uuids"]:
+        raise Wrong("they are not on one GPU, or see another one")
+
+
+def without(cluster, seen):
+    found, _ = seen_by(cluster, "without", 1, 0)
+    seen.append(f"{found[0]['visible']} visible, computes on {found[0]['device']}, variable {found[0]['variable']!r}")
+    if found[0]["visible"] != 0 or found[0]["device"] != "cpu" or found[0]["product"] != PRODUCT:
+        raise Wrong("it sees a GPU that nobody gave it")
+
+
+def two_for_one(cluster, options, seen):
+    found, given = seen_by(cluster, "two", 1, 2)
+    seen.append(f"{found[0]['visible']} visible, {brief(found[0]['uuids'])}")
+    judge(found, given, options)
+    if found[0]["visible"] != 2 or len(set(found[0]["uuids"])) != 2:
+        raise Wrong("these are not two GPUs")
+
+
+def left_by_batch_system(folder, uuids, options, seen):
+    cluster = GpuCluster(folder, visible={"node-1": uuids[-1]})
+    try:
+        cluster.be_driver()
+        offered = cluster.json("nodes")["items"][0]["gpus"]
+        found, given = seen_by(cluster, "left", 1, 1)
+        seen.append(f"{offered} of {len(uuids)} offered, {brief(found[0]['uuids'])}")
+        judge(found, given, options)
+        if offered != 1 or found[0]["uuids"] != uuids[-1:]:
+            raise Wrong(f"it is not the last one, {uuids[-1]}")
+    finally:
+        cluster.stop()
+
+
+def divided(folder, gpu, options, seen):
+    """Agents offer such a GPU as one; CUDA gives a process that names it its first instance."""
+    cluster = GpuCluster(folder, visible={"node-1": gpu.uuid})
+    try:
+        cluster.submit("mig", "sees.py")
+        worker = cluster.fact("mig", "result")
+        cluster.word("enough")
+        cluster.finished("mig")
+        seen.append(f"{worker['visible']} visible, {', '.join(worker['uuids'])}")
+        if worker["visible"] != 1 or worker["device"] != options.device or worker["product"] != PRODUCT:
+            raise Wrong(f"it computed {worker['product']} on {worker['device']}")
+    finally:
+        cluster.stop()

@@ -1,0 +1,106 @@
+"""Compiles the C++ worker of the rows beside this interpreter's PyTorch, with NCCL where its header is found: by the compiler alone,
+for a machine that has neither CMake nor this project's other libraries."""
+
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import site
+import subprocess
+import sysconfig
+
+from local_cluster import ROOT, RTRAIN
+
+from gpu_check.rows import Skip, Wrong
+
+_SOURCES = ("process_group.cpp", "gloo_backend.cpp", "data_parallel.cpp")
+_WITHIN_S = 420
+# The second lies beside cuda_runtime_api.h, and the third in that folder or below it; NVIDIA has a wheel for each.
+_NCCL_NEEDS = (("nccl.h",), ("crt/host_config.h",), ("nv/target", "cccl/nv/target"))
+
+
+def compiled(folder, nccl):
+    """The program, in `folder`. Skip names what this machine lacks; Wrong, with the compiler's words, where it does not compile."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        raise Skip("needs a C++ compiler (g++)")
+    torch = torch_folder()
+    includes = ["-isystem", torch / "include", "-isystem", torch / "include/torch/csrc/api/include"]
+    own = {"gloo_backend.cpp": [f"-I{ROOT / 'runtime' / 'torch' / 'gloo_names'}"]}
+    sources = [ROOT / "runtime" / "torch" / name for name in _SOURCES] + [ROOT / "tests" / "gpu" / "jobs" / "ddp_worker.cpp"]
+    if nccl:
+        sources.append(ROOT / "runtime" / "torch" / "nccl_backend.cpp")
+        own["nccl_backend.cpp"] = ["-DUSE_C10D_NCCL", *nccl_includes(folder)]
+    folder.mkdir(parents=True)
+    common = [*cached(compiler), "-std=c++20", "-O1", "-fPIC", "-w", f"-I{ROOT}", f"-D_GLIBCXX_USE_CXX11_ABI={abi()}", *includes]
+    common += ["-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO", "-DUSE_RPC", "-DUSE_TENSORPIPE"]
+    common += ["-DRTRAIN_WITH_NCCL"] if nccl else []
+    commands = []
+    for source in sources:
+        target = folder / f"{source.stem}.o"
+        commands.append([*common, *own.get(source.name, []), "-c", source, "-o", target])
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as threads:
+        list(threads.map(run, commands))
+    return link(compiler, torch, [command[-1] for command in commands], folder / "ddp_worker", nccl)
+
+
+def link(compiler, torch, objects, program, nccl):
+    names = ["torch", "torch_cpu", "c10", *(("torch_cuda", "c10_cuda") if nccl else ())]
+    libraries = [torch / "lib" / f"lib{name}.so" for name in names]
+    worker = pathlib.Path(RTRAIN).resolve().parent
+    search = [f"-Wl,-rpath,{torch / 'lib'}", f"-Wl,-rpath,{worker}", "-Wl,--allow-shlib-undefined"]  # LibTorch finds its own
+    run(
+        [compiler, *objects, "-Wl,--no-as-needed", *libraries, worker / "librtrain_worker.so", *search, "-pthread", "-o", program]
+    )
+    return program
+
+
+def cached(compiler):
+    return ["ccache", compiler] if shutil.which("ccache") else [compiler]
+
+
+def run(command):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=_WITHIN_S, check=False)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line] or done.stderr.splitlines()
+        raise Wrong(f"{pathlib.Path(command[-1]).name} does not compile: {(lines or ['no reason given'])[0]}")
+
+
+def torch_folder():
+    import torch
+
+    folder = pathlib.Path(torch.__file__).parent
+    if not (folder / "include" / "torch" / "csrc" / "api" / "include" / "torch" / "torch.h").exists():
+        raise Skip(f"needs LibTorch's headers, which {folder} does not have")
+    return folder
+
+
+def abi():
+    import torch
+
+    return int(torch._C._GLIBCXX_USE_CXX11_ABI)
+
+
+def wheels():
+    """The folders `include` of NVIDIA's wheels beside this PyTorch."""
+    places = [sysconfig.get_path("purelib"), *site.getsitepackages(), str(torch_folder().parent)]
+    return [one for place in dict.fromkeys(places) for one in sorted(pathlib.Path(place, "nvidia").glob("*/include"))]
+
+
+def nccl_includes(folder):
+    """Where nccl.h and CUDA's runtime headers are, and names for those that no wheel carries. Skip where there are none."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    toolkits = [pathlib.Path(nvcc).resolve().parent.parent / "include", pathlib.Path("/usr/include")]
+    named = [pathlib.Path(os.environ["NCCL_ROOT"], "include")] if os.environ.get("NCCL_ROOT") else []
+    places = [*named, *wheels(), *toolkits]
+    found = []
+    for headers in _NCCL_NEEDS:
+        place = next((place for place in places if any((place / header).exists() for header in headers)), None)
+        if place is None:
+            raise Skip(f"needs {headers[0]}: from NVIDIA's wheels, a CUDA toolkit, or NCCL_ROOT")
+        found += [place, place / "cccl"]  # nvcc finds the latter by itself, a C++ compiler does not
+    names = folder.with_name(f"{folder.name}-names")
+    names.mkdir(parents=True)
+    (names / "cusolver_common.h").write_text("#include <cusolverDn.h>\n")
+    system = [one for place in dict.fromkeys(found) if place != pathlib.Path("/usr/include") for one in ("-isystem", place)]
+    return [*system, "-idirafter", ROOT / "runtime" / "torch" / "cuda_names", "-idirafter", names]

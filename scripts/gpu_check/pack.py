@@ -1,0 +1,75 @@
+"""`--pack`: what a machine needs that has a driver, a PyTorch with CUDA and nothing else, in one archive. Unpacked, its
+`scripts/gpu-check` runs as it is."""
+
+import importlib.metadata
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+from local_cluster import ROOT, RTRAIN
+
+FOLDER = "rtrain-gpu-check"
+MOST_BYTES = 64 << 20
+_FILES = (
+    "LICENSE", "scripts/gpu-check", "scripts/gpu_check/**/*.py", "scripts/local_cluster.py", "scripts/bench_first_step.py",
+    "tests/bench/jobs/first_step.py", "tests/gpu/jobs/*", "tests/gpu/stand_in/*", "runtime/python/rtrain/**/*.py",
+    "runtime/torch/**/*.[ch]pp", "runtime/torch/*_names/**/*.h", "runtime/worker/rtrain.hpp", "runtime/worker/rtrain_worker.h",
+)  # fmt: skip
+_BUILT = ("rtrain", "librtrain_worker.so")
+_CARRIED = ("cloudpickle", "pathspec")  # pure Python that the package asks for and PyTorch does not
+
+
+def files():
+    """(file, its name in the archive) of the sources. FileNotFoundError for a pattern that names none."""
+    for pattern in _FILES:
+        found = [path for path in sorted(ROOT.glob(pattern)) if path.is_file() and "__pycache__" not in path.parts]
+        if not found:
+            raise FileNotFoundError(f"{ROOT / pattern} is not there")
+        for path in found:
+            yield path, path.relative_to(ROOT)
+
+
+def carried():
+    """The same for packages of this interpreter, with their licences; one that is not there is named."""
+    for package in _CARRIED:
+        try:
+            distribution = importlib.metadata.distribution(package)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{package} is not installed for {sys.executable}: rows that need it will be skipped there", file=sys.stderr)
+            continue
+        for name in distribution.files or ():
+            path = pathlib.Path(str(distribution.locate_file(name)))
+            if path.is_file() and ".." not in name.parts and path.suffix != ".pyc":
+                yield path, pathlib.Path("carried", name)
+
+
+def stripped(folder):
+    """The same for program and library, without their symbols where there is a `strip`."""
+    for name in _BUILT:
+        source, target = pathlib.Path(RTRAIN).resolve().parent / name, folder / name
+        if shutil.which("strip"):
+            subprocess.run(["strip", "--strip-unneeded", "-o", target, source], check=True)
+        else:
+            shutil.copy2(source, target)
+        target.chmod(0o755)
+        yield target, pathlib.Path("build", "release", name)
+
+
+def pack(to):
+    """Writes the archive and says how large it is. 1 when something is missing, or it is larger than may be."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="rtrain-gpu-pack-") as folder, tarfile.open(to, "w:gz") as archive:
+            for path, name in (*files(), *carried(), *stripped(pathlib.Path(folder))):
+                archive.add(path, pathlib.Path(FOLDER, name).as_posix())
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"scripts/gpu-check --pack: {error}", file=sys.stderr)
+        return 1
+    size = to.stat().st_size
+    print(f"{to}: {size / (1 << 20):.1f} MiB; tar xf it, then {FOLDER}/scripts/gpu-check with the Python that has PyTorch")
+    if size > MOST_BYTES:
+        print(f"that is more than {MOST_BYTES >> 20} MiB", file=sys.stderr)
+        return 1
+    return 0

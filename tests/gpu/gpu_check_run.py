@@ -1,0 +1,44 @@
+"""Runs scripts/gpu-check as a person does, and reads its JSON."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from gpu_check.command_line import CPU_NOTE
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NEEDS_GPU = {
+    ("fsdp", "FSDP, 1 worker"): "needs a GPU: torch's FullyShardedDataParallel does not train on the CPU",
+    ("fsdp", "FSDP, 2 workers"): "needs a GPU: torch's FullyShardedDataParallel does not train on the CPU",
+    ("devices", "a GPU divided by MIG"): "needs a GPU that is divided by MIG",
+    ("transfer", "copy and computing overlap"): "needs a GPU: the CPU has no streams",
+}
+
+
+def run(*arguments, python=sys.executable, root=ROOT, **how):
+    command = [str(python), str(root / "scripts" / "gpu-check"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **how)
+
+
+def verdicts(*arguments, **how):
+    """(exit code, {(group, row): row}, the whole answer) of a run with `-o json`."""
+    done = run(*arguments, "-o", "json", **how)
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    rows = {(row["group"], row["name"]): row for row in answer["rows"]}
+    assert len(rows) == len(answer["rows"]), "two rows have one name"
+    return done.returncode, rows, answer
+
+
+def checked(group, folder):
+    """The rows of that group on the CPU: none may be FAILED, and none skipped but those of NEEDS_GPU. Nothing is left in `folder`."""
+    code, rows, answer = verdicts("--cpu", "--checkpoint-gb", "0.02", "--dir", folder, group)
+    wrong = {key: row["reason"] for key, row in rows.items() if row["verdict"] == "FAILED"}
+    assert not wrong and code == 0, wrong
+    skipped = {key: row["reason"] for key, row in rows.items() if row["verdict"] == "skipped"}
+    assert skipped == {key: reason for key, reason in NEEDS_GPU.items() if key[0] == group}
+    assert {key[0] for key in rows} == {group} and all(row["seen"] for row in rows.values() if row["verdict"] == "ok")
+    assert answer["mode"] == "cpu" and answer["machine"].startswith(CPU_NOTE)
+    assert not list(folder.iterdir()), "files are left"
+    return rows

@@ -1,0 +1,22 @@
+"""Every group of scripts/gpu-check but `cpp` on the CPU with two GPUs of the stand-in: each row is ok, or needs what only a GPU has."""
+
+import pytest
+from gpu_check.groups import GROUPS
+from gpu_check_run import NEEDS_GPU, checked
+
+ROWS = {"nvml": 3, "nccl": 4, "fsdp": 8, "devices": 6, "actors": 4, "memory": 2, "checkpoint": 3, "transfer": 3, "speed": 2}
+
+
+def test_no_group_is_left_out():
+    assert [*ROWS, "cpp"] == sorted(GROUPS, key=[*ROWS, "cpp"].index)
+    assert {group for group, _ in NEEDS_GPU} <= set(ROWS)
+
+
+@pytest.mark.parametrize("group", ROWS)
+def test_every_row_is_ok_or_needs_a_gpu(group, tmp_path):
+    rows = checked(group, tmp_path)
+    assert len(rows) == ROWS[group]
+    if group == "nvml":
+        assert rows["nvml", "UUIDs"]["seen"].startswith("GPU-57a4d140-0000-0000-0000-000000000000, ")
+    if group == "checkpoint":
+        assert rows["checkpoint", "bytes after a kill"]["seen"].startswith("20,000,000 of 20,000,000 equal")
