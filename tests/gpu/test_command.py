@@ -10,7 +10,7 @@ import sys
 import tarfile
 
 import pytest
-from gpu_check import machine, pack
+from gpu_check import machine, pack, stand_in
 from gpu_check_run import ROOT, run, verdicts
 from local_cluster import RTRAIN, wait_for
 
@@ -36,6 +36,16 @@ def test_arguments_that_are_none():
 def test_without_the_program_it_names_what_is_missing(tmp_path):
     done = run("--cpu", env={**os.environ, "RTRAIN_BINARY": str(tmp_path / "rtrain")})
     assert done.returncode == 4 and f"{tmp_path}/rtrain is not there" in done.stdout
+
+
+@pytest.mark.skipif(bool(machine.gpus_or_reason()[0]), reason="there is a GPU")
+def test_gpus_that_pytorch_cannot_use_or_may_not_see(tmp_path):
+    env = {**os.environ, **stand_in.make(tmp_path / "driver", 1, ROOT)}
+    env.pop("CUDA_VISIBLE_DEVICES", None)
+    done = run(env=env)
+    assert done.returncode == 4 and re.match(r"there are GPUs, but PyTorch .* (has no CUDA|finds none)", done.stdout), done.stdout
+    done = run(env={**env, "CUDA_VISIBLE_DEVICES": "0"})
+    assert done.returncode == 4 and done.stdout.startswith("CUDA_VISIBLE_DEVICES is set here"), done.stdout
 
 
 def processes_below(folder):
