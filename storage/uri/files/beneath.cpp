@@ -72,30 +72,29 @@ Descriptor walk_each_part(const Descriptor& top, const std::vector<std::string>&
     return file;
 }
 
-Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags, unsigned int mode, int& error) {
-    open_how how{};
-    how.flags = static_cast<std::uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
-    // A mode where nothing is made is an error of its own.
-    how.mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+Descriptor call_openat2(int directory, const std::string& path, open_how how, int& error) {
     for (int tries = 0; tries < exchanged_tries; ++tries) {
-        Descriptor file(static_cast<int>(::syscall(SYS_openat2, top.number(), path.c_str(), &how, sizeof how)));
+        Descriptor file(static_cast<int>(::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how)));
         error = file.open() ? 0 : errno;
         if (error != EAGAIN && error != EINTR) return file;
     }
     return Descriptor();
 }
 
+Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags, unsigned int mode, int& error) {
+    open_how how{};
+    how.flags = static_cast<std::uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
+    // A mode where nothing is made is an error of its own.
+    how.mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    return call_openat2(top.number(), path, how, error);
+}
+
 Descriptor ask_kernel_for_top(const std::string& directory, int access, int& error) {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(access | O_DIRECTORY | O_CLOEXEC);
     how.resolve = RESOLVE_NO_MAGICLINKS;
-    for (int tries = 0; tries < exchanged_tries; ++tries) {
-        Descriptor top(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, directory.c_str(), &how, sizeof how)));
-        error = top.open() ? 0 : errno;
-        if (error != EAGAIN && error != EINTR) return top;
-    }
-    return Descriptor();
+    return call_openat2(AT_FDCWD, directory, how, error);
 }
 
 // Without openat2: links are followed by what their text says, which is not where those of /proc lead. The path that
@@ -185,6 +184,24 @@ Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::
 
 Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, int flags, unsigned int mode) {
     return open_beneath_by(Walk::kernel, top, path, flags, mode);
+}
+
+Result<Descriptor> open_in_root_by(Walk walk, const Descriptor& root, const std::string& path, int flags) {
+    const std::vector<std::string> parts = parts_of(path);
+    if (parts.empty() || (flags & (O_CREAT | O_NOFOLLOW)) != 0) return not_a_path(path);
+    open_how how{};
+    how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    int error = ENOSYS;
+    Descriptor file;
+    if (walk == Walk::kernel) file = call_openat2(root.number(), path, how, error);
+    if (error == ENOSYS || error == EPERM || error == EAGAIN) file = walk_each_part(root, parts, flags, 0, error);
+    if (error != 0) return failure(root, path, "opening", error);
+    return file;
+}
+
+Result<Descriptor> open_in_root(const Descriptor& root, const std::string& path, int flags) {
+    return open_in_root_by(Walk::kernel, root, path, flags);
 }
 
 Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode) {

@@ -1,5 +1,5 @@
-// Files reached from the descriptor of a directory. No part of a path may be a link, also when somebody exchanges names
-// at the same moment, so that a path never leads out of the directory.
+// Files reached from the descriptor of a directory, so that a path never leads out of it, also when somebody exchanges
+// names at the same moment. No part of a path may be a link, except for open_in_root.
 #pragma once
 
 #include <string>
@@ -23,6 +23,11 @@ Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, 
 // returns. `mode` is less the umask.
 Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode = 0777);
 
+// Opens `path`, relative as above, as a process would whose root is `root`: links are followed, and an absolute one, or
+// "..", leads no further up than `root`. A kernel without openat2 follows none. It makes no file. Errors: as of
+// open_beneath.
+Result<Descriptor> open_in_root(const Descriptor& root, const std::string& path, int flags);
+
 // The parent directory of `path` beneath `top`, and the last part of the path: for openat, renameat, unlinkat.
 struct Place {
     Descriptor directory;
@@ -42,5 +47,6 @@ enum class Walk { kernel, each_part };
 Result<Descriptor> open_top_by(Walk walk, const std::string& directory);
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
                                    unsigned int mode);
+Result<Descriptor> open_in_root_by(Walk walk, const Descriptor& root, const std::string& path, int flags);
 
 }  // namespace rtrain::storage

@@ -72,6 +72,32 @@ TEST_CASE("a directory is reached by its name and by links, not by what /proc ho
     CHECK(open_beneath(*walked, "a/b", O_RDONLY).ok());
 }
 
+TEST_CASE("in a root, links lead to where they would lead for a process of that root", "[beneath]") {
+    const Folder folder, outside;
+    fs::create_directories(folder.path + "/usr/etc");
+    std::ofstream(folder.path + "/usr/etc/file") << "inside";
+    std::ofstream(outside.path + "/file") << "outside";
+    fs::create_directory_symlink("/usr/etc", folder.path + "/etc");
+    fs::create_directory_symlink("../../../usr/etc", folder.path + "/usr/up");
+    fs::create_directory_symlink(outside.path, folder.path + "/out");
+    fs::create_directory_symlink("/proc/self/fd", folder.path + "/usr/round");
+    const auto root = open_top(folder.path);
+    REQUIRE(root.ok());
+    for (const char* path : {"etc/file", "usr/up/file", "usr/etc/file"}) {
+        const auto file = open_in_root(*root, path, O_RDONLY);
+        REQUIRE(file.ok());
+        CHECK(content(*file) == "inside");
+    }
+    CHECK(open_in_root(*root, "out/file", O_RDONLY).error().code == ErrorCode::not_found);
+    CHECK(open_in_root(*root, "../x", O_RDONLY).error().code == ErrorCode::invalid);
+    CHECK(open_in_root(*root, "new", O_RDWR | O_CREAT).error().code == ErrorCode::invalid);
+    // Our own walk follows none.
+    const auto plain = open_in_root_by(Walk::each_part, *root, "usr/etc/file", O_RDONLY);
+    REQUIRE(plain.ok());
+    CHECK(content(*plain) == "inside");
+    CHECK(open_in_root_by(Walk::each_part, *root, "etc/file", O_RDONLY).error().code == ErrorCode::unauthorised);
+}
+
 TEST_CASE("a link at any part of a path is refused and named", "[beneath]") {
     const Folder folder, outside;
     fs::create_directories(folder.path + "/a/b");
