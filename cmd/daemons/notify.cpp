@@ -1,10 +1,12 @@
-// One datagram a message, never waited for: a manager that does not read must not stop a daemon.
+// One datagram a message. A manager that does not read delays a daemon's start for a bounded time, and nothing later.
 #include "cmd/daemons/notify.hpp"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstdlib>
@@ -15,6 +17,8 @@
 
 namespace rtrain::cmd {
 namespace {
+
+constexpr timeval longest_wait{.tv_sec = 30, .tv_usec = 0};
 
 std::int64_t number_of(std::string_view text) {  // 0: not a number
     std::int64_t value = 0;
@@ -28,6 +32,10 @@ Notifier Notifier::from_environment() {
     constexpr std::int64_t us_per_ms = 1'000;
     Notifier made;
     made.socket_ = environment("NOTIFY_SOCKET");
+    if (made.wanted()) {
+        made.from_ = storage::Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        ::setsockopt(made.from_.number(), SOL_SOCKET, SO_SNDTIMEO, &longest_wait, sizeof longest_wait);
+    }
     const std::string pid = environment("WATCHDOG_PID");
     if (made.wanted() && (pid.empty() || number_of(pid) == ::getpid()))
         made.watchdog_ms_ = number_of(environment("WATCHDOG_USEC")) / us_per_ms;
@@ -35,19 +43,31 @@ Notifier Notifier::from_environment() {
     return made;
 }
 
-bool Notifier::send(const std::string& state) const {
+int Notifier::send(const std::string& state, int flags) const {
     sockaddr_un to{};
     to.sun_family = AF_UNIX;
-    if (!wanted() || socket_.size() >= sizeof to.sun_path || (socket_[0] != '@' && socket_[0] != '/')) return false;
+    if (socket_.size() >= sizeof to.sun_path || (socket_[0] != '@' && socket_[0] != '/')) return EINVAL;
     std::memcpy(to.sun_path, socket_.data(), socket_.size());
     if (socket_[0] == '@') to.sun_path[0] = '\0';
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
-    const int from = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (from < 0) return false;
-    const ssize_t sent =
-        ::sendto(from, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to), size);
-    ::close(from);
-    return sent == static_cast<ssize_t>(state.size());
+    const auto* const address = reinterpret_cast<const sockaddr*>(&to);
+    for (;;) {
+        if (::sendto(from_.number(), state.data(), state.size(), flags | MSG_NOSIGNAL, address, size) >= 0) return 0;
+        if (errno != EINTR) return errno;
+    }
+}
+
+Status Notifier::ready(const std::string& status) const {
+    const int error = wanted() ? send("READY=1\nSTATUS=" + status, 0) : 0;
+    if (error == 0) return Done{};
+    return Error{
+        .code = ErrorCode::io,
+        .message = "the service manager at " + socket_ + " does not know that this serves: " + std::strerror(error),
+        .next = "it ends what does not say so: is NOTIFY_SOCKET a manager's?"};
+}
+
+void Notifier::feed_watchdog() const {
+    if (wanted()) send("WATCHDOG=1", MSG_DONTWAIT);
 }
 
 }  // namespace rtrain::cmd

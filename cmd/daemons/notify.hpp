@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "scheduler/model/result.hpp"
+#include "storage/base/descriptor.hpp"
+
 namespace rtrain::cmd {
 
 class Notifier {
@@ -14,13 +17,19 @@ class Notifier {
     static Notifier from_environment();
 
     bool wanted() const { return !socket_.empty(); }
-    // How often "WATCHDOG=1" must come, at most; 0: nobody waits for it, or for another process.
+    // How often the watchdog must be fed, at most; 0: nobody waits for it, or for another process.
     std::int64_t watchdog_ms() const { return watchdog_ms_; }
-    // "READY=1\nSTATUS=..."; false: it could not be sent (nobody listens, or no such address).
-    bool send(const std::string& state) const;
+    // Says that the daemon serves, and `status` for people. A manager that is busy is waited for, as it would end a
+    // daemon that never says so. Done where nobody wants to know. Errors: io (nobody listens, or no such address).
+    Status ready(const std::string& status) const;
+    // Not waited for: the next one comes soon. Takes no descriptor, so a daemon that has none left is still fed.
+    void feed_watchdog() const;
 
   private:
+    int send(const std::string& state, int flags) const;  // errno; 0: sent
+
     std::string socket_;  // a path, or "@name" of the abstract kind
+    storage::Descriptor from_;
     std::int64_t watchdog_ms_ = 0;
 };
 

@@ -95,13 +95,14 @@ Result<int> head_start(Invocation& call) {
     const Notifier manager = Notifier::from_environment();
     if (manager.watchdog_ms() > 0) {
         options->alive_every_ms = std::max<std::int64_t>(manager.watchdog_ms() / 3, 1);
-        options->alive = [&manager] { manager.send("WATCHDOG=1"); };
+        options->alive = [&manager] { manager.feed_watchdog(); };
     }
     const Status served = serve(*options, [&](json told) {
         if (manager.wanted()) told.erase("join_command");  // what a service prints stays in the machine's log
         if (manager.wanted()) told.erase("join_token");
         announce(call, told);
-        manager.send("READY=1\nSTATUS=serves at " + told.value("address", ""));
+        if (Status known = manager.ready("serves at " + told.value("address", "")); !known)
+            call.out.talk("warning: " + known.error().message + "\n  next: " + known.error().next);
     });
     if (!served) return served.error();
     return 0;

@@ -45,7 +45,8 @@ Result<int> node_join(Invocation& call) {
         const json told = node_json(*options, getpid());
         call.out.one(told, "node", joined_text(told));
         call.out.flush();
-        manager.send("READY=1\nSTATUS=node " + options->name + " of the head at " + options->head);
+        if (Status known = manager.ready("node " + options->name + " of the head at " + options->head); !known)
+            call.out.talk("warning: " + known.error().message + "\n  next: " + known.error().next);
     });
     if (!served) return served.error();
     return 0;

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -14,14 +15,25 @@ from local_cluster import RTRAIN, environment, free_port, wait_for
 class Manager:
     """The manager's end of NOTIFY_SOCKET, and the daemon that it started."""
 
-    def __init__(self, address, folder, *words, **more):
+    def __init__(self, address, folder, *words, before=None, **more):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(address.replace("@", "\0", 1) if address.startswith("@") else address)
+        self.address = self.socket.getsockname()
+        if before:
+            before(self)
         self.env = {**environment(folder / "config.yaml"), "NOTIFY_SOCKET": address, **more}
         self.log = folder / f"{words[0]}.log"
         with open(self.log, "a") as log:
             command = [str(word) for word in (RTRAIN, *words)]
             self.daemon = subprocess.Popen(command, env=self.env, stdout=log, stderr=log)
+
+    def fill(self):
+        """Sends messages to itself until there is no room for another."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    other.sendto(b"STATUS=busy", self.address)
 
     def said(self, seconds):
         """The next message; None: there was none within `seconds`."""
@@ -77,6 +89,30 @@ def test_the_watchdog_is_fed_as_often_as_it_wants_and_not_by_a_process_that_does
             pass
         manager.daemon.send_signal(signal.SIGCONT)
         assert manager.said(5) == "WATCHDOG=1"
+    finally:
+        manager.stop()
+
+
+def test_a_manager_that_is_busy_hears_of_a_daemon_that_is_ready_all_the_same(address, tmp_path):
+    manager = Manager(address, tmp_path, *head_words(tmp_path), before=lambda one: one.fill())
+    try:
+        wait_for("the head", lambda: "serves at" in manager.log.read_text(), 60)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # whether it serves already or waits for the manager
+            subprocess.run([RTRAIN, "status"], env=manager.env, capture_output=True, timeout=2)
+        manager.wait_for("READY=1")
+    finally:
+        manager.stop()
+
+
+def test_a_daemon_without_a_free_descriptor_feeds_the_watchdog(address, tmp_path):
+    manager = Manager(address, tmp_path, *head_words(tmp_path), WATCHDOG_USEC="300000")
+    try:
+        manager.wait_for("READY=1")
+        resource.prlimit(manager.daemon.pid, resource.RLIMIT_NOFILE, (1, 1))
+        while manager.said(0.01):  # what was on its way
+            pass
+        for _ in range(3):
+            assert manager.said(10) == "WATCHDOG=1"
     finally:
         manager.stop()
 
