@@ -83,6 +83,12 @@ Status join_node(const NodeOptions& options) {
     return join(*agent, options.token);
 }
 
+Result<bool> node_serves(const NodeOptions& options) {
+    Result<AgentOptions> agent = agent_options(options);
+    if (!agent) return agent.error();
+    return serves_as_joined(*agent, options.token);
+}
+
 Status run_node(const NodeOptions& options, const std::function<void()>& ready) {
     Result<AgentOptions> agent = agent_options(options);
     if (!agent) return agent.error();

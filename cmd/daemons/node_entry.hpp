@@ -33,6 +33,8 @@ Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& 
 std::string default_node_name();                 // the host's short name
 std::string node_data(const std::string& name);  // <data home>/nodes/<name>
 Status join_node(const NodeOptions& options);    // gets the certificate, unless there is one
+// Returns whether an agent runs as this node, and has joined the cluster that the token is of.
+Result<bool> node_serves(const NodeOptions& options);
 // Runs the agent in this process, with a pid file, until SIGTERM or `node leave`. `ready`: it serves.
 Status run_node(const NodeOptions& options, const std::function<void()>& ready);
 Result<nlohmann::json> run_node_detached(const NodeOptions& options);

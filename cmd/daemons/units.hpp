@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cmd/line/command.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::cmd {
 
@@ -17,20 +16,14 @@ struct UnitWish {
     bool of_user = false;                 // of a user's own manager: it cannot confine services
     std::string as;                       // an account that exists, instead of a user of its own; empty: that
     std::string data;                     // instead of the unit's own directory; empty: that
-    std::vector<std::string> writable{};  // further directories that it may write below
+    std::vector<std::string> writable{};  // further directories that it may write below; they may be mounts
+    std::string path{};                   // PATH of the service; empty: the manager's
 };
 std::string unit_text(const std::string& form, const UnitWish& wish);
 
-// A word of ExecStart=: quoted where systemd would read more into it.
+// A word of ExecStart= behind the program: quoted where systemd would read more into it.
 std::string command_word(const std::string& word);
 // The flags that were given, of those that `known` has: "--name", "value". Files are made absolute.
 std::vector<std::string> given_flags(const Arguments& arguments, const std::vector<Flag>& known);
-
-struct Written {
-    std::string path;
-    bool changed = false;  // false: it had this very text
-};
-// Writes <directory>/<name>, which others may read. A file there that rtrain did not write is left alone (conflict).
-Result<Written> write_unit(const std::string& directory, const std::string& name, const std::string& text);
 
 }  // namespace rtrain::cmd

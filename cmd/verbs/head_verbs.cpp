@@ -36,25 +36,6 @@ Status take_queues(Invocation& call, const std::string& path, HeadOptions& optio
     return Done{};
 }
 
-Result<HeadOptions> head_options(Invocation& call) {
-    const Arguments& arguments = call.arguments;
-    HeadOptions options;
-    options.data_dir = head_data(arguments);
-    options.host = arguments.text("host", options.host);
-    const std::int64_t port = arguments.number("port", options.port);
-    if (port > 65535)
-        return Error{.code = ErrorCode::usage,
-                     .message = "--port: " + std::to_string(port) + " is above 65535",
-                     .next = "rtrain head start --help"};
-    options.port = static_cast<std::uint16_t>(port);
-    if (arguments.has("storage-root")) options.storage_root = absolute(arguments.text("storage-root"));
-    options.name = arguments.text("name");
-    options.node_timeout_ms = arguments.duration_ms("node-timeout", options.node_timeout_ms);
-    if (arguments.has("queues"))
-        if (Status taken = take_queues(call, arguments.text("queues"), options); !taken) return taken.error();
-    return options;
-}
-
 // Tells of a started head: the context is kept, the CA lies beside the data, the join line is complete.
 void announce(Invocation& call, json told) {
     Result<std::string> context = keep_context(call, told);
@@ -223,6 +204,27 @@ Flag head_data_flag() {
 }
 
 }  // namespace
+
+Result<HeadOptions> head_options(Invocation& call, const std::string& root) {
+    const Arguments& arguments = call.arguments;
+    HeadOptions options;
+    options.data_dir = head_data(arguments);
+    options.host = arguments.text("host", options.host);
+    const std::int64_t port = arguments.number("port", options.port);
+    if (port > 65535)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--port: " + std::to_string(port) + " is above 65535",
+                     .next = "rtrain head start --help"};
+    options.port = static_cast<std::uint16_t>(port);
+    if (arguments.has("storage-root")) options.storage_root = absolute(arguments.text("storage-root"));
+    options.name = arguments.text("name");
+    options.node_timeout_ms = arguments.duration_ms("node-timeout", options.node_timeout_ms);
+    const std::string queues = arguments.text("queues");
+    if (arguments.has("queues"))
+        if (Status taken = take_queues(call, root.empty() ? queues : root + absolute(queues), options); !taken)
+            return taken.error();
+    return options;
+}
 
 std::vector<Flag> head_start_flags() {
     return {{.name = "host", .takes = Value::text, .shown = "ADDRESS", .help = "listen there (default: loopback only)"},

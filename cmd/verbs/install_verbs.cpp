@@ -1,14 +1,16 @@
 // rtrain head install, rtrain node install: a unit for systemd, from the flags that `head start` and `node join` take.
 #include "cmd/verbs/install_verbs.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
+#include <arpa/inet.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cmd/daemons/head_entry.hpp"
+#include "cmd/daemons/unit_checks.hpp"
+#include "cmd/daemons/unit_file.hpp"
+#include "cmd/daemons/unit_target.hpp"
 #include "cmd/daemons/units.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
@@ -19,85 +21,46 @@ namespace {
 
 using nlohmann::json;
 
-struct Target {
-    std::string directory;  // of units
-    bool of_user = false;
-    bool elsewhere = false;  // below --root: of a machine that does not run now
-    std::string program;     // as it is called there
+std::string directory_named(const Arguments& arguments, const char* flag) {
+    std::string path = absolute(arguments.text(flag));
+    while (path.size() > 1 && path.ends_with("/")) path.pop_back();
+    return path;
+}
+
+// Flags that a file of the package's unit has, and the written one does not read.
+void tell_of_defaults(Invocation& call, const UnitTarget& target, const std::string& service,
+                      const std::vector<std::string>& names) {
+    const std::string file = "/etc/default/" + service;
+    if (target.of_user) return;
+    for (const std::string& name : set_in(target.root, file, names))
+        call.out.talk("warning: " + target.root.shown(file) + " sets " + name +
+                      ", which the written unit does not read: give the flags here instead");
+}
+
+struct Wanted {
+    std::string name, text;  // of the unit
+    std::string then;        // what people may do next
 };
 
-Result<Target> target_of(const Arguments& arguments) {
-    std::error_code failed;
-    Target target{.program = std::filesystem::canonical("/proc/self/exe", failed).string()};
-    if (arguments.has("user") && arguments.has("root"))
-        return Error{.code = ErrorCode::usage,
-                     .message = "--user and --root are two different places",
-                     .next = "give one of them"};
-    if (arguments.has("user")) {
-        const std::string home = environment("HOME"), config = environment("XDG_CONFIG_HOME");
-        target.directory = (config.empty() ? home + "/.config" : config) + "/systemd/user";
-        target.of_user = true;
-        return target;
-    }
-    std::string root = arguments.has("root") ? absolute(arguments.text("root")) : "";
-    while (root.ends_with("/")) root.pop_back();
-    target.elsewhere = arguments.has("root");
-    target.directory = root + "/etc/systemd/system";
-    if (target.program.starts_with(root + "/")) target.program.erase(0, root.size());
-    if (!target.elsewhere && ::geteuid() != 0)
-        return Error{
-            .code = ErrorCode::unauthorised,
-            .message = "writing " + target.directory + " needs root",
-            .next = "run it with sudo; or --user, for a service of your own account; or --root DIR, for an image"};
-    return target;
+Result<int> print(Invocation& call, const UnitTarget& target, const Wanted& unit) {
+    const std::string path = target.root.shown(target.directory + "/" + unit.name);
+    call.out.one({{"unit", path}, {"text", unit.text}, {"dry_run", true}}, "unit", unit.text);
+    return 0;
 }
 
-// The service's own user must come to the program: through directories that are open to all, and not below /tmp, of
-// which the service has one of its own.
-Status check_reachable(const std::string& program) {
-    std::string closed = program.starts_with("/tmp/") || program.starts_with("/var/tmp/") ? "/tmp" : "";
-    for (std::filesystem::path at = program; closed.empty() && at.has_relative_path(); at = at.parent_path()) {
-        struct stat found{};
-        if (::stat(at.c_str(), &found) != 0 || (found.st_mode & S_IXOTH) == 0) closed = at.string();
+Result<int> put(Invocation& call, const UnitTarget& target, const Wanted& unit, UnitFile& file) {
+    Result<Change> change = file.put();
+    if (!change) return change.error();
+    const bool changed = *change != Change::none;
+    const std::string control = target.of_user ? "systemctl --user " : "systemctl ";
+    std::string lines = (changed ? "wrote " : "unchanged: ") + file.path() + "\n";
+    if (!target.elsewhere) {
+        lines += "next: " + control + "daemon-reload && " + control + "enable --now " + unit.name;
+        if (*change == Change::replaced) lines += " && " + control + "restart " + unit.name;
+        lines += "\n";
     }
-    if (closed.empty()) return Done{};
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = "the service's own user cannot start " + program + ": " + closed + " is closed to it",
-        .next = "install rtrain where all can read it, such as /opt or /usr, or give the service an account by --as"};
-}
-
-// A service that runs as root starts what root alone can change: else whoever may write the program has root.
-Status check_roots_own(const std::string& program) {
-    for (std::filesystem::path at = program; at.has_relative_path(); at = at.parent_path()) {
-        struct stat found{};
-        if (::stat(at.c_str(), &found) != 0)
-            return Error{.code = ErrorCode::io, .message = "looking at " + at.string() + " failed", .next = ""};
-        if (found.st_uid == 0 && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) continue;
-        return Error{.code = ErrorCode::conflict,
-                     .message = "the node's service would run " + program +
-                                " as root, and others than root may change " + at.string(),
-                     .next =
-                         "install rtrain where root alone writes, such as /opt or /usr; or --user, for a service "
-                         "of your own account"};
-    }
-    return Done{};
-}
-
-Result<int> install(Invocation& call, const Target& target, const std::string& name, const std::string& text,
-                    const std::string& then) {
-    const std::string control = target.of_user ? "systemctl --user" : "systemctl";
-    if (call.arguments.has("dry-run")) {
-        call.out.one({{"unit", target.directory + "/" + name}, {"text", text}, {"dry_run", true}}, "unit", text);
-        return 0;
-    }
-    Result<Written> written = write_unit(target.directory, name, text);
-    if (!written) return written.error();
-    std::string lines = (written->changed ? "wrote " : "unchanged: ") + written->path + "\n";
-    if (!target.elsewhere)
-        lines += "next: " + control + " daemon-reload && " + control + " enable --now " + name + "\n";
     if (target.of_user) lines += "      loginctl enable-linger    (it then runs while you are not logged in)\n";
-    call.out.one({{"unit", written->path}, {"changed", written->changed}}, "unit", lines + then);
+    call.out.one({{"unit", file.path()}, {"changed", changed}}, "unit", lines + unit.then);
     return 0;
 }
 
@@ -106,35 +69,141 @@ std::vector<Flag> without(std::vector<Flag> flags, const std::vector<std::string
     return flags;
 }
 
-Result<int> head_install(Invocation& call) {
-    const Arguments& arguments = call.arguments;
-    Result<Target> target = target_of(arguments);
-    if (!target) return target.error();
-    UnitWish wish{.of_user = target->of_user, .as = arguments.text("as")};
-    const bool has_data = arguments.has("data");
-    if (has_data && wish.as.empty() && !wish.of_user)
+// What a unit for this machine, or that image, cannot be written with.
+Status check_head_flags(const Arguments& arguments, const UnitTarget& target) {
+    const bool as = arguments.has("as");
+    if (as && target.of_user)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--as with --user: a service of your own account runs as you",
+                     .next = "leave out one of them"};
+    if (as)
+        if (Status name = check_account_name(arguments.text("as")); !name) return name;
+    if (arguments.has("data") && !as && !target.of_user)
         return Error{
             .code = ErrorCode::usage,
             .message = "--data needs --as: a user that exists only with the service owns no directory but its own",
             .next = "rtrain head install --data DIR --as ACCOUNT, or leave out --data for /var/lib/rtrain-head"};
-    if (has_data) wish.data = absolute(arguments.text("data"));
-    const std::string data = has_data ? wish.data : wish.of_user ? head_data(arguments) : "/var/lib/rtrain-head";
-    if (has_data) wish.writable.push_back(data);
-    if (arguments.has("storage-root")) wish.writable.push_back(absolute(arguments.text("storage-root")));
-    if (!wish.of_user && wish.as.empty() && !target->elsewhere)
-        if (Status reachable = check_reachable(target->program); !reachable) return reachable.error();
+    for (const char* flag : {"data", "storage-root"}) {
+        const std::string path = arguments.text(flag);
+        if (std::any_of(path.begin(), path.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+            return Error{.code = ErrorCode::usage,
+                         .message = std::string("--") + flag + ": the path has a control character",
+                         .next = "name another directory"};
+    }
+    return Done{};
+}
+
+Status check_address(const Arguments& arguments, const HeadOptions& options, const UnitTarget& target) {
+    in6_addr parsed{};
+    const std::string host = options.host.substr(0, options.host.find('%'));
+    if (host != "localhost" && ::inet_pton(AF_INET, host.c_str(), &parsed) != 1 &&
+        ::inet_pton(AF_INET6, host.c_str(), &parsed) != 1)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--host: \"" + host + "\" is no IP address",
+                     .next = "give 0.0.0.0, or an address of that machine"};
+    int first_free = 1024;
+    if (!target.elsewhere) std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> first_free;
+    if (options.port == 0 || options.port >= first_free) return Done{};
+    return Error{.code = ErrorCode::usage,
+                 .message = "--port: " + arguments.text("port") + " is below " + std::to_string(first_free) +
+                            ", and the service has no rights to listen there",
+                 .next = "choose another, or lower net.ipv4.ip_unprivileged_port_start by sysctl"};
+}
+
+// What the service must be able to read and start, as whoever it runs as.
+Status check_heads_rights(const Arguments& arguments, const UnitTarget& target) {
+    const bool queues = arguments.has("queues");
+    const std::string file = queues ? absolute(arguments.text("queues")) : "";
+    const std::string as = arguments.text("as");
+    if (as == "root")
+        if (Status own = check_program_of_root(target); !own) return own;
+    if (as.empty()) {
+        if (Status reachable = check_reachable(target.root, target.program, S_IXOTH); !reachable) return reachable;
+        return queues ? check_reachable(target.root, file, S_IROTH) : Status(Done{});
+    }
+    if (target.elsewhere) return Done{};  // the account is one of that machine
+    Result<Account> account = find_account(as);
+    if (!account) return account.error();
+    if (account->uid == 0)
+        if (Status own = check_program_of_root(target); !own) return own;
+    const char* open = "open it, and the directories above it, to that account";
+    if (Status starts = check_access(*account, target.program, X_OK, open); !starts) return starts;
+    return queues ? check_access(*account, file, R_OK, open) : Status(Done{});
+}
+
+// The unit names these directories: systemd starts nothing where one is missing.
+Status provide_directories(const Arguments& arguments, const UnitTarget& target,
+                           const std::vector<std::string>& paths) {
+    if (target.of_user || target.elsewhere) return Done{};
+    if (arguments.has("as")) {
+        Result<Account> account = find_account(arguments.text("as"));
+        if (!account) return account.error();
+        for (const std::string& path : paths)
+            if (Status made = provide_directory(target.root, path, *account); !made) return made;
+        return Done{};
+    }
+    for (const std::string& path : paths)
+        if (!target.root.look_at(path))
+            return Error{.code = ErrorCode::not_found,
+                         .message = "--storage-root: there is no directory " + path,
+                         .next =
+                             "give the service an account by --as, which it is then made for; or make it, writable "
+                             "for the service"};
+    return Done{};
+}
+
+std::string next_of_head(const UnitTarget& target, const std::string& data, const std::vector<std::string>& writable) {
+    if (target.of_user) return "then: rtrain status\n";
+    std::string lines;
+    for (const std::string& path : writable)
+        if (target.elsewhere) lines += "the image must have " + path + ", of the service's account\n";
+    return lines + "then: sudo rtrain --config " + data + "/config.yaml token create --role admin --user NAME\n";
+}
+
+Result<int> head_install(Invocation& call) {
+    const Arguments& arguments = call.arguments;
+    Result<UnitTarget> target = unit_target(arguments);
+    if (!target) return target.error();
+    if (Status fit = check_head_flags(arguments, *target); !fit) return fit.error();
+    Result<HeadOptions> options = head_options(call, target->root.shown(""));
+    if (!options) return options.error();
+    if (Status free = check_address(arguments, *options, *target); !free) return free.error();
+    if (!target->of_user)
+        if (Status may = check_heads_rights(arguments, *target); !may) return may.error();
+    UnitWish wish{.of_user = target->of_user, .as = arguments.text("as")};
+    if (arguments.has("data")) wish.data = directory_named(arguments, "data");
+    const std::string data = arguments.has("data") ? wish.data
+                             : wish.of_user        ? head_data(arguments)
+                                                   : "/var/lib/rtrain-head";
+    if (arguments.has("data")) wish.writable.push_back(data);
+    if (arguments.has("storage-root")) wish.writable.push_back(directory_named(arguments, "storage-root"));
     wish.command = {target->program, "head", "start", "--data", data};
     for (std::string& word : given_flags(arguments, without(head_start_flags(), {"detach", "data"})))
         wish.command.push_back(std::move(word));
-    return install(call, *target, "rtrain-head.service", unit_text(head_unit, wish),
-                   wish.of_user
-                       ? "then: rtrain status\n"
-                       : "then: sudo rtrain --config " + data + "/config.yaml token create --role admin --user NAME\n");
+    const Wanted unit{.name = "rtrain-head.service",
+                      .text = unit_text(head_unit, wish),
+                      .then = next_of_head(*target, data, wish.writable)};
+    tell_of_defaults(call, *target, "rtrain-head", {"RTRAIN_HEAD_FLAGS"});
+    if (arguments.has("dry-run")) return print(call, *target, unit);
+    if (Status there = provide_directories(arguments, *target, wish.writable); !there) return there.error();
+    Result<UnitFile> file = UnitFile::prepare(target->root, target->directory, unit.name, unit.text);
+    if (!file) return file.error();
+    return put(call, *target, unit, *file);
+}
+
+// Once, here: the unit has no token in it. An agent that runs as this node has joined, and holds its directory.
+Status join_here(Invocation& call, const NodeOptions& options) {
+    if (Status made = make_directory(options.data); !made) return made;
+    if (Result<bool> serves = node_serves(options); !serves || *serves) {
+        if (serves) call.out.talk("the agent of this node runs: it has joined, and goes on as it is");
+        return serves ? Status(Done{}) : serves.error();
+    }
+    return join_node(options);
 }
 
 Result<int> node_install(Invocation& call) {
     const Arguments& arguments = call.arguments;
-    Result<Target> target = target_of(arguments);
+    Result<UnitTarget> target = unit_target(arguments);
     if (!target) return target.error();
     Result<NodeOptions> options = node_options(arguments);
     if (!options) return options.error();
@@ -142,17 +211,26 @@ Result<int> node_install(Invocation& call) {
         return Error{.code = ErrorCode::usage,
                      .message = "--token with --root: each machine that the image runs on joins by itself",
                      .next = "there: rtrain node install " + options->head + " --token T"};
-    if (!target->of_user && !target->elsewhere)
-        if (Status own = check_roots_own(target->program); !own) return own.error();
-    UnitWish wish{.of_user = target->of_user};
-    wish.command = {target->program, "node", "join", options->head, "--name", options->name, "--data", options->data};
-    for (std::string& word : given_flags(arguments, without(node_join_flags(), {"detach", "token", "name", "data"})))
-        wish.command.push_back(std::move(word));
-    if (!target->elsewhere && !arguments.has("dry-run")) {  // once, here: the unit has no token in it
-        if (Status made = make_directory(options->data); !made) return made.error();
-        if (Status joined = join_node(*options); !joined) return joined.error();
+    if (!target->of_user)
+        if (Status own = check_program_of_root(*target); !own) return own.error();
+    UnitWish wish{.of_user = target->of_user, .path = python_path(target->root, target->program)};
+    wish.command = {target->program, "node", "join", options->head};
+    std::vector<std::string_view> left_out{"detach", "token"};
+    if (!target->elsewhere) {  // an image's machines have names of their own
+        wish.command.insert(wish.command.end(), {"--name", options->name, "--data", options->data});
+        left_out.insert(left_out.end(), {"name", "data"});
     }
-    return install(call, *target, "rtrain-node.service", unit_text(node_unit, wish), "then: rtrain nodes\n");
+    for (std::string& word : given_flags(arguments, without(node_join_flags(), left_out)))
+        wish.command.push_back(std::move(word));
+    const Wanted unit{
+        .name = "rtrain-node.service", .text = unit_text(node_unit, wish), .then = "then: rtrain nodes\n"};
+    tell_of_defaults(call, *target, "rtrain-node", {"RTRAIN_HEAD", "RTRAIN_NODE_FLAGS"});
+    if (arguments.has("dry-run")) return print(call, *target, unit);
+    Result<UnitFile> file = UnitFile::prepare(target->root, target->directory, unit.name, unit.text);
+    if (!file) return file.error();
+    if (!target->elsewhere)  // behind the file: a token serves once
+        if (Status joined = join_here(call, *options); !joined) return joined.error();
+    return put(call, *target, unit, *file);
 }
 
 std::vector<Flag> with_places(std::vector<Flag> flags) {

@@ -5,11 +5,15 @@
 
 #include "cmd/daemons/node_entry.hpp"
 #include "cmd/line/command.hpp"
+#include "cmd/line/invocation.hpp"
+#include "daemon/head/head.hpp"
 
 namespace rtrain::cmd {
 
 std::vector<Flag> head_start_flags();
 std::vector<Flag> node_join_flags();
+// Of the flags; files are read below `root`, which is empty for this machine.
+Result<HeadOptions> head_options(Invocation& call, const std::string& root = "");
 Result<NodeOptions> node_options(const Arguments& arguments);  // of HOST:PORT and the flags
 
 }  // namespace rtrain::cmd

@@ -261,6 +261,17 @@ Status join(const AgentOptions& options, const std::string& token_text) {
     return agent::save_identity(options.data_dir, *identity);
 }
 
+bool serves_as_joined(const AgentOptions& options, const std::string& token_text) {
+    if (auto lock = agent::DirectoryLock::take(options.data_dir); lock || lock.error().code != ErrorCode::conflict)
+        return false;
+    const auto known = agent::load_identity(options.data_dir);
+    if (!known || (!options.node.empty() && options.node != known->node)) return false;
+    if (token_text.empty()) return true;
+    const auto token = security::parse_token(token_text);
+    const auto print = security::fingerprint(known->ca);
+    return token && token->for_node && print && *print == token->ca_fingerprint;
+}
+
 Status forget_identity(const std::string& data_dir) {
     auto lock = agent::DirectoryLock::take(data_dir);
     if (!lock) return lock.error();

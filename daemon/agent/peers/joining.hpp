@@ -14,6 +14,10 @@ namespace rtrain {
 // is unauthorised then if it has left the cluster since.
 Status join(const AgentOptions& options, const std::string& token_text);
 
+// Returns whether an agent serves from data_dir at this moment as the node that `options` name, in the cluster that the
+// token is of (any cluster without a token). Such a node has nothing to join, and `join` would refuse.
+bool serves_as_joined(const AgentOptions& options, const std::string& token_text);
+
 // Takes this node out of its cluster: forgets the identity. Refused while an agent serves from this directory.
 Status forget_identity(const std::string& data_dir);
 

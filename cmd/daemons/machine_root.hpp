@@ -1,0 +1,34 @@
+// The file tree of a machine: of this one, or of an image below a directory. Paths in it are absolute.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+
+#include "scheduler/model/result.hpp"
+#include "storage/base/descriptor.hpp"
+
+namespace rtrain::cmd {
+
+// A link in an image leads to where it would lead on that machine: no path leaves the image.
+class MachineRoot {
+  public:
+    static Result<MachineRoot> open(const std::string& directory);  // "/": this machine
+
+    Result<storage::Descriptor> open_path(const std::string& path, int flags) const;
+    Result<struct stat> look_at(const std::string& path) const;  // links are followed
+    // Returns `path` without links, as it is called in this tree.
+    Result<std::string> resolved(const std::string& path) const;
+    // Opens a directory, and makes what is missing of it, with mode 0755.
+    Result<storage::Descriptor> make_directory(const std::string& path) const;
+    // Returns the path as it is called from this machine, for messages: "/image/etc/systemd".
+    std::string shown(const std::string& path) const { return name_ + path; }
+    const storage::Descriptor& top() const { return top_; }
+
+  private:
+    MachineRoot(storage::Descriptor top, std::string name) : top_(std::move(top)), name_(std::move(name)) {}
+    storage::Descriptor top_;
+    std::string name_;  // without a slash at its end: empty for "/"
+};
+
+}  // namespace rtrain::cmd
