@@ -73,9 +73,11 @@ Error damaged(const std::string& what) {
     return {ErrorCode::damaged, std::string("the state database is damaged: ") + what, restore_hint};
 }
 
-// What could not be read may be sound: a full disk, or somebody who holds the file, is no damage.
+// What could not be read may be sound: a disk that fails or is full, missing rights or memory, or somebody who holds
+// the file, are no damage. A statement of ours that SQLite does not understand is: its tables are others.
 Error unread(const Error& why) {
-    return why.code == ErrorCode::full || why.code == ErrorCode::conflict ? why : damaged(why.message);
+    const bool says_so = why.code == ErrorCode::damaged || why.code == ErrorCode::internal;
+    return says_so ? damaged(why.message) : why;
 }
 
 Status check_sums(Database& database, const std::string& table) {
@@ -101,7 +103,7 @@ Status check_structure(Database& database) {
 // SQLite keeps the text of our statements: the tables are those we made, column by column.
 Status check_tables(Database& database) {
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
-    if (!version) return damaged("its header cannot be read");
+    if (!version) return unread(version.error());
     std::set<std::string> ours(statements.begin(), statements.end());
     if (*version < 4) ours.erase(audit_table);
     if (*version == 1) {
@@ -120,9 +122,10 @@ Status check_tables(Database& database) {
 Status check_version(Database& database) {
     Result<std::int64_t> id = database.integer("PRAGMA application_id");
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
-    if (!id || !version) return damaged("its header cannot be read");
+    if (!id || !version) return unread(id ? version.error() : id.error());
     Result<std::string> copy = read_setting(database, version_key);
-    if (*id != application_id || !copy || *copy != std::to_string(*version))
+    if (!copy) return unread(copy.error());
+    if (*id != application_id || *copy != std::to_string(*version))
         return damaged("its header is not that of a state database of rtrain");
     if (*version <= schema_version) return Done{};
     return Error{
@@ -201,7 +204,7 @@ Status check_whole(Database& database) {
     for (const char* table : summed_tables)
         if (Status whole = check_sums(database, table); !whole) return whole.error();
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
-    if (!version) return damaged("its header cannot be read");
+    if (!version) return unread(version.error());
     return *version < 4 ? Status(Done{}) : check_sums(database, "audit");
 }
 

@@ -60,12 +60,17 @@ Error Database::error(const std::string& doing) const {
     if (full) reason = "the disk is full";
     std::string message = path_ + ": " + doing + " failed: " + reason;
     if (full) return {ErrorCode::full, message, "make room on the disk of " + path_};
-    // A format number that no SQLite ever wrote is reported as a plain error.
-    if (reason == "unsupported file format") return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
-    switch (handle_ ? sqlite3_errcode(handle_.get()) & 0xff : SQLITE_NOMEM) {
+    const int code = handle_ ? sqlite3_extended_errcode(handle_.get()) : SQLITE_NOMEM;
+    // A format number that no SQLite ever wrote is reported as a plain error; a file that ends within a page, as one of
+    // the disk.
+    if (reason == "unsupported file format" || code == SQLITE_IOERR_SHORT_READ)
+        return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
+    switch (code & 0xff) {
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB:
             return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
+        case SQLITE_ERROR:
+            return {ErrorCode::internal, message, "rtrain head verify"};
         case SQLITE_BUSY:
             return {ErrorCode::conflict, message, "end the other program that holds " + path_};
     }

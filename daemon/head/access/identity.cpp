@@ -1,8 +1,6 @@
 // See identity.hpp. The key is written before the certificate, so a certificate on disk always has its key.
 #include "daemon/head/access/identity.hpp"
 
-#include <filesystem>
-
 #include "daemon/head/base/data_files.hpp"
 
 namespace rtrain::head {
@@ -16,16 +14,23 @@ Result<security::KeyPair> make_and_keep(const std::string& data_dir) {
     return std::move(*made);
 }
 
+// Only bytes that are there and are no key are damage; what cannot be read at present may be sound.
 Result<security::KeyPair> open_authority(const std::string& data_dir) {
-    const bool certificate = std::filesystem::exists(data_dir + "/ca.crt");
-    if (!certificate) return make_and_keep(data_dir);
     auto crt = read_file(data_dir + "/ca.crt");
-    auto key = read_file(data_dir + "/ca.key");
+    if (!crt && crt.error().code == ErrorCode::not_found) return make_and_keep(data_dir);
     if (!crt) return crt.error();
-    if (!key)
-        return Error{ErrorCode::damaged, data_dir + "/ca.crt is there but its key is not: " + key.error().message,
+    auto key = read_file(data_dir + "/ca.key");
+    if (!key && key.error().code == ErrorCode::not_found)
+        return Error{ErrorCode::not_found, data_dir + "/ca.crt is there but its key, ca.key, is not",
                      "restore ca.key from a backup; agents and clients trust only this authority"};
+    if (!key) return key.error();
     return security::KeyPair{.certificate = *crt, .private_key = *key};
+}
+
+Error unusable(const std::string& data_dir, const Error& why) {
+    if (why.code != ErrorCode::invalid) return why;
+    return {ErrorCode::damaged, data_dir + "/ca.crt or ca.key is damaged: " + why.message,
+            "restore both from a backup; agents and clients trust only this authority"};
 }
 
 }  // namespace
@@ -40,9 +45,9 @@ Result<Identity> open_identity(const std::string& data_dir) {
     auto authority = open_authority(data_dir);
     if (!authority) return authority.error();
     auto leaf = security::make_leaf(*authority, "rtrain-head");
-    if (!leaf) return leaf.error();
+    if (!leaf) return unusable(data_dir, leaf.error());
     auto print = security::fingerprint(authority->certificate);
-    if (!print) return print.error();
+    if (!print) return unusable(data_dir, print.error());
     return Identity{std::move(*authority), std::move(*leaf), std::move(*print)};
 }
 

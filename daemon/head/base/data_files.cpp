@@ -21,6 +21,7 @@ namespace {
 
 Error failed(const std::string& doing, const std::string& path) {
     const std::string message = doing + " " + path + ": " + std::strerror(errno);
+    if (errno == ENOENT) return {ErrorCode::not_found, message, ""};
     if (errno == ENOSPC || errno == EDQUOT) return {ErrorCode::full, message, "make room on the disk of " + path};
     return {ErrorCode::io, message, "check the data directory's disk and permissions"};
 }
@@ -56,6 +57,7 @@ Result<std::string> read_file(const std::string& path) {
     if (!in) return failed("reading", path);
     std::ostringstream bytes;
     bytes << in.rdbuf();
+    if (bytes.bad()) return failed("reading", path);  // fail() is set by an empty file too
     return std::move(bytes).str();
 }
 

@@ -118,6 +118,20 @@ TEST_CASE("a changed byte in the main file is noticed at open and answered with 
     CHECK(noticed > 100);
 }
 
+TEST_CASE("what cannot be read at present is no damage: no backup has to be restored for it") {
+    const Wreck wreck = ::wreck();
+    const ScratchDirectory scratch;
+    REQUIRE(opened_from(scratch / "data", wreck, wreck.wal).ok());
+    std::filesystem::remove(scratch / "data/state.db-wal");
+    std::filesystem::create_directory(scratch / "data/state.db-wal");  // SQLite cannot open it
+    const Error unread = SqliteJournal::open(scratch / "data").error();
+    CAPTURE(unread.message);
+    CHECK(unread.code == ErrorCode::io);
+    CHECK(unread.next.find("restore-backup") == std::string::npos);
+    std::filesystem::remove(scratch / "data/state.db-wal");
+    CHECK(SqliteJournal::open(scratch / "data").ok());
+}
+
 TEST_CASE("a main file cut short or replaced by something else is damage") {
     Wreck wreck = ::wreck();
     ScratchDirectory scratch;
