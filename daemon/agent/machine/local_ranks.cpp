@@ -259,10 +259,10 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
         report.checkpoint_error = listed.why;
         report.error_reason = listed.reason;
     }
-    if (const std::size_t bytes = list_bytes(report); !local.coordinates && bytes > list_bytes_max) {
+    if (const auto large = local.coordinates ? std::nullopt : too_large(report)) {
         report.files.clear();
-        report.checkpoint_error = too_many_files(listed.files.size(), bytes);
-        report.error_reason = "too_many_files";
+        report.checkpoint_error = large->message;
+        report.error_reason = large->reason;
     }
     complete(local, std::move(report), sink);
 }

@@ -13,8 +13,8 @@ bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !caus
 // Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
 // checkpoint.
 bool tells_of_a_lost_checkpoint(const std::string& reason) {
-    return reason.starts_with("storage_") || reason == "too_many_files" || reason == "ranks_ended" ||
-           reason == "checkpoint_given_up";
+    return reason.starts_with("storage_") || reason == "too_many_files" || reason == "metrics_too_large" ||
+           reason == "ranks_ended" || reason == "checkpoint_given_up";
 }
 
 }  // namespace
