@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "daemon/agent/preparation/storage_access.hpp"
 #include "daemon/agent/worker_link/worker_server.hpp"
 #include "daemon/agent/workers/environment.hpp"
+#include "daemon/agent/workers/worker_library.hpp"
 
 extern char** environ;
 
@@ -28,24 +28,6 @@ std::map<std::string, std::string> own_environment() {
             out[text.substr(0, equals)] = text.substr(equals + 1);
     }
     return out;
-}
-
-// Beside the program, as built; where a package of the system puts it; where pip does, the newest Python first.
-std::string find_worker_library(const std::string& program) {
-    namespace fs = std::filesystem;
-    std::error_code failed;
-    const fs::path at = fs::canonical(program, failed).parent_path();
-    std::vector<fs::path> places{at, at / "../lib", at / ".."}, packages;
-    for (fs::directory_iterator entry(at / "../lib", failed), end; !failed && entry != end; entry.increment(failed))
-        for (const char* kind : {"site-packages", "dist-packages"})
-            if (entry->path().filename().string().starts_with("python3"))
-                packages.push_back(entry->path() / kind / "rtrain/_lib");
-    std::sort(packages.rbegin(), packages.rend());
-    places.insert(places.end(), packages.begin(), packages.end());
-    for (const fs::path& place : places)
-        if (const fs::path file = place / "librtrain_worker.so"; fs::exists(file, failed))
-            return fs::canonical(file, failed).string();
-    return {};
 }
 
 std::string boot_id() {

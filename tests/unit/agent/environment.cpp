@@ -1,11 +1,15 @@
 // Stories of a worker's environment and of rendezvous ports.
 #include "daemon/agent/workers/environment.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "daemon/agent/hardware/ports.hpp"
+#include "daemon/agent/workers/worker_library.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -20,6 +24,15 @@ Environment environment(const spec::Job& job = {}, const WorkerPlace& place = {}
     launch.token = "rtu1.x.y";
     launch.secrets = {{"HF_TOKEN", "secret"}};
     return worker_environment(prepare_order(shape), launch, launch.workers[1], job, place);
+}
+
+constexpr const char* library_name = "librtrain_worker.so";
+
+std::string put(const std::string& folder, const std::string& file) {
+    const std::filesystem::path path = std::filesystem::path(folder) / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << "library";
+    return std::filesystem::canonical(path).string();
 }
 
 }  // namespace
@@ -181,4 +194,30 @@ TEST_CASE("a rendezvous port is free when given, and not given again for a minut
     CHECK(given.size() == 9'997);
     CHECK(ports.take(Time{59'999}) == std::nullopt);
     CHECK(ports.take(Time{60'000}) == 20'000);
+}
+
+TEST_CASE("of several Pythons the newest has the library, by number and not by letter") {
+    const Folder folder;
+    const std::string program = put(folder.path, "bin/rtrain");
+    CHECK(find_worker_library(program).empty());
+    put(folder.path, std::string("lib/python3.9/site-packages/rtrain/_lib/") + library_name);
+    put(folder.path, std::string("lib/python3/dist-packages/rtrain/_lib/") + library_name);
+    const std::string newest =
+        put(folder.path, std::string("lib/python3.12/site-packages/rtrain/_lib/") + library_name);
+    put(folder.path, std::string("lib/python3.x/site-packages/rtrain/_lib/") + library_name);
+    CHECK(find_worker_library(program) == newest);
+}
+
+TEST_CASE("lib64 is looked at too, and what stands beside the program comes before any Python") {
+    const Folder folder;
+    const std::string program = put(folder.path, "bin/rtrain");
+    const std::string of_python =
+        put(folder.path, std::string("lib64/python3.11/site-packages/rtrain/_lib/") + library_name);
+    CHECK(find_worker_library(program) == of_python);
+    const std::string of_package = put(folder.path, std::string("lib64/") + library_name);
+    CHECK(find_worker_library(program) == of_package);
+    std::filesystem::create_directories(folder.path + "/lib/" + library_name);  // a directory is no library
+    CHECK(find_worker_library(program) == of_package);
+    const std::string beside = put(folder.path, std::string("bin/") + library_name);
+    CHECK(find_worker_library(program) == beside);
 }
