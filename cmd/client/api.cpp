@@ -5,6 +5,7 @@
 
 #include "cmd/line/settings.hpp"
 #include "daemon/net/client.hpp"
+#include "storage/base/percent.hpp"
 
 namespace rtrain::cmd {
 
@@ -249,22 +250,6 @@ Status Api::follow(const std::string& target, const std::function<bool(const Str
     return response.error();
 }
 
-std::string url_part(std::string_view text) {
-    static const char digits[] = "0123456789ABCDEF";
-    std::string out;
-    for (const char c : text) {
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                           c == '_' || c == '.' || c == '~';
-        if (plain) {
-            out += c;
-        } else {
-            const auto byte = static_cast<unsigned char>(c);
-            out += '%';
-            out += digits[byte >> 4];
-            out += digits[byte & 15];
-        }
-    }
-    return out;
-}
+std::string url_part(std::string_view text) { return storage::percent_encoded(text, storage::Slash::encoded); }
 
 }  // namespace rtrain::cmd

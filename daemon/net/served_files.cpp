@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/net/session.hpp"
+#include "storage/base/write_all.hpp"
 
 namespace rtrain::net {
 namespace {
@@ -19,8 +20,7 @@ constexpr std::uint64_t piece_most = 128u << 10;
 
 std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-Error disk_error(const std::string& path) {
-    const int why = errno;
+Error disk_error(const std::string& path, int why) {
     const bool full = why == ENOSPC || why == EDQUOT;
     return {full ? ErrorCode::full : ErrorCode::io, "writing an upload to " + path + ": " + std::strerror(why),
             full ? "make room on that file system, then send it again" : ""};
@@ -44,25 +44,18 @@ bool BodyFile::may_write(std::uint64_t bytes) {
 void BodyFile::open(std::uint64_t length) {
     if (!may_write(length)) return;
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (descriptor_ < 0) fault_ = error_response(disk_error(path_), 0);
+    if (descriptor_ < 0) fault_ = error_response(disk_error(path_, errno), 0);
 }
 
 void BodyFile::write(const std::string& piece) {
     if (!may_write(piece.size())) return;
-    for (std::size_t done = 0; done < piece.size();) {
-        const ssize_t written = ::write(descriptor_, piece.data() + done, piece.size() - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) {
-            fault_ = error_response(disk_error(path_), 0);
-            return;
-        }
-        done += static_cast<std::size_t>(written);
-    }
+    if (const int error = storage::write_all(descriptor_, piece); error != 0)
+        fault_ = error_response(disk_error(path_, error), 0);
 }
 
 void BodyFile::keep() {
     if (::close(std::exchange(descriptor_, -1)) == 0) return;
-    fault_ = error_response(disk_error(path_), 0);
+    fault_ = error_response(disk_error(path_, errno), 0);
     ::unlink(path_.c_str());
 }
 

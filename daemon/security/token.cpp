@@ -24,9 +24,7 @@ bool is_field(std::string_view text) {
            all_of(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
 }
 
-bool is_fingerprint(std::string_view text) {
-    return text.size() == fingerprint_length && all_of(text, "0123456789abcdef");
-}
+bool is_fingerprint(std::string_view text) { return text.size() == fingerprint_length && storage::is_hex(text); }
 
 std::string_view without_margin(std::string_view text) {  // what a paste brings along
     std::size_t first = text.find_first_not_of(" \t\r\n");

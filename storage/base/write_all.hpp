@@ -8,12 +8,14 @@
 
 namespace rtrain::storage {
 
-// Returns 0 once all bytes are written, else the error's number. A call that a signal interrupts is repeated.
+// Returns 0 once all bytes are written, else the error's number. A call that a signal interrupts is repeated. One that
+// writes nothing and tells no error counts as EIO: it might go on so for ever.
 inline int write_all(int descriptor, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) return errno;
+        if (written == 0) return EIO;
         bytes.remove_prefix(static_cast<std::size_t>(written));
     }
     return 0;

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "daemon/security/security.hpp"
+#include "storage/base/percent.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -28,21 +29,7 @@ constexpr int tries_per_piece = 6;
 constexpr std::chrono::milliseconds pause_first{100};  // doubled with each try: the head may still write the piece
 constexpr std::size_t connections_kept = 4;
 
-std::string encoded(std::string_view path) {
-    static constexpr char digits[] = "0123456789ABCDEF";
-    std::string out;
-    for (const char c : path) {
-        const bool plain = std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-._~/", c) != nullptr;
-        if (plain && c != '\0') {
-            out += c;
-        } else {
-            out += '%';
-            out += digits[static_cast<unsigned char>(c) >> 4];
-            out += digits[static_cast<unsigned char>(c) & 15];
-        }
-    }
-    return out;
-}
+std::string encoded(std::string_view path) { return storage::percent_encoded(path, storage::Slash::kept); }
 
 ErrorCode code_of(int status) {
     switch (status) {

@@ -18,6 +18,7 @@
 
 #include "daemon/agent/workers/user_rights.hpp"
 #include "storage/base/descriptor.hpp"
+#include "storage/base/write_all.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -44,12 +45,8 @@ int copy_through_memory(int from, int to, off_t bytes) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return errno;
         bytes -= got;
-        for (ssize_t done = 0; done < got;) {
-            const ssize_t put = ::write(to, piece.data() + done, static_cast<std::size_t>(got - done));
-            if (put < 0 && errno == EINTR) continue;
-            if (put < 0) return errno;
-            done += put;
-        }
+        if (const int error = storage::write_all(to, {piece.data(), static_cast<std::size_t>(got)}); error != 0)
+            return error;
     }
     return 0;
 }

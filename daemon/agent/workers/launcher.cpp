@@ -16,6 +16,8 @@
 #include <ctime>
 #include <utility>
 
+#include "storage/base/write_all.hpp"
+
 namespace rtrain::agent {
 namespace {
 
@@ -104,16 +106,11 @@ int variables_of(const WorkerStart& w) {
     for (const auto& [name, value] : w.environment) text.append(name + "=" + value.c_str()).push_back('\0');
     const int memory = ::memfd_create("rtrain-environment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0) return -errno;
-    std::size_t done = 0;
-    while (done < text.size()) {
-        const ssize_t written = ::write(memory, text.data() + done, text.size() - done);
-        if (written <= 0) break;
-        done += static_cast<std::size_t>(written);
-    }
+    int error = storage::write_all(memory, text);
     ::explicit_bzero(text.data(), text.size());
     constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-    if (done == text.size() && ::fcntl(memory, F_ADD_SEALS, all) == 0) return memory;
-    const int error = errno;
+    if (error == 0 && ::fcntl(memory, F_ADD_SEALS, all) == 0) return memory;
+    if (error == 0) error = errno;
     ::close(memory);
     return -error;
 }

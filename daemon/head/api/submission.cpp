@@ -13,6 +13,7 @@
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/explanation_json.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/hex.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/spec/limits.hpp"
 #include "storage/uri/files/store.hpp"
@@ -44,9 +45,7 @@ struct Submission {
 };
 enum class For { submit, plan };  // a plan may be of a job without a name; secrets are nothing to it
 
-bool is_sha256(const std::string& text) {
-    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
+bool is_sha256(const std::string& text) { return text.size() == 64 && storage::is_hex(text); }
 
 std::string text_field(const json& body, const char* name, Problems& problems) {
     const auto found = body.find(name);

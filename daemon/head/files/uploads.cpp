@@ -8,6 +8,7 @@
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/logs/log_store.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/hex.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -37,7 +38,7 @@ void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms) {
 }
 
 Status blob_name(const std::string& text) {
-    if (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos) return Done{};
+    if (text.size() == 64 && storage::is_hex(text)) return Done{};
     return Error{ErrorCode::usage, "'" + text.substr(0, 100) + "' is not a SHA-256 in lower-case hex",
                  "name the blob by the hash of its bytes"};
 }

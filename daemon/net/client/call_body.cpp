@@ -10,14 +10,15 @@
 #include <cstring>
 #include <utility>
 
+#include "storage/base/write_all.hpp"
+
 namespace rtrain::net {
 namespace {
 
 constexpr std::size_t piece_size = 128u << 10;
 constexpr std::size_t memory_limit = 256u << 20;
 
-Error disk_error(const std::string& doing, const std::string& path) {
-    const int why = errno;
+Error disk_error(const std::string& doing, const std::string& path, int why = errno) {
     return {why == ENOSPC || why == EDQUOT ? ErrorCode::full : ErrorCode::io,
             doing + " " + path + ": " + std::strerror(why), ""};
 }
@@ -85,17 +86,10 @@ Status AnswerBody::begin(const MessageHead& head) {
 
 bool AnswerBody::take(int status, std::string_view piece) {
     if (file_.get() >= 0) {
-        while (!piece.empty()) {
-            const ssize_t written = ::write(file_.get(), piece.data(), piece.size());
-            if (written < 0 && errno == EINTR) continue;
-            if (written <= 0) {
-                failure_ = disk_error("writing", call_.save_to);
-                stopped_ = true;
-                return false;
-            }
-            piece.remove_prefix(static_cast<std::size_t>(written));
-        }
-        return true;
+        const int error = storage::write_all(file_.get(), piece);
+        if (error != 0) failure_ = disk_error("writing", call_.save_to, error);
+        stopped_ = error != 0;
+        return error == 0;
     }
     if (call_.on_piece && succeeded(status)) {
         stopped_ = !call_.on_piece(piece);

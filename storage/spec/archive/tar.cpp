@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "storage/base/write_all.hpp"
 #include "storage/crypto/digest.hpp"
 
 namespace rtrain::spec {
@@ -107,15 +108,11 @@ Status TarWriter::compress(std::string_view bytes, Last last) {
         left = ZSTD_compressStream2(codec_->zstd.get(), &out, &in, last == Last::yes ? ZSTD_e_end : ZSTD_e_continue);
         if (ZSTD_isError(left) != 0)
             return Error{ErrorCode::internal, "compressing " + file_ + ": " + ZSTD_getErrorName(left), ""};
-        for (std::size_t done = 0; done < out.pos;) {
-            const ssize_t written = ::write(descriptor_, codec_->room.data() + done, out.pos - done);
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0)
-                return Error{errno == ENOSPC || errno == EDQUOT ? ErrorCode::full : ErrorCode::io,
-                             "writing " + file_ + ": " + std::strerror(errno), ""};
-            done += static_cast<std::size_t>(written);
-        }
-        codec_->digest.add({codec_->room.data(), out.pos});
+        const std::string_view compressed{codec_->room.data(), out.pos};
+        if (const int error = storage::write_all(descriptor_, compressed); error != 0)
+            return Error{error == ENOSPC || error == EDQUOT ? ErrorCode::full : ErrorCode::io,
+                         "writing " + file_ + ": " + std::strerror(error), ""};
+        codec_->digest.add(compressed);
         bytes_ += static_cast<std::int64_t>(out.pos);
         if (last == Last::no) left = in.pos < in.size ? 1 : 0;
     }
