@@ -2,8 +2,10 @@
 #include <filesystem>
 
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/data_files.hpp"
 #include "daemon/head/base/facts.hpp"
 #include "daemon/head/base/options.hpp"
+#include "daemon/head/files/backup_place.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 
 namespace rtrain::head {
@@ -84,7 +86,14 @@ void post_backup(Exchange& exchange, const HeadOptions& options) {
                                  "rtrain head backup /path/file"});
     const std::string to = file.get<std::string>(), from = options.data_dir;
     on_pool(
-        exchange, [to, from] { return state::SqliteJournal::backup(from, to); },
+        exchange,
+        [to, from] {
+            std::error_code failed;
+            const auto place = std::filesystem::weakly_canonical(to, failed).string();
+            const auto mounts = read_file("/proc/self/mountinfo");
+            if (Status seen = check_backup_place(failed ? to : place, mounts ? *mounts : "", from); !seen) return seen;
+            return state::SqliteJournal::backup(from, to);
+        },
         [to](Exchange& kept, const Status& saved) {
             if (!saved) return refuse(kept, saved.error());
             std::error_code unknown;

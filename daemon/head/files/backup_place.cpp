@@ -1,0 +1,44 @@
+// See backup_place.hpp.
+#include "daemon/head/files/backup_place.hpp"
+
+#include <sstream>
+
+namespace rtrain::head {
+namespace {
+
+struct Mount {
+    std::string root, point, options;
+};
+
+bool holds(const std::string& point, const std::string& path) {
+    return point == "/" || path == point || path.starts_with(point + "/");
+}
+
+// The mount that `path` lies in. A later line of the same place lies over an earlier one.
+Mount mount_of(const std::string& path, const std::string& mounts) {
+    Mount found;
+    std::istringstream lines(mounts);
+    for (std::string line; std::getline(lines, line);) {
+        std::string id, parent, device;
+        Mount one;
+        std::istringstream(line) >> id >> parent >> device >> one.root >> one.point >> one.options;
+        if (holds(one.point, path) && one.point.size() >= found.point.size()) found = one;
+    }
+    return found;
+}
+
+}  // namespace
+
+Status check_backup_place(const std::string& path, const std::string& mounts, const std::string& data_dir) {
+    const Mount mount = mount_of(path, mounts);
+    const bool own = mount.root.find("/systemd-private-") != std::string::npos;
+    const bool read_only = mount.options == "ro" || mount.options.starts_with("ro,");
+    if (!own && !read_only) return Done{};
+    return Error{
+        ErrorCode::conflict,
+        own ? "the head's service has a " + mount.point + " of its own: nobody else would find " + path
+            : "the head's service may not write " + path + ": " + mount.point + " is read-only for it",
+        "on the head's machine: rtrain head backup FILE --data " + data_dir + "; or name a file below " + data_dir};
+}
+
+}  // namespace rtrain::head
