@@ -12,23 +12,21 @@ from local_cluster import ROOT
 from roots import Root, hindrance, run
 
 SUITE = os.environ.get("RTRAIN_ROOT_SUITE", "bookworm")
-WITHIN_S = 60
 TRAIN = pathlib.Path(__file__).parent / "train_here.py"
 # Elsewhere than on the Python of this release there is no CPU build of PyTorch to be had: the loop then trains without it.
 TORCH = "torch==2.13.0" if SUITE == "bookworm" else ""
 
-HINDRANCE = hindrance()
-pytestmark = pytest.mark.skipif(bool(HINDRANCE), reason=HINDRANCE)
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
+    if why := hindrance():
+        (pytest.fail if os.environ.get("RTRAIN_ROOTS") == "required" else pytest.skip)(why)
     made = Root(tmp_path_factory.mktemp("root") / SUITE, SUITE)
     yield made
     shutil.rmtree(made.folder)  # a gigabyte with PyTorch
 
 
-def test_a_fresh_debian_trains_a_model_within_a_minute(root, tmp_path):
+def test_a_fresh_debian_trains_a_model(root, tmp_path):
     wheel = pathlib.Path(run(sys.executable, ROOT / "scripts" / "wheel", "--built", tmp_path).strip())
     root.put(wheel, f"/wheels/{wheel.name}")
     root.put(TRAIN, "/work/train.py")
@@ -45,12 +43,9 @@ def test_a_fresh_debian_trains_a_model_within_a_minute(root, tmp_path):
         python3 -m rtrain version
         """
     )
-    took = time.monotonic() - started
-    print(f"{SUITE}: {took:.1f} s after the downloads")
+    print(f"{SUITE}: {time.monotonic() - started:.1f} s after the downloads")  # a minute on a machine of its own
     assert re.search(r"trained with (torch|plain Python) on 2 workers: loss 0\.0", said), said
     assert "torch" in said or not TORCH, said
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others may be at work on this machine
-    assert took < WITHIN_S * busy, f"{took:.1f} s, and {busy:.1f} wanted each processor:\n{said}"
 
 
 def test_the_debian_package_installs_and_its_program_runs(root, tmp_path):
