@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/text/terminal.hpp"
+#include "storage/base/write_all.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -22,16 +23,6 @@ std::string name_of(const json& value, const char* field) {
     if (!value.is_object() || !value.contains(field)) return "";
     const json& name = value[field];
     return shown_line(name.is_string() ? name.get<std::string>() : name.dump()) + "\n";
-}
-
-bool write_all(int descriptor, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t written = ::write(descriptor, text.data(), text.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
-        text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
 }
 
 }  // namespace
@@ -141,14 +132,14 @@ void Output::raw(std::string_view text) { waiting_ += text; }
 
 void Output::talk(const std::string& text) {
     flush();
-    write_all(STDERR_FILENO, shown(text) + "\n");
+    storage::write_all(STDERR_FILENO, shown(text) + "\n");
 }
 
 std::string Output::take() { return std::exchange(waiting_, {}); }
 
 bool Output::flush() {
     if (waiting_.empty()) return true;
-    return write_all(STDOUT_FILENO, std::exchange(waiting_, {}));
+    return storage::write_all(STDOUT_FILENO, std::exchange(waiting_, {})) == 0;
 }
 
 void Output::error(const Error& error, const Problems& problems) {
@@ -162,7 +153,7 @@ void Output::error(const Error& error, const Problems& problems) {
     }
     std::string text = label + " " + shown(error.message) + "\n";
     if (!error.next.empty()) text += "  next: " + shown(error.next) + "\n";
-    write_all(STDERR_FILENO, text);
+    storage::write_all(STDERR_FILENO, text);
 }
 
 json error_json(const Error& error, const Problems& problems) {

@@ -14,6 +14,7 @@
 #include "daemon/head/base/json_text.hpp"
 #include "daemon/head/files/plain_files.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/write_all.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -33,9 +34,7 @@ Error no_head_here(const std::string& data_dir, const Error& why) {
             "give the --data of `rtrain head start`, on the head's machine"};
 }
 
-bool whole(int file, const std::string& text) {
-    return ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
-}
+bool whole(int file, const std::string& text) { return storage::write_all(file, text) == 0 && ::fsync(file) == 0; }
 
 // Root's file is the head's to read as well.
 Result<std::string> write_file(const storage::Descriptor& data, const std::string& id, const std::string& text) {
