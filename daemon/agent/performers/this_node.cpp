@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/hardware/nvidia_nodes.hpp"

@@ -81,10 +81,7 @@ void Preparations::await_probes(const Context& context, const ProbeWait& wait) {
 void Preparations::look_at_probes(const Context& context, const ProbeWait& seen) {
     if (seen.missing.empty()) return set_up(context);
     const AttemptKey key = key_of(context->prepare.attempt);
-    const auto& attempts = loop_.state().attempts;
-    const auto attempt = attempts.find(key);
-    if (attempt == attempts.end() || attempt->second.stop_asked)
-        return loop_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
+    if (stopped(key)) return loop_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
     if (verdict(seen) == ProbeVerdict::look_again) {
         loop_.net().after(probe_every_ms, [this, context, seen] { await_probes(context, seen); });
         return;
@@ -92,10 +89,18 @@ void Preparations::look_at_probes(const Context& context, const ProbeWait& seen)
     loop_.enqueue(failed(key, trouble_of(seen, *context, node_.name())));
 }
 
-// The lines of a setup are shipped as they come; its failure is the attempt's, and permanent.
+// Returns whether nobody waits for the preparation any more.
+bool Preparations::stopped(AttemptKey key) const {
+    const auto attempt = loop_.state().attempts.find(key);
+    return attempt == loop_.state().attempts.end() || attempt->second.stop_asked;
+}
+
+// The lines of a setup are shipped as they come; its failure is the attempt's, and permanent. A stop that came during
+// the steps before had no setup to cancel: it is looked for here.
 void Preparations::set_up(const Context& context) {
     if (context->job.setup.empty()) return finish(context);
     const AttemptKey key = key_of(context->prepare.attempt);
+    if (stopped(key)) return loop_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
     const SetupOrder order = setup_order(*context, node_.facts());
     if (Status made = make_directory(node_.files.logs(key), 0711); !made)
         return set_up_failed(context, made.error().message);

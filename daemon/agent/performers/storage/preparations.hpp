@@ -21,6 +21,7 @@ class Preparations {
     void remove_unused();  // at the start and each day: code and setups of attempts that are over
 
   private:
+    bool stopped(AttemptKey key) const;
     void await_probes(const Context& context, const ProbeWait& wait);
     void look_at_probes(const Context& context, const ProbeWait& seen);
     void set_up(const Context& context);

@@ -5,6 +5,7 @@
 
 #include "daemon/agent/performers/storage/metrics_journals.hpp"
 #include "daemon/agent/performers/storage/pending_deliveries.hpp"
+#include "daemon/agent/performers/storage/preparations.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -97,4 +98,32 @@ TEST_CASE("while what an attempt left is on its way, its run's files are not rem
     CHECK(pending.hold(order) == "what its attempt 1 left is on its way there at this moment");
     REQUIRE(story.until([&] { return pending.hold(order).empty(); }));
     CHECK(storage::read_end(*story.store, "digits", 1)->state == "FAILED");
+}
+
+TEST_CASE("a stop that comes before the setup has begun ends the preparation: the setup does not run") {
+    StorageStory story;
+    story.loop.begin(AgentState{.node = "n1", .boot_id = "boot"});
+    Preparations preparations(story.loop, story.node, story.attempts, story.logs);
+    protocol::Prepare order = prepare_order({});
+    order.storage_path = story.runs;
+    order.job_json = R"({"version":1,"name":"digits","entrypoint":["true"],"setup":"touch )" + story.folder.path +
+                     R"(/ran; exec tail -f /dev/null","storage_path":")" + story.runs + R"("})";
+    bool empty = false;
+    story.loop.connect({.posted = [] { return std::vector<WorkerMessage>{}; },
+                        .check = [](WorkerMessage&) {},
+                        .perform =
+                            [&](const Output& output) {
+                                if (const auto* start = std::get_if<StartPreparation>(&output))
+                                    preparations.start(*start);
+                                if (const auto* news = std::get_if<KeepNews>(&output))
+                                    empty = empty || std::holds_alternative<protocol::Emptied>(news->news.what);
+                            },
+                        .wake = [] {}});
+    story.loop.enqueue(HeadConnected{});
+    story.loop.enqueue(HeadMessage{protocol::Welcome{.cluster_id = "c0ffee"}});
+    story.loop.enqueue(HeadMessage{order});
+    preparations.cancel(attempt_1);  // what the agent does when the stop comes: nothing to cancel yet
+    story.loop.enqueue(HeadMessage{protocol::Stop{.attempt = order.attempt, .end_as = "STOPPED"}});
+    CHECK(story.until([&] { return empty; }));
+    CHECK_FALSE(fs::exists(story.folder.path + "/ran"));
 }
