@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "daemon/agent/base/log.hpp"
@@ -19,8 +18,6 @@
 
 namespace rtrain::agent {
 namespace {
-
-using nlohmann::json;
 
 std::string key_text(AttemptKey key) { return std::to_string(key.run) + "-" + std::to_string(key.incarnation); }
 
@@ -138,104 +135,6 @@ std::map<std::string, std::string> read_values(const std::string& path) {
         if (space != std::string::npos) values[line.substr(0, space)] = line.substr(space + 1);
     }
     return values;
-}
-
-namespace {
-
-json json_of(const SavedUpload& saved) {
-    json staged = json::object();
-    for (const auto& [rank, path] : saved.staged) staged[std::to_string(rank)] = path;
-    return {{"index", saved.released.index}, {"directory", saved.released.directory}, {"skip", saved.released.skip},
-            {"sync", saved.released.sync},   {"staged", std::move(staged)},           {"metrics", saved.metrics_json},
-            {"wall_ms", saved.wall_ms},      {"blocked_ms", saved.blocked_ms},        {"skips", saved.skips}};
-}
-
-SavedUpload saved_upload(const json& in) {
-    SavedUpload saved{.released = {.index = in.at("index").get<std::uint64_t>(),
-                                   .directory = in.at("directory").get<std::string>(),
-                                   .skip = in.at("skip").get<std::vector<std::string>>(),
-                                   .sync = in.at("sync").get<bool>()},
-                      .metrics_json = in.at("metrics").get<std::string>(),
-                      .wall_ms = in.at("wall_ms").get<std::int64_t>(),
-                      .blocked_ms = in.at("blocked_ms").get<std::int64_t>(),
-                      .skips = in.at("skips").get<std::map<std::string, std::vector<std::string>>>()};
-    for (const auto& [rank, path] : in.at("staged").items())
-        saved.staged[static_cast<std::uint32_t>(std::stoul(rank))] = path.get<std::string>();
-    return saved;
-}
-
-}  // namespace
-
-std::string encode(const SavedAttempt& saved) {
-    protocol::Prepare prepare = saved.prepare;
-    prepare.access.secrets.clear();  // see storage_access.hpp
-    json out{{"version", 1},
-             {"prepare", protocol::encode(protocol::FromHead{prepare})},
-             {"number", saved.number},
-             {"from", saved.from},
-             {"master_address", saved.master_address},
-             {"master_port", saved.master_port},
-             {"upload", static_cast<int>(saved.upload)},
-             {"local_run_path", saved.local_run_path},
-             {"hang_timeout_ms", saved.policy.hang_timeout_ms},
-             {"isolation_timeout_ms", saved.policy.isolation_timeout_ms},
-             {"report_timeout_ms", saved.policy.report_timeout_ms},
-             {"stop_at", saved.policy.stop_at},
-             {"passed", saved.passed},
-             {"named", saved.named},
-             {"names", saved.names},
-             {"enough", saved.enough},
-             {"asked", saved.asked},
-             {"asked_after", saved.asked_after},
-             {"committed", saved.committed},
-             {"committed_as", saved.committed_as}};
-    if (saved.uploading) out["uploading"] = json_of(*saved.uploading);
-    if (saved.launch) {  // workers have their secrets already: they are not kept on disk
-        protocol::Launch launch = *saved.launch;
-        launch.secrets.clear();
-        launch.token.clear();
-        out["launch"] = protocol::encode(protocol::FromHead{launch});
-    }
-    return out.dump();
-}
-
-Result<SavedAttempt> decode_saved_attempt(const std::string& text) {
-    const json in = json::parse(text, nullptr, false);
-    if (!in.is_object() || !in.contains("prepare") || !in["prepare"].is_string())
-        return Error{ErrorCode::damaged, "not a saved attempt", ""};
-    SavedAttempt saved;
-    try {
-        auto prepare = protocol::decode_from_head(in["prepare"].get<std::string>());
-        if (!prepare) return prepare.error();
-        saved.prepare = std::get<protocol::Prepare>(*prepare);
-        saved.number = in.value("number", 0u);
-        saved.from = in.value("from", "");
-        saved.master_address = in.value("master_address", "");
-        saved.master_port = in.value("master_port", std::uint16_t{0});
-        saved.upload = static_cast<UploadMode>(in.value("upload", 0));
-        saved.local_run_path = in.value("local_run_path", "");
-        saved.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
-        saved.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
-        saved.policy.report_timeout_ms = in.value("report_timeout_ms", std::int64_t{0});
-        saved.policy.stop_at = in.value("stop_at", std::map<std::string, double>{});
-        saved.passed = in.value("passed", std::uint64_t{0});
-        saved.named = in.value("named", std::uint64_t{0});
-        saved.names = in.value("names", std::map<std::string, std::uint64_t>{});
-        saved.enough = in.value("enough", false);
-        saved.asked = in.value("asked", std::int64_t{0});
-        saved.asked_after = in.value("asked_after", std::uint64_t{0});
-        saved.committed = in.value("committed", std::uint64_t{0});
-        saved.committed_as = in.value("committed_as", "");
-        if (in.contains("uploading")) saved.uploading = saved_upload(in["uploading"]);
-        if (in.contains("launch")) {
-            auto launch = protocol::decode_from_head(in["launch"].get<std::string>());
-            if (!launch) return launch.error();
-            saved.launch = std::get<protocol::Launch>(*launch);
-        }
-    } catch (const std::exception& wrong) {
-        return Error{ErrorCode::damaged, std::string("a saved attempt: ") + wrong.what(), ""};
-    }
-    return saved;
 }
 
 std::vector<SavedAttempt> kept_attempts(const NodeFiles& files, const std::string& file_name,

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "daemon/agent/delivery/log_shipper.hpp"
@@ -236,6 +237,18 @@ TEST_CASE("a saved attempt is read back as it was") {
     auto again = decode_saved_attempt(encode(saved));
     REQUIRE(again);
     CHECK(*again == saved);
+    const auto written = nlohmann::json::parse(encode(saved));  // the names are for ever: other agents read them
+    std::string names;
+    for (const auto& [name, value] : written.items()) names += name + " ";
+    CHECK(
+        names ==
+        "asked asked_after committed committed_as enough from hang_timeout_ms isolation_timeout_ms launch "
+        "local_run_path master_address master_port named names number passed prepare report_timeout_ms stop_at upload "
+        "uploading version ");
+    CHECK(written["upload"] == static_cast<int>(UploadMode::sync));
+    CHECK(written["uploading"]["staged"] == nlohmann::json{{"0", "/stage/0"}, {"1", "/stage/1"}});
+    CHECK(written["uploading"]["metrics"] == "{\"loss\":1}");
+    CHECK(decode_saved_attempt(R"({"prepare":)" + written["prepare"].dump() + "}")->passed == 0);  // of an older agent
     CHECK_FALSE(decode_saved_attempt("{\"version\":1").ok());
     CHECK_FALSE(decode_saved_attempt("{\"prepare\":\"{}\"}").ok());
 }
