@@ -83,6 +83,8 @@ def python_reference(folder):
     def remember(package, *members):
         moved.update((member.__module__, package) for member in members)
         public_in(package, *members)
+        for member in members:
+            member.__module__ = package
 
     _lazy.public_in = remember
     modules, left_out = public_modules()

@@ -1,20 +1,26 @@
 """Files that an earlier version has pickled still load: its modules may have moved since, the classes' old paths stay."""
 
 import base64
+import copy
+import dataclasses
 import errno
 import importlib
 import importlib.util
 import os
 import pathlib
 import pickle
+import re
 import sys
 import types
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+import cloudpickle  # noqa: E402
 import pytest  # noqa: E402
 from public_modules import imported, public_modules  # noqa: E402
-from rtrain import _files, train  # noqa: E402
+from rtrain import _files, _public_names, train  # noqa: E402
+
+PRIVATE = re.compile(rb"rtrain\.(\w+\.)*_")  # the name of a private module
 
 # pickle.dumps(..., 4), compressed, of the version whose `train` was one folder of modules
 KEPT = """
@@ -57,21 +63,49 @@ def test_what_an_earlier_version_pickled_still_loads():
 
 @pytest.mark.parametrize("package", public_modules())
 def test_public_classes_and_functions_are_pickled_under_their_public_names(package):
-    """So private modules may move: no file that is written from now on names one."""
+    """So private modules may move: no file of ours that is written from now on names one."""
     module = imported(package)
-    for name in getattr(module, "__all__", []):
+    for name in module.__all__:
         member = getattr(module, name)
         if getattr(member, "__module__", "").startswith("rtrain") and isinstance(member, type | types.FunctionType):
-            assert "._" not in member.__module__, f"{package}.{name} is pickled as {member.__module__}.{member.__qualname__}"
-            assert pickle.loads(pickle.dumps(member)) is member
+            content = _public_names.dumps(member)
+            assert not PRIVATE.search(content), f"{package}.{name} is pickled as {member.__module__}.{member.__qualname__}"
+            assert pickle.loads(content) is member and pickle.loads(pickle.dumps(member)) is member
 
 
 def test_a_run_s_config_names_no_private_module():
     config = train.RunConfig(failure_config=train.FailureConfig(1), checkpoint_config=train.CheckpointConfig(2))
-    content = pickle.dumps([config, train.ScalingConfig(2), train.Checkpoint("/tmp/kept"), train.PreemptionError("gone")], protocol=4)
-    assert b"rtrain.train" in content and b"rtrain.train._" not in content
-    copied = pickle.loads(content)
-    assert copied[0].name == config.name and not copied[0].is_named and copied[2] == train.Checkpoint("/tmp/kept")
+    mode = train.CheckpointUploadMode.ASYNC
+    values = [config, train.ScalingConfig(2), train.Checkpoint("/tmp/kept", metrics={"x": 1}), train.PreemptionError("gone"), mode]
+    by_pickle = [pickle.dumps(values, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    for content in (_public_names.dumps(values), cloudpickle.dumps(values), *by_pickle):
+        assert b"rtrain.train:RunConfig" in content and not PRIVATE.search(content.replace(b"rtrain._public_names", b""))
+        copied = pickle.loads(content)
+        assert [type(one) for one in copied] == [type(one) for one in values]
+        assert copied[0].name == config.name and not copied[0].is_named and copied[1] == values[1] and copied[4] is mode
+        assert copied[2] == train.Checkpoint("/tmp/kept") and copied[2].metrics == {"x": 1} and str(copied[3]) == str(values[3])
+    assert b"rtrain._" not in _public_names.dumps(values)  # what writes our files needs nothing but the names
+
+
+def test_public_objects_are_copied_as_before():
+    config = train.RunConfig(failure_config=train.FailureConfig(1), checkpoint_config=train.CheckpointConfig(2))
+    for copied in (copy.copy(config), copy.deepcopy(config), dataclasses.replace(train.ScalingConfig(2), num_workers=2)):
+        assert type(copied) in (train.RunConfig, train.ScalingConfig)
+    assert copy.copy(config).failure_config is config.failure_config
+    assert copy.deepcopy(config).failure_config is not config.failure_config
+    checkpoint = train.Checkpoint("/tmp/kept", metrics={"x": [1]})
+    assert copy.deepcopy(checkpoint) == checkpoint and copy.deepcopy(checkpoint).metrics == {"x": [1]}
+
+
+class Own(train.UserCallback):
+    """A user's class: it travels by its own module's name, its base by ours."""
+
+
+def test_a_user_s_class_has_its_base_by_the_public_name():
+    made = type("Made", (train.UserCallback,), {"__module__": "__main__"})
+    content = _public_names.dumps(made)
+    assert b"rtrain.train:UserCallback" in content and issubclass(pickle.loads(content), train.UserCallback)
+    assert type(pickle.loads(pickle.dumps(Own()))) is Own
 
 
 @pytest.mark.parametrize("package", ["rtrain", "rtrain.integrations", "rtrain.train", "rtrain.train.huggingface", "rtrain.tune"])

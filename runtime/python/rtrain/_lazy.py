@@ -12,13 +12,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rtrain import _public_names
+
 
 def public_in(package: str, *members: Any) -> None:
-    """Says that users import these classes and functions from `package`. Pickles, messages and the reference name that one then, not
-    the private module that defines them, which so may move. `typing.get_type_hints` looks for a class's names there too, and finds none of
-    them: modules of configs and results keep annotations as objects, without `from __future__ import annotations`."""
+    """Says that users import these classes and functions from `package`: pickles name that one, not the private module that defines
+    them, which so may move. Functions say so themselves; of classes `_public_names` does."""
     for member in members:
-        member.__module__ = package
+        if isinstance(member, type):
+            _public_names.register(package, member)
+        else:
+            member.__module__ = package
 
 
 def lazy_names(

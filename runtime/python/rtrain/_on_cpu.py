@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from rtrain import _public_names
+
 
 def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
-    """As cloudpickle.dumps, with every tensor of a GPU copied to the CPU; two views of one storage become two tensors."""
-    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """As _public_names.dumps, with every tensor of a GPU copied to the CPU; two views of one storage become two tensors."""
+    class Pickler(_public_names.pickler()):  # type: ignore[misc]
         def reducer_override(self, one: Any) -> Any:
             torch = sys.modules.get("torch")
             if torch is None or not isinstance(one, torch.Tensor) or one.device.type in ("cpu", "meta"):

@@ -7,16 +7,15 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rtrain import _public_names
 from rtrain._by_value import by_value
 from rtrain._remote._channel import Part
 from rtrain._remote._options import own_modules
 
 
 def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> list[Part]:
-    """By cloudpickle, or by `dump`. TypeError names `what` when it cannot be pickled."""
-    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
-
-    dump = dump or cloudpickle.dumps
+    """By _public_names.dumps, or by `dump`. TypeError names `what` when it cannot be pickled."""
+    dump = dump or _public_names.dumps
     buffers: list[pickle.PickleBuffer] = []
     try:
         with by_value(own_modules()):

@@ -42,7 +42,7 @@ class DataIterator:
     """
 
     rtrain_share = True  # neither a loader nor a Trainer divides it again
-    dataset_class: ClassVar[type[Dataset]]  # set by `_dataset`, which imports this module
+    dataset_class: ClassVar[type[Any]]  # Dataset, set by `_dataset`, which imports this module
 
     def __init__(self, share: Share, name: str = "") -> None:
         self._share = share
@@ -251,14 +251,16 @@ class DataIterator:
         progress, blocks = self._share.begin()
         in_memory = list(blocks)
         progress.consumed, progress.ended = sum(block.rows for block in in_memory), True
-        return self.dataset_class(materialized(in_memory, self._share.node.says()))
+        whole: Dataset = self.dataset_class(materialized(in_memory, self._share.node.says()))
+        return whole
 
     def stats(self) -> str:
         """The newest complete iteration in words."""
         return f"{self!r}: {self._told or 'nothing was iterated to its end yet'}"
 
     def _whole(self) -> Dataset:
-        return self.dataset_class(self._share.node)
+        whole: Dataset = self.dataset_class(self._share.node)
+        return whole
 
     def _agree(self, exchange: Any) -> None:
         agreed(self._share, exchange)

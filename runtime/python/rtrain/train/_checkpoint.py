@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import functools
 import hashlib
 import json
@@ -15,11 +16,12 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain import _files
+from rtrain import _files, _public_names
 from rtrain._lazy import public_in
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._checkpoints._shared_copy import shared_copy, turn
+from rtrain.train._session import _records
 
 METADATA = ".metadata.json"
 _VALUES = "dict_checkpoint.pkl"
@@ -219,18 +221,28 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return hash(self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Checkpoint._remade, (self.path, self._filesystem, self.metrics, self.name, _elsewhere.of(self.path))
+        state = (self.path, self._filesystem, self.metrics, self.name, _elsewhere.of(self.path))
+        return copyreg.__newobj__, (Checkpoint,), state  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: tuple[str, Any, dict[str, Any], str, _elsewhere.Elsewhere | None]) -> None:
+        path, filesystem, metrics, name, elsewhere = state
+        if elsewhere is not None:
+            _elsewhere.remember(path.rpartition("/")[0], elsewhere)
+        Checkpoint.__init__(self, path, filesystem, metrics=metrics, name=name)
 
     @classmethod
     def _remade(
         cls, path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
     ) -> Checkpoint:
-        if elsewhere is not None:
-            _elsewhere.remember(path.rpartition("/")[0], elsewhere)
-        return cls(path, filesystem, metrics=metrics, name=name)
+        """For files of earlier versions, which name it."""
+        made = cls(path)
+        made.__setstate__((path, filesystem, metrics, name, elsewhere))
+        return made
 
 
-_remade = Checkpoint._remade  # as files of earlier versions name it
+_remade = Checkpoint._remade  # as files of still earlier versions name it
+# typing.get_type_hints looks for a ReportedCheckpoint's Checkpoint there; the module cannot import this one, which imports it.
+vars(_records)["Checkpoint"] = Checkpoint
 
 
 def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:
@@ -249,11 +261,9 @@ def _save_values(file: pathlib.Path, values: dict[str, Any]) -> None:
         try:
             pickle.dump(values, out, protocol=4)
         except Exception:
-            import cloudpickle  # type: ignore[import-untyped,unused-ignore]
-
             out.seek(0)
             out.truncate()
-            cloudpickle.dump(values, out)
+            out.write(_public_names.dumps(values))
 
 
 def _load_values(file: pathlib.Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rtrain import _files
+from rtrain import _files, _public_names
 from rtrain.train import _metrics
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver._submission import say
@@ -67,18 +67,16 @@ class SweepFile:
 
     def save_tuner(self, settings: dict[str, Any]) -> None:
         """What the Tuner was made with. TuneError names what cannot be pickled."""
-        import cloudpickle  # type: ignore[import-untyped,unused-ignore]
-
         for name, value in settings.items():
             try:
-                cloudpickle.dumps(value)
+                _public_names.dumps(value)
             except Exception as error:
                 raise TuneError(
                     f"{name} cannot be kept for Tuner.restore: {type(error).__name__}: {error}; leave what cannot be pickled out of it"
                 ) from error
         self.folder.mkdir(parents=True, exist_ok=True)
         self._set_aside()
-        _files.replace(self.folder / TUNER, cloudpickle.dumps(settings), durable=True)
+        _files.replace(self.folder / TUNER, _public_names.dumps(settings), durable=True)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -123,10 +121,8 @@ def without_unpicklable(config: RunConfig) -> RunConfig:
 
 
 def _can_be_pickled(value: Any) -> bool:
-    import cloudpickle
-
     try:
-        cloudpickle.dumps(value)
+        _public_names.dumps(value)
     except Exception:
         return False
     return True
@@ -211,9 +207,7 @@ def _shown(value: Any) -> Any:
 
 
 def _packed(value: Any) -> str:
-    import cloudpickle
-
-    return base64.b64encode(cloudpickle.dumps(value)).decode()
+    return base64.b64encode(_public_names.dumps(value)).decode()
 
 
 def _unpacked(text: str) -> Any:

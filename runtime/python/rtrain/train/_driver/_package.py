@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain import _public_names
 from rtrain._by_value import by_value
 
 # Patterns of .gitignore, before those of any file. storage/spec/archive/pack.cpp has the same list.
@@ -284,9 +285,7 @@ def dumps(value: object, what: str, packed: pathlib.Path | None = None, dump: Ca
     nodes will not have (neither installed nor in `packed`) travel by value."""
     if isinstance(value, Pickled):
         return value.content
-    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
-
-    dump = dump or cloudpickle.dumps
+    dump = dump or _public_names.dumps
     with by_value(_foreign_modules(value, packed)):
         try:
             return bytes(dump(value))

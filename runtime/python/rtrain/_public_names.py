@@ -1,0 +1,75 @@
+"""Pickles name a public class as users import it, so the private module that defines it may move.
+
+`__module__` stays that private module: typing.get_type_hints and inspect.getsource look there. `dumps` writes the files of rtrain. In a
+pickle that somebody else writes, the instances of public classes go by the public name too, as copyreg allows; a class itself does not.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import io
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+_PROTOCOL = 4  # of what classes say of their instances
+_public_names: dict[type, str] = {}
+
+
+def register(package: str, member: type) -> None:
+    """Says that users import the class from `package`."""
+    _public_names[member] = f"{package}:{member.__qualname__}"
+    copyreg.pickle(member, _reduced)
+
+
+def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
+    """As cloudpickle.dumps, with the public names of rtrain's classes. What it writes is read by pickle alone."""
+    with io.BytesIO() as out:
+        pickler()(out, protocol=protocol, buffer_callback=buffer_callback).dump(value)
+        return out.getvalue()
+
+
+@functools.cache
+def pickler() -> Any:
+    """The class that `dumps` uses; cloudpickle is not imported before."""
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, one: Any) -> Any:
+            if isinstance(one, type) and one in _public_names:
+                return pkgutil.resolve_name, (_public_names[one],)
+            if type(one) in _public_names:
+                return one.__reduce_ex__(_PROTOCOL)
+            return super().reducer_override(one)
+
+    return Pickler
+
+
+class _Named:
+    """Is pickled and copied as the class of that public name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> Any:
+        return pkgutil.resolve_name, (self.name,)
+
+
+def _reduced(value: Any) -> Any:
+    """What the class says of `value`, with public names for classes."""
+    reduction = value.__reduce_ex__(_PROTOCOL)
+    if isinstance(reduction, str):
+        return reduction
+    made, arguments, *state = reduction
+    return _call, tuple(_named(one) for one in (made, *arguments)), *state
+
+
+def _named(one: Any) -> Any:
+    return _Named(_public_names[one]) if isinstance(one, type) and one in _public_names else one
+
+
+def _call(*parts: Any) -> Any:
+    """Of copy.copy the parts come as they were given."""
+    made, *arguments = [pkgutil.resolve_name(one.name) if isinstance(one, _Named) else one for one in parts]
+    return made(*arguments)
