@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
 import sys
 import threading
 from types import ModuleType
+from typing import Any
 
 import cloudpickle
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
+from rtrain import _public_names
 from rtrain._by_value import by_value
 
 
@@ -70,3 +73,11 @@ def test_threads_that_pickle_at_once_disturb_nobody(modules) -> None:
     finally:
         sys.setswitchinterval(before)
     assert failed == [] and registered() == set()
+
+
+def test_code_that_travels_by_value_keeps_the_name_of_its_file() -> None:
+    found: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer():\n    def inner(): raise KeyError('x')\n    return inner", "/home/ana/train.py", "exec"), found)
+    arrived = pickle.loads(_public_names.dumps(found["outer"]))
+    assert arrived is not found["outer"]
+    assert {arrived.__code__.co_filename, arrived().__code__.co_filename} == {"/home/ana/train.py"}

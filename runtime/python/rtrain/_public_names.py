@@ -10,6 +10,7 @@ import copyreg
 import functools
 import io
 import pkgutil
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,8 @@ def pickler() -> Any:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, one: Any) -> Any:
+            if isinstance(one, types.CodeType):
+                return _with_file_name(self.dispatch_table[types.CodeType](one), one.co_filename)
             if isinstance(one, type) and one in _public_names:
                 return pkgutil.resolve_name, (_public_names[one],)
             if type(one) in _public_names:
@@ -44,6 +47,13 @@ def pickler() -> Any:
             return super().reducer_override(one)
 
     return Pickler
+
+
+def _with_file_name(reduction: Any, file_name: str) -> Any:
+    """cloudpickle puts "<dynamic-code>" for the file of code that travels by value (from 3.1.3 on). Tracebacks of a loop name the
+    user's file, so that it stays."""
+    made, arguments, *state = reduction
+    return made, tuple(file_name if one == "<dynamic-code>" else one for one in arguments), *state
 
 
 class _Named:
