@@ -5,9 +5,12 @@
 
 #include <string>
 
+// LibTorch for ranks in C++: groups, data parallel training, samplers and files.
 namespace rtrain::ddp {
 
-// Float64, rows x columns. Throws std::runtime_error that names file and line.
+// Returns the numbers of the file `path` as a float64 tensor, rows x columns, on the CPU. Empty lines are skipped.
+// Throws std::runtime_error when the file cannot be read, is empty, or a row is unlike the first; it names file and
+// row.
 at::Tensor read_csv(const std::string& path);
 
 }  // namespace rtrain::ddp

@@ -8,17 +8,30 @@
 
 namespace rtrain::ddp {
 
+// Which order, and what happens to samples that do not divide by the ranks. All ranks need the same options.
 struct SamplerOptions {
-    enum class Order { shuffled, as_stored } order = Order::shuffled;
-    enum class Tail { repeated, dropped } tail = Tail::repeated;  // when the samples do not divide by the ranks
-    std::uint64_t seed = 0;
+    // The order of all samples, before they are divided.
+    enum class Order {
+        shuffled,               // another one in each epoch
+        as_stored,              // 0, 1, 2 ...
+    } order = Order::shuffled;  // the order of all samples
+    // What happens when the samples do not divide by the ranks.
+    enum class Tail {
+        repeated,             // the first samples of the epoch come a second time
+        dropped,              // the last ones of the epoch are left out
+    } tail = Tail::repeated;  // `dropped` is Python's drop_last=True
+    std::uint64_t seed = 0;   // of the shuffle, with the epoch added
 };
 
+// The samples of one rank. Rank r has the positions r, r + world_size, r + 2 world_size ... of the epoch's order.
 class DistributedSampler {
   public:
+    // Divides `samples` samples over `world_size` ranks; `rank` counts from 0. Throws std::runtime_error when `samples`
+    // or `world_size` is not positive, or there is no such rank.
     DistributedSampler(std::int64_t samples, int rank, int world_size, const SamplerOptions& options = {});
-    // This rank's indices of one epoch; every rank gets equally many.
+    // Returns this rank's indices of one `epoch`, per_rank() of them.
     std::vector<std::int64_t> indices(std::uint64_t epoch) const;
+    // Returns how many samples each rank has in an epoch; every rank has equally many.
     std::int64_t per_rank() const;
 
   private:

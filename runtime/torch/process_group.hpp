@@ -16,36 +16,59 @@ class Tensor;
 
 namespace rtrain::ddp {
 
+// Where this process is among the ranks. Ranks count from 0.
 struct Place {
-    int rank = 0, world_size = 1, local_rank = 0, local_world_size = 1;
+    int rank = 0;              // among all ranks
+    int world_size = 1;        // how many ranks there are
+    int local_rank = 0;        // among the ranks of this node
+    int local_world_size = 1;  // how many ranks this node has
 };
-// From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; one process alone when they are not set.
+// Returns what RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE say; one process alone when they are not set. Throws
+// std::runtime_error when one is no number, or RANK is not below WORLD_SIZE.
 Place place_from_environment();
 
-enum class Backend { automatic, gloo, nccl };  // automatic: nccl when this build has it and a GPU is there, else gloo
+// Which library carries tensors between the ranks.
+enum class Backend {
+    automatic,  // nccl when this build has it and a GPU is there, else gloo
+    gloo,       // between processors
+    nccl,       // between GPUs
+};
 
+// The ranks of this attempt. All ranks must call sum, broadcast and barrier in the same order; a rank that does not
+// come fails the others when the group's timeout is over. Copies are the same group.
 class Group {
   public:
+    // Returns this process's rank, from 0.
     int rank() const;
+    // Returns how many ranks the group has.
     int size() const;
-    void sum(at::Tensor& tensor) const;                      // over the ranks, in place
-    void broadcast(std::vector<at::Tensor>& tensors) const;  // rank 0's values reach all ranks, in place
+    // Replaces `tensor` by its sum over the ranks; it has the same shape and type on all.
+    void sum(at::Tensor& tensor) const;
+    // Replaces `tensors` by those of rank 0; they have the same shapes and types on all.
+    void broadcast(std::vector<at::Tensor>& tensors) const;
+    // Returns when every rank has called it.
     void barrier() const;
-    void shutdown();  // at the end, when every rank has come here
+    // Ends the group: call it last, when every rank has come here.
+    void shutdown();
 
     struct Held;  // the c10d group; complete in this folder's .cpp files only
+    // Takes the c10d group `held`; process_group_from_environment() calls it.
     explicit Group(std::shared_ptr<Held> held) : held_(std::move(held)) {}
+    // Returns the c10d group, for the .cpp files of this folder.
     Held& held() const { return *held_; }
 
   private:
     std::shared_ptr<Held> held_;
 };
 
-struct GroupOptions {  // what is left out comes from the job's `backend` (RTRAIN_BACKEND, RTRAIN_BACKEND_TIMEOUT_S)
+// What is left out comes from the job's `backend` (RTRAIN_BACKEND, RTRAIN_BACKEND_TIMEOUT_S).
+struct GroupOptions {
     std::optional<Backend> backend{};                    // else automatic
-    std::optional<std::chrono::milliseconds> timeout{};  // else 30 minutes
+    std::optional<std::chrono::milliseconds> timeout{};  // of the rendezvous and of each call; else 30 minutes
 };
-// Meets the other ranks at MASTER_ADDR:MASTER_PORT. Call it once per process.
+// Returns the group of all ranks, who meet at MASTER_ADDR:MASTER_PORT. Call it once per process. Throws
+// std::runtime_error when the ranks cannot meet within the timeout, when a variable is wrong, and when nccl is asked
+// for and this build has none.
 Group process_group_from_environment(const GroupOptions& options = {});
 
 }  // namespace rtrain::ddp
