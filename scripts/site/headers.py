@@ -1,0 +1,83 @@
+"""The reference of the C interface and the C++ SDK, by Doxygen. A public name without a comment ends it with an error."""
+
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+HEADERS = [
+    *("runtime/worker/rtrain_worker.h", "runtime/worker/rtrain.hpp", "runtime/torch/csv.hpp", "runtime/torch/data_parallel.hpp"),
+    *("runtime/torch/distributed_sampler.hpp", "runtime/torch/optimizer_files.hpp", "runtime/torch/process_group.hpp"),
+    "runtime/torch/tensor_files.hpp",
+]
+# Plain comments become Doxygen's: of a file, before a declaration, and behind one on its line. Lines of code in a comment are
+# indented further, so that they are code for Markdown, too.
+FILTER = (
+    r"sed -E -e '1s,^// ,/// @file\n/// ,' -e '1s,^/\* ,/** @file\n * ,' -e 's,^( *)//(   |$),\1///     ,;s,^( *)// ,\1/// ,'"
+    r" -e '/^ *\/\//!s,([;\,{}]) +// ,\1 ///< ,' -e 's,^( *)/\* ,\1/** ,' -e 's,([;\,]) +/\* ,\1 /**< ,'"
+)
+DOXYFILE = f"""
+PROJECT_NAME = "rtrain: C and C++"
+FILTER_PATTERNS = *.h="{FILTER}" *.hpp="{FILTER}"
+FILE_PATTERNS = *.h *.hpp
+STRIP_FROM_PATH = .
+OPTIMIZE_OUTPUT_FOR_C = NO
+JAVADOC_AUTOBRIEF = YES
+GENERATE_LATEX = NO
+GENERATE_XML = YES
+XML_PROGRAMLISTING = NO
+HTML_EXTRA_STYLESHEET = {HERE / "doxygen_colours.css"}
+LAYOUT_FILE = {HERE / "doxygen_layout.xml"}
+SHOW_INCLUDE_FILES = YES
+QUIET = YES
+HAVE_DOT = NO
+EXTRACT_ALL = NO
+WARN_IF_UNDOCUMENTED = YES
+WARN_AS_ERROR = FAIL_ON_WARNINGS
+"""
+
+
+def cpp_reference(folder, xml, headers=HEADERS):
+    """Writes folder/html, and `xml` for others to read. Returns what is wrong: one line each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f'{DOXYFILE}INPUT = {" ".join(str(one) for one in headers)}\nOUTPUT_DIRECTORY = "{folder}"\nXML_OUTPUT = "{xml}"\n'
+    done = subprocess.run(["doxygen", "-"], input=text, text=True, cwd=ROOT, capture_output=True, check=False)
+    wrong = [line.removeprefix(f"{ROOT}/") for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode != 0 and not wrong:
+        wrong = [f"doxygen ended with {done.returncode}"]
+    return wrong + list(
+        dict.fromkeys(line for file in sorted(xml.glob("*.xml")) for line in silent_parts(ElementTree.parse(file)))
+    )
+
+
+def comment_of(element):
+    return " ".join("".join(element.find(part).itertext()) for part in ("briefdescription", "detaileddescription")).strip()
+
+
+def silent_parts(document):
+    """What Doxygen does not ask for: comments of the values of enumerations, and the names of parameters in a function's comment."""
+    for member in document.getroot().iter("memberdef"):
+        if member.get("prot") != "public":
+            continue
+        place = f"{member.find('location').get('file')}:{member.find('location').get('line')}"
+        for value in member.findall("enumvalue"):
+            if not comment_of(value):
+                yield f"{place}: the value {value.findtext('name')} is not documented"
+        for parameter in member.findall("param") if member.get("kind") == "function" else ():
+            name, kind = parameter.findtext("declname"), "".join(parameter.find("type").itertext())
+            if name and not speaks_for_itself(kind) and name not in comment_of(member):
+                yield f"{place}: {member.findtext('name')} does not say what `{name}` is"
+
+
+def speaks_for_itself(kind):
+    """Types that say what is given: the handle, and classes of these headers, whose members have comments of their own."""
+    bare = kind.replace("const", "").replace("&", "").strip()
+    return bare == "rtw_worker *" or bare.endswith("Options") or bare in ("Worker", "DataParallel", "Group", "TensorFiles")
+
+
+if __name__ == "__main__":
+    found = cpp_reference(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]) / "xml", sys.argv[2:] or HEADERS)
+    print("\n".join(found))
+    sys.exit(1 if found else 0)

@@ -1,0 +1,98 @@
+"""Two pages that list every public name with its first sentence, so that the search of the site finds them: Python's, and C's and C++'s."""
+
+import html
+import re
+import xml.etree.ElementTree as ElementTree
+
+# A page's own table of contents shows the modules alone: the names are hundreds.
+HEAD = "---\ntocdepth: 2\n---\n"
+SHORT = 220
+
+
+def first_sentence(text):
+    """The first sentence of the first paragraph, as Markdown; its start where a sentence is long."""
+    paragraph = " ".join(re.split(r"\n\s*\n", text.strip())[0].split())
+    sentence = re.split(r"(?<=[.])\s+(?=[A-Z`])", paragraph)[0]
+    short = sentence if len(sentence) <= SHORT else sentence[:SHORT].rsplit(" ", 1)[0] + " …"
+    return short + "`" * (short.count("`") % 2)
+
+
+def to(link, text="Reference"):
+    """A link to what pdoc or Doxygen wrote. It is HTML, since Sphinx knows its own pages alone."""
+    return f'<a href="{link}">{html.escape(text)}</a>'
+
+
+def entry(name, link, text, members=()):
+    """A heading, which the search shows as a result, and what stands below it."""
+    shown = ", ".join(to(where, member) for member, where in members)
+    return "\n".join([f"### {name}", f"{to(link)} · {text}", *(["", f"Members: {shown}"] if shown else []), ""])
+
+
+def python_page(modules):
+    """`modules` are pdoc.doc.Module objects, in their order."""
+    lines = [
+        f"{HEAD}# Python reference",
+        "",
+        f"The {to('../python/rtrain.html', 'full reference')} has every argument, and a search of its own.",
+        "",
+    ]
+    for module in modules:
+        page = f"../python/{module.modulename.replace('.', '/')}.html"
+        lines += [f"## {module.modulename}", f"{to(page)} · {first_sentence(module.docstring)}", ""]
+        for member in module.members.values():
+            if member.name.startswith("_") or member.kind == "module":
+                continue
+            own = [one for one in getattr(member, "own_members", ()) if one.kind == "function" and not one.name.startswith("_")]
+            inner = [(one.name, f"{page}#{one.qualname}") for one in own]
+            lines.append(entry(member.name, f"{page}#{member.qualname}", first_sentence(member.docstring), inner))
+    return "\n".join(lines)
+
+
+def text_of(element):
+    return " ".join("".join(element.itertext()).split()) if element is not None else ""
+
+
+def comment_of(definition):
+    return text_of(definition.find("briefdescription")) or text_of(definition.find("detaileddescription"))
+
+
+def link_of(identity):
+    """Doxygen's page and anchor of an id in its XML."""
+    page, _, anchor = identity.rpartition("_1")
+    return f"../cpp/html/{page}.html{'#' if anchor else ''}{anchor}"
+
+
+def cpp_page(xml):
+    """`xml`: the folder that Doxygen wrote its XML to."""
+    documents = [ElementTree.parse(file).getroot().find("compounddef") for file in sorted(xml.glob("*.xml"))]
+    compounds = [one for one in documents if one is not None]
+    full = to("../cpp/html/files.html", "full reference")
+    lines = [f"{HEAD}# C and C++ reference", "", f"The {full} has every header, and a search of its own.", ""]
+    headers = [one for one in compounds if one.get("kind") == "file"]
+    for header in sorted(headers, key=file_of):
+        lines += [f"## {file_of(header)}", f"{to(link_of(header.get('id') + '_1'))} · {first_sentence(comment_of(header))}", ""]
+        same_file = [one for one in compounds if file_of(one) == file_of(header)]
+        lines += [class_entry(one) for one in same_file if one.get("kind") in ("class", "struct")]
+        for member in members_of(header, compounds):
+            lines.append(entry(member.findtext("name"), link_of(member.get("id")), first_sentence(comment_of(member))))
+    return "\n".join(lines)
+
+
+def file_of(element):
+    return element.find("location").get("file") if element.find("location") is not None else ""
+
+
+def class_entry(kind):
+    members = [one for one in kind.iter("memberdef") if one.get("kind") == "function" and one.get("prot") == "public"]
+    inner = {one.findtext("name"): link_of(one.get("id")) for one in members}
+    name = kind.findtext("compoundname")
+    text = f"`{name}`: {first_sentence(comment_of(kind))}"
+    return entry(name.split("::")[-1], f"../cpp/html/{kind.get('id')}.html", text, inner.items())
+
+
+def members_of(header, compounds):
+    """The functions, enumerations and macros of a header that are in no class: those of its namespaces too."""
+    places = [header, *(one for one in compounds if one.get("kind") == "namespace")]
+    found = [one for place in places for one in place.iter("memberdef") if file_of(one) == file_of(header)]
+    named = {one.get("id"): one for one in found if not one.findtext("name").startswith("@") and one.get("kind") != "typedef"}
+    return named.values()

@@ -1,0 +1,104 @@
+"""The pages of the site: every Markdown file of the repository, copied to a folder where Sphinx reads them.
+
+A README becomes the index of its folder. The Markdown itself stays as it is read in the repository: what Sphinx needs beside it, the
+navigation, is added to the copies.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+README = re.compile(r"(^|/)README\.md(?=#|$)")
+ELSEWHERE = re.compile(r"[a-z]+:|#")
+MAPS = """# Maps of the folders
+
+Every folder of the sources has a README: what lives there, how it flows, its rules.
+"""
+# What the navigation calls a page whose own title says too little outside of its folder.
+TITLES = {
+    "docs/data": "Datasets",
+    "docs/tune": "Sweeps",
+    "SECURITY": "Reporting a weakness",
+    "docs/index": "Every page in a line",
+}
+# The navigation: caption, and pages in their order. A README of a folder brings those of its folders along.
+NAVIGATION = [
+    ("Quick starts", ["docs/quickstart", "docs/from-ray-train", "docs/install", "examples/index"]),
+    (
+        "Train",
+        ["docs/workers", "docs/where-it-runs", "docs/job-spec", "docs/cli", "docs/data", "docs/tune", "docs/troubleshooting"],
+    ),
+    ("Run a cluster", ["docs/queues", "docs/security", "SECURITY"]),
+    ("Reference", ["reference/python", "reference/cpp", "docs/http-api", "docs/glossary"]),
+    ("How it is made", ["docs/architecture", "docs/decisions/index", "docs/benchmarks", "maps", "CHANGELOG"]),
+    ("All pages", ["docs/index"]),
+]
+
+
+def tracked(ending=""):
+    """Paths of the files of the repository that are not ignored, as strings from its root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", f"*{ending}"]
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(name for name in out.splitlines() if (ROOT / name).is_file())
+
+
+def page_of(name):
+    """`docs/README.md` -> `docs/index`: the name that Sphinx gives to a file."""
+    return README.sub(r"\1index.md", name).removesuffix(".md")
+
+
+def toctree(pages, caption=""):
+    lines = ["```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def entry(page):
+    return f"{TITLES[page]} </{page}>" if page in TITLES else f"/{page}"
+
+
+def owner(name, names):
+    """The README that has the page `name` below it: of its folder, or of the nearest folder above that has one."""
+    folder = pathlib.PurePath(name).parent
+    folders = [folder, *folder.parents][1 if name.endswith("README.md") else 0 :]
+    return next((str(one / "README.md") for one in folders if str(one / "README.md") in names), None)
+
+
+def navigation_below(name, names):
+    """What is added to the end of the copy of `name`: its part of the navigation."""
+    if name == "README.md":
+        return "\n".join(toctree([entry(page) for page in pages], caption) for caption, pages in NAVIGATION)
+    named = {page for _, pages in NAVIGATION for page in pages}
+    below = [one for one in names if owner(one, names) == name and page_of(one) not in named]
+    return toctree([f"/{page_of(one)}" for one in below]) if below else ""
+
+
+def linked_files(name, text):
+    """The files of the repository that the page links to and that are no pages."""
+    for _, target, _ in LINK.findall(text):
+        file = os.path.normpath(pathlib.PurePath(name).parent / target.partition("#")[0])
+        if not ELSEWHERE.match(target) and not file.endswith(".md") and (ROOT / file).is_file():
+            yield file
+
+
+def stage(folder):
+    """Writes all pages of the repository below `folder`, and the files that they link to."""
+    names = tracked(".md")
+    for name in names:
+        text = (ROOT / name).read_text()
+        for file in linked_files(name, text):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / file, folder / file)
+        text = LINK.sub(
+            lambda found: found[1] + (found[2] if ELSEWHERE.match(found[2]) else README.sub(r"\1index.md", found[2])) + found[3],
+            text,
+        )
+        copy = folder / f"{page_of(name)}.md"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(f"{text}\n{navigation_below(name, names)}")
+    named = {page for _, pages in NAVIGATION for page in pages}
+    tops = [name for name in names if owner(name, names) == "README.md" and page_of(name) not in named]
+    (folder / "maps.md").write_text(f"{MAPS}\n{toctree([f'/{page_of(name)}' for name in tops])}")
