@@ -79,15 +79,16 @@ def init(
 ) -> ClusterInfo:
     """Connects this process to a cluster.
 
-    address: None takes the current context (or RTRAIN_ADDRESS), and where there is none starts a cluster on this machine
-    that ends with this process, its runs kept in ~/rtrain_results; "auto" never starts one; "local" always does;
-    "host:port" is that head, known by a context or by RTRAIN_TOKEN and RTRAIN_CA.
-    num_cpus, num_gpus, resources: of the cluster that is started (default: what the machine has).
+    address: "host:port" is the head there, known by a context or by RTRAIN_TOKEN and RTRAIN_CA. "local" starts a cluster on
+    this machine that ends with this process, with its runs in ~/rtrain_results. "auto" takes the current context or
+    RTRAIN_ADDRESS, and never starts a cluster. None does the same, but starts a cluster like "local" where there is no context,
+    or where it names a cluster of this machine that does not run.
+    num_cpus, num_gpus, resources: of the cluster that is started; left out, what the machine has.
     ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
-    runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits; a run's own worker_runtime_env
+    runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits. A run's own worker_runtime_env
     wins, variable by variable. Remote calls get the env_vars too.
-    storage_path: where a started cluster keeps its runs. log_to_driver: whether what workers, remote functions and actors print is
-    shown here.
+    storage_path: where a started cluster keeps its runs.
+    log_to_driver: whether this process shows what workers, remote functions and actors print.
 
     ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option;
     ValueError for what runtime_env cannot carry out; ModuleNotFoundError, with what to install, where a required package is missing.
@@ -110,12 +111,12 @@ def init(
 
 
 def is_initialized() -> bool:
-    """Whether this process is connected by `init` (which `fit()` and `remote` call themselves)."""
+    """Returns whether this process is connected to a cluster. `fit()` and remote calls connect it by themselves."""
     return _connection is not None and _connection.pid == os.getpid()
 
 
 def shutdown() -> None:
-    """Forgets the connection, and ends the cluster that `init` started. Does nothing where there is none."""
+    """Ends this process's connection, and the cluster that `init` started for it. Does nothing where there is no connection."""
     global _connection
     if _connection is None:
         return

@@ -19,8 +19,8 @@ from public_modules import imported, public_modules  # noqa: E402
 
 
 def without_docstring(module: types.ModuleType) -> Iterator[str]:
-    """The module's public names, and those of its public classes, that say nothing. What a class inherits counts where it was written.
-    A module without `__all__` would hide all that it has."""
+    """The module's public names, and those of its public classes, that say nothing. A module without `__all__` would hide all
+    that it has."""
     if not module.__doc__:
         yield module.__name__
     if not hasattr(module, "__all__"):
@@ -40,7 +40,9 @@ def own_docstring(member: object) -> bool:
 
 
 def silent_members(kind: type | types.FunctionType) -> Iterator[str]:
-    for name, member in vars(kind).items():
+    """What a class inherits from another class of the package is its own as well: that one may be private."""
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("rtrain")] if isinstance(kind, type) else []
+    for name, member in {name: member for base in reversed(bases) for name, member in vars(base).items()}.items():
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         written = isinstance(function, types.FunctionType) and function.__module__.startswith("rtrain")
         described = member if isinstance(member, property) else getattr(kind, name)
@@ -58,8 +60,10 @@ def test_a_name_that_says_nothing_is_found() -> None:
 from dataclasses import dataclass
 __all__ = ["f", "C", "D"]
 def f(): ...
+class Private:
+    def inherited(self): ...
 @dataclass
-class C:
+class C(Private):
     """Is documented."""
     def said(self):
         """So is this."""
@@ -80,7 +84,7 @@ class E: ...
     finally:
         del sys.modules["rtrain.planted"]
     planted = "rtrain.planted"
-    assert found == [planted, *(f"{planted}.{name}" for name in ("f", "C.silent", "C.quiet", "D"))]
+    assert found == [planted, *(f"{planted}.{name}" for name in ("f", "C.inherited", "C.silent", "C.quiet", "D"))]
 
 
 def test_a_module_that_does_not_say_what_is_public_is_found() -> None:

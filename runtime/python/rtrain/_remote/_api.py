@@ -163,9 +163,11 @@ def remote(**options: Unpack[RemoteArguments]) -> RemoteDecorator: ...
 def remote(*target: Any, **options: Any) -> Any:
     """Makes a function or a class remote: `@rtrain.remote`, or `@rtrain.remote(num_gpus=1, num_cpus=4)`.
 
-    num_cpus (default 1), num_gpus, memory (bytes), resources ({"name": amount}), accelerator_type, label_selector: what its
-    worker has. num_returns: into how many refs the returned list is split. name: of the run. runtime_env: {"env_vars": {...}},
-    over those of `init`.
+    num_cpus, num_gpus, memory, resources: what its worker has: CPUs (1 where left out), GPUs, bytes, {"name": amount}.
+    accelerator_type, label_selector: which nodes it may run on.
+    num_returns: into how many refs the returned list is split.
+    name: the name of the run that holds the worker.
+    runtime_env: {"env_vars": {...}}; these win over those of `init`.
     """
     chosen = Options().changed(**options)
     if len(target) == 1 and not options and callable(target[0]):
@@ -176,10 +178,12 @@ def remote(*target: Any, **options: Any) -> Any:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """Ends an actor by force. Returns when its process is gone and its GPU is free; calls not answered raise ActorDiedError.
+    """Ends an actor by force. Returns when its process is gone and its GPUs are free. Calls it did not answer raise ActorDiedError.
 
-    TimeoutError when it is not gone after a minute; Unreachable when the head could not be asked, so that it may live on.
-    Actors are not restarted, so `no_restart` is always true.
+    no_restart: accepted for Ray's sake; actors are never restarted.
+
+    TimeoutError when the actor is not gone after a minute. Unreachable when the head could not be asked: then the actor may
+    live on.
     """
     _arguments.check_named("kill", no_restart=no_restart)
     if not isinstance(actor, ActorHandle):

@@ -12,8 +12,10 @@ class RemoteError(RuntimeError):
 
 
 class TaskError(RemoteError):
-    """The function raised. The text has its traceback; `cause` is the exception itself, and an `except` for the exception's own
-    class catches this too."""
+    """The remote function raised an error. The text has its traceback, and `cause` is the error itself.
+
+    It is also of the class of that error, so an `except` for that class catches it.
+    """
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
         RuntimeError.__init__(self, message)
@@ -28,15 +30,15 @@ class WorkerCrashedError(RemoteError):
 
 
 class ActorDiedError(WorkerCrashedError):
-    """The actor has ended: killed, crashed, or its class could not be constructed."""
+    """The actor has ended: it was killed, it crashed, or its class could not be constructed."""
 
 
 class GetTimeoutError(RemoteError, TimeoutError):
-    """The value was not there in time; it may still come."""
+    """The value was not there within the timeout of `rtrain.get`. It may still come."""
 
 
 class TaskCancelledError(RemoteError):
-    """The connection to the cluster was ended before the value came."""
+    """The connection to the cluster ended before the value came."""
 
 
 def _text(error: BaseException) -> str:

@@ -26,8 +26,11 @@ os.register_at_fork(after_in_child=_in_a_child)
 
 
 class ObjectRef:
-    """What `f.remote()` gives back: `rtrain.get(ref)` waits for its value. As an argument of another remote call it is
-    replaced by its value; inside of one (a list of refs, say) it stays a ref, which has its value there."""
+    """A value that a remote call will have: what `f.remote()` returns. `rtrain.get(ref)` waits for the value.
+
+    As an argument of another remote call the ref is replaced by its value. Inside of an argument, as in a list of refs, it
+    stays a ref; `rtrain.get` works on it there.
+    """
 
     def __init__(self, what: str, check: Callable[[], None] = lambda: None) -> None:
         self._what = what
@@ -38,7 +41,7 @@ class ObjectRef:
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """Whether the value, or the error, is there: `rtrain.get` would return at once."""
+        """Returns whether the value or the error is there, so that `rtrain.get` would return at once."""
         return self._done
 
     def _settle(self, *, parts: Sequence[Part] | None = None, value: Any = None, error: BaseException | None = None) -> None:
@@ -86,10 +89,12 @@ class ObjectRef:
 
 
 def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
-    """The value of a ref, or the list of those of several, in their order.
+    """Returns the value of a ref, or a list with the values of several refs in their order. Waits for them.
 
-    Raises what the function raised (as a TaskError that is also of its class), WorkerCrashedError or ActorDiedError when the
-    worker ended before, GetTimeoutError after `timeout` seconds.
+    timeout: seconds to wait; None waits without end.
+
+    Raises what the remote function raised, as a TaskError that is also of that error's class. Raises WorkerCrashedError or
+    ActorDiedError when the worker ended before, and GetTimeoutError after `timeout` seconds.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     if isinstance(refs, ObjectRef):
@@ -103,8 +108,10 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
 def wait(
     refs: Sequence[ObjectRef], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
 ) -> tuple[list[ObjectRef], list[ObjectRef]]:
-    """Waits until `num_returns` of the refs have a value or an error, at most `timeout` seconds: those that have, and the
-    others, both in the order given. `fetch_local` is there for compatibility."""
+    """Waits until `num_returns` of the refs have a value or an error, at most `timeout` seconds (None: without end).
+
+    Returns two lists, both in the order given: the refs that are done, and the others. `fetch_local` changes nothing.
+    """
     _arguments.check_named("wait", fetch_local=fetch_local)
     waiting = list(refs)
     if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(waiting) or len(set(map(id, waiting))) != len(waiting):
@@ -123,7 +130,7 @@ def wait(
 
 
 def put(value: Any) -> ObjectRef:
-    """A ref that has its value: handy where the same large argument goes to several calls."""
+    """Returns a ref that has `value` already. Useful where the same large argument goes to several calls."""
     if isinstance(value, ObjectRef):
         raise TypeError("rtrain.put takes a value, and this is a ref already")
     ref = ObjectRef(f"put({type(value).__name__})")

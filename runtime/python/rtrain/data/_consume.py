@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Schema:
-    """Names and Arrow types of the columns; a NumPy column of arbitrary objects is of type `object`."""
+    """Names and Arrow types of the columns. A NumPy column of arbitrary objects has the type `object`."""
 
     names: list[str]
     types: list[Any]
 
     @property
     def base_schema(self) -> Any:
-        """As Arrow has it."""
+        """The pyarrow Schema, without columns of the type `object`."""
         return pa.schema([(name, kind) for name, kind in zip(self.names, self.types, strict=True) if kind is not object])
 
     def __str__(self) -> str:
@@ -48,31 +48,34 @@ class Reading:
 
     # -- iterating: each call is an epoch of its own ------------------------------------------------------------------
     def iterator(self) -> DataIterator:
-        """Reads all rows, epoch after epoch."""
+        """Returns a DataIterator that reads all rows, epoch after epoch."""
         return DataIterator(Share(self._node))
 
     def iter_rows(self) -> Any:
-        """Rows as dicts of Python values."""
+        """Returns an iterable of all rows, each a dict of Python values."""
         return self.iterator().iter_rows()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.iter_rows())
 
     def iter_batches(self, **options: Any) -> Any:
-        """As `DataIterator.iter_batches`."""
+        """Returns an iterable of batches of all rows, as `DataIterator.iter_batches` does."""
         return self.iterator().iter_batches(**options)
 
     def iter_torch_batches(self, **options: Any) -> Any:
-        """As `DataIterator.iter_torch_batches`."""
+        """Returns an iterable of batches of tensors, as `DataIterator.iter_torch_batches` does."""
         return self.iterator().iter_torch_batches(**options)
 
     def to_torch(self, **options: Any) -> Any:
-        """As `DataIterator.to_torch`."""
+        """Returns a torch IterableDataset, as `DataIterator.to_torch` does."""
         return self.iterator().to_torch(**options)
 
     def streaming_split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[DataIterator]:
-        """`n` iterators that together read all rows of each epoch, each its own part. equal: as many rows each; the up to
-        n - 1 rows that are over are left out."""
+        """Returns `n` iterators that together read all rows of each epoch, each its own part.
+
+        equal: all read as many rows; at most n - 1 rows are left out.
+        locality_hints: changes nothing.
+        """
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
         check_named("streaming_split", locality_hints=locality_hints)
@@ -89,10 +92,11 @@ class Reading:
 
     # -- a look -------------------------------------------------------------------------------------------------------
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
+        """Returns the first `limit` rows, each a dict of Python values; fewer where there are fewer."""
         return list(self._first(limit).dicts())
 
     def take_all(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """ValueError when there are more than `limit` rows."""
+        """Returns all rows, each a dict of Python values. ValueError when there are more than `limit` rows."""
         if limit is None:
             return [row for block in self._blocks() for row in block.dicts()]
         rows = self.take(limit + 1)
@@ -101,6 +105,7 @@ class Reading:
         return rows
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
+        """Returns the first `batch_size` rows as one batch, in a format of `iter_batches`. ValueError for an empty dataset."""
         check_format(batch_format, "take_batch")
         block = self._first(batch_size)
         if not block.rows:
@@ -108,16 +113,23 @@ class Reading:
         return block.batch(batch_format)
 
     def show(self, limit: int = 20) -> None:
+        """Prints the first `limit` rows, one a line."""
         for row in self.take(limit):
             print(row)
 
     # -- what it is ---------------------------------------------------------------------------------------------------
     def count(self) -> int:
-        """Reads what must be read to know: nothing for tables in memory, footers for Parquet, all for CSV or after `filter`."""
+        """Returns how many rows there are. Reads what it must to know.
+
+        That is nothing for tables in memory, the footers of Parquet files, and all of CSV files or after a `filter`.
+        """
         return rows_of(self._node)
 
     def schema(self) -> Schema | None:
-        """From the files' own description where nothing was done to them, else from the first rows. None: no rows."""
+        """Returns names and types of the columns; None for a dataset without rows.
+
+        They come from the files' own description where no operation was applied, else from the first rows.
+        """
         if isinstance(self._node, Read):
             names, types = self._node.source.names(), self._node.source.types()
             if names is not None and types is not None:
@@ -128,6 +140,7 @@ class Reading:
         return Schema(block.names, [_type_of(name, column) for name, column in block.columns.items()])
 
     def columns(self) -> list[str] | None:
+        """Returns the names of the columns in their order; None for a dataset without rows. May read the first rows."""
         known = self._node.names()
         if known is not None:
             return known
@@ -139,11 +152,11 @@ class Reading:
         return next((run.read(piece) for piece in run.pieces()), None)
 
     def num_blocks(self) -> int:
-        """Pieces that it is read in."""
+        """Returns how many pieces the rows are read in."""
         return sum(1 for _ in self._node.start(Order(strict=True)).pieces())
 
     def size_bytes(self) -> int:
-        """In memory: of a source as it describes itself, else by reading."""
+        """Returns how many bytes the rows take in memory: as the source describes itself, else by reading all."""
         if isinstance(self._node, Read) and self._node.source.in_memory:
             return sum(block.nbytes for block in self._blocks())
         if isinstance(self._node, Read):
@@ -154,9 +167,11 @@ class Reading:
         return sum(block.nbytes for block in self._blocks())
 
     def stats(self) -> str:
+        """Returns a line with the plan, its pieces and its bytes in memory."""
         return f"{self!r}: {self.num_blocks()} pieces, {self.size_bytes()} bytes"
 
     def input_files(self) -> list[str]:
+        """Returns the paths of the files that rows come from, sorted; empty for rows that are in memory."""
         return sorted(_files_of(self._node))
 
     def __repr__(self) -> str:
@@ -166,18 +181,32 @@ class Reading:
 
     # -- over all rows ------------------------------------------------------------------------------------------------
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:  # noqa: FBT001, FBT002
+        """Returns the sum of a column, or a dict `{"sum(column)": value}` for several. None where there are no rows.
+
+        on: the column or columns; left out, all.
+        ignore_nulls: False makes the answer None for a column with a null.
+
+        KeyError for a column that is not there, TypeError for one whose values cannot be added.
+        """
         return self._summary("sum", on, ignore_nulls=ignore_nulls)
 
     def min(self, on: Any = None, ignore_nulls: bool = True) -> Any:  # noqa: FBT001, FBT002
+        """Returns the least value of a column, or a dict `{"min(column)": value}` for several. Arguments are those of `sum`."""
         return self._summary("min", on, ignore_nulls=ignore_nulls)
 
     def max(self, on: Any = None, ignore_nulls: bool = True) -> Any:  # noqa: FBT001, FBT002
+        """Returns the greatest value of a column, or a dict `{"max(column)": value}` for several. Arguments are those of `sum`."""
         return self._summary("max", on, ignore_nulls=ignore_nulls)
 
     def mean(self, on: Any = None, ignore_nulls: bool = True) -> Any:  # noqa: FBT001, FBT002
+        """Returns the mean of a column, or a dict `{"mean(column)": value}` for several. Arguments are those of `sum`."""
         return self._summary("mean", on, ignore_nulls=ignore_nulls)
 
     def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:  # noqa: FBT001, FBT002
+        """Returns the standard deviation of a column, or a dict `{"std(column)": value}` for several.
+
+        ddof: the divisor is the number of values less `ddof`. The other arguments are those of `sum`.
+        """
         return self._summary("std", on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def _summary(self, what: str, on: Any, *, ddof: int = 1, ignore_nulls: bool = True) -> Any:
@@ -189,14 +218,14 @@ class Reading:
 
     # -- elsewhere ----------------------------------------------------------------------------------------------------
     def to_pandas(self, limit: int | None = None) -> Any:
-        """One DataFrame of all rows. ValueError when there are more than `limit`."""
+        """Returns one DataFrame of all rows. ValueError when there are more than `limit`."""
         block = _block.concat(self._blocks()) if limit is None else self._first(limit + 1)
         if limit is not None and block.rows > limit:
             raise ValueError(f"to_pandas: the dataset has more than {limit} rows; give a larger limit, or None")
         return block.pandas()
 
     def to_arrow(self) -> Any:
-        """One Table of all rows."""
+        """Returns one pyarrow Table of all rows."""
         return _block.concat(self._blocks()).arrow()
 
     def write_parquet(
@@ -208,9 +237,15 @@ class Reading:
         mode: SaveMode | str = SaveMode.APPEND,
         **options: Any,
     ) -> None:
-        """Files in the folder `path`, named by run, write and block. They appear when all are written; an attempt that is retried
-        replaces its own. mode: what to do about files of other writes there. options: row_group_size, and those of
-        pyarrow's ParquetWriter; min_rows_per_file and max_rows_per_file, one of which num_rows_per_file is too."""
+        """Writes all rows as files into the folder `path`. They appear when all are written.
+
+        Names of files are made of run, write and block, so an attempt that is retried replaces its own files.
+
+        filesystem: a pyarrow or fsspec file system that `path` lies on.
+        num_rows_per_file: rows of each file but the last; min_rows_per_file or max_rows_per_file in its place means the same.
+        mode: a SaveMode: what happens when files of other writes are there.
+        options: row_group_size, and the options of pyarrow's ParquetWriter.
+        """
         rows = _write.rows_per_file("write_parquet", num_rows_per_file, options)
         check("write_parquet", {name: options.pop(name) for name in list(options) if name in WRITERS}, WRITERS)
         _write.parquet(self._blocks(), _parts.opened("write_parquet", "parquet", path, filesystem, mode), rows, options)
@@ -224,7 +259,7 @@ class Reading:
         mode: SaveMode | str = SaveMode.APPEND,
         **others: Unpack[WriterArguments],
     ) -> None:
-        """As `write_parquet`."""
+        """Writes all rows as CSV files into the folder `path`. Arguments are those of `write_parquet`."""
         options: dict[str, Any] = {**others}
         rows = _write.rows_per_file("write_csv", num_rows_per_file, options)
         check("write_csv", options, WRITERS)
@@ -239,7 +274,7 @@ class Reading:
         mode: SaveMode | str = SaveMode.APPEND,
         **others: Unpack[WriterArguments],
     ) -> None:
-        """As `write_parquet`; an object in each line."""
+        """Writes all rows as files with a JSON object in each line into the folder `path`. Arguments are those of `write_parquet`."""
         options: dict[str, Any] = {**others}
         rows = _write.rows_per_file("write_json", num_rows_per_file, options)
         check("write_json", options, WRITERS)

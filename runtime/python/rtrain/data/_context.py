@@ -9,13 +9,13 @@ from rtrain._lazy import public_in
 
 
 class DataContext:
-    """Options of an engine that is not here. Any name can be set and read back."""
+    """Accepts Ray Data's options: any name can be set and read back. None changes anything here."""
 
     _current: DataContext | None = None
 
     @classmethod
     def get_current(cls) -> DataContext:
-        """The one of this process."""
+        """Returns the DataContext of this process."""
         if cls._current is None:
             cls._current = cls()
         return cls._current

@@ -45,7 +45,7 @@ _nan = float("nan")  # of all NaN in a column one is kept
 
 
 class Dataset(Reading):
-    """Rows with named columns. Operations give a new Dataset and read nothing; it pickles as its plan."""
+    """Rows with named columns. An operation returns a new Dataset and reads nothing; a Dataset is pickled as its plan."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -61,7 +61,10 @@ class Dataset(Reading):
         fn_constructor_kwargs: Any = None,
         **placing: Unpack[OperationArguments],
     ) -> Dataset:
-        """`fn` of each row, a dict; it gives a dict. A class is made once in each process and called."""
+        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each process.
+
+        fn_args, fn_kwargs: further arguments of `fn`. fn_constructor_args, fn_constructor_kwargs: arguments of the class.
+        """
         check("map", placing, OPERATIONS)
         return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
 
@@ -75,7 +78,7 @@ class Dataset(Reading):
         fn_constructor_kwargs: Any = None,
         **placing: Unpack[OperationArguments],
     ) -> Dataset:
-        """`fn` of each row gives a list of rows."""
+        """Returns a Dataset of the rows in the lists that `fn` returns, one list for each row. Arguments are those of `map`."""
         check("flat_map", placing, OPERATIONS)
         return self._with(FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
 
@@ -90,7 +93,12 @@ class Dataset(Reading):
         fn_constructor_kwargs: Any = None,
         **placing: Unpack[OperationArguments],
     ) -> Dataset:
-        """The rows that `fn` says True of, or that fit `expr`, an expression of pyarrow.compute (`pc.field("x") > 3`)."""
+        """Returns a Dataset of the rows for which `fn` returns True, or that fit `expr`.
+
+        expr: an expression of pyarrow.compute, as `pc.field("x") > 3`.
+
+        ValueError unless exactly one of the two is given. TypeError for another kind of `expr`, a text among them.
+        """
         check("filter", placing, OPERATIONS)
         if (fn is None) == (expr is None):
             raise ValueError("filter needs either fn or expr")
@@ -116,12 +124,13 @@ class Dataset(Reading):
         udf_modifying_row_count: bool | None = None,
         **placing: Unpack[OperationArguments],
     ) -> Dataset:
-        """`fn` of batches of at most `batch_size` rows (None, "auto": a piece, at most 4 MiB or 65,536 rows; no batch is larger).
+        """Returns a Dataset of what `fn` returns for each batch of at most `batch_size` rows. `fn` may also yield several batches.
 
-        batch_format: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". `fn` gives any of these, or yields them.
-        udf_modifying_row_count: whether `fn` gives more or fewer rows than it got. Ranks that share them must know: unless this is
-        False, `fn` is carried out once more to count. False is taken at its word, and refused where it does not hold.
+        batch_size: None and "auto" give a piece as it is read: at most 4 MiB or 65,536 rows. No batch is larger.
+        batch_format: what `fn` is given: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". It may return any of these.
         zero_copy_batch: the arrays may be read-only.
+        udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. Ranks that share rows must know how
+        many there are. Unless this is False, `fn` is called once more to count them. A False that does not hold is refused.
         """
         check("map_batches", placing, OPERATIONS)
         check_format(batch_format, "map_batches")
@@ -133,14 +142,22 @@ class Dataset(Reading):
         return self._with(MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps))
 
     def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
-        """Each row with the chance `fraction`: the same rows in every epoch."""
+        """Returns a Dataset that has each row with the probability `fraction`. It has the same rows in every epoch.
+
+        ValueError for a fraction that does not lie between 0 and 1.
+        """
         if not 0 <= fraction <= 1:
             raise ValueError(f"random_sample: fraction is {fraction}; it lies between 0 and 1")
         return self._with(Sample(fraction, seed_for(self._node.says()) if seed is None else seed))
 
     # -- columns ------------------------------------------------------------------------------------------------------
-    def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Unpack[OperationArguments]) -> Dataset:
-        """`fn` of a batch gives the new column's values."""
+    def add_column(
+        self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Unpack[OperationArguments]
+    ) -> Dataset:
+        """Returns a Dataset with the column `col`, whose values are what `fn` returns for each batch. It replaces one of that name.
+
+        batch_format: what `fn` is given: "pandas", "numpy", "default" or "pyarrow".
+        """
         check("add_column", placing, OPERATIONS)
         check_format(batch_format, "add_column")
         if not isinstance(col, str):
@@ -148,13 +165,19 @@ class Dataset(Reading):
         return self._with(AddColumn(col, Function("add_column", fn), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """Without these columns. KeyError for one that is not there: at once where the columns are known, else when rows are read."""
+        """Returns a Dataset without the columns `cols`. KeyError for a column that is not there.
+
+        The error comes at once where the columns are known, else when rows are read.
+        """
         check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
         return self._with(Columns("drop_columns", _Dropped(gone), gone))
 
     def select_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """Of Parquet files only these columns are read."""
+        """Returns a Dataset with the columns `cols` alone, in this order. Of Parquet files only these columns are read.
+
+        KeyError for a column that is not there, at once where the columns are known, else when rows are read.
+        """
         check("select_columns", placing, OPERATIONS)
         columns = self._named("select_columns", cols)
         source = self._node.source if isinstance(self._node, Read) else None
@@ -163,7 +186,10 @@ class Dataset(Reading):
         return self._with(Columns("select_columns", _Selected(columns), columns))
 
     def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """New names by old ones, or a new name for every column."""
+        """Returns a Dataset with other names of columns: new names by old ones, or a list with a name for every column.
+
+        ValueError when two columns would have one name, or a list has another length.
+        """
         check("rename_columns", placing, OPERATIONS)
         if not isinstance(names, Mapping):
             there = self.columns() or []
@@ -193,12 +219,19 @@ class Dataset(Reading):
 
     # -- order, parts ---------------------------------------------------------------------------------------------------
     def random_shuffle(
-        self, *, seed: int | None = None, num_blocks: object = None, window_bytes: int = WINDOW_BYTES, **placing: Unpack[OperationArguments]
+        self,
+        *,
+        seed: int | None = None,
+        num_blocks: object = None,
+        window_bytes: int = WINDOW_BYTES,
+        **placing: Unpack[OperationArguments],
     ) -> Dataset:
-        """All rows in a random order, another one in each epoch of a shard; `seed` makes it the same in each run.
+        """Returns a Dataset with all rows in a random order, another one in each epoch of a shard.
 
-        Rows in memory are permuted as a whole. Of files the row groups (or files) come in a random order, and rows are
-        permuted within windows of `window_bytes`, which every reader holds in memory.
+        seed: makes the orders the same in each run.
+        num_blocks: changes nothing.
+        window_bytes: of files, row groups (or files) come in a random order, and rows are permuted within windows of so many
+        bytes. Every reader holds a window in memory. Rows that are in memory already are permuted as a whole.
         """
         check("random_shuffle", placing, OPERATIONS)
         check_named("random_shuffle", num_blocks=num_blocks)
@@ -207,7 +240,7 @@ class Dataset(Reading):
         return Dataset(Shuffled(self._node, _seed("random_shuffle", seed), window_bytes))
 
     def randomize_block_order(self, *, seed: int | None = None) -> Dataset:
-        """Row groups, files or pieces in a random order; the rows of each stay together. Costs nothing."""
+        """Returns a Dataset with row groups, files or pieces in a random order; the rows of each stay together. It costs nothing."""
         return Dataset(BlockOrder(self._node, _seed("randomize_block_order", seed)))
 
     def repartition(
@@ -218,30 +251,36 @@ class Dataset(Reading):
         shuffle: bool = False,
         **placing: Unpack[OperationArguments],
     ) -> Dataset:
-        """Accepted, and nothing changes: pieces are as large as memory allows, and every number of ranks shares them evenly."""
+        """Returns this Dataset as it is; with `shuffle`, `random_shuffle()` of it.
+
+        Pieces are as large as memory allows, and every number of ranks shares them evenly, so other arguments change nothing.
+        """
         check("repartition", placing, OPERATIONS)
         check_named("repartition", num_blocks=num_blocks, target_num_rows_per_block=target_num_rows_per_block)
         return self.random_shuffle() if shuffle else self
 
     def limit(self, limit: int) -> Dataset:
-        """The first `limit` rows, or all where there are fewer. ValueError for a negative number."""
+        """Returns a Dataset of the first `limit` rows, or of all where there are fewer. ValueError for a negative number."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ValueError(f"limit is {limit!r}; it is a whole number from 0 on")
         return Dataset(Slice(self._node, 0, limit, f"limit({limit})"))
 
     def union(self, *others: Dataset) -> Dataset:
-        """The rows of this dataset, then those of the others. A column that some lack is null there."""
+        """Returns a Dataset of the rows of this one, then those of the others. A column that one of them lacks is null there."""
         return Dataset(Union([self._node, *(_node_of("union", other) for other in others)]))
 
     def zip(self, *others: Dataset) -> Dataset:
-        """Columns of all, row by row. ValueError when one has more rows than another."""
+        """Returns a Dataset with the columns of all, row by row. ValueError, when rows are read, if one has more rows than another."""
         node = self._node
         for other in others:
             node = Zip(node, _node_of("zip", other))
         return Dataset(node)
 
     def sort(self, key: str | Sequence[str], descending: bool | Sequence[bool] = False) -> Dataset:  # noqa: FBT001, FBT002
-        """By one or several columns. All rows are held in memory, by each process that reads."""
+        """Returns a Dataset sorted by the column or columns `key`. Each process that reads it holds all rows in memory.
+
+        descending: for all columns, or one for each.
+        """
         keys = self._named("sort", key)
         downs = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
         if len(downs) != len(keys):
@@ -256,7 +295,7 @@ class Dataset(Reading):
         return self._computed(f"sort({', '.join(keys)})", compute)
 
     def unique(self, column: str) -> list[Any]:
-        """The values of a column, each once, in the order of their first appearance."""
+        """Returns the values of a column, each once, in the order of their first appearance. Reads all rows."""
         self._named("unique", column)
         distinct: dict[Any, None] = {}
         for block in self._blocks():
@@ -266,11 +305,15 @@ class Dataset(Reading):
         return list(distinct)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
-        """Groups of rows with equal values in the column or columns `key`; NaN equals NaN. Nothing is read yet."""
+        """Returns the groups of rows with equal values in the column or columns `key`; NaN equals NaN. Nothing is read yet."""
         return GroupedData(self, self._named("groupby", key))
 
     def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
-        """`n` datasets of neighbouring rows. equal: as many rows each; the up to n - 1 rows that are over are left out."""
+        """Returns `n` Datasets of neighbouring rows.
+
+        equal: all have as many rows; at most n - 1 rows are left out. Else the first ones have one row more.
+        locality_hints: changes nothing.
+        """
         check_named("split", locality_hints=locality_hints)
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"split: n is {n!r}; it is a whole number from 1 on")
@@ -282,8 +325,10 @@ class Dataset(Reading):
         return [_slice(whole, start, stop) for start, stop in itertools.pairwise(ends)]
 
     def split_at_indices(self, indices: Sequence[int]) -> list[Dataset]:
-        """Datasets of the rows before the first place, between neighbouring places and from the last place on: one more than there are
-        places. ValueError unless they ascend from 0 on, and for none."""
+        """Returns Datasets of the rows before the first index, between neighbouring indices, and from the last index on.
+
+        There is one more of them than there are indices. ValueError unless the indices ascend from 0 on, and where there is none.
+        """
         places = list(indices)
         if not places or any(place < 0 for place in places) or places != sorted(places):
             raise ValueError(f"split_at_indices: {places} are no ascending row numbers from 0 on")
@@ -291,7 +336,10 @@ class Dataset(Reading):
         return [_slice(whole, start, stop) for start, stop in zip([0, *places], [*places, None], strict=True)]
 
     def split_proportionately(self, proportions: Sequence[float]) -> list[Dataset]:
-        """Parts of these proportions, and what is over."""
+        """Returns a Dataset for each of the proportions, and one with the rows that are left.
+
+        ValueError unless the proportions are above 0 and their sum is below 1.
+        """
         if not proportions or any(one <= 0 for one in proportions) or sum(proportions) >= 1:
             raise ValueError(f"split_proportionately: {list(proportions)} are not all above 0 and below 1 together")
         rows = rows_of(self._node)
@@ -301,7 +349,13 @@ class Dataset(Reading):
     def train_test_split(
         self, test_size: int | float, *, shuffle: bool = False, seed: int | None = None, stratify: None = None
     ) -> tuple[Dataset, Dataset]:
-        """The first rows and the last `test_size` (a number of rows, or a part of all); the same in every epoch."""
+        """Returns two Datasets: the first rows, and the last `test_size` rows. They are the same in every epoch.
+
+        test_size: a number of rows, or a part of all between 0 and 1.
+        shuffle, seed: shuffle the rows before.
+
+        ValueError for another test_size; NotImplementedError for `stratify`.
+        """
         if stratify is not None:
             raise NotImplementedError("train_test_split(stratify=) is not there; groupby(...).map_groups can do it")
         source = self.random_shuffle(seed=seed) if shuffle else self
@@ -318,16 +372,19 @@ class Dataset(Reading):
         return _slice(whole, 0, rows - test), _slice(whole, rows - test, None)
 
     def materialize(self) -> Dataset:
-        """The rows, read and held in memory."""
+        """Reads all rows and returns a Dataset that holds them in memory."""
         return Dataset(materialized(list(self._blocks()), self._node.says()))
 
     # -- in a run -----------------------------------------------------------------------------------------------------
     def rtrain_shard(self, rank: int, count: int) -> DataIterator:
-        """Rank `rank`'s share of `count`, for `datasets=`."""
+        """Returns the share of rank `rank` of `count` ranks. A trainer's `datasets=` calls it; seed 0 decides what is random."""
         return DataIterator(Share(self._node, rank, count, seed=0))
 
     def rtrain_share_of_run(self, rank: int, count: int, seed: int, *, equal: bool) -> DataIterator:
-        """The same, with the run's own seed for what is random without one."""
+        """Returns the share of rank `rank` of `count` ranks, with the run's `seed` for what is random without one.
+
+        equal: every rank gets equally many rows, and rows that do not divide evenly are dropped. Else no row is dropped.
+        """
         return DataIterator(Share(self._node, rank, count, equal=equal, seed=seed))
 
     # -- how plans grow -------------------------------------------------------------------------------------------------

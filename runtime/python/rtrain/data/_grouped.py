@@ -78,40 +78,57 @@ def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ig
 
 
 class GroupedData:
-    """Rows of equal keys together. All rows are held in memory when it is computed."""
+    """Rows of equal keys together: what `Dataset.groupby` returns. A process that computes it holds all rows in memory."""
 
     def __init__(self, dataset: Dataset, keys: Sequence[str]) -> None:
         self._dataset, self._keys = dataset, list(keys)
 
     def count(self) -> Dataset:
-        """A row for each group: its key, and how many rows it has in `count()`."""
+        """Returns a Dataset with a row for each group: its key, and its number of rows in the column `count()`."""
         return self._aggregated([([], "count_all", "count()")], [])
 
     def sum(self, on: Any = None) -> Dataset:
-        """A row for each group: its key, and the sum of each column in `sum(column)`. on: a column or several; default all but the key."""
+        """Returns a Dataset with a row for each group: its key, and the sum of each column in `sum(column)`.
+
+        on: a column or several; left out, all but the key.
+        """
         return self._by("sum", on)
 
     def min(self, on: Any = None) -> Dataset:
-        """A row for each group: its key, and the least value of each column in `min(column)`. on: as for `sum`."""
+        """Returns a Dataset with a row for each group: its key, and the least value of each column in `min(column)`.
+
+        on: as for `sum`.
+        """
         return self._by("min", on)
 
     def max(self, on: Any = None) -> Dataset:
-        """A row for each group: its key, and the greatest value of each column in `max(column)`. on: as for `sum`."""
+        """Returns a Dataset with a row for each group: its key, and the greatest value of each column in `max(column)`.
+
+        on: as for `sum`.
+        """
         return self._by("max", on)
 
     def mean(self, on: Any = None) -> Dataset:
-        """A row for each group: its key, and the mean of each column in `mean(column)`. on: as for `sum`."""
+        """Returns a Dataset with a row for each group: its key, and the mean of each column in `mean(column)`.
+
+        on: as for `sum`.
+        """
         return self._by("mean", on)
 
     def std(self, on: Any = None, ddof: int = 1) -> Dataset:
-        """A row for each group: its key, and the standard deviation of each column in `std(column)`, with a divisor of rows less `ddof`.
-        on: as for `sum`."""
+        """Returns a Dataset with a row for each group: its key, and the standard deviation of each column in `std(column)`.
+
+        on: as for `sum`. ddof: the divisor is the number of rows less `ddof`.
+        """
         names = self._columns(on)
         option = pc.VarianceOptions(ddof=ddof)
         return self._aggregated([(name, "stddev", f"std({name})", option) for name in names], names)
 
     def map_groups(self, fn: Any, *, batch_format: str | None = "default", fn_args: Any = None, fn_kwargs: Any = None) -> Dataset:
-        """`fn` of each group's rows, as a batch; it gives a batch."""
+        """Returns a Dataset of the batches that `fn` returns, one for each group's rows, which it gets as one batch.
+
+        batch_format: what `fn` is given, as in `Dataset.map_batches`. fn_args, fn_kwargs: further arguments of `fn`.
+        """
         _block.check_format(batch_format, "map_groups")
         keys = self._keys
         function = Function("map_groups", fn, fn_args, fn_kwargs)
@@ -139,7 +156,9 @@ class GroupedData:
             table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
             for name in keys:
                 table = table.set_column(table.column_names.index(name), name, _block.without_negative_zero(table.column(name)))
-            grouped = table.group_by(keys).aggregate([one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in aggregations])
+            grouped = table.group_by(keys).aggregate(
+                [one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in aggregations]
+            )
             new = {name: grouped.column(name) for name in keys}
             rest = [name for name in grouped.column_names if name not in keys]
             new.update({one[2]: grouped.column(name) for one, name in zip(aggregations, rest, strict=True)})

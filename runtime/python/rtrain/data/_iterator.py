@@ -36,7 +36,7 @@ class Batches:
 
 
 class DataIterator:
-    """Reads a dataset, or one rank's share of it, epoch after epoch: each iteration is one.
+    """Reads a dataset, or one rank's share of it. Each iteration is one epoch.
 
     It may be pickled. `state_dict` says how far the newest iteration is, in rows that the loop was given.
     """
@@ -76,12 +76,13 @@ class DataIterator:
         _collate_fn: Callable[[Any], Any] | None = None,
         _finalize_fn: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """Batches: dicts of arrays ("default", "numpy"), DataFrames ("pandas") or Tables ("pyarrow").
+        """Returns an iterable of batches: dicts of arrays ("default", "numpy"), DataFrames ("pandas") or Tables ("pyarrow").
 
-        batch_size: rows of each but the last (drop_last leaves that out); "auto": 256; None: as the rows come.
-        prefetch_batches: made ahead by a thread; 0: by the loop's own.
-        local_shuffle_buffer_size: rows are given out of one shuffled buffer of so many after another. A local_shuffle_seed
-        must be the same on every rank (the order is another on each all the same).
+        batch_size: rows of each batch but the last; "auto" is 256; None takes the rows as they come.
+        drop_last: leaves out a last batch with fewer rows.
+        prefetch_batches: how many batches a thread makes ahead; 0 makes each in the loop's own thread.
+        local_shuffle_buffer_size: shuffles so many rows at a time, one buffer after the other.
+        local_shuffle_seed: the same on every rank; each rank's order is another one all the same.
         """
         check_format(batch_format, "iter_batches")
         size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
@@ -117,8 +118,13 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Any:
-        """Batches as dicts of tensors on `device` ("auto": this worker's). collate_fn: makes the batch from a dict of
-        NumPy arrays instead; its tensors are moved. TypeError names a column that is no tensor."""
+        """Returns an iterable of batches: dicts of tensors on `device` ("auto": the device of this worker).
+
+        dtypes: a torch type for all columns, or a dict of types by column.
+        collate_fn: makes the batch from a dict of NumPy arrays; its tensors are moved to `device`.
+
+        TypeError names a column that cannot become a tensor. The other arguments are those of `iter_batches`.
+        """
         from rtrain._to_device import to_device
         from rtrain.data import _torch
 
@@ -142,7 +148,7 @@ class DataIterator:
         return Batches(self._share, begin)
 
     def iter_rows(self) -> Any:
-        """Rows as dicts of Python values."""
+        """Returns an iterable of rows, each a dict of Python values."""
 
         def begin() -> Iterator[Any]:
             progress, blocks = self._share.begin()
@@ -172,8 +178,10 @@ class DataIterator:
         unsqueeze_label_tensor: bool = True,
         unsqueeze_feature_tensors: bool = True,
     ) -> Any:
-        """A torch IterableDataset of (features, label), batches already: `DataLoader(it, batch_size=None)`. With loader
-        processes (num_workers) each reads its own part; the state then counts nothing."""
+        """Returns a torch IterableDataset of batches (features, label), for `DataLoader(it, batch_size=None)`.
+
+        With loader processes (num_workers) each process reads its own part, and `state_dict` then counts nothing.
+        """
         from rtrain.data import _torch
 
         size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
@@ -198,7 +206,7 @@ class DataIterator:
         return _torch.Batches(self._share, begin)
 
     def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
-        """NotImplementedError, which says what to use instead."""
+        """Raises NotImplementedError, which says what to use instead."""
         raise NotImplementedError(
             "to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes"
         )
@@ -222,32 +230,35 @@ class DataIterator:
 
     # -- where it is ------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
-        """Where the newest iteration is. Plain numbers, the same on every rank that has given out as many rows.
+        """Returns where the newest iteration is: plain numbers, the same on every rank that has given out as many rows.
 
-        Taken in the body of a loop it belongs to that epoch; after the loop's end, to the next one.
+        Taken in the body of a loop, the state belongs to that epoch; after the loop's end, to the next one.
         """
         return self._share.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration gives what `state` says is left of its epoch, also with another number of ranks; those after it
-        are whole epochs. ValueError for what is no state; for a dataset whose rows are others, when the iteration begins."""
+        """Makes the next iteration give what `state` says is left of its epoch. Later iterations are whole epochs.
+
+        The number of ranks may be another one than when the state was taken. ValueError for what is no state; for a dataset with
+        other rows it is raised when the iteration begins.
+        """
         self._share.load_state_dict(state)
 
     # -- what it is -------------------------------------------------------------------------------------------------
     def schema(self) -> Schema | None:
-        """Names and types of the columns, by the files' own description or the first rows; None where neither is there."""
+        """Returns names and types of the columns; None where neither the files nor a first row tell them."""
         return self._whole().schema()
 
     def columns(self) -> list[str] | None:
-        """Names of the columns, in their order; None where only rows could tell them, and there are none."""
+        """Returns the names of the columns in their order; None where only rows could tell them and there are none."""
         return self._whole().columns()
 
     def count(self) -> int:
-        """Rows of this share in a whole epoch."""
+        """Returns how many rows this share has in a whole epoch."""
         return self._share.rows()
 
     def materialize(self) -> Dataset:
-        """This share's rows of the next epoch, in memory."""
+        """Returns a Dataset with this share's rows of the next epoch, held in memory."""
         progress, blocks = self._share.begin()
         in_memory = list(blocks)
         progress.consumed, progress.ended = sum(block.rows for block in in_memory), True
@@ -255,7 +266,7 @@ class DataIterator:
         return whole
 
     def stats(self) -> str:
-        """The newest complete iteration in words."""
+        """Returns a sentence about the newest complete iteration."""
         return f"{self!r}: {self._told or 'nothing was iterated to its end yet'}"
 
     def _whole(self) -> Dataset:

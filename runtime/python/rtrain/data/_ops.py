@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class UserCodeError(RuntimeError):
-    """A function given to an operation of `rtrain.data` failed; its own exception is the cause."""
+    """A function that an operation of `rtrain.data` was given has failed. The cause (`__cause__`) is what it raised."""
 
 
 class Op:

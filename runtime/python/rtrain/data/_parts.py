@@ -28,7 +28,11 @@ from rtrain.data import _paths
 
 
 class SaveMode(str, enum.Enum):
-    """What a write does in a folder with files of other writes."""
+    """What a write does in a folder that has files of other writes.
+
+    APPEND adds its own files, and says so. OVERWRITE removes the others of the same kind (.parquet, .csv, .json) once its
+    own are there. IGNORE writes nothing. ERROR raises FileExistsError.
+    """
 
     APPEND = "append"  # adds its own, and says so
     OVERWRITE = "overwrite"  # removes those of the same kind (.parquet, .csv, .json) once its own are there

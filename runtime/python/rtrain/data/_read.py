@@ -26,14 +26,17 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
 
 
 def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> Dataset:
-    """Dicts are rows; other values become the column `item`."""
+    """Returns a Dataset of `items`: dicts are rows, other values become the column `item`.
+
+    parallelism, override_num_blocks: change nothing.
+    """
     check_named("from_items", parallelism=parallelism, override_num_blocks=override_num_blocks)
     rows = [one if isinstance(one, Mapping) else {"item": one} for one in items]
     return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows)))
 
 
 def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
-    """An array, or a list of them one below the other."""
+    """Returns a Dataset with one column: the rows of an array, or of a list of arrays, one below the other."""
     arrays = list(ndarrays) if isinstance(ndarrays, list | tuple) else [ndarrays]
     if not arrays or not all(isinstance(one, np.ndarray) and one.ndim for one in arrays):
         raise TypeError("from_numpy takes an array with at least one dimension, or a list of them")
@@ -41,7 +44,7 @@ def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
 
 
 def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """A DataFrame, or a list of them one below the other; the index is left out."""
+    """Returns a Dataset of a DataFrame, or of a list of them, one below the other. The index is left out."""
     check("from_pandas", ignored, READERS)
     frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
     if not frames or not all(hasattr(one, "iloc") and hasattr(one, "columns") for one in frames):
@@ -50,7 +53,7 @@ def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
 
 
 def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """A Table or RecordBatch, or a list of them one below the other."""
+    """Returns a Dataset of a Table or RecordBatch, or of a list of them, one below the other."""
     check("from_arrow", ignored, READERS)
     given = list(tables) if isinstance(tables, list | tuple) else [tables]
     if not given or not all(isinstance(one, pa.Table | pa.RecordBatch) for one in given):
@@ -59,8 +62,10 @@ def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
 
 
 def from_torch(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """A torch Dataset, whose items become the column `item` (dicts: the columns they name), fetched when they are read. An
-    IterableDataset is iterated anew for each epoch."""
+    """Returns a Dataset of a torch Dataset. Its items become the column `item`; items that are dicts become rows.
+
+    Items are fetched when they are read. An IterableDataset is iterated anew for each epoch.
+    """
     check("from_torch", ignored, READERS)
     name = f"from_torch({type(dataset).__name__})"
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
@@ -76,7 +81,10 @@ def _items(dataset: Any, start: int, stop: int) -> Block:
 
 
 def from_huggingface(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """A `datasets.Dataset`, read from where it lies when rows are asked for; an IterableDataset is iterated anew for each epoch."""
+    """Returns a Dataset of a `datasets.Dataset`, whose rows are read when they are asked for.
+
+    An IterableDataset is iterated anew for each epoch.
+    """
     check("from_huggingface", ignored, READERS)
     if isinstance(dataset, Mapping):
         raise TypeError(
@@ -97,13 +105,13 @@ builtin_range = range
 
 
 def range(n: int, **ignored: Unpack[ReaderArguments]) -> Dataset:  # noqa: A001
-    """The column `id` with the numbers from 0 to n - 1."""
+    """Returns a Dataset with the column `id`: the numbers from 0 to n - 1."""
     check("range", ignored, READERS)
     return _dataset(Counting(_count("range", n)))
 
 
 def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """The column `data`: arrays of `shape` filled with the numbers from 0 to n - 1."""
+    """Returns a Dataset with the column `data`: arrays of `shape` filled with the numbers from 0 to n - 1."""
     check("range_tensor", ignored, READERS)
     return _dataset(Counting(_count("range_tensor", n), tuple(shape)))
 
@@ -119,7 +127,17 @@ def read_parquet(
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
+    """Returns a Dataset of Parquet files, which are read row group by row group, a few MiB at a time.
+
+    paths: a file, a folder, a pattern with `*`, or a list of these: local, s3://, or on `filesystem`.
+    columns: which columns to read; left out, all.
+    include_paths: adds the column `path`.
+    file_extensions: which files of folders to read.
+    shuffle: "files", or an object with a `seed`: row groups (of other formats: files) come in a random order, another one in
+    each epoch.
+
+    FileNotFoundError names a path that is not there. Folders called `key=value` give no column of that key.
+    """
     check("read_parquet", ignored, READERS)
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     files = _matching_files("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
@@ -142,7 +160,11 @@ def read_csv(
     convert_options: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """Options are pyarrow.csv's. Types are those of the file's first MiB; convert_options=ConvertOptions(column_types=...) says others."""
+    """Returns a Dataset of CSV files. Types are those that the first MiB of a file shows.
+
+    read_options, parse_options, convert_options: those of pyarrow.csv; ConvertOptions(column_types=...) sets types.
+    The other arguments are those of `read_parquet`.
+    """
     from pyarrow import csv
 
     check("read_csv", ignored, READERS)
@@ -170,14 +192,19 @@ def read_json(
     parse_options: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """An object in each line, or a file that is one list of objects. Types are found anew for each MiB;
-    parse_options=pyarrow.json.ParseOptions(explicit_schema=...) fixes them."""
+    """Returns a Dataset of JSON files with an object in each line; with lines=False, of files that hold one list of objects.
+
+    parse_options: pyarrow.json.ParseOptions(explicit_schema=...) sets types, which are found anew for each MiB otherwise.
+    read_options: those of pyarrow.json. The other arguments are those of `read_parquet`.
+    """
     check("read_json", ignored, READERS)
     check_named("read_json", lines=lines)
     options = {
         name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None
     }
-    files = _matching_files("read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
+    files = _matching_files(
+        "read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz")
+    )
     parsed = functools.partial(_files.parse_json, options=options)
     return _of_files("read_json", shuffle, _files.JsonLines("read_json", files, parsed, include_paths=include_paths))
 
@@ -193,7 +220,11 @@ def read_text(
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """The column `text`, a row for each line."""
+    """Returns a Dataset with the column `text`, a row for each line.
+
+    encoding: of the files. drop_empty_lines: leaves out lines without text.
+    The other arguments are those of `read_parquet`.
+    """
     check("read_text", ignored, READERS)
     if "\n".encode(encoding) != b"\n":
         raise ValueError(
@@ -213,7 +244,10 @@ def read_numpy(
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """`.npy` files: the column `data`, a row for each entry of the first dimension."""
+    """Returns a Dataset of `.npy` files with the column `data`, a row for each entry of the first dimension.
+
+    The arguments are those of `read_parquet`.
+    """
     check("read_numpy", ignored, READERS)
     return _of_files(
         "read_numpy",
@@ -231,7 +265,7 @@ def read_binary_files(
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """The column `bytes`, a row for each file."""
+    """Returns a Dataset with the column `bytes`, a row for each file. The other arguments are those of `read_parquet`."""
     check("read_binary_files", ignored, READERS)
     files = _matching_files("read_binary_files", paths, filesystem, file_extensions, ())
     return _of_files(
@@ -254,7 +288,12 @@ def read_images(
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """The column `image`: arrays (height, width, channels). size: (height, width) to resize to. mode: Pillow's, such as "RGB"."""
+    """Returns a Dataset with the column `image`: arrays (height, width, channels), a row for each file.
+
+    size: (height, width) to resize to.
+    mode: what Pillow converts to, as "RGB".
+    The other arguments are those of `read_parquet`.
+    """
     check("read_images", ignored, READERS)
     try:
         import PIL.Image  # noqa: F401

@@ -31,7 +31,7 @@ class MLflowTracker:
         self._step = _last_step(self._client, self._run_id)
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """The numbers among `metrics` at `step`, a count of reports. Steps that were written before are left out."""
+        """Logs the numbers among `metrics` at `step`, a count of reports. A step that an earlier attempt wrote is left out."""
         from mlflow.entities import Metric
 
         if step <= self._step:
@@ -60,10 +60,10 @@ def setup_mlflow(
     tags: Mapping[str, Any] | None = None,
     rank_zero_only: bool = True,
 ) -> Any:
-    """The `mlflow` module with an active run: the same one in every attempt. `config` becomes its parameters.
+    """Returns the `mlflow` module with an active run, the same one in every attempt. `config` becomes its parameters.
 
-    `log_metric` and `log_metrics` leave out steps that an earlier attempt wrote. On ranks other than 0 every call does
-    nothing, unless `rank_zero_only` is False. ValueError when the experiment does not exist and may not be made.
+    `log_metric` and `log_metrics` leave out steps that an earlier attempt wrote. On ranks other than 0 every call does nothing,
+    unless `rank_zero_only` is False. ValueError when the experiment does not exist and may not be made.
     """
     if rank_zero_only and rank() != 0:
         return Nothing()

@@ -18,13 +18,13 @@ __all__ = ["WandbTracker", "setup_wandb"]
 
 
 class WandbTracker:
-    """Logs reports. The project is WANDB_PROJECT's, else "rtrain"."""
+    """Logs reports to one W&B run. Its project is WANDB_PROJECT's, else "rtrain"."""
 
     def __init__(self, run: TrackedRun) -> None:
         self._run, self._written = _open(run, {})
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """The metrics at `step`, a count of reports. Steps that were written before are left out."""
+        """Logs `metrics` at `step`, a count of reports. A step that an earlier attempt wrote is left out."""
         if self._written.passes(step):
             self._run.log(dict(metrics), step=step)
 
@@ -40,10 +40,10 @@ def setup_wandb(
     rank_zero_only: bool = True,
     **options: Any,
 ) -> Any:
-    """A W&B run: the same one in every attempt. `config` becomes its config, `options` go to `wandb.init`.
+    """Returns a W&B run, the same one in every attempt. `config` becomes its config, `options` go to `wandb.init`.
 
-    `run.log(..., step=n)` leaves out steps that an earlier attempt wrote. On ranks other than 0 every call does nothing,
-    unless `rank_zero_only` is False. ValueError when both a key and a file of it are given.
+    `run.log(..., step=n)` leaves out steps that an earlier attempt wrote. On ranks other than 0 every call does nothing, unless
+    `rank_zero_only` is False. ValueError when both a key and a file of it are given.
     """
     if api_key and api_key_file:
         raise ValueError("setup_wandb takes api_key or api_key_file, not both")

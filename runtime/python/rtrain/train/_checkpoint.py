@@ -46,12 +46,13 @@ class _NamesOfOlderVersions(type):
 
 
 class Checkpoint(metaclass=_NamesOfOlderVersions):
-    """A directory of files that a worker reports or resumes from.
+    """A directory of files that a worker reports, or resumes from.
 
-    path: a directory here, `cluster://run/checkpoint`, `s3://bucket/run/checkpoint`, or a path that only the cluster mounts
-    (the head then streams the files). Hashes are checked. filesystem: a pyarrow FileSystem that `path` lies on; left out, it
-    reads as pyarrow's LocalFileSystem for a path, and as None for a URI and where pyarrow is not installed.
-    `metrics` are those of the report that brought it (empty for a directory that was not reported yet).
+    path: a directory here, `cluster://run/checkpoint`, `s3://bucket/run/checkpoint`, or a path that only the cluster mounts.
+    The head streams the files of the last kind. Hashes of files that come from elsewhere are checked.
+    filesystem: a pyarrow FileSystem that `path` lies on. Left out, it is pyarrow's LocalFileSystem for a path, and None for a
+    URI and where pyarrow is not installed.
+    metrics: those of the report that brought the checkpoint; empty for a directory that was not reported yet.
     """
 
     def __init__(
@@ -89,12 +90,12 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     # -- making one ---------------------------------------------------------------------------------------------------
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """The checkpoint that lies in `path`. No file is read yet."""
+        """Returns the checkpoint that lies in the directory `path`. No file is read yet."""
         return cls(os.path.abspath(os.fspath(path)))  # noqa: PTH100
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Checkpoint:
-        """A checkpoint of one file that holds the values: nested tensors (by torch.save), NumPy arrays, plain objects."""
+        """Returns a checkpoint with one file that holds `values`: nested tensors (by torch.save), NumPy arrays, plain objects."""
         if not isinstance(values, Mapping):
             raise TypeError(f"Checkpoint.from_dict takes a dict, not {type(values).__name__}")
         folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
@@ -105,7 +106,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return made
 
     def to_dict(self) -> dict[str, Any]:
-        """The values given to `from_dict`, tensors on the CPU. ValueError for a checkpoint that was made otherwise."""
+        """Returns the values given to `from_dict`, with tensors on the CPU. ValueError for a checkpoint that was made otherwise."""
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / _VALUES
             if not file.is_file():
@@ -123,8 +124,11 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
-        """The files in a directory, to be read and not written: the directory itself where it is on this machine, else a
-        copy that the processes of this machine share and the last of them removes."""
+        """Gives a context with the directory of the files, which are to be read and not written.
+
+        It is the checkpoint's own directory where that is on this machine. Else it is a copy that the processes of this machine
+        share; the last of them removes it.
+        """
         with self._as_recorded() as folder:
             if pointers := _elsewhere.pointers(folder):
                 with _elsewhere.fetched(self.path, pointers) as copy:
@@ -186,7 +190,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return self.get_metadata()
 
     def get_metadata(self) -> dict[str, Any]:
-        """What `set_metadata` kept beside the files; empty when nothing was."""
+        """Returns what `set_metadata` has kept beside the files; empty when it kept nothing."""
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / METADATA
             try:
@@ -198,12 +202,17 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return metadata
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Replaces the metadata, atomically. Call it before the checkpoint is reported."""
+        """Replaces the metadata, atomically. Call it before the checkpoint is reported.
+
+        FileNotFoundError where the directory is not on this machine.
+        """
         _files.replace(pathlib.Path(self._existing()) / METADATA, json.dumps(dict(metadata)).encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Adds to the metadata, or replaces names of it. Call it before the checkpoint is reported. FileNotFoundError where the
-        directory is not on this machine."""
+        """Adds names to the metadata, or replaces their values. Call it before the checkpoint is reported.
+
+        FileNotFoundError where the directory is not on this machine.
+        """
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def _existing(self) -> str:

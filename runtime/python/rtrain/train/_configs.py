@@ -22,13 +22,18 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 @dataclass
 class ScalingConfig:
-    """How many workers, and what each is given.
+    """How many workers a run has, and what each is given.
 
     num_workers: a number; `(min, max)` grows and shrinks at checkpoints; 0 runs the loop in this process.
-    use_gpu: a GPU for each worker. resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}; default one
-    GPU where use_gpu is set, else one CPU. placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
-    wait_for_nodes: False refuses what no present node could ever hold (`fit()` raises a ControllerError); else it waits for nodes to
-    join, and `fit()` says so. accelerator_type: such as "A100". label_selector: labels that the nodes must have; a list has one for each worker's node.
+    use_gpu: a GPU for each worker.
+    resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}, memory in bytes. Left out, one GPU where use_gpu
+    is set, else one CPU.
+    placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+    accelerator_type: such as "A100".
+    label_selector: labels that the nodes must have; a list has one for each worker's node.
+    wait_for_nodes: True waits for nodes to join when no present node could ever hold the workers, and `fit()` says so. False
+    refuses: `fit()` raises a ControllerError.
+
     ValueError for what contradicts itself.
     """
 
@@ -66,7 +71,9 @@ class ScalingConfig:
         given = self.label_selector
         several = [given] if isinstance(given, Mapping) else list(given or [])
         for one in several:
-            if not isinstance(one, Mapping) or not all(isinstance(key, str) and isinstance(value, str) for key, value in one.items()):
+            if not isinstance(one, Mapping) or not all(
+                isinstance(key, str) and isinstance(value, str) for key, value in one.items()
+            ):
                 raise TypeError(f"label_selector holds {one!r}; a selector is a dict of labels and values, all texts")
         if given is not None and not isinstance(given, Mapping) and len(several) != self.max_workers:
             raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
@@ -140,11 +147,11 @@ class ScalingConfig:
 
     @property
     def total_resources(self) -> dict[str, float]:
-        """Of all workers, of an elastic run's upper bound."""
+        """What all workers hold together; of an elastic run, at its upper bound."""
         return {name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()}
 
     def job(self) -> dict[str, Any]:
-        """The `scaling` of a job spec."""
+        """Returns the `scaling` of a job spec."""
         workers = f"{self.min_workers}..{self.max_workers}" if self.elasticity_enabled else self.min_workers
         resources = {"CPU": 0, **self._resources_per_worker_not_none}
         section: dict[str, Any] = {
@@ -170,10 +177,15 @@ class ScalingConfig:
 
 @dataclass
 class CheckpointConfig:
-    """Which checkpoints stay. num_to_keep: the best so many (None: all), beside the latest. checkpoint_score_attribute: the
-    metric that they are ranked by (`a/b` names a nested one); without it the newest are the best. A missing or NaN score is
-    the worst. keep_latest: "always", so that a run continued under its name goes on where it ended, or "until_success": when
-    the run has succeeded the latest goes too, unless it is among the best. A run that failed or was stopped keeps it."""
+    """Which checkpoints of a run stay.
+
+    num_to_keep: how many of the best stay, beside the latest; None: all.
+    checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest are. A
+    missing or NaN score is the worst.
+    checkpoint_score_order: "max" or "min".
+    keep_latest: "always" keeps the latest, so that a run that goes on under its name starts where it ended. "until_success"
+    removes it when the run has succeeded, unless it is among the best.
+    """
 
     num_to_keep: int | None = None
     checkpoint_score_attribute: str | None = None
@@ -192,7 +204,7 @@ class CheckpointConfig:
         _arguments.check_fields("CheckpointConfig", self)
 
     def job(self) -> dict[str, Any]:
-        """The `checkpoint` of a job spec."""
+        """Returns the `checkpoint` of a job spec."""
         section: dict[str, Any] = {"score_order": self.checkpoint_score_order}
         if self.keep_latest != "always":
             section["keep_latest"] = self.keep_latest
@@ -205,9 +217,13 @@ class CheckpointConfig:
 
 @dataclass
 class FailureConfig:
-    """How often a run may fail and go on. max_failures: -1 is without end. An attempt that a drain or a preemption
-    ended is no failure, nor is one that could not be begun (five of these in a row end the run); a node that is lost is one,
-    except of an elastic run. The other limits are accepted, and change nothing."""
+    """How often a run may fail and go on from its last checkpoint.
+
+    max_failures: -1 is without end. An attempt that a drain or a preemption ended is no failure. Nor is one that could not be
+    begun, but five of these in a row end the run. A lost node is a failure, except of an elastic run.
+
+    The other limits are accepted and change nothing.
+    """
 
     max_failures: int = 0
     fail_fast: bool | str = False
@@ -247,11 +263,14 @@ class LoggingConfig:
 
 
 class DataConfig:
-    """Which datasets are split among the ranks ("all", or their names); the others are given whole to each rank.
+    """Which datasets of a trainer are split among the ranks. Each rank is given the others whole.
 
-    equal: ranks get as many rows (or items of a torch Dataset or sequence) each, and those that are over (fewer than there are ranks) are left
-    out of the epoch; False gives them to the first ranks, whose loops must then bear unequal numbers of batches.
-    `configure` may be overridden: it gets the datasets, and gives back one dict of shards for each rank.
+    datasets_to_split: "all", or a list of names.
+    equal: all ranks get as many rows (or items of a torch Dataset or sequence). At most one row a rank is left out of the
+    epoch. False gives these rows to the first ranks, whose loops then see unequal numbers of batches.
+    execution_options, enable_shard_locality: change nothing.
+
+    `configure` may be overridden to split otherwise.
     """
 
     def __init__(
@@ -274,26 +293,32 @@ class DataConfig:
     def configure(
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
     ) -> list[dict[str, Any]]:
-        """One dict of shards for each rank. Override it to split otherwise; it is called on each rank."""
+        """Returns a list with one dict of shards for each rank. It is called on each rank; override it to split otherwise."""
         from rtrain.train._session._records import Facts
         from rtrain.train._workers._shares import split
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
-        return [{key: split(one, rank, equal=self.equal) if self.splits(key) else one for key, one in datasets.items()} for rank in ranks]
+        return [
+            {key: split(one, rank, equal=self.equal) if self.splits(key) else one for key, one in datasets.items()}
+            for rank in ranks
+        ]
 
     @staticmethod
     def default_ingest_options() -> ExecutionOptions:
-        """Options of an engine that is not here: they can be set and read, and change nothing."""
+        """Returns options of Ray's engine. They can be set and read, and change nothing here."""
         return ExecutionOptions()
 
     def splits(self, name: str) -> bool:
-        """Whether the dataset of this name is split among the ranks."""
+        """Returns whether the dataset called `name` is split among the ranks."""
         return self.datasets_to_split == "all" or name in self.datasets_to_split
 
 
 @dataclass
 class ValidationTaskConfig:
-    """Arguments of one validation, over those of the trainer's; timeout_s ends it."""
+    """How one checkpoint is validated.
+
+    fn_kwargs: arguments of the function; they win over those of the trainer. timeout_s: seconds after which it is ended.
+    """
 
     fn_kwargs: dict[str, Any] | None = None
     timeout_s: float | None = None
@@ -308,12 +333,14 @@ ValidationFn = Callable[..., Mapping[str, Any]]  # of a checkpoint and `fn_kwarg
 
 @dataclass
 class ValidationConfig:
-    """`fn(checkpoint, **fn_kwargs)` is called for each checkpoint reported with `validation`, and gives metrics that are
-    joined to the checkpoint's own. One at a time, and the driver sees to it: while no driver follows the run, what is to be
-    validated waits.
+    """Has checkpoints validated: those that are reported with `validation`.
 
-    ray_remote_kwargs: None runs `fn` in a process beside the driver; {"num_gpus": 1} and other options of `rtrain.remote` run it
-    on a node, in a run of its own. In local mode it runs in the training process either way.
+    fn: `fn(checkpoint, **fn_kwargs)` returns metrics that are joined to the checkpoint's own.
+    task_config: arguments and time limit of all validations.
+    ray_remote_kwargs: None runs `fn` in a process beside the driver. {"num_gpus": 1}, or other options of `rtrain.remote`, run
+    it on a node, in a run of its own. In local mode `fn` runs in the training process either way.
+
+    Validations come one at a time, and the driver starts them: while no driver follows the run, they wait.
     """
 
     fn: ValidationFn
@@ -330,7 +357,7 @@ class ValidationConfig:
 
 
 class SyncConfig:
-    """Of older scripts: checkpoints are uploaded behind the loop's back, without settings."""
+    """Accepts the settings of older scripts. They change nothing: agents upload checkpoints while the loop goes on."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
@@ -338,16 +365,19 @@ class SyncConfig:
 
 @dataclass
 class RunConfig:
-    """The run: its name (made up here when left out, and then that of every `fit()` of this object; the same name at the same
-    storage_path goes on from its last checkpoint), where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
+    """The run: its name, where it keeps its files, how it fails, and which checkpoints stay.
 
-    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3, whose endpoint, region and keys
-    the run gets, the keys as secrets. Another one that can be pickled holds the checkpoints' files alone, at storage_path on it; everything
-    else of the run lies at records_path (a path or URI as storage_path else; left out: on the head, in local mode in
-    ~/rtrain_results). worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
-    secrets: names such as "HF_TOKEN" of variables that workers get with the values of this process; they are never shown again.
-    tracking: {"tensorboard": True, "mlflow": True, "wandb": True}: every report goes there too, to one run over all attempts.
-    stop: {"metric": value} ends the run when it is reached, or `(run name, metrics) -> bool`.
+    name: the same name at the same storage_path goes on from its last checkpoint. Left out, one is made up at the first
+    `fit()`, and is the name of every `fit()` of this object.
+    storage_path: a path on every node, or s3://bucket/prefix; left out, the head keeps the files.
+    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3. The run gets the
+    endpoint, region and keys of S3, the keys as secrets. Any other one that can be pickled holds the files of checkpoints alone.
+    records_path: where everything else of such a run lies, a path or URI; left out, on the head (local mode: ~/rtrain_results).
+    worker_runtime_env: {"env_vars": {...}, "working_dir": path}.
+    secrets: names of variables, as "HF_TOKEN", that workers get with the values of this process. They are never shown again.
+    log_to_file: True, a name, or (stdout, stderr).
+    tracking: {"tensorboard": True, "mlflow": True, "wandb": True} sends every report there too, to one run over all attempts.
+    stop: {"metric": value} ends the run when it is reached, or a function `(run name, metrics) -> bool`.
     """
 
     name: str | None = None
@@ -407,7 +437,9 @@ class RunConfig:
             self._check_elsewhere()
             return
         if self.records_path is not None:
-            raise ValueError("records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything")
+            raise ValueError(
+                "records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything"
+            )
         if self.storage_path is not None:  # once: a config that is made of this one has the path on the same file system
             path = _names.local_path(os.fspath(self.storage_path))
             self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(self.storage_filesystem, path)
@@ -415,12 +447,12 @@ class RunConfig:
 
     @property
     def place(self) -> _filesystems.Place:
-        """Of the runs' path on storage_filesystem."""
+        """The run's path on storage_filesystem."""
         return _filesystems.place_of(self.runs_path or "", None if self.elsewhere is not None else self.storage_filesystem)
 
     @property
     def elsewhere(self) -> _elsewhere.Elsewhere | None:
-        """Where the files of checkpoints lie, where that is a file system which rtrain cannot write itself."""
+        """Where the files of checkpoints lie, when rtrain cannot write to that file system itself; None: rtrain writes them."""
         if _filesystems.is_carried(self.storage_filesystem):
             return None
         return _elsewhere.Elsewhere(self.storage_filesystem, str(self.storage_path))
@@ -436,19 +468,21 @@ class RunConfig:
             raise ValueError("storage_filesystem needs a storage_path on it")
         self.storage_path = os.fspath(self.storage_path).rstrip("/")
         if "://" in self.storage_path:
-            raise ValueError(f"storage_path is {self.storage_path}; with storage_filesystem it is the path on that, without a scheme")
+            raise ValueError(
+                f"storage_path is {self.storage_path}; with storage_filesystem it is the path on that, without a scheme"
+            )
         if ".." in self.storage_path.split("/") or not self.storage_path.strip("/"):
             raise ValueError(f"storage_path is {self.storage_path!r}; it is a folder on storage_filesystem, without '..'")
         _filesystems.check_travels(self.storage_filesystem)
         self.records_path = _storage(self.records_path, None)
 
     def take_name(self, made: str) -> None:
-        """A name that nobody gave."""
+        """Sets the name to `made`, which nobody gave."""
         self.name = self._MadeName(made)
 
     @property
     def is_named(self) -> bool:
-        """Whether somebody gave its name."""
+        """Whether the name was given, not made up."""
         return self.name is not None and not isinstance(self.name, self._MadeName)
 
     def _check_types(self) -> None:
@@ -457,7 +491,11 @@ class RunConfig:
             given = getattr(self, name)
             if given is not None and (not isinstance(given, kind) or (isinstance(given, bool) and kind is int)):
                 raise TypeError(f"RunConfig({name}=) is {given!r}; it is {what}")
-        for name, known in (("failure_config", FailureConfig), ("checkpoint_config", CheckpointConfig), ("logging_config", LoggingConfig)):
+        for name, known in (
+            ("failure_config", FailureConfig),
+            ("checkpoint_config", CheckpointConfig),
+            ("logging_config", LoggingConfig),
+        ):
             if getattr(self, name) is not None and not isinstance(getattr(self, name), known):
                 raise ValueError(f"RunConfig({name}=) is {getattr(self, name)!r}; it is a rtrain.train.{known.__name__}")
 

@@ -99,7 +99,7 @@ class TrainContext:
         return self._facts.run_id
 
     def get_attempt(self) -> int:
-        """1 at the first start; one more after each failure, resize or restore."""
+        """The number of this attempt: 1 at the first start, one more after each failure, resize or restore."""
         return self._facts.attempt
 
     def get_run_path(self) -> str:
@@ -135,9 +135,9 @@ class TrainContext:
 
 
 def release() -> None:
-    """Gives this rank's place up: the next process of the worker that reports has it, as it would when this one ended.
+    """Gives this rank's place up: another process of the worker may report from now on.
 
-    Every report made so far is heard before. RuntimeError outside of a training function.
+    The agent has every report made so far when this returns. RuntimeError outside of a training function.
     """
     _session.current("release")
     _behind.join()
@@ -145,7 +145,7 @@ def release() -> None:
 
 
 def get_context() -> TrainContext:
-    """Who this worker is. RuntimeError outside of a training function."""
+    """Returns the facts about this worker. RuntimeError outside of a training function."""
     return TrainContext(_session.current("get_context").facts)
 
 

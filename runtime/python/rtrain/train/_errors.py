@@ -29,12 +29,14 @@ class WorkerGroupError(TrainingFailedError):
 
 
 class NCCLHangError(WorkerGroupError):
-    """Ranks waited for each other without end and were ended."""
+    """Ranks waited for each other without end in a collective, and were ended."""
 
 
 class ControllerError(TrainingFailedError):
-    """The run could not be started, placed or kept; no worker is to blame. `controller_failure` says why: that is what it is made
-    from, with a `message` of its own where one is given."""
+    """The run could not be started, placed or kept, and no worker is the cause.
+
+    `controller_failure` says why. The text is that, or the `message` where one is given.
+    """
 
     _of_a_callback = False
 
@@ -50,7 +52,7 @@ class ControllerError(TrainingFailedError):
 
 
 class PreemptionError(TrainingFailedError):
-    """Nodes were taken away more often than the run allows. `preemption_info` says which."""
+    """Nodes were taken away more often than the run allows. `preemption_info` says which, where it is known."""
 
     def __init__(self, preemption_info: object = None, drain_timed_out: bool = False, message: str = "") -> None:  # noqa: FBT001, FBT002
         if isinstance(preemption_info, str):  # the text alone
@@ -70,7 +72,10 @@ class TrainingStoppedError(TrainingFailedError):
 
 
 class CollectiveTimeoutError(RuntimeError):
-    """Ranks did not all come to a collective call in time."""
+    """Not all ranks came to `report`, `collective.barrier` or `collective.broadcast_from_rank_zero` in time.
+
+    The text names those that are missing, as far as they are known.
+    """
 
 
 class BroadcastCollectiveTimeoutError(CollectiveTimeoutError):
@@ -83,23 +88,23 @@ class WorkerHealthCheckTimeoutError(RuntimeError):
 
 
 class WorkerHealthCheckFailedError(RuntimeError):
-    """A worker, or its node, is gone without a word of its own: killed, out of memory, lost."""
+    """A worker or its node is gone and left no error of its own: killed, out of memory, lost."""
 
 
 class WorkerGroupStartupFailedError(RuntimeError):
-    """The workers could not be started."""
+    """The run's workers could not be started."""
 
 
 class WorkerGroupStartupTimeoutError(WorkerGroupStartupFailedError):
-    """The workers were not started in time."""
+    """The run's workers were not started in time."""
 
 
 class InsufficientClusterResourcesError(RuntimeError):
-    """The cluster had no room for the workers."""
+    """The cluster had no room for the run's workers."""
 
 
 class CheckpointManagerInitializationError(RuntimeError):
-    """The run's directory cannot be read as one."""
+    """The run's directory cannot be read as the directory of a run."""
 
 
 def worker_exception(text: str) -> Exception:
@@ -122,7 +127,7 @@ def controller_exception(reason: str, kind: str | None, *, started: bool) -> Exc
 
 
 class UserExceptionWithTraceback(Exception):
-    """What a worker raised, as text: the deepest frame of the user's files first, then the whole traceback."""
+    """What a worker raised, as text: first the deepest frame of the user's files, then the whole traceback."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -34,27 +34,27 @@ def report(
     checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
     validation: object = False,
 ) -> None:
-    """Tells the run how this worker is doing. A barrier: every rank calls it the same number of times.
+    """Reports this worker's metrics, and a checkpoint if one is given. Waits for the other ranks: every rank calls it equally often.
 
-    metrics: names to numbers, strings, booleans, dates, None, lists and dicts of these; NumPy scalars and 0-dim
-    tensors are converted. NaN and infinity are legal.
-    checkpoint: a directory; any subset of ranks may bring one, the files are merged. Once `report` returns, the
-    caller's directory may be deleted.
-    checkpoint_dir_name: rank 0's wish, and exactly the directory's name while nobody in the run has had it; then the attempt's
-    number is put behind it, and what was stored under the name stays. ValueError for names that no checkpoint can have (docs/workers.md).
-    checkpoint_upload_mode: None takes the run's `checkpoint.upload`.
-    delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
-    None with CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
-    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, brings the files into the run's directory by its own
-    means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount; the files stay where they
-    are put, in a directory of each report's own. With CheckpointUploadMode.ASYNC it runs in a thread, and `report` returns before; the
-    report itself is made after it. The next report and every other call that depends on the order of calls waits for it, and raises its
-    error as a CheckpointUploadError.
+    metrics: names to numbers, strings, booleans, dates, None, lists and dicts of these. NumPy scalars and 0-dim tensors are
+    converted; NaN and infinity are allowed. At most 1 MiB as JSON.
+    checkpoint: a directory, or a Checkpoint. Any of the ranks may bring one, and the files are merged. Once `report` returns,
+    the caller's directory may be deleted.
+    checkpoint_dir_name: the directory's name, which rank 0 wishes for. If the run has had that name, the attempt's number is put
+    behind it, and what was stored under the name stays. ValueError for names that no checkpoint can have (docs/workers.md).
+    checkpoint_upload_mode: when this returns; None takes the run's `checkpoint.upload`.
+    delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible. None with
+    CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
+    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint` brings the files into the run's directory by its own
+    means. As with CheckpointUploadMode.NO_UPLOAD, the run's directory must be a path that the nodes mount. The files stay where
+    they are put, in a directory for each report. With CheckpointUploadMode.ASYNC the function runs in a thread after `report`
+    has returned, and the report is made when it has ended. The next call that depends on the order of calls waits for it, and
+    raises its error as a CheckpointUploadError.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
-    RuntimeError outside of a training function; TypeError names the metric that cannot be stored; ValueError for
-    arguments that contradict each other; CheckpointUploadError when a checkpoint was lost for good; AgentGoneError when
-    the agent stays away; Stopped when the run is being stopped.
+    RuntimeError outside of a training function. TypeError names the metric that cannot be stored. ValueError for arguments that
+    contradict each other. CheckpointUploadError when a checkpoint was lost for good. AgentGoneError when the agent stays away.
+    Stopped when the run is being stopped.
     """
     _checkpoint_names.check(checkpoint_dir_name)
     if checkpoint is None and not validation:  # the other arguments speak of files: a report is to cost microseconds
@@ -106,7 +106,10 @@ def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, *, mad
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """Where to resume from: the newest committed checkpoint, or None. RuntimeError outside of a training function."""
+    """Returns the checkpoint to resume from, the newest that is committed; None where there is none.
+
+    RuntimeError outside of a training function.
+    """
     return _session.current("get_checkpoint").get_checkpoint()
 
 
@@ -114,52 +117,77 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[ReportedCheckpoint]:
-    """The checkpoints that the run keeps. Waits until those reported by this rank are committed, VALIDATED also for
-    their validation, at most `timeout_s` seconds: then what is there is returned. Validation needs a driver that follows the
-    run (see ValidationConfig): while there is none, VALIDATED without `timeout_s` waits, and says so after half a minute."""
+    """Returns the checkpoints that the run keeps, with their metrics and what became of them.
+
+    consistency_mode: COMMITTED waits until those reported by this rank are committed, VALIDATED for their validation as well.
+    timeout_s: how many seconds to wait; when they are over, what is there is returned.
+
+    A driver that follows the run makes the validations (see ValidationConfig). While there is none, VALIDATED without
+    `timeout_s` waits, and says so after half a minute.
+    """
     return _session.current("get_all_reported_checkpoints").all_reported_checkpoints(consistency_mode, timeout_s)
 
 
 def checkpoint_dir() -> contextlib.AbstractContextManager[str]:
-    """A fresh directory on the storage's file system, which `report` takes over without a copy; else it is removed."""
+    """Gives a context with a fresh directory on the storage path's file system, for a checkpoint.
+
+    `report` takes the directory over without a copy. A directory that was not reported is removed at the context's end.
+    """
     return _session.current("checkpoint_dir").checkpoint_dir()
 
 
 def should_checkpoint() -> bool:
-    """Whether somebody wants a checkpoint now (drain, preemption, resize, operator, stop). Cheap: ask each step.
+    """Returns whether a checkpoint is requested now: by a drain, a preemption, a resize, an operator or a stop.
 
-    Ranks may hear of it at different steps, so let one rank decide, or bring a checkpoint with the next common report.
+    It is cheap: call it in each step. Ranks may hear of a request at different steps. So let one rank decide, or bring a
+    checkpoint with the next report of all.
     """
     return _session.current("should_checkpoint").should_checkpoint()
 
 
 def resize_info() -> ResizeInfo:
-    """How large this attempt is, the one before it was, and the run may become."""
+    """Returns the size of this attempt, of the one before it, and the limits of the run.
+
+    RuntimeError outside of a training function.
+    """
     return _session.current("resize_info").resize_info()
 
 
 def get_preemption_info() -> PreemptionInfo | None:
-    """Nodes that are about to be taken away with their ranks, or None; rank 0's answer on every rank (a barrier)."""
+    """Returns the nodes that are about to be taken away, with their ranks; None where there are none.
+
+    All ranks must call it: rank 0's answer is returned on every rank.
+    """
     return _session.current("get_preemption_info").preemption_info()
 
 
 def get_dataset_shard(name: str | None = None, state_dict: Mapping[str, Any] | None = None) -> Any:
-    """This rank's share of the dataset that the trainer was given as `name` (None: "train"). KeyError names those there.
+    """Returns this rank's share of the dataset that the trainer was given as `name` (None: "train").
 
-    Of an `rtrain.data` dataset it is a DataIterator; state_dict, what `shard.state_dict()` gave when a checkpoint was made, has
-    its first iteration go on there. The first call for a dataset is a barrier.
+    Of an `rtrain.data` dataset it is a DataIterator. The first call for a dataset is a barrier.
+
+    state_dict: what `shard.state_dict()` gave when a checkpoint was made; the first iteration goes on there.
+
+    KeyError for another name; the text has the names that are there.
     """
     session = _session.current("get_dataset_shard")
     return session.dataset_shard(name) if state_dict is None else session.dataset_shard(name, state_dict)
 
 
 def flush(timeout_s: float | None = None) -> None:
-    """Waits until every checkpoint that was reported is committed."""
+    """Waits until every checkpoint that this rank reported is committed, at most `timeout_s` seconds (None: without end).
+
+    CheckpointUploadError when a checkpoint was lost for good; AgentGoneError when the time is over; RuntimeError outside of a
+    training function.
+    """
     _session.current("flush").flush(timeout_s)
 
 
 def scratch_dir() -> str:
-    """A directory on the node's fast local disk, emptied with the attempt."""
+    """Returns a directory on the node's fast local disk. It is removed with the attempt.
+
+    RuntimeError outside of a training function.
+    """
     return _session.current("scratch_dir").scratch_dir()
 
 

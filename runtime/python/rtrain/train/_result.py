@@ -18,8 +18,11 @@ _SHOWN = 8
 
 @dataclass
 class Result:
-    """metrics: those of the last report. checkpoint: the latest. best_checkpoints: (checkpoint, metrics), the best
-    first (the newest where no score was asked for), at most `num_to_keep`. path: the run's directory. return_value: what rank 0's loop gave back.
+    """How a run ended, and what it left.
+
+    metrics: those of the last report. checkpoint: the latest. error: what ended the run; None when it succeeded.
+    path: the run's directory. best_checkpoints: pairs (checkpoint, metrics), at most `num_to_keep`, the best first; the newest
+    first where no score was given. return_value: what rank 0's loop returned.
     """
 
     metrics: dict[str, Any] | None = None
@@ -33,8 +36,10 @@ class Result:
 
     @property
     def filesystem(self) -> Any:
-        """pyarrow's LocalFileSystem where `path` is one; what `from_path` was given where that is neither local nor S3; else None: a
-        bucket's is `pyarrow.fs.FileSystem.from_uri(path)`."""
+        """The file system that `path` lies on: pyarrow's LocalFileSystem for a path, or what `from_path` was given.
+
+        None for a bucket, whose file system is `pyarrow.fs.FileSystem.from_uri(path)`, and where pyarrow is not installed.
+        """
         if self._filesystem is not None:
             return self._filesystem
         return None if self.path is None else _run_directory.filesystem_of(self.path)
@@ -50,11 +55,11 @@ class Result:
 
     @property
     def config(self) -> Any:
-        """DeprecationWarning: it is not kept, and the text says what is."""
+        """Warns with a DeprecationWarning that the config is not kept; the text says what is."""
         raise DeprecationWarning("Result.config is not kept; the job of each attempt is in attempts/ of the run's directory")
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
-        """The kept checkpoint whose `metric` (`a/b` for a nested one) is the "max" or "min"; NaN is never the best."""
+        """Returns the kept checkpoint whose `metric` (`a/b` for a nested one) is the "max" or "min". NaN is never the best."""
         if mode not in ("max", "min"):
             raise ValueError(f"mode is {mode!r}; it is 'max' or 'min'")
         if not self.best_checkpoints:
@@ -66,10 +71,15 @@ class Result:
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> "Result":
-        """The result of a run's directory: here, at the head, mounted by the cluster only, or in a bucket, read with the keys and
-        at the endpoint of `storage_filesystem` where that is given; another file system of pyarrow or fsspec is read by this process. Of a
-        run with such a storage_filesystem, `path` is the run's on it, `<storage_path>/<name>`, or where rtrain keeps it.
-        RuntimeError when there is none."""
+        """Returns the Result of the run in the directory `path`.
+
+        path: here, on the head, mounted by the cluster alone, or in a bucket. With a storage_filesystem it may be the run's path
+        there, `<storage_path>/<name>`, or where rtrain keeps the run.
+        storage_filesystem: gives the keys and the endpoint of a bucket. Any other file system of pyarrow or fsspec is read by this
+        process.
+
+        RuntimeError when there is no run.
+        """
         directory: _run_directory.RunDirectory
         try:
             if _filesystems.is_carried(storage_filesystem):
@@ -155,9 +165,7 @@ def best(checkpoints: list[Checkpoint], rules: Mapping[str, Any]) -> list[tuple[
 
 
 def no_score(name: str) -> str:
-    return (
-        f"no checkpoint has the metric {name} (checkpoint_score_attribute): none is deleted until a report with a checkpoint has it"
-    )
+    return f"no checkpoint has the metric {name} (checkpoint_score_attribute): none is deleted until a report with a checkpoint has it"
 
 
 def _shown(metrics: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from rtrain.train._errors import ControllerError, TrainingFailedError
 
 @dataclass(frozen=True)
 class TrainRunContext:
-    """The run that a callback hears of."""
+    """The run that a callback is told about: its id, name and path, and what its trainer was made with."""
 
     run_id: str
     name: str
@@ -30,30 +30,33 @@ class TrainRunContext:
 
 
 class RTrainCallback:
-    """Base of callbacks; those of other kinds are accepted and not called."""
+    """The base class of callbacks. Those that are no UserCallback are accepted and not called."""
 
 
 RayTrainCallback = RTrainCallback
 
 
 class UserCallback(RTrainCallback):
-    """Called on the driver. An exception in it ends the run."""
+    """Functions that the driver calls while it follows a run. An exception in one ends the run."""
 
     def before_run(self, run_context: TrainRunContext) -> None:
-        """Once the run is submitted, so that `run_context` has its id and path, before anything else is told. With a run that
-        this driver joins again, too."""
+        """Called once the run is submitted, before everything else, so that `run_context` has its id and path.
+
+        It is also called when this driver joins a run that goes on.
+        """
 
     def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
-        """After each report, in order: the metrics of every rank, by rank, and the checkpoint that was brought, committed.
+        """Called after each report, in order. With a checkpoint, it is called once that is committed.
 
-        A report with a checkpoint is told once that is committed; None where it was never, or is removed already.
+        metrics: those of every rank, by rank.
+        checkpoint: what was brought; None where it was never committed, or is removed already.
         """
 
     def after_exception(self, run_context: TrainRunContext, worker_exceptions: dict[int, Exception]) -> None:
-        """After an attempt failed: what each failed rank raised."""
+        """Called after an attempt failed, with what each failed rank raised, by rank."""
 
     def after_run(self, run_context: TrainRunContext) -> None:
-        """After the run ended, however."""
+        """Called after the run has ended, however it ended."""
 
 
 @contextlib.contextmanager

@@ -28,8 +28,8 @@ Loop = Callable[[], Any] | Callable[[dict[str, Any]], Any]
 class DataParallelTrainer:
     """Runs `train_loop_per_worker` on every rank of a run.
 
-    The loop takes no argument or one, the config. `fit()` gives a Result, or raises a TrainingFailedError. The same run name
-    at the same storage path goes on from its last checkpoint.
+    The loop takes no argument, or one: `train_loop_config`. A trainer with the same run name and storage path goes on from
+    that run's last checkpoint.
     """
 
     _torch = False
@@ -84,8 +84,11 @@ class DataParallelTrainer:
 
     # -- running ------------------------------------------------------------------------------------------------------
     def fit(self) -> Result:
-        """Trains and gives the Result. WorkerGroupError names the ranks that failed and shows their tracebacks;
-        ControllerError says why the run could not be started or kept; TrainingStoppedError that somebody stopped it."""
+        """Runs the training to its end and returns its Result.
+
+        WorkerGroupError names the ranks that failed and shows their tracebacks. ControllerError says why the run could not be
+        started or kept. TrainingStoppedError: somebody stopped the run. All are TrainingFailedErrors.
+        """
         from rtrain.train._worker_main import wants_config
 
         _requirements.check()
@@ -99,29 +102,31 @@ class DataParallelTrainer:
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **overrides: Unpack[RestoreArguments]) -> Self:
-        """The trainer of the run in `path`, to go on there by `fit()`. What is named in the overrides (train_loop_per_worker,
-        train_loop_config, datasets, scaling_config, run_config) takes the place of what the run was made with; a run_config
-        without a name or storage_path keeps that of `path`."""
+        """Returns the trainer of the run in `path`; its `fit()` goes on there.
+
+        overrides: train_loop_per_worker, train_loop_config, datasets, scaling_config and run_config in place of what the run was
+        made with. A run_config without a name or storage_path keeps that of `path`.
+        """
         from rtrain.train._driver._restore import restored
 
         return restored(cls, os.fspath(path), overrides)
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str]) -> bool:
-        """Whether `path` is the directory of a run that `fit()` made."""
+        """Returns whether `path` is the directory of a run that `fit()` made."""
         from rtrain.train._driver._restore import has_driver
 
         return has_driver(os.fspath(path))
 
 
 def attach(name: str) -> RunHandle:
-    """A handle of a run by its name or id, from any process: `.result()` waits for its end. NotFound where there is none."""
+    """Returns a handle of a run by its name or id, from any process. NotFound where there is no such run."""
     head = current_head()
     return RunHandle(head, head.get(f"/v1/runs/{part(name)}"))
 
 
 class RunHandle:
-    """A run that goes on by itself."""
+    """A run that this process did not start, or does not wait for. `attach` returns one."""
 
     def __init__(self, head: Head, run: dict[str, Any]) -> None:
         self._head = head
@@ -139,17 +144,17 @@ class RunHandle:
 
     @property
     def state(self) -> str:
-        """As the head sees it now: QUEUED, RUNNING, SUCCEEDED ..."""
+        """The run's state as the head sees it now: QUEUED, RUNNING, SUCCEEDED ... Asks the head each time."""
         self._run = self._head.get(f"/v1/runs/{part(self.run_id)}")
         return str(self._run["state"])
 
     def result(self) -> Result:
-        """Follows the run to its end as `fit()` does: its Result, or what its failure raises."""
+        """Follows the run to its end, as `fit()` does. Returns its Result, or raises what `fit()` would raise."""
         context = TrainRunContext(self.run_id, self.name, str(self._run["run_path"]))
         return finished(self._head, self._run, [], context)
 
     def stop(self) -> None:
-        """Asks for its end; returns at once."""
+        """Requests the end of the run; returns at once."""
         self._head.post(f"/v1/runs/{part(self.run_id)}/stop")
 
     def __repr__(self) -> str:

@@ -31,34 +31,34 @@ __all__ = ["Backend", "BackendConfig", "WorkerGroup"]
 
 
 class Backend:
-    """Hooks around the loop, each on rank 0 alone. Derive from it, and name it in a BackendConfig."""
+    """Hooks around the loop, each called on rank 0 alone. Derive from it, and name it in a BackendConfig."""
 
     def on_start(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
-        """Every rank is there; the process group is not made yet."""
+        """Called when every rank is there, before the process group is made."""
 
     def on_training_start(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
-        """Right before the loop."""
+        """Called right before the loop."""
 
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
-        """Every rank's loop has returned."""
+        """Called when every rank's loop has returned."""
 
 
 class BackendConfig:
-    """What a trainer's `backend_config` may be. `backend_cls` names the Backend; None: no hooks."""
+    """What a trainer's `backend_config` may be: a class with hooks around the loop. Derive from it."""
 
     @property
     def backend_cls(self) -> type[Backend] | None:
-        """The class whose hooks run; None: there are none."""
+        """The Backend whose hooks run; None: there are no hooks."""
         return None
 
     @property
     def train_func_context(self) -> Callable[[], AbstractContextManager[Any]]:
-        """Gives a context in which every rank calls the loop."""
+        """A function that returns a context; every rank calls the loop in it."""
         return contextlib.nullcontext
 
 
 class WorkerGroup:
-    """All ranks, as a hook sees them."""
+    """All ranks of the attempt, as a hook of a Backend sees them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -67,11 +67,17 @@ class WorkerGroup:
         return self._session.facts.world_size
 
     def execute(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
-        """Calls it on every rank at the same time; their answers by rank. What one raises is raised here, with its rank."""
+        """Calls `function` on every rank at the same time and returns what each returned, by rank.
+
+        RuntimeError when a rank raises; the text has its rank and its traceback.
+        """
         return self._ask(None, function, arguments, named)
 
     def execute_single(self, worker_index: int, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Calls it on one rank."""
+        """Calls `function` on the rank `worker_index` and returns what it returned.
+
+        RuntimeError when it raises, with its traceback; IndexError when there is no such rank.
+        """
         if not 0 <= worker_index < len(self):
             raise IndexError(f"there is no rank {worker_index}: the run has {len(self)} workers")
         return self._ask(worker_index, function, arguments, named)[worker_index]

@@ -17,6 +17,9 @@ def barrier() -> None:
 
 
 def broadcast_from_rank_zero(data: T) -> T:
-    """Rank 0's object (anything that pickles, of any size) on every rank; what the others give is ignored."""
+    """Returns rank 0's `data` on every rank; all ranks must call it. What other ranks give is ignored.
+
+    data: anything that can be pickled, of any size. RuntimeError outside of a training function.
+    """
     answer: T = _session.current("collective.broadcast_from_rank_zero").broadcast_from_rank_zero(data)
     return answer

@@ -25,7 +25,11 @@ def save(
     tensors: Mapping[str, torch.Tensor],
     values: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the tensors (any device, made contiguous; shared memory is written once per name) and the values."""
+    """Writes `tensors` to `<name>.safetensors` and `values` to `<name>.json` in `directory`.
+
+    tensors: of any device and shape; they are made contiguous, and shared memory is written once for each name.
+    values: what JSON can hold; left out, nothing.
+    """
     folder = pathlib.Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     whole = {key: tensor.detach().to("cpu").contiguous().clone() for key, tensor in tensors.items()}
@@ -34,7 +38,10 @@ def save(
 
 
 def load(directory: str | os.PathLike[str], name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The tensors, on the CPU, and the values."""
+    """Returns the tensors, on the CPU, and the values that `save` wrote to `directory` under `name`.
+
+    FileNotFoundError when one of the two files is not there; ValueError when the values are no JSON object.
+    """
     folder = pathlib.Path(directory)
     values = json.loads((folder / f"{name}.json").read_text())
     if not isinstance(values, dict):

@@ -15,8 +15,11 @@ from rtrain.tune.stopper import DictStopper, FunctionStopper, Stopper
 
 @dataclass
 class CheckpointConfig(_configs.CheckpointConfig):
-    """Which checkpoints of each trial stay, as in rtrain.train. checkpoint_frequency: a Trainable class takes one every so
-    many steps (0: none); checkpoint_at_end: and one at its last step."""
+    """Which checkpoints of each trial stay, as in rtrain.train.
+
+    checkpoint_frequency: a Trainable class takes one every so many steps; 0: none.
+    checkpoint_at_end: a Trainable class takes one at its last step as well.
+    """
 
     def __post_init__(self) -> None:
         frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
@@ -29,8 +32,11 @@ class CheckpointConfig(_configs.CheckpointConfig):
 
 @dataclass
 class FailureConfig(_configs.FailureConfig):
-    """max_failures: how often each trial may fail and go on from its last checkpoint (-1: without end). fail_fast: the first
-    trial that fails for good ends the sweep; "raise": and its error is raised by fit()."""
+    """How often each trial may fail, and when failures end the sweep.
+
+    max_failures: how often each trial goes on from its last checkpoint; -1: without end.
+    fail_fast: True: the first trial that fails for good ends the sweep; "raise": and `fit()` raises its error.
+    """
 
     def __post_init__(self) -> None:
         if self.fail_fast not in (False, True, "raise"):
@@ -47,10 +53,12 @@ Stop = Mapping[str, float] | Callable[[str, dict[str, Any]], bool] | Stopper
 
 @dataclass
 class RunConfig(_configs.RunConfig):
-    """The sweep: its name, where its trials keep their files (below `<storage_path>/<name>`), how they fail, what stays.
+    """The sweep: its name, where its trials keep their files, how they fail, and what stays.
 
-    stop: {"metric": value} ends each trial that reaches a value; a function `(trial_id, result) -> bool`; a tune.Stopper.
-    verbose: 0 says nothing, 1 shows a table of the trials when it changes, 2 also every report. callbacks: tune.Callback.
+    storage_path: trials lie below `<storage_path>/<name>`.
+    stop: {"metric": value} ends each trial that reaches a value; a function `(trial_id, result) -> bool`; or a tune.Stopper.
+    verbose: 0 shows nothing, 1 a table of the trials when it changes, 2 every report as well.
+    callbacks: tune.Callback objects.
     progress_reporter: a tune.CLIReporter that chooses the table's columns.
     """
 
@@ -73,12 +81,15 @@ class RunConfig(_configs.RunConfig):
 class TuneConfig:
     """How trials are compared, and how many there are.
 
-    metric, mode ("min" or "max"): what is best. search_alg: what proposes configs (default: the variants of param_space).
-    scheduler: what ends trials early (default: none). num_samples: how often the space is drawn, a grid counting once; -1:
-    without end, until time_budget_s or a Stopper ends the sweep. max_concurrent_trials: how many are submitted at a time
-    (default 64: the cluster queues what does not fit). trial_name_creator, trial_dirname_creator: functions of the trial; the
-    latter's answer is the end of its run's name, and so of its directory's. seed: of the draws (an addition; see
-    BasicVariantGenerator).
+    metric, mode: what is best; mode is "min" or "max".
+    search_alg: the searcher that proposes configs; left out, the variants of param_space.
+    scheduler: what ends trials early; left out, nothing.
+    num_samples: how often the space is drawn, a grid counting once. -1: without end, until time_budget_s or a Stopper ends the
+    sweep.
+    max_concurrent_trials: how many are submitted at a time; left out, 64. The cluster queues what does not fit.
+    trial_name_creator, trial_dirname_creator: functions of the trial. What the latter returns is the end of its run's name, and
+    so of its directory's.
+    seed: of the draws, which Ray Tune does not have; see BasicVariantGenerator.
     """
 
     metric: str | None = None

@@ -48,12 +48,15 @@ def trial_of_environment() -> dict[str, Any]:
 
 
 def get_context() -> TuneContext:
-    """Which trial this is. RuntimeError outside of one."""
+    """Returns the facts about this trial. RuntimeError outside of one."""
     return TuneContext(_in_a_trial("get_context").facts, trial_of_environment())
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """Where to go on from: the trial's newest committed checkpoint, or None. RuntimeError outside of a trial."""
+    """Returns the checkpoint to go on from, the trial's newest committed one; None where there is none.
+
+    RuntimeError outside of a trial.
+    """
     return _in_a_trial("get_checkpoint").get_checkpoint()
 
 
@@ -62,11 +65,12 @@ def report(
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     **named: Any,
 ) -> None:
-    """Tells the sweep how this trial is doing; `rtrain.train.report` does the same and takes more.
+    """Reports this trial's metrics, and a checkpoint if one is given. `rtrain.train.report` does the same and takes more.
 
-    metrics: names to numbers, strings, lists and dicts of these. The older shape `report(loss=...)` is taken too. checkpoint: a
-    directory, which may be deleted once this returns. `training_iteration`, `time_total_s`, `time_this_iter_s`, `timestamp`
-    and `trial_id` are added.
+    metrics: names to numbers, strings, lists and dicts of these. The older shape `report(loss=...)` is taken too.
+    checkpoint: a directory, which may be deleted once this returns.
+
+    `training_iteration`, `time_total_s`, `time_this_iter_s`, `timestamp` and `trial_id` are added.
     """
     _in_a_trial("report")
     if metrics is not None and not isinstance(metrics, Mapping):

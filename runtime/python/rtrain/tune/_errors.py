@@ -6,7 +6,7 @@ from rtrain._lazy import public_in
 
 
 class TuneError(RuntimeError):
-    """The sweep cannot go on, or never began. The text says why and what to do."""
+    """The sweep cannot go on, or could not begin. The text says why and what to do."""
 
 
 public_in("rtrain.tune", TuneError)

@@ -13,10 +13,12 @@ class Objective:
 
     @property
     def metric(self) -> str | None:
+        """The metric that trials are compared by; None before it is known."""
         return self._metric
 
     @property
     def mode(self) -> str | None:
+        """ "min" or "max"; None before it is known."""
         return self._mode
 
     def _complete(self, metric: str | None, mode: str | None) -> None:

@@ -48,7 +48,9 @@ def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapp
         checkpoint=next((one.checkpoint for one in reversed(run_results) if one.checkpoint is not None), None),
         error=trial.error if trial.status == ERROR else None,
         path=last.path,
-        best_checkpoints=best([checkpoint for one in run_results for checkpoint, _ in reversed(one.best_checkpoints)], checkpoint_rules),
+        best_checkpoints=best(
+            [checkpoint for one in run_results for checkpoint, _ in reversed(one.best_checkpoints)], checkpoint_rules
+        ),
         return_value=last.return_value,
         all_metrics=rows or ([trial.last_result] if trial.last_result else []),
         trial_id=trial.trial_id,
@@ -59,7 +61,7 @@ def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapp
 
 
 class ResultGrid:
-    """The trials' Results, in the order in which they were started. `errors`: of those that failed."""
+    """The Results of the trials, in the order in which they were started. It is a sequence."""
 
     def __init__(
         self, results: list[TrialResult], experiment_path: str, metric: str | None = None, mode: str | None = None
@@ -77,7 +79,7 @@ class ResultGrid:
 
     @property
     def errors(self) -> list[Exception]:
-        """Of the trials that failed, in their order."""
+        """The errors of the trials that failed, in the order of the trials."""
         return [one.error for one in self._results if one.error is not None]
 
     @property
@@ -87,7 +89,7 @@ class ResultGrid:
 
     @property
     def num_terminated(self) -> int:
-        """Trials that have ended without an error."""
+        """How many trials have ended without an error."""
         return sum(1 for one in self._results if one.status == TERMINATED)
 
     @property
@@ -107,9 +109,13 @@ class ResultGrid:
         scope: str = "last",
         filter_nan_and_inf: bool = True,  # noqa: FBT001, FBT002
     ) -> TrialResult:
-        """The trial whose metric is the "max" or "min": its last report's; with scope "all" its best report's; "avg",
-        "last-5-avg" and "last-10-avg" take means. metric and mode: those of TuneConfig where left out. ValueError where they
-        are missing; RuntimeError where no trial has reported such a metric."""
+        """Returns the Result of the trial whose metric is the "max" or "min".
+
+        scope: "last" compares the last reports, "all" each trial's best one. "avg", "last-5-avg" and "last-10-avg" take means.
+        metric, mode: left out, those of TuneConfig.
+
+        ValueError where metric or mode is missing. RuntimeError where no trial has reported such a metric.
+        """
         name, order = metric or self._metric, mode or self._mode
         if len(self._results) == 1 and name is None and order is None:
             return self._results[0]
@@ -130,8 +136,12 @@ class ResultGrid:
         return self._results[-max(scored)[1]]
 
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> Any:
-        """A pandas DataFrame with a row for each trial: its last report, or that in which filter_metric is the "min" or "max".
-        Nested names are joined as "a/b", the config's begin with "config/"."""
+        """Returns a pandas DataFrame with a row for each trial: its last report.
+
+        filter_metric, filter_mode: take the report in which that metric is the "min" or "max" instead.
+
+        Nested names are joined as "a/b"; those of the config begin with "config/".
+        """
         if (filter_metric is None) != (filter_mode is None) or filter_mode not in (None, "min", "max"):
             raise ValueError(
                 f"get_dataframe(filter_metric={filter_metric!r}, filter_mode={filter_mode!r}): give both, the mode 'min' or 'max', or neither"

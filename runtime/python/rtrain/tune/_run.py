@@ -18,7 +18,7 @@ from rtrain.tune.search._searcher import Searcher
 
 
 class ExperimentAnalysis:
-    """What `tune.run` gives: the trials' Results, asked by metric and mode."""
+    """What `tune.run` returns: the Results of the trials, for one metric and mode."""
 
     def __init__(self, grid: ResultGrid, metric: str | None = None, mode: str | None = None) -> None:
         self.results_grid, self.default_metric, self.default_mode = grid, metric, mode
@@ -34,21 +34,21 @@ class ExperimentAnalysis:
         return self.results_grid.experiment_path
 
     def get_best_trial(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> TrialResult:
-        """As `ResultGrid.get_best_result`, by the metric and mode of `tune.run` where none are given."""
+        """Returns the best trial, as `ResultGrid.get_best_result`. Left out, metric and mode are those of `tune.run`."""
         return self.results_grid.get_best_result(metric or self.default_metric, mode or self.default_mode, scope)
 
     @property
     def best_trial(self) -> TrialResult:
-        """As `get_best_trial()`, by the metric and mode of `tune.run`."""
+        """The best trial by the metric and mode of `tune.run`."""
         return self.get_best_trial()
 
     def get_best_config(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> dict[str, Any]:
-        """The config of the best trial."""
+        """Returns the config of the best trial. Left out, metric and mode are those of `tune.run`."""
         return dict(self.get_best_trial(metric, mode, scope).params)
 
     @property
     def best_config(self) -> dict[str, Any]:
-        """As `get_best_config()`, by the metric and mode of `tune.run`."""
+        """The config of the best trial by the metric and mode of `tune.run`."""
         return self.get_best_config()
 
     @property
@@ -62,12 +62,12 @@ class ExperimentAnalysis:
         return self.best_trial.checkpoint
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
-        """As `ResultGrid.get_dataframe`: a row for each trial."""
+        """Returns a pandas DataFrame with a row for each trial, as `ResultGrid.get_dataframe`."""
         return self.results_grid.get_dataframe(metric, mode)
 
     @property
     def results_df(self) -> Any:
-        """As `dataframe()`."""
+        """A pandas DataFrame with a row for each trial, as `dataframe()`."""
         return self.dataframe()
 
 
@@ -99,7 +99,10 @@ def run(
     resume: bool = False,
     **others: NoReturn,
 ) -> ExperimentAnalysis:
-    """As Tuner(...).fit(), in the older shape; TuneError when trials failed, unless raise_on_failed_trial is False."""
+    """Runs a sweep in the older shape: as `Tuner(...).fit()`, and returns an ExperimentAnalysis.
+
+    TuneError when trials failed, unless raise_on_failed_trial is False.
+    """
     if others:
         raise TypeError(f"tune.run takes no {', '.join(sorted(others))} in this version; see rtrain.tune.Tuner and its configs")
     if resume:

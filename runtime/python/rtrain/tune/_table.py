@@ -26,7 +26,14 @@ _ROWS, _PARAMETERS, _METRICS, _WIDTH = 20, 4, 3, 18
 
 
 class CLIReporter:
-    """Which columns the table has: lists of names, or dicts from names to what is shown. metric, mode: of the best trial."""
+    """Chooses the columns of the table that `fit()` shows.
+
+    metric_columns, parameter_columns: lists of names, or dicts from names to what is shown.
+    metric, mode: by which the best trial is chosen.
+    max_progress_rows: how many rows the table has.
+    max_error_rows: changes nothing; every trial that failed is shown.
+    max_report_frequency: seconds between two tables.
+    """
 
     def __init__(
         self,
@@ -104,7 +111,8 @@ def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> lis
     if final and best is not None and metric:
         parameters = ", ".join(f"{key}={shown(value)}" for key, value in best.drawn.items())
         rows.append(
-            f"  best: {best.name} with {metric}={shown(nested(best.last_result, metric))}" + (f" ({parameters})" if parameters else "")
+            f"  best: {best.name} with {metric}={shown(nested(best.last_result, metric))}"
+            + (f" ({parameters})" if parameters else "")
         )
     return rows
 

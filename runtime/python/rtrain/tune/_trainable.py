@@ -27,7 +27,15 @@ from rtrain.tune.search._variants import merged
 from rtrain.tune.trainable import Trainable
 
 _OF_TRAINER = ("train_loop_config", "scaling_config", "datasets")
-_FIXED = ("backend_config", "dataset_config", "metadata", "resume_from_checkpoint", "run_config", "torch_config", "validation_config")
+_FIXED = (
+    "backend_config",
+    "dataset_config",
+    "metadata",
+    "resume_from_checkpoint",
+    "run_config",
+    "torch_config",
+    "validation_config",
+)
 _KNOWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
 Resources = Mapping[str, float] | Callable[[dict[str, Any]], Any] | _configs.ScalingConfig
 
@@ -46,7 +54,7 @@ class Wrapped:
 
 
 class PlacementGroupFactory:
-    """Resources in the older shape: one bundle, that of the trial's worker."""
+    """The resources of a trial in the older shape: one bundle, that of the trial's worker."""
 
     def __init__(self, bundles: list[Mapping[str, float]], strategy: str = "PACK") -> None:
         if len(bundles) != 1:
@@ -58,8 +66,9 @@ class PlacementGroupFactory:
 
 
 def with_resources(trainable: Any, resources: Resources | PlacementGroupFactory) -> Wrapped:
-    """The trainable, each trial of which holds `resources`: {"cpu": 2, "gpu": 0.5, ...}, or a function of the config that
-    gives such a dict."""
+    """Returns the trainable with resources for each trial: {"cpu": 2, "gpu": 0.5, ...}, or a function of the config that returns
+    such a dict.
+    """
     if isinstance(trainable, DataParallelTrainer):
         raise ValueError(
             "with_resources takes a function or a Trainable class; a trainer has its ScalingConfig(resources_per_worker=)"
@@ -72,7 +81,7 @@ def with_resources(trainable: Any, resources: Resources | PlacementGroupFactory)
 
 
 def with_parameters(trainable: Any, **parameters: Any) -> Wrapped:
-    """The trainable, called with `parameters` beside the config. They are sent to the cluster once, however many trials."""
+    """Returns the trainable with `parameters` beside the config. They are sent to the cluster once, for all trials."""
     if isinstance(trainable, DataParallelTrainer):
         raise ValueError(
             "with_parameters takes a function or a Trainable class; give a trainer `datasets` or `train_loop_config`"
@@ -272,7 +281,11 @@ def _check_flat(trainer: DataParallelTrainer, space: Mapping[Any, Any]) -> None:
         for name in flat
         if (near := difflib.get_close_matches(str(name), _OF_TRAINER, 1, 0.8))
     ]
-    if flat and not isinstance(trainer.train_loop_per_worker, _package.Pickled) and not wants_config(trainer.train_loop_per_worker):
+    if (
+        flat
+        and not isinstance(trainer.train_loop_per_worker, _package.Pickled)
+        and not wants_config(trainer.train_loop_per_worker)
+    ):
         wrong.append(f"{', '.join(map(repr, flat))} would go into the loop's config, and the training function takes none")
     if flat and whole is not None and not isinstance(whole, Mapping):
         wrong.append(f"'train_loop_config' is drawn as a whole, so {', '.join(map(repr, flat))} must lie in it")

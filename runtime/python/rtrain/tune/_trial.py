@@ -26,8 +26,11 @@ class Leg:
 
 @dataclass
 class Trial:
-    """One trial, as callbacks, schedulers and functions that make names see it. config: what its loop is given. drawn: what differs among
-    trials, "a/b" to the value. status: PENDING, RUNNING, TERMINATED or ERROR. last_result: what it reported last. reports: how often."""
+    """One trial, as callbacks, schedulers and functions that make names see it.
+
+    config: what its loop is given. drawn: what differs among trials, "a/b" to the value. status: PENDING, RUNNING, TERMINATED
+    or ERROR. last_result: what it reported last. reports: how often it has reported.
+    """
 
     trial_id: str
     name: str
@@ -46,17 +49,17 @@ class Trial:
 
     @property
     def leg(self) -> Leg:
-        """Its present run, or its last one."""
+        """The trial's present run, or its last one."""
         return self.legs[-1]
 
     @property
     def live(self) -> bool:
-        """Whether it has a run that has not ended."""
+        """Whether the trial has a run that has not ended."""
         return self.started and self.status in (PENDING, RUNNING)
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the trial has ended, with success or without."""
         return self.status in (TERMINATED, ERROR)
 
     def __str__(self) -> str:

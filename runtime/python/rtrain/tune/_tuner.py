@@ -41,12 +41,13 @@ _END = re.compile(r"[A-Za-z0-9._-]{1,30}")
 
 
 class Tuner:
-    """Tries the trainable with the configs of a search space.
+    """Runs a trainable with the configs of a search space: one trial for each.
 
-    trainable: a function of the config (see tune.report), a tune.Trainable class, either with tune.with_resources and
-    tune.with_parameters; or a trainer such as TorchTrainer, each trial of which is a gang of its own, with
-    param_space={"train_loop_config": {...}, "scaling_config": {...}}; other names of its param_space go into the loop's config. `fit()` gives a ResultGrid; a trial that fails is
-    one of its errors, and the others go on.
+    trainable: a function of the config (see tune.report), a tune.Trainable class, or a trainer such as TorchTrainer. The first
+    two may be wrapped by tune.with_resources and tune.with_parameters. Each trial of a trainer is a gang of its own.
+    param_space: for a trainer {"train_loop_config": {...}, "scaling_config": {...}}; its other names go into the loop's config.
+
+    A trial that fails is one of the errors of the ResultGrid, and the others go on.
     """
 
     def __init__(
@@ -86,10 +87,14 @@ class Tuner:
         param_space: Mapping[str, Any] | None = None,
         storage_filesystem: Any = None,
     ) -> Tuner:
-        """The Tuner of the sweep in the directory `path`, to go on by `fit()`: finished trials are kept, the others go on from
-        their last checkpoints, and runs that are still alive are followed again. storage_filesystem: as in RunConfig, of the
-        trials; `path` is then a path on it. resume_errored: trials that failed go on too;
-        restart_errored: they begin anew. TuneError where `path` is no sweep's directory."""
+        """Returns the Tuner of the sweep in the directory `path`; its `fit()` goes on.
+
+        Finished trials are kept. The others go on from their last checkpoints, and runs that are alive are followed again.
+        resume_errored: trials that failed go on too. restart_errored: they begin anew.
+        storage_filesystem: as in RunConfig, of the trials; `path` is then a path on it.
+
+        TuneError where `path` is no sweep's directory.
+        """
         folder = _folder_of(path, storage_filesystem)
         if resume_errored and restart_errored:
             raise ValueError("resume_errored and restart_errored contradict each other; give one")
@@ -111,15 +116,17 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
-        """Whether `restore(path, storage_filesystem=)` finds a sweep on this machine. ValueError for a file system that trials cannot be
-        given."""
+        """Returns whether `restore(path, storage_filesystem=)` finds a sweep on this machine.
+
+        ValueError for a file system that trials cannot be given.
+        """
         try:
             return _file.exists(_folder_of(path, storage_filesystem))
         except TuneError:
             return False
 
     def get_results(self) -> ResultGrid:
-        """What fit() gave; of a restored sweep, its trials as they are kept. RuntimeError before either."""
+        """Returns what `fit()` returned; of a restored sweep, its trials as they are kept. RuntimeError before either."""
         if self._grid is not None:
             return self._grid
         if self._restored is None:
@@ -131,8 +138,11 @@ class Tuner:
 
     # -- running ------------------------------------------------------------------------------------------------------
     def fit(self) -> ResultGrid:
-        """Runs the trials and gives their Results. TuneError when the sweep itself cannot go on; a trial's error is in its
-        Result (FailureConfig(fail_fast="raise") raises the first)."""
+        """Runs the trials and returns their Results.
+
+        TuneError when the sweep itself cannot go on. A trial's error is in its Result; FailureConfig(fail_fast="raise") raises the
+        first one.
+        """
         file = _file.SweepFile(pathlib.Path(), self._name(), None)
         info = _where.ensure()
         head = Head(Head.current().place, patience_s=HEAD_AWAY_S)

@@ -10,25 +10,25 @@ __all__ = ["Callback", "Trial"]
 
 
 class Callback:
-    """Called on the driver. An exception in it ends the sweep, and its trials are stopped."""
+    """Functions that the driver of a sweep calls. An exception in one ends the sweep, and its trials are stopped."""
 
     def setup(self, **info: Any) -> None:
-        """Before the first trial."""
+        """Called before the first trial."""
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial's run was submitted."""
+        """Called when a trial's run was submitted."""
 
     def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any) -> None:
-        """A trial reported."""
+        """Called when a trial reported; `result` has the metrics."""
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has ended well, or was stopped by the sweep."""
+        """Called when a trial has succeeded, or was stopped by the sweep."""
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has failed for good."""
+        """Called when a trial has failed for good."""
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """The sweep is over."""
+        """Called when the sweep is over."""
 
 
 def checked(callbacks: list[Any] | None) -> list[Callback]:

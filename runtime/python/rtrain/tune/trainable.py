@@ -20,10 +20,10 @@ _COUNT = ".trainable_iteration"
 
 
 class Trainable:
-    """Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
+    """A trial as a class. Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
 
-    Checkpoints are taken every CheckpointConfig(checkpoint_frequency=) steps, whenever the cluster wants one (a drain, say), and
-    with checkpoint_at_end at the step that is the last one: `done`, or the sweep's `stop`.
+    Checkpoints are taken every CheckpointConfig(checkpoint_frequency=) steps, and whenever one is requested, by a drain for
+    example. With checkpoint_at_end one is taken at the last step: at `done`, or at the sweep's `stop`.
     """
 
     def __init__(self) -> None:
@@ -33,27 +33,27 @@ class Trainable:
 
     # -- what is overridden -------------------------------------------------------------------------------------------
     def setup(self, config: dict[str, Any], **parameters: Any) -> None:
-        """Once, before the first step."""
+        """Called once, before the first step. parameters: those of `tune.with_parameters`."""
 
     def step(self) -> Mapping[str, Any]:
-        """One iteration; its metrics. {"done": True} ends the trial."""
+        """Makes one iteration and returns its metrics. {"done": True} ends the trial."""
         raise NotImplementedError(f"{type(self).__name__} trains nothing: override step()")
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | str | None:
-        """Writes files into the directory, or gives a dict that is kept."""
+        """Writes files into the directory, or returns a dict that is kept."""
         raise NotImplementedError(f"{type(self).__name__} cannot be kept: override save_checkpoint(checkpoint_dir)")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """The dict that `save_checkpoint` gave, or the directory."""
+        """Restores what `save_checkpoint` returned or wrote: it is given the dict, or the directory."""
         raise NotImplementedError(f"{type(self).__name__} cannot go on from a checkpoint: override load_checkpoint(checkpoint)")
 
     def cleanup(self) -> None:
-        """At the trial's end."""
+        """Called at the trial's end."""
 
     # -- what it may ask ----------------------------------------------------------------------------------------------
     @property
     def training_iteration(self) -> int:
-        """How many steps were made, over all starts."""
+        """How many steps were made, over all starts of the trial."""
         return self.iteration
 
     @property
@@ -72,7 +72,7 @@ class Trainable:
 
     @property
     def logdir(self) -> str:
-        """A directory on the node's fast local disk, emptied with the attempt."""
+        """A directory on the node's fast local disk. It is removed with the attempt."""
         return _loop.scratch_dir()
 
     # -- what runs it -------------------------------------------------------------------------------------------------

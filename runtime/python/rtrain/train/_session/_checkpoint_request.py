@@ -14,7 +14,13 @@ from rtrain.train._session._library import library
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointWanted:
-    """What `should_checkpoint()` is true for."""
+    """A pending checkpoint request: why, until when, and what comes after it.
+
+    reason: "drain", "preemption", "resize", "operator" or "stop"; "" when the head did not say.
+    deadline: until when a commit still counts, in UTC; None: there is no limit.
+    new_world_size: of a resize, how many workers there will be.
+    stopping: the attempt is being ended already.
+    """
 
     reason: str  # "drain", "preemption", "resize", "operator", "stop"; "" when the head did not say
     deadline: datetime.datetime | None  # a commit until then counts (UTC); None: no deadline
@@ -23,7 +29,7 @@ class CheckpointWanted:
 
 
 def checkpoint_wanted() -> CheckpointWanted | None:
-    """Why somebody wants a checkpoint now; None when nobody does. RuntimeError outside of a worker."""
+    """Returns the pending checkpoint request; None when there is none. RuntimeError outside of a worker."""
     handle = _worker.handle("checkpoint_wanted")
     function = getattr(library(), "rtw_wanted_json", None)
     if function is None:  # a library of an older release: it knows only whether

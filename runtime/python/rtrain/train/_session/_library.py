@@ -22,7 +22,7 @@ class CheckpointUploadError(RuntimeError):
 
 
 class Stopped(SystemExit):
-    """The run is being stopped: the process ends quietly unless the loop catches this."""
+    """Raised in a loop whose run is being stopped. A loop that does not catch it ends its process quietly."""
 
     def __init__(self, message: str) -> None:
         super().__init__(143)

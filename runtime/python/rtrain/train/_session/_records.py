@@ -25,8 +25,11 @@ class LoopEnded(SystemExit):
 
 
 class CheckpointUploadMode(enum.Enum):
-    """When `report` returns. SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as the
-    run's own mode says; the files lie in the run's directory already, and stay there."""
+    """When `report` returns.
+
+    SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as the run's own mode says; the loop
+    has put the files into the run's directory, and they stay there.
+    """
 
     SYNC = "SYNC"
     ASYNC = "ASYNC"
@@ -34,16 +37,21 @@ class CheckpointUploadMode(enum.Enum):
 
 
 class CheckpointConsistencyMode(enum.Enum):
-    """What `get_all_reported_checkpoints` waits for. COMMITTED: every checkpoint reported so far is committed. VALIDATED: and its
-    validation, where one was asked for, has ended."""
+    """What `get_all_reported_checkpoints` waits for.
+
+    COMMITTED: every checkpoint reported so far is committed. VALIDATED: its validation has ended too, where one was requested.
+    """
 
     COMMITTED = "COMMITTED"
     VALIDATED = "VALIDATED"
 
 
 class ReportedCheckpointStatus(enum.Enum):
-    """What became of a checkpoint. COMMITTED: nobody asked for a validation. PENDING_VALIDATION: its validation has not ended. VALIDATED:
-    its metrics are there. VALIDATION_TIMEOUT, VALIDATION_FAILED: it has none."""
+    """What became of a checkpoint that was reported.
+
+    COMMITTED: no validation was requested. PENDING_VALIDATION: its validation has not ended. VALIDATED: the validation's
+    metrics are there. VALIDATION_TIMEOUT, VALIDATION_FAILED: the validation ended without metrics.
+    """
 
     COMMITTED = "COMMITTED"
     PENDING_VALIDATION = "PENDING_VALIDATION"
@@ -112,7 +120,11 @@ class ReportedCheckpoint:
 
 @dataclass(frozen=True)
 class PreemptionInfo:
-    """Nodes that are about to be taken away, with the world ranks on them."""
+    """Nodes that are about to be taken away, with the world ranks on them.
+
+    deadline_ms: Unix time in milliseconds at which they go; None: they go as soon as they may.
+    preempted_node_to_ranks: the world ranks on each node, by its name.
+    """
 
     deadline_ms: int | None  # Unix time in milliseconds; None: they go as soon as they may
     preempted_node_to_ranks: Mapping[str, list[int]]

@@ -39,11 +39,11 @@ class _AsLong(Dataset[Any]):
 
 
 def prepare_trainer(trainer: Trainer) -> Trainer:
-    """The trainer, ready to run in a worker.
+    """Returns the trainer, ready to run in a worker.
 
-    What `get_dataset_shard` gave is this rank's already and is not divided again. A stream of batches
-    (`shard.iter_torch_batches(...)`) is read as it is, on every rank its own. Other datasets, of torch or of `datasets`,
-    are divided by the trainer.
+    What `get_dataset_shard` returned is this rank's already, and is not divided again. A stream of batches
+    (`shard.iter_torch_batches(...)`) is read as it is, on every rank its own. The trainer divides other datasets, of torch or of
+    `datasets`.
     """
     for dataset, method in (("train_dataset", "get_train_dataloader"), ("eval_dataset", "get_eval_dataloader")):
         if _is_ours(getattr(trainer, dataset, None)):

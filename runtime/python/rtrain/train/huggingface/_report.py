@@ -17,10 +17,10 @@ _RANK_IN_NAME = re.compile(r"^(?:rng_state_|__|.*_rank_)(\d+)[._]")
 
 
 class RTrainReportCallback(TrainerCallback):
-    """`trainer.add_callback(RTrainReportCallback())`: every save is reported with its files and the newest of all
-    logged metrics. A training that saves nothing is reported once, at its end, without a checkpoint.
+    """Reports every save of a Trainer, with its files and the newest of all logged metrics.
 
-    The files lie in the checkpoint's folder `checkpoint`; resume with
+    Use it by `trainer.add_callback(RTrainReportCallback())`. A training that saves nothing is reported once, at its end, without
+    a checkpoint. The files lie in the checkpoint's folder `checkpoint`; resume with
     `trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))`.
     """
 
@@ -32,6 +32,10 @@ class RTrainReportCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
     ) -> TrainerControl:
+        """Called by the Trainer when the training begins.
+
+        RuntimeError when the Trainer sees another number of processes than the run has workers.
+        """
         here = place()
         if args.world_size != here.world_size:
             raise RuntimeError(
@@ -41,6 +45,7 @@ class RTrainReportCallback(TrainerCallback):
         return control
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any) -> TrainerControl:
+        """Called by the Trainer after a save: reports it."""
         saved = pathlib.Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         metrics = _newest(state)
         self._reported = True
@@ -56,6 +61,7 @@ class RTrainReportCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
     ) -> TrainerControl:
+        """Called by the Trainer when the training ends: reports the logged metrics if no save was reported."""
         if not self._reported:
             train.report(_newest(state))
         return control

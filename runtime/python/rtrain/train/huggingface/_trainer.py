@@ -13,10 +13,11 @@ from rtrain.train.torch._trainer import TorchTrainer
 class TransformersTrainer(TorchTrainer):
     """Trains with Transformers on several ranks.
 
-    train_loop_per_worker: a loop that makes a `transformers.Trainer` and trains it; every save is reported without more ado.
-    Or, in the older shape (also by the name `trainer_init_per_worker`, its config `trainer_init_config`), a function
-    `init(train_dataset, eval_dataset, **config)` that gives back a Trainer; it is trained, from the newest checkpoint on.
-    `datasets` gives it "train" and "evaluation". The other arguments are TorchTrainer's.
+    train_loop_per_worker: a loop that makes a `transformers.Trainer` and trains it; every save is reported. In the older shape
+    it is a function `init(train_dataset, eval_dataset, **config)` that returns a Trainer, which is trained from the newest
+    checkpoint on. `datasets` gives it "train" and "evaluation".
+    trainer_init_per_worker, trainer_init_config: the older shape's names for the function and its config.
+    options: the other arguments of TorchTrainer.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from rtrain.train.torch._place import place
 
 
 class RayLightningEnvironment(LightningEnvironment):
-    """The ranks are there already: Lightning starts no process and changes no number."""
+    """Tells Lightning that the ranks are there already: it starts no process and changes no number."""
 
     @property
     def creates_processes_externally(self) -> bool:
@@ -16,25 +16,29 @@ class RayLightningEnvironment(LightningEnvironment):
         return True
 
     def world_size(self) -> int:
+        """Returns how many workers the run has."""
         return place().world_size
 
     def global_rank(self) -> int:
+        """Returns this worker's number among all of them, from 0 on."""
         return place().world_rank
 
     def local_rank(self) -> int:
+        """Returns this worker's number on its node, from 0 on."""
         return place().local_rank
 
     def node_rank(self) -> int:
+        """Returns this node's number among those of the run, from 0 on."""
         return place().node_rank
 
     def set_world_size(self, size: int) -> None:
-        """The run's size stays what it is."""
+        """Does nothing: the number of workers stays what it is."""
 
     def set_global_rank(self, rank: int) -> None:
-        """The rank stays what it is."""
+        """Does nothing: the rank stays what it is."""
 
     def teardown(self) -> None:
-        """Nothing was set up."""
+        """Does nothing: nothing was set up."""
 
 
 public_in("rtrain.train.lightning", RayLightningEnvironment)

@@ -8,7 +8,7 @@ from rtrain.train.torch._place import place
 
 
 def prepare_trainer(trainer: Trainer) -> Trainer:
-    """The same trainer. RuntimeError when its strategy would not join this run's workers."""
+    """Returns the same trainer. RuntimeError when its strategy would not join this run's workers."""
     here = place()
     strategy = trainer.strategy
     process_count = getattr(strategy, "world_size", 1)

@@ -12,11 +12,11 @@ from rtrain.train.torch._place import place
 
 
 class RTrainReportCallback(Callback):
-    """`Trainer(callbacks=[RTrainReportCallback()])`: reports at the end of each training epoch what was logged, with
-    `epoch` and `step`, and the file (for sharded models the folder) `checkpoint.ckpt`.
+    """Reports at the end of each training epoch what was logged, with `epoch` and `step`, and a checkpoint.
 
-    Resume with `trainer.fit(model, ckpt_path=os.path.join(directory, "checkpoint.ckpt"))`. The arguments are those of
-    `rtrain.train.report`.
+    Use it by `Trainer(callbacks=[RTrainReportCallback()])`. The checkpoint is the file (for sharded models the folder)
+    `checkpoint.ckpt`; resume with `trainer.fit(model, ckpt_path=os.path.join(directory, "checkpoint.ckpt"))`. The arguments are
+    those of `rtrain.train.report`.
     """
 
     CHECKPOINT_NAME = "checkpoint.ckpt"
@@ -28,6 +28,7 @@ class RTrainReportCallback(Callback):
             self._options["validation"] = validation
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Called by Lightning at the end of each training epoch: reports it."""
         metrics: dict[str, Any] = {name: value.item() for name, value in trainer.callback_metrics.items()}
         metrics.update(epoch=trainer.current_epoch, step=trainer.global_step)
         here = place()

@@ -17,25 +17,26 @@ class _OfTheRun:
 
     @property
     def root_device(self) -> torch.device:
+        """The device of this worker."""
         return get_device()
 
     @property
     def distributed_sampler_kwargs(self) -> dict[str, Any]:
+        """How Lightning divides loaders: among the workers of the run."""
         here = place()
         return {"num_replicas": here.world_size, "rank": here.world_rank}
 
 
 class RayDDPStrategy(_OfTheRun, DDPStrategy):
-    """DistributedDataParallel; takes what Lightning's DDPStrategy takes."""
+    """Lightning's DDPStrategy (DistributedDataParallel) on this run's workers. The arguments are the same."""
 
 
 class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
-    """FullyShardedDataParallel (GPUs only); takes what Lightning's FSDPStrategy takes."""
+    """Lightning's FSDPStrategy (FullyShardedDataParallel, GPUs only) on this run's workers. The arguments are the same."""
 
 
 class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
-    """DeepSpeed, where the package is installed (Lightning names it when it is not); takes what DeepSpeedStrategy
-    takes."""
+    """Lightning's DeepSpeedStrategy on this run's workers, where DeepSpeed is installed. The arguments are the same."""
 
 
 public_in("rtrain.train.lightning", RayDDPStrategy, RayDeepSpeedStrategy, RayFSDPStrategy)

@@ -10,8 +10,10 @@ _BACKENDS = ("auto", "nccl", "gloo")
 
 @dataclasses.dataclass
 class TorchConfig(BackendConfig):
-    """backend: "nccl", "gloo", any other name that `torch.distributed` knows ("mpi", "cpu:gloo,cuda:nccl"), or None:
-    nccl with GPUs, gloo without.
+    """How the ranks' process group is made.
+
+    backend: "nccl", "gloo", any other name that `torch.distributed` knows ("mpi", "cpu:gloo,cuda:nccl"), or None: nccl with
+    GPUs, gloo without.
     init_method: "env" (MASTER_ADDR and MASTER_PORT) or "tcp" (the same address, given as a URL).
     timeout_s: how long a collective may take, in seconds.
     """

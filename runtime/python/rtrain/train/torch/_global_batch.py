@@ -22,9 +22,10 @@ from rtrain.train.torch._place import place
 class MicroBatch:
     """One forward and backward pass of an optimizer step.
 
-    step: the optimizer step in this epoch, from 0. weight: multiply the (mean) loss by it; summed over the micro
-    batches and averaged over the ranks, the gradient is that of the mean over the whole global batch. last: step the
-    optimizer after it.
+    step: the optimizer step in this epoch, from 0.
+    weight: multiply the (mean) loss by it. Summed over the micro batches and averaged over the ranks, the gradient is then that
+    of the mean over the whole global batch.
+    last: step the optimizer after this one.
     """
 
     step: int
@@ -32,18 +33,23 @@ class MicroBatch:
     last: bool
 
     def sync(self, model: Any) -> contextlib.AbstractContextManager[Any]:
-        """Around forward and backward: gradients travel between ranks at the last micro batch of a step only."""
+        """Gives a context for forward and backward: gradients travel between ranks at the last micro batch of a step alone."""
         quiet = getattr(model, "no_sync", None)
         return contextlib.nullcontext() if self.last or quiet is None else quiet()
 
 
 class GlobalBatches(Sampler[list[int]]):
-    """A batch sampler for `DataLoader(dataset, batch_sampler=GlobalBatches(dataset, size=256, micro_batch=32))`.
+    """A batch sampler that keeps the size of the global batch, whatever the number of workers.
 
-    size: samples per optimizer step, over all ranks. micro_batch: the most samples of one forward pass on one rank.
+    Use it by `DataLoader(dataset, batch_sampler=GlobalBatches(dataset, size=256, micro_batch=32))`.
+
+    dataset: the dataset, or its number of samples.
+    size: samples per optimizer step, over all ranks.
+    micro_batch: the most samples of one forward pass on one rank.
     shuffle, seed: the order is a permutation by `seed` and the epoch, the same on all ranks and for all world sizes.
     drop_last: leaves out the last, smaller global batch; without it that batch counts with its own size.
-    ValueError when a rank would have no sample in a step (size below the number of workers).
+
+    ValueError when a rank would have no sample in a step, since `size` is below the number of workers.
     """
 
     def __init__(
@@ -69,12 +75,12 @@ class GlobalBatches(Sampler[list[int]]):
         self.epoch, self.first_step = 0, 0
 
     def set_epoch(self, epoch: int, first_step: int = 0) -> None:
-        """The epoch whose order comes next, and the optimizer step in it to begin with (to resume within an epoch)."""
+        """Sets the epoch whose order comes next. first_step: the optimizer step to begin with, to resume within an epoch."""
         self.epoch, self.first_step = epoch, first_step
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of a whole epoch."""
+        """How many optimizer steps a whole epoch has."""
         whole, rest = divmod(self.samples, self.size)
         return whole + (1 if rest >= self.num_replicas and not self.drop_last else 0)
 
@@ -89,7 +95,7 @@ class GlobalBatches(Sampler[list[int]]):
         return sum(len(self._micro(step)) for step in range(self.first_step, self.steps))
 
     def over(self, loader: Iterable[Any]) -> Iterator[tuple[Any, MicroBatch]]:
-        """Each batch of a loader that uses this sampler, with its place in the optimizer step."""
+        """Returns an iterator over a loader that uses this sampler: each batch with its MicroBatch."""
         batches = iter(loader)
         for step in range(self.first_step, self.steps):
             micros = self._micro(step)

@@ -85,8 +85,10 @@ def ensure_process_group() -> None:
 
 
 def shutdown_process_group() -> None:
-    """Ends the group. A rank that is stuck in a collective costs at most 30 s
-    (RTRAIN_TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S); the agent ends the process anyway."""
+    """Ends the process group. A rank that is stuck in a collective costs at most 30 s; the agent ends its process anyway.
+
+    RTRAIN_TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S sets another limit, in seconds.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         return
     ending = threading.Thread(target=dist.destroy_process_group, daemon=True, name="rtrain-group-end")

@@ -31,15 +31,15 @@ def prepare_data_loader(
     move_to_device: bool = True,
     auto_transfer: bool = True,
 ) -> PreparedDataLoader[_Batch_co]:
-    """A loader like `data_loader` that gives this rank its share of the data, on this worker's device.
+    """Returns a loader like `data_loader` that gives this rank its share of the data, on this worker's device.
 
-    add_dist_sampler: with several workers a plain sampler becomes a DistributedSampler (shuffling unless it was
-    sequential); a sampler or batch sampler of the user's own is kept, and each rank gets every world-th of what it
-    draws. A loader that is divided already, an IterableDataset, and what `get_dataset_shard` gave are left as they are.
+    add_dist_sampler: with several workers a plain sampler becomes a DistributedSampler, which shuffles unless the sampler was
+    sequential. A sampler or batch sampler of the user's own is kept, and each rank gets every world-th of what it draws. A
+    loader that is divided already, an IterableDataset, and what `get_dataset_shard` returned are left as they are.
     move_to_device: batches come on `get_device()`, however their tensors are nested.
-    auto_transfer: on a GPU the next batch is copied while the present one is used (pin the loader's memory for that).
+    auto_transfer: on a GPU the next batch is copied while the present one is used; pin the loader's memory for that.
 
-    All options of the loader survive. `len`, `.sampler`, `.dataset`, `.batch_size` are there as before, and
+    All options of the loader are kept. `len`, `.sampler`, `.dataset`, `.batch_size` are there as before, and
     `.sampler.set_epoch(epoch)` works with any number of workers. The given loader is not changed.
     """
     if not isinstance(data_loader, DataLoader):

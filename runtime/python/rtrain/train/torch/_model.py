@@ -24,17 +24,16 @@ def prepare_model(
     parallel_strategy: str | None = "ddp",
     parallel_strategy_kwargs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The model on this worker's device, wrapped for the ranks when there is more than one.
+    """Returns the model on this worker's device, wrapped for the ranks when there is more than one.
 
     move_to_device: True moves it to `get_device()`, a device to that one, False leaves it where it is.
-    parallel_strategy: "ddp" (DistributedDataParallel), "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`, in
-    place), in any case of letters, or None for no wrap.
-    parallel_strategy_kwargs: go to the wrapper. "fsdp2" takes one more, `modules`: a class or classes of submodules
-    that are sharded on their own before the whole is.
+    parallel_strategy: "ddp" (DistributedDataParallel), "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`, in place), in
+    any case of letters, or None for no wrap.
+    parallel_strategy_kwargs: go to the wrapper. "fsdp2" takes one more, `modules`: a class or classes of submodules that are
+    sharded on their own before the whole is.
 
-    `.module` is there whatever the number of workers; with one it is the model itself, and keys of `state_dict()` are
-    the plain ones. ValueError for an unknown strategy; RuntimeError for a strategy that this torch or device does not
-    offer.
+    `.module` is there whatever the number of workers; with one it is the model itself, and keys of `state_dict()` are the plain
+    ones. ValueError for an unknown strategy; RuntimeError for a strategy that this torch or device does not offer.
     """
     strategy = _strategy(parallel_strategy)
     device = move_to_device if isinstance(move_to_device, torch.device) else get_device()

@@ -31,7 +31,7 @@ def place() -> Place:
 
 
 def get_devices() -> list[torch.device]:
-    """The devices that are this worker's own: the CPU, or one or more GPUs, by their index among the visible ones."""
+    """Returns the devices that are this worker's own: the CPU, or one or more GPUs, by their index among the visible ones."""
     if not torch.cuda.is_available():
         return [torch.device("cpu")]
     named = os.environ.get("RTRAIN_DEVICES")
@@ -42,7 +42,7 @@ def get_devices() -> list[torch.device]:
 
 
 def get_device() -> torch.device:
-    """The device to train on: the first of `get_devices()`."""
+    """Returns the device to train on: the first of `get_devices()`."""
     return get_devices()[0]
 
 

@@ -17,8 +17,10 @@ _scaler: torch.amp.GradScaler | None = None
 
 
 def accelerate(amp: bool = False) -> None:
-    """Switches automatic mixed precision on for models that are prepared from here on (float16 with gradient scaling
-    on a GPU, bfloat16 on the CPU). Call it first; a second call with another setting is a RuntimeError."""
+    """Switches automatic mixed precision on for models that are prepared from here on. Call it first.
+
+    On a GPU it is float16 with gradient scaling, on the CPU bfloat16. RuntimeError for a second call with another setting.
+    """
     global _amp, _scaler
     if _amp and not amp:
         raise RuntimeError(
@@ -30,7 +32,7 @@ def accelerate(amp: bool = False) -> None:
 
 
 def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """The optimizer, whose `step` unscales gradients where `accelerate(amp=True)` scales them."""
+    """Returns the optimizer; its `step` unscales gradients where `accelerate(amp=True)` scales them."""
     if _scaler is None:
         return optimizer
     scaler = _scaler
@@ -53,7 +55,7 @@ def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer
 
 
 def backward(tensor: torch.Tensor) -> None:
-    """`tensor.backward()`, scaled where `accelerate(amp=True)` asked for it."""
+    """Calls `tensor.backward()`, with the loss scaled where `accelerate(amp=True)` requested it."""
     scaled = tensor if _scaler is None else _scaler.scale(tensor)
     scaled.backward()  # type: ignore[no-untyped-call]
 

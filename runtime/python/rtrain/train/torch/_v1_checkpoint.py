@@ -16,20 +16,23 @@ _FILE = "model.pt"
 
 
 class TorchCheckpoint(Checkpoint):
-    """A Checkpoint whose directory has `model.pt`."""
+    """A Checkpoint whose directory has the file `model.pt`."""
 
     @classmethod
     def from_state_dict(cls, state_dict: Mapping[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
-        """Of what `model.state_dict()` gives. `preprocessor` is there for compatibility, and must be None."""
+        """Returns a checkpoint of what `model.state_dict()` returns. `preprocessor` must be None."""
         return cls._of(dict(state_dict), preprocessor)
 
     @classmethod
     def from_model(cls, model: Any, *, preprocessor: Any = None) -> TorchCheckpoint:
-        """Of a whole model, pickled: reading it needs its class."""
+        """Returns a checkpoint of a whole model, pickled: reading it needs the model's class. `preprocessor` must be None."""
         return cls._of(getattr(model, "module", model), preprocessor)
 
     def get_model(self, model: Any = None) -> Any:
-        """The model on the CPU. Of a state dict: `model` with that state. Read only checkpoints that you trust."""
+        """Returns the model on the CPU. Of a state dict it is `model`, with that state loaded.
+
+        The file is unpickled, so read only checkpoints that you trust.
+        """
         import torch
 
         with self.as_directory() as folder:

@@ -13,10 +13,11 @@ CHECKPOINT_PATH = "checkpoint_path"
 
 
 class TuneReportCallback(UserCallback):
-    """For `RunConfig(callbacks=[TuneReportCallback()])` of the inner trainer: rank 0's metrics are the trial's.
+    """Makes the reports of a run inside of a trial the trial's own: rank 0's metrics.
 
-    `checkpoint_path` is the inner run's newest committed checkpoint. A commit comes behind its report, so when the run has
-    ended with a newer one, its last metrics are reported once more, with that.
+    Use it by `RunConfig(callbacks=[TuneReportCallback()])` of the inner trainer. `checkpoint_path` is the inner run's newest
+    committed checkpoint. A commit comes after its report. So if the run has ended with a newer checkpoint, its last metrics are
+    reported once more, with that.
     """
 
     def __init__(self) -> None:
@@ -24,11 +25,13 @@ class TuneReportCallback(UserCallback):
         self._path = ""
 
     def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
+        """Called after each report of the inner run: reports rank 0's metrics for the trial."""
         self._last = dict(metrics[0]) if metrics else {}
         self._path = checkpoint.path if checkpoint is not None else self._newest(run_context)
         self._report()
 
     def after_run(self, run_context: TrainRunContext) -> None:
+        """Called after the inner run has ended: reports a checkpoint that was committed since."""
         newest = self._newest(run_context)
         if self._last is not None and newest != self._path:
             self._path = newest

@@ -32,7 +32,7 @@ _NAMES: dict[str, type] = {
 
 
 def create_scheduler(scheduler: str, **arguments: object) -> TrialScheduler:
-    """The scheduler of that name: fifo, async_hyperband (or asha), median_stopping_rule, pbt."""
+    """Returns a scheduler by its name: fifo, async_hyperband (or asha), median_stopping_rule, pbt. ValueError for another name."""
     kind = _NAMES.get(scheduler.lower())
     if kind is None:
         raise ValueError(

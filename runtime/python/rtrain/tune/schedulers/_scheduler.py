@@ -33,7 +33,7 @@ class Trials(Protocol):
 
 @dataclass(frozen=True)
 class Exploit:
-    """A decision: the trial goes on from the donor's newest checkpoint, with another config."""
+    """What a scheduler may decide: the trial goes on from the newest checkpoint of the trial `donor_id`, with another config."""
 
     donor_id: str
     config: dict[str, Any]
@@ -53,7 +53,10 @@ class TrialScheduler(Objective):
     """Whether there must be a metric, in the scheduler or in TuneConfig."""
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """TuneConfig's metric and mode, where the scheduler was given none. ValueError for two that differ."""
+        """Takes the metric and mode of TuneConfig where the scheduler was given none.
+
+        ValueError where they differ from its own, and where it needs them and there are none.
+        """
         for mine, theirs, name in ((self._metric, metric, "metric"), (self._mode, mode, "mode")):
             if mine is not None and theirs is not None and mine != theirs:
                 raise ValueError(f"{type(self).__name__}({name}={mine!r}) and TuneConfig({name}={theirs!r}) differ; give one")
@@ -65,7 +68,7 @@ class TrialScheduler(Objective):
         return True
 
     def score(self, result: Mapping[str, Any]) -> float | None:
-        """The metric of a report, larger being better; None when the report has none. NaN is the worst."""
+        """Returns the metric of a report, larger being better; None when the report has none. NaN is the worst."""
         value = nested(result, self._metric or "")
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
@@ -74,24 +77,27 @@ class TrialScheduler(Objective):
         return float(value) if self._mode == "max" else -float(value)
 
     def last_time(self) -> tuple[str, float] | None:
-        """(name of a metric, value) at which every trial ends; its worker sees to it, so that it does so exactly there."""
+        """Returns the name of a metric and the value at which every trial ends; None: trials end by themselves.
+
+        A trial's own worker compares, so that it ends exactly there.
+        """
         return None
 
     def on_trial_add(self, tune_controller: Trials, trial: TrialFacts) -> None:
-        """A trial came to be."""
+        """Called when a trial was made."""
 
     def on_trial_result(self, tune_controller: Trials, trial: TrialFacts, result: dict[str, Any]) -> str | Exploit:
-        """A trial reported."""
+        """Called when a trial reported. Returns whether it goes on: CONTINUE, STOP, or an Exploit."""
         return self.CONTINUE
 
     def on_trial_complete(self, tune_controller: Trials, trial: TrialFacts, result: dict[str, Any]) -> None:
-        """A trial has ended by itself, or was stopped. `result` is its last report."""
+        """Called when a trial has ended by itself, or was stopped. `result` is its last report."""
 
     def on_trial_error(self, tune_controller: Trials, trial: TrialFacts) -> None:
-        """A trial has failed for good."""
+        """Called when a trial has failed for good."""
 
     def debug_string(self) -> str:
-        """A line about its state, for the table of the trials."""
+        """Returns a sentence about what the scheduler has decided so far."""
         return type(self).__name__
 
 

@@ -33,11 +33,14 @@ class _Bracket:
 
 
 class AsyncHyperBandScheduler(TrialScheduler):
-    """Stops trials that are behind others which got as far.
+    """Stops trials that are behind other trials which got as far.
 
-    time_attr: what counts as progress, a metric that grows. max_t: where every trial ends. grace_period: no trial is stopped
-    before. reduction_factor: of this many trials at a rung one goes on. brackets: how many halvings with a later first rung
-    there are beside each other; trials are dealt out among them, the more the earlier the first rung.
+    time_attr: what counts as progress, a metric that grows.
+    max_t: the progress at which every trial ends.
+    grace_period: the least progress before a trial is stopped.
+    reduction_factor: of so many trials at a rung one goes on.
+    brackets: how many halvings there are side by side, each with a later first rung. Trials are dealt out among them; the
+    earlier a bracket's first rung, the more trials it gets.
     stop_last_trials: whether a trial ends at max_t.
     """
 
@@ -103,7 +106,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
         return self._brackets[self._bracket_of[trial.trial_id]]
 
     def debug_string(self) -> str:
-        """A line for each bracket: how many trials reached each of its milestones."""
+        """Returns a line for each bracket: how many trials reached each of its milestones."""
         lines = []
         for number, bracket in enumerate(self._brackets):
             rungs = ", ".join(f"{milestone:g}: {len(scores)} trials" for milestone, scores in reversed(bracket.rungs))

@@ -12,9 +12,14 @@ __all__ = ["MedianStoppingRule"]
 
 
 class MedianStoppingRule(TrialScheduler):
-    """time_attr: what counts as progress. grace_period: no trial is stopped before, and earlier reports of others do not count.
-    min_samples_required: how many other trials must have got as far. min_time_slice: how far a trial goes between two
-    judgements. Trials are stopped for good (`hard_stop=False`, which would pause them, is refused)."""
+    """Stops a trial whose best report is worse than the median of the other trials' means up to the same time.
+
+    time_attr: what counts as progress.
+    grace_period: the least progress before a trial is stopped; earlier reports of others do not count.
+    min_samples_required: how many other trials must have got as far.
+    min_time_slice: how far a trial goes between two judgements.
+    hard_stop: True; a trial is stopped for good. False, which would pause it, is refused.
+    """
 
     needs_metric = True
 
@@ -62,5 +67,5 @@ class MedianStoppingRule(TrialScheduler):
         return sum(scores) / len(scores) if scores else None
 
     def debug_string(self) -> str:
-        """How many trials it has ended, of how many."""
+        """Returns how many trials it has stopped, of how many."""
         return f"MedianStoppingRule, {self.stopped} stopped of {len(self._reports)} that reported"

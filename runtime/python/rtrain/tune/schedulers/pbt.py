@@ -19,13 +19,18 @@ Mutations = Mapping[str, Any]
 
 
 class PopulationBasedTraining(TrialScheduler):
-    """time_attr, perturbation_interval: how far a trial goes between two judgements; burn_in_period: none before.
+    """At intervals, moves a trial among the worst to the checkpoint of one among the best, with a changed copy of its config.
 
-    hyperparam_mutations: names in the config (nested dicts as there) to a domain such as tune.uniform(0, 1), a list of
-    values, or a function of nothing. With `resample_probability` a value is drawn anew; else a number is multiplied by
-    one of `perturbation_factors`, and of a list the value beside it is taken. custom_explore_fn(config) -> config has the
-    last word. quantile_fraction: how many of the trials are among the best, and among the worst.
-    seed: of the choices (extension; None: drawn). Trials report checkpoints: one that never did is no donor.
+    time_attr, perturbation_interval: how far a trial goes between two judgements. burn_in_period: no judgement before.
+    hyperparam_mutations: names in the config (nested dicts as there) to a domain such as tune.uniform(0, 1), a list of values,
+    or a function without arguments.
+    resample_probability: how likely a value is drawn anew. Else a number is multiplied by one of `perturbation_factors`, and of
+    a list the value beside it is taken.
+    custom_explore_fn: a function of the changed config; what it returns is used.
+    quantile_fraction: which part of the trials is among the best, and among the worst.
+    seed: of the choices, which Ray Tune does not have; None: drawn.
+
+    Trials must report checkpoints: one that never did gives nobody its place.
     """
 
     needs_metric = True
@@ -93,7 +98,7 @@ class PopulationBasedTraining(TrialScheduler):
         return Exploit(donor, self.explore(theirs))
 
     def moved(self, trial_id: str, time: float) -> None:
-        """The trial goes on from where its donor was."""
+        """Called when the trial `trial_id` goes on from where its donor was, at `time`."""
         self._judged[trial_id] = time
         self._scores.pop(trial_id, None)
 
@@ -111,7 +116,7 @@ class PopulationBasedTraining(TrialScheduler):
         return order[:count], order[-count:]
 
     def explore(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A changed copy of the config."""
+        """Returns a changed copy of the config."""
         changed: dict[str, Any] = copy.deepcopy(dict(config))
         self._mutate(changed, self._mutations)
         if self._explore_fn is not None:
@@ -148,7 +153,7 @@ class PopulationBasedTraining(TrialScheduler):
         return self._rng.choice(list(mutation)) if isinstance(mutation, list | tuple) else mutation()
 
     def debug_string(self) -> str:
-        """How often a trial was moved to another one's checkpoint."""
+        """Returns how often a trial was moved to another one's checkpoint."""
         return f"PopulationBasedTraining, {self.perturbations} perturbations"
 
 

@@ -7,7 +7,7 @@ _NAMES = {"random": BasicVariantGenerator, "variant_generator": BasicVariantGene
 
 
 def create_searcher(search_alg: str, **arguments: object) -> Searcher:
-    """The searcher of that name: "random" and "variant_generator" are there."""
+    """Returns a searcher by its name: "random" or "variant_generator". ValueError for another name."""
     if search_alg not in _NAMES:
         raise ValueError(
             f"there is no searcher {search_alg!r}; there are: {', '.join(_NAMES)}. Another library's searcher is wrapped by a class "

@@ -18,23 +18,26 @@ class Searcher(Objective):
     FINISHED = "FINISHED"
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any) -> bool:
-        """Told once, before the first trial: what is looked for, and the `param_space`. False: it takes none of these."""
+        """Called once, before the first trial, with what is looked for and the `param_space`. False: the searcher takes none of these."""
         self._complete(metric, mode)
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The config of a new trial; None: not now, ask again; Searcher.FINISHED: there are no more."""
+        """Returns the config of a new trial; None: ask again later; Searcher.FINISHED: there are no more."""
         raise NotImplementedError(f"{type(self).__name__} proposes nothing: override suggest(trial_id)")
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial reported."""
+        """Called when a trial reported."""
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
-        """A trial has ended: its last report (None: there was none), and whether it failed."""
+        """Called when a trial has ended. result: its last report, None where there was none. error: whether it failed."""
 
 
 class ConcurrencyLimiter(Searcher):
-    """At most `max_concurrent` proposals of `searcher` are alive. With `batch`, the next ones come when all have ended."""
+    """Passes proposals of `searcher` on while fewer than `max_concurrent` of its trials are alive.
+
+    batch: the next ones come when all have ended.
+    """
 
     def __init__(self, searcher: Searcher, max_concurrent: int, batch: bool = False) -> None:  # noqa: FBT001, FBT002
         if not isinstance(searcher, Searcher):

@@ -14,12 +14,13 @@ __all__ = ["BasicVariantGenerator"]
 
 
 class BasicVariantGenerator(Searcher):
-    """Every variant of the space, in order.
+    """Proposes every variant of the space, in order.
 
-    points_to_evaluate: configs that come first, the rest of each drawn. max_concurrent: how many trials may be alive (0: as
-    many as TuneConfig says). constant_grid_search: all points of a grid draw the same values. random_state: the seed, a
-    number; None: RTRAIN_TUNE_SEED, else one drawn from Python's `random`, so that `random.seed(1)` before `fit()` repeats
-    a sweep.
+    points_to_evaluate: configs that come first; what one leaves out is drawn.
+    max_concurrent: how many trials may be alive; 0: as many as TuneConfig says.
+    constant_grid_search: all points of a grid draw the same values.
+    random_state: the seed, a number. None takes RTRAIN_TUNE_SEED, else draws one from Python's `random`, so that
+    `random.seed(1)` before `fit()` repeats a sweep.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class BasicVariantGenerator(Searcher):
         self._at = 0
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any) -> bool:
-        """`num_samples` and `seed` of the TuneConfig are in `spec`."""
+        """Takes the `param_space`. `num_samples` and `seed` of TuneConfig are in `spec`."""
         super().set_search_properties(metric, mode, config)
         samples = int(spec.get("num_samples", 1))
         self._space = config
@@ -56,7 +57,7 @@ class BasicVariantGenerator(Searcher):
 
     @property
     def total(self) -> int | None:
-        """How many trials there will be; None: without end."""
+        """Returns how many trials there will be; None: without end."""
         return None if self._total is None else self._total + len(self._points)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:

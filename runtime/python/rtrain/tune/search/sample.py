@@ -36,16 +36,16 @@ class Domain:
     """A value that is drawn for each trial."""
 
     def sample(self, rng: random.Random | None = None, spec: Any = None) -> Any:
-        """One value. `spec.config` is the trial's config as far as it is drawn; only `sample_from` reads it."""
+        """Returns one value. `spec.config` is the trial's config as far as it is drawn; only `sample_from` reads it."""
         raise NotImplementedError(f"{type(self).__name__} draws nothing: override sample(rng, spec)")
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` might have been drawn."""
+        """Returns whether `value` might have been drawn."""
         raise NotImplementedError(f"{type(self).__name__} cannot tell: override is_valid(value)")
 
     @property
     def domain_str(self) -> str:
-        """The domain as it is written."""
+        """Returns the domain as it is written in a space."""
         return repr(self)
 
 
@@ -132,7 +132,7 @@ class Categorical(Domain):
 
 
 class Function(Domain):
-    """What a function gives: of `spec` (`spec.config` is what is drawn so far), or of nothing."""
+    """What a function returns: a function of `spec` (`spec.config` is what is drawn so far), or one without arguments."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
@@ -170,7 +170,7 @@ def _to_step(value: float, lower: float, upper: float, q: float | None) -> float
 
 # -- the names that scripts use ---------------------------------------------------------------------------------------
 def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:
-    """Every one of `values` in a trial of its own; several grids are crossed. `{"grid_search": [...]}` means the same."""
+    """Tries every one of `values` in a trial of its own; several grids are crossed. `{"grid_search": [...]}` means the same."""
     if isinstance(values, str | Mapping) or not hasattr(values, "__iter__"):
         raise ValueError(f"grid_search takes a list of values, not {values!r}")
     listed = list(values)
@@ -180,7 +180,7 @@ def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def choice(categories: Sequence[Any]) -> Categorical:
-    """One of `categories`."""
+    """Draws one of `categories`, each as likely as the others."""
     if isinstance(categories, str | Mapping) or not hasattr(categories, "__iter__"):
         raise ValueError(f"choice takes a list of categories, not {categories!r}")
     listed = list(categories)
@@ -190,55 +190,55 @@ def choice(categories: Sequence[Any]) -> Categorical:
 
 
 def uniform(lower: float, upper: float) -> Float:
-    """A number between `lower` and `upper`."""
+    """Draws a number between `lower` and `upper`."""
     _check_bounds("uniform", lower, upper)
     return Float(lower, upper)
 
 
 def quniform(lower: float, upper: float, q: float) -> Float:
-    """As uniform, rounded to multiples of `q`; `upper` itself may be drawn."""
+    """Draws as uniform, rounded to multiples of `q`; `upper` itself may be drawn."""
     _check_bounds("quniform", lower, upper, q=q)
     return Float(lower, upper, q=q)
 
 
 def loguniform(lower: float, upper: float, base: float = 10) -> Float:
-    """A number between `lower` and `upper`, its logarithm evenly spread (which is so in every base)."""
+    """Draws a number between `lower` and `upper`, with evenly spread logarithms. `base` makes no difference."""
     _check_bounds("loguniform", lower, upper, log=True, base=base)
     return Float(lower, upper, log=True)
 
 
 def qloguniform(lower: float, upper: float, q: float, base: float = 10) -> Float:
-    """As loguniform, rounded to multiples of `q`."""
+    """Draws as loguniform, rounded to multiples of `q`."""
     _check_bounds("qloguniform", lower, upper, log=True, base=base, q=q)
     return Float(lower, upper, log=True, q=q)
 
 
 def randint(lower: int, upper: int) -> Integer:
-    """A whole number from `lower` to `upper` - 1."""
+    """Draws a whole number from `lower` to `upper` - 1."""
     _check_bounds("randint", lower, upper, whole=True)
     return Integer(lower, upper)
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
-    """A multiple of `q` from `lower` to `upper`, which may itself be drawn."""
+    """Draws a multiple of `q` from `lower` to `upper`, which may itself be drawn."""
     _check_bounds("qrandint", lower, upper, q=q, whole=True)
     return Integer(lower, upper, q=q)
 
 
 def lograndint(lower: int, upper: int, base: float = 10) -> Integer:
-    """A whole number from `lower` to `upper` - 1, its logarithm evenly spread."""
+    """Draws a whole number from `lower` to `upper` - 1, with evenly spread logarithms."""
     _check_bounds("lograndint", lower, upper, log=True, base=base, whole=True)
     return Integer(lower, upper, log=True)
 
 
 def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Integer:
-    """As lograndint, rounded to multiples of `q`; `upper` itself may be drawn."""
+    """Draws as lograndint, rounded to multiples of `q`; `upper` itself may be drawn."""
     _check_bounds("qlograndint", lower, upper, log=True, base=base, q=q, whole=True)
     return Integer(lower, upper, log=True, q=q)
 
 
 def randn(mean: float = 0.0, sd: float = 1.0) -> Normal:
-    """A number of the normal distribution."""
+    """Draws a number of the normal distribution. mean, sd: its mean and standard deviation."""
     _check_numbers("randn", {"mean": mean, "sd": sd})
     if sd < 0:
         raise ValueError(f"randn: sd is {sd!r}; a standard deviation is not below 0")
@@ -246,7 +246,7 @@ def randn(mean: float = 0.0, sd: float = 1.0) -> Normal:
 
 
 def qrandn(mean: float, sd: float, q: float) -> Normal:
-    """As randn, rounded to multiples of `q`."""
+    """Draws as randn, rounded to multiples of `q`."""
     made = randn(mean, sd)
     _check_numbers("qrandn", {"q": q})
     if q <= 0:
@@ -255,7 +255,7 @@ def qrandn(mean: float, sd: float, q: float) -> Normal:
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """What `func(spec)` gives: `spec.config.lr` (or `spec["lr"]`) is what this trial has drawn for `lr`."""
+    """Draws what `func(spec)` returns. `spec.config.lr` (or `spec["lr"]`) is what this trial has drawn for `lr`."""
     if not callable(func):
         raise ValueError(f"sample_from takes a function, not {func!r}")
     return Function(func)

@@ -13,10 +13,10 @@ from rtrain.train._result import nested
 
 
 class Stopper:
-    """Called with each report: True ends that trial. `stop_all()`: True ends all.
+    """Decides which trials end. It is called with each report: True ends that trial. `stop_all()`: True ends all.
 
-    Where `per_trial` is True the trial's own worker asks a copy of it, so that the trial ends at that very report;
-    else the driver asks, and the trial may come some reports further before it ends.
+    Where `per_trial` is True, the trial's own worker asks a copy of it, and the trial ends at that very report. Else the driver
+    asks, and the trial may report some more before it ends.
     """
 
     per_trial = False
@@ -25,7 +25,7 @@ class Stopper:
         raise NotImplementedError(f"{type(self).__name__} decides nothing: override __call__(trial_id, result)")
 
     def stop_all(self) -> bool:
-        """Whether the whole sweep ends now."""
+        """Returns whether the whole sweep ends now."""
         return False
 
 
@@ -39,7 +39,7 @@ class NoopStopper(Stopper):
 
 
 class FunctionStopper(Stopper):
-    """`function(trial_id, result) -> bool`."""
+    """Ends a trial when `function(trial_id, result)` returns True."""
 
     per_trial = True
 
@@ -50,7 +50,7 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, function: object) -> bool:
-        """Whether it can be one: something callable that is no Stopper."""
+        """Returns whether `function` can be one: something that can be called and is no Stopper."""
         return callable(function) and not isinstance(function, Stopper)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -74,8 +74,8 @@ class MaximumIterationStopper(Stopper):
 class TrialPlateauStopper(Stopper):
     """Ends a trial whose `metric` has a standard deviation of at most `std` over its last `num_results` reports.
 
-    grace_period: not before so many reports. metric_threshold, with mode: only where the metric is at most ("min") or at least
-    ("max") so large.
+    grace_period: how many reports a trial makes before it may end.
+    metric_threshold, mode: only where the metric is at most ("min") or at least ("max") this value.
     """
 
     per_trial = True
@@ -116,8 +116,11 @@ class TrialPlateauStopper(Stopper):
 
 
 class ExperimentPlateauStopper(Stopper):
-    """Ends the sweep when the best `top` values of `metric` have a standard deviation of at most `std`, and have not become
-    better over `patience` further reports."""
+    """Ends the sweep when the best reports no longer become better.
+
+    That is when the best `top` values of `metric` have a standard deviation of at most `std`, and have not become better over
+    `patience` further reports.
+    """
 
     def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0) -> None:
         if mode not in ("min", "max"):
@@ -146,12 +149,12 @@ class ExperimentPlateauStopper(Stopper):
             self._all = True
 
     def stop_all(self) -> bool:
-        """Whether the best values have come to rest."""
+        """Returns whether the best values no longer become better."""
         return self._all
 
 
 class TimeoutStopper(Stopper):
-    """Ends the sweep `timeout` seconds (or a timedelta) after its first report was due."""
+    """Ends the sweep `timeout` seconds (or a timedelta) after it was first asked."""
 
     def __init__(self, timeout: float | datetime.timedelta) -> None:
         seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
@@ -164,7 +167,7 @@ class TimeoutStopper(Stopper):
         return False
 
     def stop_all(self) -> bool:
-        """Whether the time is over. It begins with the first call."""
+        """Returns whether the time is over. It begins with the first call."""
         now = time.monotonic()
         if self._since is None:
             self._since = now
@@ -177,7 +180,7 @@ class TimeoutStopper(Stopper):
 
 
 class CombinedStopper(Stopper):
-    """Ends when any of the stoppers does."""
+    """Ends a trial, or the sweep, when one of the stoppers does."""
 
     def __init__(self, *stoppers: Stopper) -> None:
         for one in stoppers:
@@ -187,7 +190,7 @@ class CombinedStopper(Stopper):
 
     @property
     def per_trial(self) -> bool:  # type: ignore[override]
-        """Whether workers can ask it: they can ask each of its stoppers."""
+        """Whether workers can ask it: whether they can ask each of its stoppers."""
         return all(one.per_trial for one in self._stoppers)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -195,7 +198,7 @@ class CombinedStopper(Stopper):
         return any(answers)
 
     def stop_all(self) -> bool:
-        """Whether one of its stoppers ends the sweep."""
+        """Returns whether one of its stoppers ends the sweep."""
         return any(one.stop_all() for one in self._stoppers)
 
 
