@@ -1,4 +1,4 @@
-"""Sphinx's settings of the site. scripts/site/build.py says where the pages are."""
+"""Sphinx's settings of the site. scripts/site/make_site.py says where the pages are."""
 
 project = "rtrain"
 html_title = "rtrain"

@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 README = re.compile(r"(^|/)README\.md(?=#|$)")
 ELSEWHERE = re.compile(r"[a-z]+:|#")
+SOURCE = re.compile(
+    r"(?<![\w/.-])(?:cmd|configs|daemon|docs|examples|runtime|scheduler|scripts|storage|tests)/[\w/-]+\.(?:cpp|hpp|h|c|py|md|yaml|json)\b"
+)
 MAPS = """# Maps of the folders
 
 Every folder of the sources has a README: what lives there, how it flows, its rules.
@@ -82,6 +85,18 @@ def linked_files(name, text):
         file = os.path.normpath(pathlib.PurePath(name).parent / target.partition("#")[0])
         if not ELSEWHERE.match(target) and not file.endswith(".md") and (ROOT / file).is_file():
             yield file
+
+
+def missing_files(text):
+    """Files of the sources that a page names by their path from the root, and that are not there."""
+    return [name for name in dict.fromkeys(SOURCE.findall(text)) if not (ROOT / name).is_file()]
+
+
+def breaches():
+    """One line for each file that a page names and that is not there. Changes tell of files as they were."""
+    for name in tracked(".md"):
+        if name != "CHANGELOG.md":
+            yield from (f"{name}: names {file}, which is not there" for file in missing_files((ROOT / name).read_text()))
 
 
 def stage(folder):

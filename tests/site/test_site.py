@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pathlib
 import re
@@ -16,9 +17,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts" / "site"), str(ROOT / "runtime" / "python")]
 
-import build  # noqa: E402
 import headers  # noqa: E402
 import links  # noqa: E402
+import make_site  # noqa: E402
+import pages  # noqa: E402
 import python_reference  # noqa: E402
 
 with_doxygen = pytest.mark.skipif(shutil.which("doxygen") is None, reason="doxygen is not installed")
@@ -31,7 +33,7 @@ needs = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, str(ROOT / "scripts" / "site" / "build.py"), str(folder)]
+    command = [sys.executable, str(ROOT / "scripts" / "site" / "make_site.py"), str(folder)]
     if shutil.which("doxygen") is None:
         command.append("--without-cpp")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -128,8 +130,13 @@ def test_a_broken_link_of_a_page_is_an_error(tmp_path, text) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "index.md").write_text(f"# Title\n\n{text}\n")
-    wrong = build.sphinx(source, tmp_path / "site") + list(links.breaches(tmp_path / "site"))
+    wrong = make_site.sphinx(source, tmp_path / "site") + list(links.breaches(tmp_path / "site"))
     assert wrong and all("gone" in line or "code.hpp" in line for line in wrong)
+
+
+def test_a_source_file_that_is_not_there_is_found() -> None:
+    text = "`scripts/site/pages.py`, tests/unit/gone.cpp; `daemon/head/gone.hpp`, https://x.example/docs/x.md, a/tests/y.py"
+    assert pages.missing_files(text) == ["tests/unit/gone.cpp", "daemon/head/gone.hpp"]
 
 
 @with_doxygen
@@ -157,5 +164,5 @@ def test_what_a_header_does_not_say_is_found(tmp_path) -> None:
 def test_a_folder_with_other_files_is_left_alone(tmp_path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(SystemExit, match="holds no site"):
-        build.empty(tmp_path)
+        make_site.empty(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"

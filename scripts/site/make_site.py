@@ -54,7 +54,7 @@ def build(folder, with_cpp):
         else:
             write(source / "reference" / "cpp.md", NO_CPP)
         pages.stage(source)
-        wrong += sphinx(source, folder)
+        wrong += [*pages.breaches(), *sphinx(source, folder)]
     for name in left_out:
         print(f"docs: left out: {name}")
     return wrong + list(links.breaches(folder))
