@@ -15,6 +15,7 @@ import python_reference
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+MARK = ".rtrain-docs"
 NO_CPP = "# C and C++ reference\n\nThis site was built without it (`--without-cpp`).\n"
 
 
@@ -35,10 +36,12 @@ def sphinx(source, folder):
 
 
 def empty(folder):
-    """Removes an older site. A folder that holds anything else is refused."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "python" / "rtrain.html").is_file():
+    """Removes an older site, also one that was not finished. A folder that holds anything else is refused."""
+    known = (folder / MARK).is_file() or (folder / "python" / "rtrain.html").is_file()
+    if folder.is_dir() and any(folder.iterdir()) and not known:
         raise SystemExit(f"docs: {folder} is not empty and holds no site; name another folder")
     shutil.rmtree(folder, ignore_errors=True)
+    write(folder / MARK, "written by scripts/docs, which removes this folder when it writes it again\n")
 
 
 def build(folder, with_cpp):

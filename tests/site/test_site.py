@@ -166,3 +166,10 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path) -> None:
     with pytest.raises(SystemExit, match="holds no site"):
         make_site.empty(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_site_that_was_not_finished_is_written_anew(tmp_path) -> None:
+    make_site.empty(tmp_path / "site")
+    (tmp_path / "site" / "half.html").write_text("")
+    make_site.empty(tmp_path / "site")
+    assert [file.name for file in (tmp_path / "site").iterdir()] == [make_site.MARK]
