@@ -215,6 +215,7 @@ void IgnoreRules::add_line(std::vector<Rule>& rules, const std::string& base, st
     rules.push_back({.base = base,
                      .tokens = std::move(parser.tokens),
                      .keep = keep,
+                     .named = line.find_first_of("*[?\\") == std::string_view::npos,
                      .directories_only = directories_only,
                      .bound = bound});
 }
@@ -234,7 +235,13 @@ bool IgnoreRules::hits(const Rule& rule, const std::string& path, FileKind kind)
 bool IgnoreRules::ignored(const std::string& path, FileKind kind) const {
     for (const std::vector<Rule>* rules : {&rtrain_, &git_})
         for (auto rule = rules->rbegin(); rule != rules->rend(); ++rule)
-            if (hits(*rule, path, kind)) return !rule->keep;
+            if (hits(*rule, path, kind)) return !rule->keep || (!rule->named && ignored_at_first(path, kind));
+    return ignored_at_first(path, kind);
+}
+
+bool IgnoreRules::ignored_at_first(const std::string& path, FileKind kind) const {
+    for (auto rule = first_.rbegin(); rule != first_.rend(); ++rule)
+        if (hits(*rule, path, kind)) return !rule->keep;
     return false;
 }
 

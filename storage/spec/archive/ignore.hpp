@@ -13,6 +13,8 @@ enum class FileKind { file, directory };
 
 class IgnoreRules {
   public:
+    // What these leave out comes back by a rule that names it, not by one with a wildcard: `!*/` is not about .git.
+    void add_first(std::string_view text) { add(first_, "", text); }
     // The rules of a file in directory `base` ("" is the top). Later rules win over earlier ones.
     void add_git(const std::string& base, std::string_view text) { add(git_, base, text); }
     void add_rtrain(const std::string& base, std::string_view text) { add(rtrain_, base, text); }
@@ -32,7 +34,8 @@ class IgnoreRules {
     struct Rule {
         std::string base;
         std::vector<Token> tokens;
-        bool keep = false;  // began with '!'
+        bool keep = false;   // began with '!'
+        bool named = false;  // without a wildcard
         bool directories_only = false;
         bool bound = false;  // to its base; else it fits a name at any depth
     };
@@ -41,9 +44,10 @@ class IgnoreRules {
     static void add_line(std::vector<Rule>& rules, const std::string& base, std::string_view line);
     static bool hits(const Rule& rule, const std::string& path, FileKind kind);
     static bool matches(const std::vector<Token>& tokens, std::string_view name);
+    bool ignored_at_first(const std::string& path, FileKind kind) const;
     static void skip(const std::vector<Token>& tokens, std::vector<char>& states);
 
-    std::vector<Rule> git_, rtrain_;
+    std::vector<Rule> first_, git_, rtrain_;
 };
 
 }  // namespace rtrain::spec

@@ -180,8 +180,8 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
                      "it is relative to the job's file"};
     }
     Walk walked;
-    walked.rules.add_git("", always_ignored);
-    if (named_by == NamedBy::nobody) walked.secret_rules.add_rtrain("", secret_files);
+    walked.rules.add_first(always_ignored);
+    if (named_by == NamedBy::nobody) walked.secret_rules.add_first(secret_files);
     if (auto done = find_below(directory, "", walked); !done) return done.error();
     const auto is_needed = [&](const Found& one) {  // itself, or the linked directory through which it is named
         return one.path == needed || (one.type == fs::file_type::symlink && needed.starts_with(one.path + "/"));

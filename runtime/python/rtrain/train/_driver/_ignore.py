@@ -180,6 +180,7 @@ def _read_set(pattern: bytes, at: int) -> tuple[int, int]:
 class _Rule:
     glob: _Glob
     keeps: bool  # began with !
+    named: bool  # without a wildcard
     directories_only: bool
     bound: bool  # to its folder; else it fits a name at any depth
 
@@ -203,7 +204,8 @@ def _rule(line: bytes) -> _Rule | None:
     pattern = pattern.removesuffix(b"/")
     bound = b"/" in pattern
     glob = _glob(pattern.removeprefix(b"/"), bound=bound) if pattern else None
-    return _Rule(glob, keeps, directories_only, bound) if glob else None
+    named = not any(sign in pattern for sign in b"*[?\\")
+    return _Rule(glob, keeps, named, directories_only, bound) if glob else None
 
 
 def _without_blanks(line: bytes) -> bytes:
@@ -218,10 +220,12 @@ def _without_blanks(line: bytes) -> bytes:
 
 
 class Rules:
-    """The last rule that fits a file decides. Rules of a folder hold below it; those of .rtrainignore stand behind all of .gitignore."""
+    """The last rule that fits a file decides. Rules of a folder hold below it; those of .rtrainignore stand behind all of .gitignore.
+    What the `first` rules leave out comes back by a rule that names it, not by one with a wildcard: `!*/` is not about .git."""
 
     def __init__(self, first: Iterable[str]) -> None:
-        self._git = [(b"", _rules("\n".join(first).encode()))]  # with the folder that they hold in, which ends with a slash
+        self._first = _rules("\n".join(first).encode())
+        self._git: list[tuple[bytes, list[_Rule]]] = []  # with the folder that they hold in, which ends with a slash
         self._own: list[tuple[bytes, list[_Rule]]] = []
 
     def read(self, folder: pathlib.Path, inside: pathlib.Path) -> None:
@@ -241,8 +245,11 @@ class Rules:
                 below = path[len(base) :]
                 for rule in reversed(rules):
                     if rule.hits(below, name, directory=directory):
-                        return not rule.keeps
-        return False
+                        return not rule.keeps or (not rule.named and self._at_first(path, name, directory=directory))
+        return self._at_first(path, name, directory=directory)
+
+    def _at_first(self, path: bytes, name: bytes, *, directory: bool) -> bool:
+        return next((not rule.keeps for rule in reversed(self._first) if rule.hits(path, name, directory=directory)), False)
 
 
 def _content(file: pathlib.Path) -> bytes:
