@@ -1,8 +1,12 @@
 // Tables and checks; see the header.
 #include "storage/state/schema.hpp"
 
+#include <sqlite3.h>
+
 #include <array>
+#include <charconv>
 #include <set>
+#include <string_view>
 
 namespace rtrain::state {
 namespace {
@@ -92,10 +96,26 @@ Status check_sums(Database& database, const std::string& table) {
     return Done{};
 }
 
+// SQLite's check goes on past a page that it could not read, and tells of it in its text alone: "Page 21: unable to get
+// the page. error code=266", "failed to get page 22". Pages that cannot be are told of in other words.
+bool tells_of_unread_page(std::string_view answer) {
+    constexpr std::string_view before = "error code=";
+    const std::size_t at = answer.rfind(before);
+    int code = 0;
+    if (at == answer.npos) return answer.find("failed to get page ") != answer.npos;
+    answer.remove_prefix(at + before.size());
+    if (std::from_chars(answer.data(), answer.data() + answer.size(), code).ec != std::errc()) return false;
+    const int kind = code & 0xff;
+    return kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB && code != SQLITE_IOERR_SHORT_READ;
+}
+
 Status check_structure(Database& database) {
     std::string answer;
     Status checked = database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) { answer = row.text(0); });
     if (!checked) return unread(checked.error());
+    if (tells_of_unread_page(answer))
+        return Error{ErrorCode::io, "the state database could not be read: " + answer,
+                     "check the disk, and the memory of this machine"};
     if (answer != "ok") return damaged(answer);
     return Done{};
 }
