@@ -1,5 +1,5 @@
-// Workers' words, and the report group inside the machine: messages between this node's ranks and the coordinator that
-// sits beside them are handed over here, without a network.
+// Workers' messages, and the report group inside the machine: what goes between this node's ranks and the coordinator
+// that sits beside them are handed over here, without a network.
 #include <algorithm>
 #include <iterator>
 #include <utility>

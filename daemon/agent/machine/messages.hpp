@@ -1,4 +1,4 @@
-// What the agent's machine hears (Input) and asks for (Output). Plain values: adapters turn outputs into I/O and its
+// What the agent's machine takes (Input) and gives (Output). Plain values: adapters turn outputs into I/O and its
 // results into inputs; the simulator does the same without I/O.
 #pragma once
 

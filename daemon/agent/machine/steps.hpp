@@ -15,7 +15,7 @@ struct Step {
 };
 using NewsBody = decltype(protocol::News::what);
 
-// ---- news.cpp: what the head is told, and what it says
+// ---- news.cpp: messages to the head, and from it
 // ---------------------------------------------------------------
 void add_news(Step& step, NewsBody what);
 void send_late_news(Step& step);
@@ -57,7 +57,7 @@ void watch_time(Step& step, LocalAttempt& attempt);
 std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt);
 void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // attempt.cpp
 
-// ---- group.cpp: workers' words and the report group
+// ---- group.cpp: workers' messages and the report group
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);
 void take_early(Step& step, LocalAttempt& attempt);
