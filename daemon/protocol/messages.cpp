@@ -21,13 +21,13 @@ void fields(V& v, Register& m) {
     v("gpu_model", m.gpu_model), v("held", m.held), v("next_news", m.next_news), v("facts", m.facts);
 }
 template <class V>
-void fields(V& v, WorkerPulse& m) {
+void fields(V& v, WorkerHeartbeat& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("resident_bytes", m.resident_bytes), v("cpu_ms", m.cpu_ms);
     v("silent_ms", m.silent_ms), v("heartbeat_age_ms", m.heartbeat_age_ms), v("data_wait_ms", m.data_wait_ms);
     v("interval_ms", m.interval_ms);
 }
 template <class V>
-void fields(V& v, GpuPulse& m) {
+void fields(V& v, GpuHeartbeat& m) {
     v("uuid", m.uuid), v("utilization_percent", m.utilization_percent), v("memory_used", m.memory_used);
     v("memory_total", m.memory_total), v("power_mw", m.power_mw), v("temperature_c", m.temperature_c);
     v("xids", m.xids);
@@ -144,7 +144,7 @@ void fields(V& v, Stop& m) {
     v("alone", m.alone), v("at_once", m.at_once);
 }
 template <class V>
-void fields(V& v, Ask& m) {
+void fields(V& v, RequestCheckpoint& m) {
     v("attempt", m.attempt), v("reason", m.reason), v("left_ms", m.left_ms), v("workers", m.workers);
     v("asked", m.asked);
 }

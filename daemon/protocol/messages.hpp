@@ -13,8 +13,8 @@
 
 #include "daemon/protocol/attempt_ref.hpp"
 #include "daemon/protocol/group.hpp"
+#include "daemon/protocol/heartbeat.hpp"
 #include "daemon/protocol/orders.hpp"
-#include "daemon/protocol/pulse.hpp"
 #include "scheduler/model/records.hpp"
 #include "scheduler/model/result.hpp"
 
@@ -88,7 +88,7 @@ struct Committed {
     std::uint64_t index = 0;
     std::uint32_t world_size = 0;
     std::int64_t bytes = 0, wall_ms = 0, blocked_us = 0, upload_ms = 0;
-    std::optional<std::int64_t> answers{};  // Ask::asked of what its report came after; 0: none; absent: an older agent
+    std::optional<std::int64_t> answers{};  // RequestCheckpoint::asked of what its report came after; 0: none; absent: an older agent
     bool operator==(const Committed&) const = default;
 };
 struct Deleted {
@@ -167,7 +167,7 @@ struct Revoked {
 
 using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch, Cleared>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
-                              PeerMoved, Ask, Revoked, TakeStacks, Clear>;
+                              PeerMoved, RequestCheckpoint, Revoked, TakeStacks, Clear>;
 
 std::string encode(const FromAgent&);
 std::string encode(const FromHead&);

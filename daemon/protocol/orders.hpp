@@ -64,12 +64,12 @@ struct Stop {
     bool operator==(const Stop&) const = default;
 };
 // The workers of the attempt on this node are to bring a checkpoint soon.
-struct Ask {
+struct RequestCheckpoint {
     AttemptRef attempt{}; std::string reason{};  // operator, resize, drain, preemption, stop
     std::int64_t left_ms = -1;                   // until the deadline; -1: none
     std::uint32_t workers = 0;                   // resize: to how many
-    std::int64_t asked = 0;                      // tells one ask from another, said again it is the same; 0: an older head
-    bool operator==(const Ask&) const = default;
+    std::int64_t asked = 0;                      // tells requests apart; of a repeated one it is the same; 0: an older head
+    bool operator==(const RequestCheckpoint&) const = default;
 };
 struct Delete {
     std::uint64_t run = 0; std::string run_name{}, storage_path{}, directory{};

@@ -185,7 +185,7 @@ struct Carry {
 
 void SimNode::note_ask(const Input& what) {
     const auto* said = std::get_if<HeadMessage>(&what);
-    const auto* ask = said == nullptr ? nullptr : std::get_if<protocol::Ask>(&said->message);
+    const auto* ask = said == nullptr ? nullptr : std::get_if<protocol::RequestCheckpoint>(&said->message);
     if (ask == nullptr) return;
     const auto found = state_.attempts.find(key_of(ask->attempt));
     if (found != state_.attempts.end() && found->second.coordinator && found->second.phase == Phase::running)

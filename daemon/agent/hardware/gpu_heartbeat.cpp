@@ -12,7 +12,7 @@ std::int64_t whole(double value, double scale) {
     return std::isnan(value) ? -1 : static_cast<std::int64_t>(std::llround(value * scale));
 }
 
-protocol::GpuPulse heartbeat_of(const GpuStats& stats) {
+protocol::GpuHeartbeat heartbeat_of(const GpuStats& stats) {
     return {.uuid = stats.uuid,
             .utilization_percent = whole(stats.utilization_ratio, 100),
             .memory_used = stats.memory_used_bytes,
@@ -24,18 +24,18 @@ protocol::GpuPulse heartbeat_of(const GpuStats& stats) {
 
 }  // namespace
 
-std::vector<protocol::GpuPulse> gpu_heartbeats(const std::vector<GpuStats>& stats,
-                                               const std::vector<GpuDevice>& devices) {
-    std::vector<protocol::GpuPulse> heartbeats;
+std::vector<protocol::GpuHeartbeat> gpu_heartbeats(const std::vector<GpuStats>& stats,
+                                                   const std::vector<GpuDevice>& devices) {
+    std::vector<protocol::GpuHeartbeat> heartbeats;
     for (const GpuDevice& device : devices) {
         const auto found =
             std::find_if(stats.begin(), stats.end(), [&](const GpuStats& one) { return one.uuid == device.uuid; });
-        heartbeats.push_back(found == stats.end() ? protocol::GpuPulse{.uuid = device.uuid} : heartbeat_of(*found));
+        heartbeats.push_back(found == stats.end() ? protocol::GpuHeartbeat{.uuid = device.uuid} : heartbeat_of(*found));
     }
     return heartbeats;
 }
 
-std::set<std::uint32_t> busy_gpus(const std::vector<protocol::GpuPulse>& heartbeats) {
+std::set<std::uint32_t> busy_gpus(const std::vector<protocol::GpuHeartbeat>& heartbeats) {
     std::set<std::uint32_t> busy;
     for (std::uint32_t i = 0; i < heartbeats.size(); ++i) {
         const std::int64_t percent = heartbeats[i].utilization_percent;

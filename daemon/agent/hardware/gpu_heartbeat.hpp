@@ -11,10 +11,10 @@
 namespace rtrain::agent {
 
 // In the scheduler's order; a device that did not answer keeps its place, with its uuid alone.
-std::vector<protocol::GpuPulse> gpu_heartbeats(const std::vector<GpuStats>& stats,
-                                               const std::vector<GpuDevice>& devices);
+std::vector<protocol::GpuHeartbeat> gpu_heartbeats(const std::vector<GpuStats>& stats,
+                                                   const std::vector<GpuDevice>& devices);
 std::set<std::uint32_t> busy_gpus(
-    const std::vector<protocol::GpuPulse>& heartbeats);  // an unknown utilisation counts as busy
+    const std::vector<protocol::GpuHeartbeat>& heartbeats);  // an unknown utilisation counts as busy
 bool has_real_gpus(const std::vector<GpuDevice>& devices);
 
 }  // namespace rtrain::agent

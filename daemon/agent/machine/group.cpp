@@ -121,7 +121,7 @@ void resume_checkpoint(Step& step, LocalAttempt& attempt) {
 // Ranks that are not connected yet hear of it when they come. What is asked twice is said twice: it may have been lost.
 // A checkpoint whose report had passed before the ask came does not answer it, however late it is committed; so much is
 // kept over this agent's restart.
-void request_checkpoint(Step& step, const Ask& order) {
+void request_checkpoint(Step& step, const RequestCheckpoint& order) {
     LocalAttempt* attempt = with_ranks(step, key_of(order.attempt));
     if (!attempt || attempt->phase != Phase::running) return;
     SavedAttempt& saved = attempt->saved;

@@ -61,7 +61,7 @@ struct SavedAttempt {
     std::uint64_t named = 0;           // checkpoint directories this attempt has named
     std::map<std::string, std::uint64_t> names{};  // as in Coordinator
     bool enough = false;               // the job's `stop` was reached
-    std::int64_t asked = 0;            // the ask it was told last (Ask::asked)
+    std::int64_t asked = 0;            // the request that came last (RequestCheckpoint::asked)
     std::uint64_t asked_after = 0;     // reports passed then: a later one that is committed answers it
     std::uint64_t committed = 0; std::string committed_as{};  // the newest commit: its report, its directory
     std::optional<SavedUpload> uploading{};  // kept before its first file moves, until its commit is news on disk
@@ -143,7 +143,7 @@ struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) co
 struct KeepNews { protocol::News news{}; bool operator==(const KeepNews&) const = default; };  // on disk before it is sent
 struct DropNews { std::uint64_t up_to = 0; bool operator==(const DropNews&) const = default; };
 struct CloseHead { std::string why{}; bool operator==(const CloseHead&) const = default; };
-struct SendHeartbeat { std::vector<protocol::WorkerPulse> workers{}; bool operator==(const SendHeartbeat&) const = default; };  // the adapter adds memory
+struct SendHeartbeat { std::vector<protocol::WorkerHeartbeat> workers{}; bool operator==(const SendHeartbeat&) const = default; };  // the adapter adds memory
 struct ResendLogs { bool operator==(const ResendLogs&) const = default; };  // registered: from the last acknowledged offsets on
 struct LogsAcknowledged { protocol::LogAck ack{}; bool operator==(const LogsAcknowledged&) const = default; };
 struct StartPreparation { protocol::Prepare prepare{}; bool operator==(const StartPreparation&) const = default; };

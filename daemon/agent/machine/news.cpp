@@ -199,7 +199,7 @@ void on_message(Step& step, const LogAck& ack) { step.out.push_back(LogsAcknowle
 void on_message(Step& step, const Prepare& order) { prepare(step, order); }
 void on_message(Step& step, const Launch& order) { launch(step, order); }
 void on_message(Step& step, const Stop& order) { stop(step, order); }
-void on_message(Step& step, const Ask& order) { request_checkpoint(step, order); }
+void on_message(Step& step, const RequestCheckpoint& order) { request_checkpoint(step, order); }
 void on_message(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
 void on_message(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
 // Groups dial the coordinator where it is now.

@@ -62,7 +62,7 @@ void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // 
 void open_group(LocalAttempt& attempt);
 void take_early(Step& step, LocalAttempt& attempt);
 void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
-void request_checkpoint(Step& step, const protocol::Ask& order);
+void request_checkpoint(Step& step, const protocol::RequestCheckpoint& order);
 void on(Step& step, const WorkerJoined& input);
 void on(Step& step, const WorkerMessage& input);
 void on(Step& step, const WorkerCut& input);

@@ -24,7 +24,7 @@ std::optional<double> known(std::int64_t value, double units_per_one) {
     return static_cast<double>(value) / units_per_one;
 }
 
-metrics::LiveGpu live_gpu(const protocol::GpuPulse& pulse, std::size_t index) {
+metrics::LiveGpu live_gpu(const protocol::GpuHeartbeat& pulse, std::size_t index) {
     return {.index = static_cast<std::uint32_t>(index),
             .uuid = pulse.uuid,
             .utilization_ratio = known(pulse.utilization_percent, 100),
@@ -66,7 +66,7 @@ struct MetricsPage::Making {
 
     bool step() { return take_node() || sampling.step(); }
     bool take_node();
-    void take_worker(const protocol::WorkerPulse& pulse);
+    void take_worker(const protocol::WorkerHeartbeat& pulse);
     void take_report(RunId run) {
         if (auto row = view.reports.last(run)) reports[run] = std::move(row);
     }
@@ -84,11 +84,11 @@ bool MetricsPage::Making::take_node() {
     shown.memory_used_bytes = seen->pulse.memory_used;
     for (std::size_t i = 0; i < seen->pulse.gpus.size(); ++i) shown.gpus.push_back(live_gpu(seen->pulse.gpus[i], i));
     if (!shown.gpus.empty()) shown.gpus_seen = static_cast<std::uint32_t>(shown.gpus.size());
-    for (const protocol::WorkerPulse& pulse : seen->pulse.workers) take_worker(pulse);
+    for (const protocol::WorkerHeartbeat& pulse : seen->pulse.workers) take_worker(pulse);
     return true;
 }
 
-void MetricsPage::Making::take_worker(const protocol::WorkerPulse& pulse) {
+void MetricsPage::Making::take_worker(const protocol::WorkerHeartbeat& pulse) {
     const Attempt* attempt = find_attempt(view.cluster, pulse.attempt);
     if (!attempt) return;
     if (!terminal(attempt->state))

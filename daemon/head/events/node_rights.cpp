@@ -82,7 +82,7 @@ struct Judge {
     Objection operator()(const protocol::Cleared&) const { return std::nullopt; }  // what it was asked: Agents::cleared
     Objection operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
     Objection operator()(const protocol::Heartbeat& pulse) const {
-        for (const protocol::WorkerPulse& worker : pulse.workers)
+        for (const protocol::WorkerHeartbeat& worker : pulse.workers)
             if (find_attempt(cluster, worker.attempt) != nullptr)  // others are not looked at
                 if (auto why = of_rank(worker.attempt, worker.rank)) return why;
         return std::nullopt;

@@ -146,11 +146,11 @@ struct ToOrder {
     Answer operator()(const RequestCheckpoint& effect) const {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, 0);
         if (!attempt) return std::nullopt;
-        return protocol::Ask{.attempt = reference(*attempt),
-                             .reason = to_text(effect.reason),
-                             .left_ms = effect.left ? effect.left->ms : -1,
-                             .workers = effect.workers,
-                             .asked = effect.asked.ms};
+        return protocol::RequestCheckpoint{.attempt = reference(*attempt),
+                                           .reason = to_text(effect.reason),
+                                           .left_ms = effect.left ? effect.left->ms : -1,
+                                           .workers = effect.workers,
+                                           .asked = effect.asked.ms};
     }
 
     Answer operator()(const DeleteCheckpoint& effect) const {

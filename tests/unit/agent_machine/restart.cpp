@@ -93,7 +93,7 @@ std::optional<std::int64_t> answer_of_commit(Machine& machine, std::uint64_t ind
 
 TEST_CASE("a checkpoint that was on its way when one was asked for is no answer, and the next one is") {
     Machine machine = uploading({});
-    const protocol::Ask asked{.attempt = {17, 1, 1}, .reason = "drain", .asked = 5'000};
+    const protocol::RequestCheckpoint asked{.attempt = {17, 1, 1}, .reason = "drain", .asked = 5'000};
     CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);
     CHECK(answer_of_commit(machine, 1) == 0);
     for (const std::uint32_t rank : {0U, 1U}) machine.take(report_with_files(rank, 2));
@@ -108,7 +108,7 @@ TEST_CASE("a checkpoint that was on its way when one was asked for is no answer,
         CHECK(answer_of_commit(next, 2) == 5'000);
     }
     SECTION("another ask came meanwhile: the checkpoint is older than that") {
-        machine.head(protocol::Ask{.attempt = {17, 1, 1}, .reason = "stop", .asked = 6'000});
+        machine.head(protocol::RequestCheckpoint{.attempt = {17, 1, 1}, .reason = "stop", .asked = 6'000});
         CHECK(answer_of_commit(machine, 2) == 0);
     }
 }

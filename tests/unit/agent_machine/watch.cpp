@@ -238,7 +238,7 @@ TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last ste
     machine.take(report(1, 2));
     const auto beat = all<SendHeartbeat>(machine.later(600));
     REQUIRE(beat.size() == 1);
-    const protocol::WorkerPulse& rank_1 = beat[0].workers[1];
+    const protocol::WorkerHeartbeat& rank_1 = beat[0].workers[1];
     CHECK(rank_1.heartbeat_age_ms == 1'000);
     CHECK(rank_1.data_wait_ms == 12);
     CHECK(rank_1.interval_ms == 400);
@@ -261,7 +261,7 @@ TEST_CASE("GPUs are told of in the scheduler's order; what a device does not tel
     REQUIRE(heartbeats.size() == 3);
     CHECK(heartbeats[0].utilization_percent == 90);
     CHECK(heartbeats[0].xids.at(79) == 1);
-    CHECK(heartbeats[1] == protocol::GpuPulse{.uuid = "GPU-1"});
+    CHECK(heartbeats[1] == protocol::GpuHeartbeat{.uuid = "GPU-1"});
     CHECK(heartbeats[2].power_mw == 61'500);
     CHECK(heartbeats[2].temperature_c == -1);
     CHECK(busy_gpus(heartbeats) == std::set<std::uint32_t>{0, 1});

@@ -29,7 +29,7 @@ std::int64_t resident_bytes(std::int64_t pid) {
 void Heartbeats::send(SendHeartbeat& out) {
     const auto memory = read_values("/proc/meminfo");
     const AgentState& state = loop_.state();
-    for (protocol::WorkerPulse& heartbeat : out.workers) {
+    for (protocol::WorkerHeartbeat& heartbeat : out.workers) {
         const auto attempt = state.attempts.find(key_of(heartbeat.attempt));
         if (attempt == state.attempts.end()) continue;
         const auto worker = attempt->second.workers.find(heartbeat.rank);

@@ -20,7 +20,7 @@ class Heartbeats {
     AgentLoop& loop_;
     const ThisNode& node_;
     HeadLink& head_;
-    std::vector<protocol::GpuPulse> gpus_;  // as last sampled
+    std::vector<protocol::GpuHeartbeat> gpus_;  // as last sampled
     bool sampling_gpus_ = false;
 };
 

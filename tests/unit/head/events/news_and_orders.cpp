@@ -91,7 +91,7 @@ TEST_CASE("a commit carries which ask it answers; an older agent does not say") 
     CHECK(answers(0) == Time{});
     CHECK(answers({}) == std::nullopt);
     const RequestCheckpoint asked{.attempt = {RunId{1}, 2}, .node = NodeId{"n1"}, .asked = Time{7'000}};
-    CHECK(std::get<protocol::Ask>(order_of(cluster, asked, {}).value()).asked == 7'000);
+    CHECK(std::get<protocol::RequestCheckpoint>(order_of(cluster, asked, {}).value()).asked == 7'000);
 }
 
 TEST_CASE("a start that was overtaken by the end of its attempt is not ordered any more") {
