@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "daemon/security/security.hpp"
@@ -55,10 +54,11 @@ Result<std::string> read_file(const std::string& path) {
     errno = 0;
     std::ifstream in(path, std::ios::binary);
     if (!in) return failed("reading", path);
-    std::ostringstream bytes;
-    bytes << in.rdbuf();
-    if (bytes.bad()) return failed("reading", path);  // fail() is set by an empty file too
-    return std::move(bytes).str();
+    std::string bytes;
+    char piece[65536];
+    while (in.read(piece, sizeof piece) || in.gcount() > 0) bytes.append(piece, static_cast<std::size_t>(in.gcount()));
+    if (in.bad()) return failed("reading", path);
+    return bytes;
 }
 
 std::string blob_path(const HeadOptions& options, const std::string& sha256) {
