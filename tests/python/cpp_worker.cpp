@@ -28,9 +28,9 @@ int broadcast() {
     const bool first = worker.context_json().find("\"world_rank\":0") != std::string::npos;
     const std::string bytes("a\0b\xff", 4);
     for (int round = 0; round < 3; ++round) {
-        const std::string said = bytes + std::to_string(round);
-        const std::string heard = worker.broadcast(first ? std::optional<std::string_view>(said) : std::nullopt);
-        if (heard != said) return 1;
+        const std::string payload = bytes + std::to_string(round);
+        const std::string received = worker.broadcast(first ? std::optional<std::string_view>(payload) : std::nullopt);
+        if (received != payload) return 1;
     }
     std::puts("equal");
     return 0;

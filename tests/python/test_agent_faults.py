@@ -161,9 +161,9 @@ def test_with_room_nowhere_the_directory_is_refused_and_reports_go_without_their
     folder = agent.storage / "mine"
     folder.mkdir()
     (folder / "model.txt").write_text("weights")
-    said = start(script.format(folder=folder)).finish()
-    assert [line.split(":")[0] for line in said.splitlines()] == ["sync", "directory"]
-    assert said.count("no room to stage a checkpoint") == 2
+    output = start(script.format(folder=folder)).finish()
+    assert [line.split(":")[0] for line in output.splitlines()] == ["sync", "directory"]
+    assert output.count("no room to stage a checkpoint") == 2
     assert [bool(frame["checkpoint_error"]) for frame in agent.frames("report")] == [True, True]
 
 
@@ -171,7 +171,7 @@ def test_files_that_cannot_be_copied_pass_the_barrier_before_they_are_an_error(a
     folder = agent.storage / "odd"
     folder.mkdir()
     os.mkfifo(folder / "pipe")
-    said = start(
+    output = start(
         f"""
         import rtrain.train as t
         try:
@@ -181,7 +181,7 @@ def test_files_that_cannot_be_copied_pass_the_barrier_before_they_are_an_error(a
         t.report({{"step": 2}})
         """
     ).finish()
-    assert "neither a file nor a directory" in said
+    assert "neither a file nor a directory" in output
     assert indexes(agent) == [1, 2]
     assert agent.frames("report")[0]["checkpoint"] is None
 

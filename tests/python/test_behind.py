@@ -109,22 +109,22 @@ t.report({{"step": 3}})
 
 
 def test_an_error_that_no_call_could_raise_fails_the_process_at_its_end(agent, start):
-    said = start(BEGIN + FAILS).finish(expect=1)
-    assert "report 1, best: checkpoint_upload_fn failed" in said and "ConnectionResetError: the bucket is gone" in said
+    output = start(BEGIN + FAILS).finish(expect=1)
+    assert "report 1, best: checkpoint_upload_fn failed" in output and "ConnectionResetError: the bucket is gone" in output
     [fail] = agent.frames("fail")
     assert "the bucket is gone" in fail["text"]
     assert agent.frames("report") == []
 
 
 def test_a_script_that_fails_waits_for_no_function(agent, start):
-    said = start(
+    output = start(
         BEGIN
         + """
 report(1)  # its function waits for what never comes
 raise KeyError("as planned")
 """
     ).finish(expect=1)
-    assert "KeyError: 'as planned'" in said
+    assert "KeyError: 'as planned'" in output
     assert agent.frames("report") == []
 
 
@@ -188,13 +188,13 @@ assert (run / "checkpoint_r000001-a003" / "weights").is_file() and not pathlib.P
 
 @pytest.mark.parametrize(("given", "stays"), [("", False), ("delete_local_checkpoint_after_upload=False", True)])
 def test_the_reported_directory_is_removed_once_its_files_are_brought_unless_it_is_to_stay(agent, start, tmp_path, given, stays):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "weights").write_text("w")
+    directory = tmp_path / "mine"
+    directory.mkdir()
+    (directory / "weights").write_text("w")
     out = start(
         BEGIN
         + f"""
-mine = pathlib.Path({str(mine)!r})
+mine = pathlib.Path({str(directory)!r})
 t.report({{}}, Checkpoint(str(mine)), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring, {given})
 print(mine.exists())
 returned.set()
@@ -206,18 +206,20 @@ print(mine.exists())
 
 
 def test_what_another_rank_has_made_anew_under_the_name_stays(tmp_path):
-    mine = tmp_path / "mine"
+    directory = tmp_path / "mine"
     for rank in (1, 2):
-        mine.mkdir()
-        (mine / "weights").write_text(str(rank))
-        first, second = LeftOver(str(mine)), LeftOver(str(mine))
+        directory.mkdir()
+        (directory / "weights").write_text(str(rank))
+        first, second = LeftOver(str(directory)), LeftOver(str(directory))
         first.remove()
         assert list(tmp_path.iterdir()) == []
-        mine.mkdir()
-        (mine / "weights").write_text("of the next report")
+        directory.mkdir()
+        (directory / "weights").write_text("of the next report")
         second.remove()
-        assert [one.name for one in tmp_path.iterdir()] == ["mine"] and (mine / "weights").read_text() == "of the next report"
-        shutil.rmtree(mine)
+        assert [one.name for one in tmp_path.iterdir()] == ["mine"] and (
+            directory / "weights"
+        ).read_text() == "of the next report"
+        shutil.rmtree(directory)
 
 
 def test_a_directory_that_somebody_holds_locked_stays_and_it_is_said(tmp_path, capfd):
@@ -229,14 +231,14 @@ def test_a_directory_that_somebody_holds_locked_stays_and_it_is_said(tmp_path, c
 
 
 def test_a_directory_given_away_is_removed_also_where_the_function_runs_inside_of_report(agent, start, tmp_path):
-    mine = tmp_path / "mine"
-    mine.mkdir()
+    directory = tmp_path / "mine"
+    directory.mkdir()
     script = f"""
 returned.set()
-t.report({{}}, {str(mine)!r}, checkpoint_upload_fn=bring, delete_local_checkpoint_after_upload=True)
+t.report({{}}, {str(directory)!r}, checkpoint_upload_fn=bring, delete_local_checkpoint_after_upload=True)
 """
     start(BEGIN + script).finish()
-    assert not mine.exists()
+    assert not directory.exists()
 
 
 def test_the_function_sees_the_context_of_its_report_and_reads_what_the_run_knows(agent, start):
@@ -323,5 +325,5 @@ def test_in_local_mode_too(start, tmp_path):
 
     assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3] ['.manifest.json', 'weights']"]
     assert "checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone" in local("fails", 1)
-    said = local("raises", 1)  # and waits for no function
-    assert "KeyError: 'as planned'" in said and "ConnectionResetError" not in said
+    output = local("raises", 1)  # and waits for no function
+    assert "KeyError: 'as planned'" in output and "ConnectionResetError" not in output

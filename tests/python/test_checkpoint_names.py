@@ -192,22 +192,22 @@ def test_what_cannot_be_a_checkpoint_where_it_lies_is_refused_by_name(in_run) ->
     for name in ("deep/er", "logs", "x-a001", "x-a002", "mine", "a.pkl"):
         (run / name).mkdir(parents=True)
 
-    def said(name: str, **more: object) -> str:
+    def refusal(name: str, **more: object) -> str:
         with pytest.raises(ValueError) as caught:
             brought(facts, 1, stages, directory=str(run / name), upload=CheckpointUploadMode.NO_UPLOAD, **more)
         return str(caught.value)
 
-    assert "lies deeper in the run's directory; a checkpoint lies directly in it" in said("deep/er")
-    assert "its name is that of a directory which every run has" in said("logs")
-    assert "its name may not end with .json or .pkl" in said("a.pkl")
-    assert "has the name of another attempt's checkpoint, and this is attempt 2" in said("x-a001")
-    assert "the checkpoint's name is 'mine' and not 'best'" in said("mine", directory_name="best")
-    assert "does not lie in the run's directory" in said("..")
+    assert "lies deeper in the run's directory; a checkpoint lies directly in it" in refusal("deep/er")
+    assert "its name is that of a directory which every run has" in refusal("logs")
+    assert "its name may not end with .json or .pkl" in refusal("a.pkl")
+    assert "has the name of another attempt's checkpoint, and this is attempt 2" in refusal("x-a001")
+    assert "the checkpoint's name is 'mine' and not 'best'" in refusal("mine", directory_name="best")
+    assert "does not lie in the run's directory" in refusal("..")
     assert not (run / "names").exists()
     header = json.loads((run / "run.json").read_text())
     del header["format"]
     (run / "run.json").write_text(json.dumps(header))
-    assert "an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it mine-a002" in said("mine")
+    assert "an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it mine-a002" in refusal("mine")
     assert brought(facts, 1, stages, directory=str(run / "x-a002"), upload=CheckpointUploadMode.NO_UPLOAD).directory is not None
 
 

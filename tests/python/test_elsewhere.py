@@ -69,7 +69,10 @@ def three(tmp_path):
 def test_files_lie_there_and_are_read_from_there_and_those_of_removed_checkpoints_go(kind, tmp_path):
     given = KINDS[kind](tmp_path)
     keep = CheckpointConfig(num_to_keep=1)
-    result = fit(lambda: three(tmp_path), RunConfig("run", "/prefix/runs", given, records_path=tmp_path / "records", checkpoint_config=keep))
+    result = fit(
+        lambda: three(tmp_path),
+        RunConfig("run", "/prefix/runs", given, records_path=tmp_path / "records", checkpoint_config=keep),
+    )
     assert result.return_value == ["deep/more", "weights"]
     record = pathlib.Path(result.checkpoint.path)
     assert record.parent == tmp_path / "records" / "run"
@@ -85,8 +88,8 @@ def test_files_lie_there_and_are_read_from_there_and_those_of_removed_checkpoint
         _elsewhere._known.clear()
         with pytest.raises(RuntimeError, match="lie on the storage_filesystem of its run, which this process was not given"):
             Checkpoint(str(record)).to_directory(tmp_path / "none")
-        found = Result.from_path(path, storage_filesystem=given).checkpoint
-        assert (pathlib.Path(found.to_directory()) / "weights").read_text() == "w3"
+        checkpoint = Result.from_path(path, storage_filesystem=given).checkpoint
+        assert (pathlib.Path(checkpoint.to_directory()) / "weights").read_text() == "w3"
 
 
 def test_a_run_goes_on_from_there_and_restore_knows_the_file_system(tmp_path):
@@ -121,7 +124,9 @@ def test_in_local_mode_a_validation_reads_them_and_the_trainer_is_kept(tmp_path,
 
     config = RunConfig("run", "runs", folder_of(tmp_path), records_path=tmp_path / "records")
     validation = train.ValidationConfig(lambda checkpoint: {"seen": checkpoint.to_dict()["step"]})
-    trainer = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=config, validation_config=validation)
+    trainer = DataParallelTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=0), run_config=config, validation_config=validation
+    )
     assert trainer.fit().checkpoint.metrics == {"step": 1, "seen": 1}
     assert "does not keep this training function" not in capfd.readouterr().err
 
@@ -140,11 +145,13 @@ def test_of_one_name_from_several_ranks_the_lowest_one_s_counts(tmp_path):
     staged = tmp_path / "staged"
     staged.mkdir()
     for rank in (1, 0):
-        mine = tmp_path / f"rank-{rank}"
-        mine.mkdir()
-        (mine / "same").write_text(f"of {rank}")
-        (mine / f"own-{rank}").write_text("x")
-        there.store(mine, Facts(world_size=2, world_rank=rank, experiment_name="run", run_id="r-1", run_path="/r"), 1, staged)
+        directory = tmp_path / f"rank-{rank}"
+        directory.mkdir()
+        (directory / "same").write_text(f"of {rank}")
+        (directory / f"own-{rank}").write_text("x")
+        there.store(
+            directory, Facts(world_size=2, world_rank=rank, experiment_name="run", run_id="r-1", run_path="/r"), 1, staged
+        )
     there.fetch(_elsewhere.pointers(staged), tmp_path / "fetched")
     assert {one.name: one.read_text() for one in (tmp_path / "fetched").iterdir()} == {"same": "of 0", "own-0": "x", "own-1": "x"}
 
@@ -188,7 +195,9 @@ def test_what_cannot_be_is_refused_at_construction(tmp_path):
         def get_type_name(self):
             return "mine"
 
-    with pytest.raises(ValueError, match=r"of kind 'py::mine' cannot be pickled, so workers cannot have it: TypeError: cannot pickle"):
+    with pytest.raises(
+        ValueError, match=r"of kind 'py::mine' cannot be pickled, so workers cannot have it: TypeError: cannot pickle"
+    ):
         RunConfig("run", "runs", fs.PyFileSystem(Unpicklable()))
     with pytest.raises(TypeError, match="is a file system of pyarrow or fsspec"):
         RunConfig("run", "runs", object())
@@ -206,7 +215,10 @@ def test_what_cannot_be_is_refused_at_construction(tmp_path):
 
 def test_files_that_the_loop_would_bring_itself_are_refused(tmp_path):
     def loop():
-        for how in ({"checkpoint_upload_fn": lambda one, name: one}, {"checkpoint_upload_mode": train.CheckpointUploadMode.NO_UPLOAD}):
+        for how in (
+            {"checkpoint_upload_fn": lambda one, name: one},
+            {"checkpoint_upload_mode": train.CheckpointUploadMode.NO_UPLOAD},
+        ):
             with pytest.raises(ValueError, match="lie on storage_filesystem: report the local directory without"):
                 train.report({}, Checkpoint.from_dict({}), **how)
         train.report({"fine": 1})
@@ -236,7 +248,9 @@ def test_a_cluster_s_run_keeps_its_records_where_they_were_wished_and_the_rest_o
 
     def submitted(config, **more):
         head = Head()
-        _submission.Submission(DataParallelTrainer(lambda: None, run_config=config, **more), head, _submission.Project(None)).start()
+        _submission.Submission(
+            DataParallelTrainer(lambda: None, run_config=config, **more), head, _submission.Project(None)
+        ).start()
         return head.body["job"]
 
     given = folder_of(tmp_path)

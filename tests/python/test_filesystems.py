@@ -79,8 +79,12 @@ def submitted(config: RunConfig) -> Head:
     [
         lambda: s3(endpoint_override="store:9000", scheme="http"),
         lambda: fs.SubTreeFileSystem("bucket", s3(endpoint_override="http://store:9000")),
-        lambda: S3Fs(key="id", secret="very-secret", endpoint_url="http://store:9000", client_kwargs={"region_name": "eu-west-1"}),
-        lambda: S3Fs(key="id", secret="very-secret", client_kwargs={"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}),
+        lambda: S3Fs(
+            key="id", secret="very-secret", endpoint_url="http://store:9000", client_kwargs={"region_name": "eu-west-1"}
+        ),
+        lambda: S3Fs(
+            key="id", secret="very-secret", client_kwargs={"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}
+        ),
         lambda: S3Fs(
             endpoint_url="http://store:9000",
             client_kwargs={"aws_access_key_id": "id", "aws_secret_access_key": "very-secret", "region_name": "eu-west-1"},
@@ -117,7 +121,9 @@ def test_a_file_system_of_this_machine_is_a_path(tmp_path) -> None:
 
 def test_keys_of_the_environment_go_with_a_server_that_comes_without(monkeypatch) -> None:
     bare = S3Fs(endpoint_url="http://store:9000")
-    with pytest.raises(ValueError, match="names the server http://store:9000 without keys, and the nodes would write to their own"):
+    with pytest.raises(
+        ValueError, match="names the server http://store:9000 without keys, and the nodes would write to their own"
+    ):
         RunConfig(storage_path="bucket", storage_filesystem=bare)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
@@ -126,27 +132,36 @@ def test_keys_of_the_environment_go_with_a_server_that_comes_without(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("filesystem", "said"),
+    ("filesystem", "message"),
     [
         (lambda: s3(force_virtual_addressing=True), "has force_virtual_addressing, which the nodes cannot be told"),
         (lambda: s3(proxy_options="http://me:very-secret@proxy:8080"), "has proxy_options, which"),
         (lambda: fs.S3FileSystem(anonymous=True, region="eu-west-1"), "has anonymous, which"),
         (lambda: S3Fs(anon=True), "has anon, which"),
-        (lambda: s3(endpoint_override="http://me:very-secret@store:9000"), "has an endpoint with a user's name or password in it"),
+        (
+            lambda: s3(endpoint_override="http://me:very-secret@store:9000"),
+            "has an endpoint with a user's name or password in it",
+        ),
         (lambda: S3Fs(kwargs={"profile": "very-secret"}), "has profile, which"),
         (lambda: S3Fs(config_kwargs={"s3": {"addressing_style": "path"}}), r"has config_kwargs\['s3'\], which"),
-        (lambda: S3Fs(s3_additional_kwargs={"SSECustomerKey": "very-secret"}), r"has s3_additional_kwargs\['SSECustomerKey'\], which"),
+        (
+            lambda: S3Fs(s3_additional_kwargs={"SSECustomerKey": "very-secret"}),
+            r"has s3_additional_kwargs\['SSECustomerKey'\], which",
+        ),
         (lambda: S3Fs(req_kw={"RequestPayer": "requester"}), "has req_kw, which"),
         (lambda: S3Fs(use_ssl=False), "has use_ssl, which"),
-        (lambda: S3Fs(key="id", client_kwargs={"aws_access_key_id": "very-secret"}), r"has client_kwargs\['aws_access_key_id'\] beside key"),
+        (
+            lambda: S3Fs(key="id", client_kwargs={"aws_access_key_id": "very-secret"}),
+            r"has client_kwargs\['aws_access_key_id'\] beside key",
+        ),
         (lambda: S3Fs(storage_options={"session": "very-secret"}), "has session, which"),
         (lambda: S3Fs(key="id"), "a part of its keys"),
         (lambda: S3Fs(client_kwargs={"verify": False}), r"has client_kwargs\['verify'\], which"),
         (lambda: fs._MockFileSystem(), "of kind 'mock' cannot be pickled"),
     ],
 )
-def test_what_nodes_cannot_be_told_is_refused_where_it_is_given(filesystem, said) -> None:
-    with pytest.raises(ValueError, match=said) as refused:
+def test_what_nodes_cannot_be_told_is_refused_where_it_is_given(filesystem, message) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
         RunConfig(storage_path="bucket/prefix", storage_filesystem=filesystem())
     assert "very-secret" not in str(refused.value)
 
@@ -164,9 +179,19 @@ def test_the_package_s3fs_keeps_what_it_is_given_where_it_is_looked_for() -> Non
         return _filesystems.place_of("bucket/prefix", s3fs.S3FileSystem(skip_instance_cache=True, **given))
 
     inner = {"aws_access_key_id": "id", "aws_secret_access_key": "very-secret"}
-    for given in ({"key": "id", "secret": "very-secret"}, {"client_kwargs": inner}, {"username": "id", "password": "very-secret"}):
+    for given in (
+        {"key": "id", "secret": "very-secret"},
+        {"client_kwargs": inner},
+        {"username": "id", "password": "very-secret"},
+    ):
         assert dict(place(endpoint_url="http://store:9000", **given).keys) == KEYS
-    odd: list[dict[str, Any]] = [{"profile": "p"}, {"anon": True}, {"requester_pays": True}, {"use_ssl": False}, {"session": object()}]
+    odd: list[dict[str, Any]] = [
+        {"profile": "p"},
+        {"anon": True},
+        {"requester_pays": True},
+        {"use_ssl": False},
+        {"session": object()},
+    ]
     odd += [{"config_kwargs": {"s3": {"addressing_style": "path"}}}, {"s3_additional_kwargs": {"ServerSideEncryption": "AES256"}}]
     for given in odd:
         with pytest.raises(ValueError, match="which the nodes cannot be told"):
@@ -186,10 +211,10 @@ def test_below_the_place_its_server_is_asked_and_not_the_one_of_this_process(ser
     for name in SERVER:
         monkeypatch.setenv(name, "http://of-this-process:1")
     _filesystems.remember(_filesystems.place_of("bucket/prefix", s3(**server)))
-    found = _filesystems.environment_for("s3://bucket/prefix/mine")
-    endpoints = {found.get("AWS_ENDPOINT_URL"), found.get("AWS_ENDPOINT_URL_S3")}
+    environment = _filesystems.environment_for("s3://bucket/prefix/mine")
+    endpoints = {environment.get("AWS_ENDPOINT_URL"), environment.get("AWS_ENDPOINT_URL_S3")}
     assert endpoints == {"https://store:9000" if server else None}
-    assert {found["AWS_REGION"], found["AWS_DEFAULT_REGION"]} == {"eu-west-1"}
+    assert {environment["AWS_REGION"], environment["AWS_DEFAULT_REGION"]} == {"eu-west-1"}
     assert _filesystems.filesystem_for("s3://bucket/prefix/mine") == s3(**server)
     assert _filesystems.environment_for("s3://other")["AWS_ENDPOINT_URL_S3"] == "http://of-this-process:1"
 

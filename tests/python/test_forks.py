@@ -85,12 +85,12 @@ def test_a_child_has_values_of_its_own_while_its_parent_settled_one(held) -> Non
 class Head:
     """Says what it is asked to do, by a file that parent and child share."""
 
-    def __init__(self, told: pathlib.Path) -> None:
-        self.told = told
+    def __init__(self, orders: pathlib.Path) -> None:
+        self.orders = orders
         self.place = type("Place", (), {"host_port": ("127.0.0.1", 1)})
 
     def post(self, path: str, body: object = None) -> dict:
-        with self.told.open("a") as out:
+        with self.orders.open("a") as out:
             out.write(path + "\n")
         return {"run_id": "r-1", "state": "RUNNING"}
 

@@ -14,7 +14,7 @@ from import_circles import circles  # noqa: E402
 PLAIN = {"__init__.py": "", "a.py": "import p.b\n", "b.py": "", "sub/__init__.py": "", "sub/c.py": "from p import a\n"}
 
 
-def found(folder, files):
+def circles_in(folder, files):
     for name, text in {**PLAIN, **files}.items():
         file = folder / "p" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def found(folder, files):
     ],
 )
 def test_a_planted_circle_is_found(tmp_path, planted):
-    assert found(tmp_path, {"b.py": planted}) == [("p/a.py", 1, ["p.a", "p.b", "p.sub.c", "p.a"])]
+    assert circles_in(tmp_path, {"b.py": planted}) == [("p/a.py", 1, ["p.a", "p.b", "p.sub.c", "p.a"])]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_planted_circle_is_found(tmp_path, planted):
     ],
 )
 def test_imports_for_type_checkers_and_of_others_are_no_circle(tmp_path, allowed):
-    assert found(tmp_path, {"b.py": allowed}) == []
+    assert circles_in(tmp_path, {"b.py": allowed}) == []
 
 
 def test_the_package_has_no_circle():

@@ -28,20 +28,20 @@ def left(status: int) -> None:
     raise Left(status)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_who_leaves_a_run_hears_whether_it_is_being_stopped(monkeypatch, told) -> None:
-    said: list[str] = []
-    driver = Driver(Head(PLACE), "r-1", "mine", [], TrainRunContext("r-1", "mine", "/nowhere"), say=said.append)
+@pytest.mark.parametrize("reaches_head", [False, True])
+def test_who_leaves_a_run_hears_whether_it_is_being_stopped(monkeypatch, reaches_head) -> None:
+    lines: list[str] = []
+    driver = Driver(Head(PLACE), "r-1", "mine", [], TrainRunContext("r-1", "mine", "/nowhere"), say=lines.append)
     monkeypatch.setattr(os, "_exit", left)
     driver.interrupts.stop = driver._stop
-    if told:
+    if reaches_head:
         monkeypatch.setattr(Head, "post", lambda head, path: {"state": "STOPPING"})
     for _ in range(2):
         driver.interrupts._taken(2, None)
     with pytest.raises(Left):
         driver.interrupts._taken(2, None)
-    assert ("mine is being stopped" in said[-1]) is told
-    assert ("`rtrain stop mine` ends it" in said[-1]) is not told
+    assert ("mine is being stopped" in lines[-1]) is reaches_head
+    assert ("`rtrain stop mine` ends it" in lines[-1]) is not reaches_head
 
 
 class Runs:
@@ -65,6 +65,6 @@ def test_a_sweep_that_cannot_stop_its_trials_asks_once_and_names_them(capfd) -> 
     trials = [types.SimpleNamespace(leg=types.SimpleNamespace(run_name=name, run_id=f"r-{name}")) for name in ("a", "b", "c")]
     driver._stop(trials)
     assert runs.asked == ["a", "b"]
-    said = capfd.readouterr().err
-    assert "could not be stopped: b, c: away" in said
-    assert "`rtrain stop b` ends it; `rtrain stop c` ends it" in said
+    errors = capfd.readouterr().err
+    assert "could not be stopped: b, c: away" in errors
+    assert "`rtrain stop b` ends it; `rtrain stop c` ends it" in errors

@@ -53,14 +53,14 @@ def test_every_name_is_there(module):
         pytest.importorskip("pyarrow")
     if "huggingface" in module:
         pytest.importorskip("transformers")
-    found = importlib.import_module(module)
-    assert [name for name in NAMES[module].split() if not hasattr(found, name)] == []
+    imported = importlib.import_module(module)
+    assert [name for name in NAMES[module].split() if not hasattr(imported, name)] == []
 
 
 def test_names_are_there_without_importing_their_modules():
-    found: dict[str, object] = {}
-    exec("import rtrain\nfrom rtrain.train import *\nfor_transformers = rtrain.train.huggingface.transformers", found)
-    missing = [name for name in NAMES["rtrain.train"].split() if name not in found]
+    namespace: dict[str, object] = {}
+    exec("import rtrain\nfrom rtrain.train import *\nfor_transformers = rtrain.train.huggingface.transformers", namespace)
+    missing = [name for name in NAMES["rtrain.train"].split() if name not in namespace]
     assert missing == []
 
 

@@ -153,8 +153,8 @@ UNPICKLED = {
 
 def test_every_place_that_unpickles_says_whose_bytes_they_are():
     unpickles = re.compile(r"pickle\.loads?\(|Unpickler\(|torch\.load\(|joblib\.load\(|marshal\.loads?\(|shelve\.open\(")
-    found = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if unpickles.search(file.read_text())}
-    assert found == set(UNPICKLED)
+    files = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if unpickles.search(file.read_text())}
+    assert files == set(UNPICKLED)
 
 
 class HeadOf:
@@ -179,8 +179,8 @@ def test_an_exception_or_a_return_value_of_another_user_s_run_is_not_unpickled(h
 
     content, place = harm
     run = {"run_id": "r-1", "name": "theirs", "user": "ann", "attempt": 1, "state": "SUCCEEDED"}
-    found = _raised.exceptions(HeadOf("ben", b"1\n" + content), run, 1, {0: "ValueError: x"})
-    assert type(found[0]) is UserExceptionWithTraceback and str(found[0]) == "ValueError: x"
+    errors = _raised.exceptions(HeadOf("ben", b"1\n" + content), run, 1, {0: "ValueError: x"})
+    assert type(errors[0]) is UserExceptionWithTraceback and str(errors[0]) == "ValueError: x"
     assert _outcome._return_value(HeadOf("ben", content), run) is None and "is not read" in capsys.readouterr().err
     assert not place.exists()
     own = _raised.exceptions(HeadOf("ann", b"1\n" + pickle.dumps(KeyError("x"))), run, 1, {0: "KeyError: x"})

@@ -40,10 +40,10 @@ def test_a_child_reads_its_context_and_its_report_names_who_speaks_for_the_rank(
         tmp_path, f"t.report({{'from': 'parent'}})\nprint(os.getpid())\nask_child({method!r})\nt.report({{'from': 'parent'}})"
     )
     pid, child = start(path).finish().splitlines()
-    said = json.loads(child)
-    assert said["rank"] == 0
-    assert said["wanted"] is False
-    assert f"process {pid}" in said["report"]
+    state = json.loads(child)
+    assert state["rank"] == 0
+    assert state["wanted"] is False
+    assert f"process {pid}" in state["report"]
     assert [report["metrics"]["from"] for report in agent.frames("report")] == ["parent", "parent"]
 
 

@@ -106,8 +106,8 @@ def test_a_stop_that_is_refused_is_said_and_leaves_nobody_waiting(actor, capfd) 
     head.refusal = Conflict("conflict", "it is not to be stopped")
     slot.connected(Closed())
     assert "its state is gone" in cause(ref)
-    said = capfd.readouterr().err
-    assert "could not be stopped: Actor (run r-1): it is not to be stopped\nnext: rtrain stop r-1" in said
+    errors = capfd.readouterr().err
+    assert "could not be stopped: Actor (run r-1): it is not to be stopped\nnext: rtrain stop r-1" in errors
 
 
 def test_one_whose_worker_cannot_be_reached_is_stopped_before_its_caller_hears_of_it(actor) -> None:
@@ -278,13 +278,13 @@ def test_a_driver_that_ends_waits_until_its_actors_know_that_they_may(actor, mon
 
 
 def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(_worker, "_tell_cause", told.append)
+    causes: list[str] = []
+    monkeypatch.setattr(_worker, "_tell_cause", causes.append)
 
     class Driver:
         def send(self, parts: list[Any]) -> None:
-            assert "no disk" in told[0]
-            told.append("answered")
+            assert "no disk" in causes[0]
+            causes.append("answered")
 
     def fails() -> None:
         raise OSError("no disk")
@@ -292,17 +292,17 @@ def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch)
     head = {"op": "function", "id": 1, "what": "fails()", "returns": 1}
     parts = [bytearray(part) for part in _values.pack((fails, (), {}), "it")]
     _worker._Server(Driver())._answer(head, parts)
-    assert told[-1] == "answered"
+    assert causes[-1] == "answered"
 
 
 def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
-    key, found = b"k" * 32, []
+    key, channels = b"k" * 32, []
     with socket.create_server(("127.0.0.1", 0)) as door:
-        listener = threading.Thread(target=lambda: found.append(answer(door.accept()[0], {"s" * 16: key})[1]))
+        listener = threading.Thread(target=lambda: channels.append(answer(door.accept()[0], {"s" * 16: key})[1]))
         listener.start()
-        found.append(dial(door.getsockname(), "s" * 16, key, 60.0))
+        channels.append(dial(door.getsockname(), "s" * 16, key, 60.0))
         listener.join()
-    for channel in found:
+    for channel in channels:
         asked = {
             name: channel._socket.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{name}"))
             for name in ("IDLE", "INTVL", "CNT")
@@ -310,4 +310,4 @@ def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
         assert channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert asked["IDLE"] + asked["CNT"] * asked["INTVL"] <= 30
         channel.close()
-    assert len(found) == 2
+    assert len(channels) == 2

@@ -65,9 +65,9 @@ def test_hooks_run_around_the_loop_on_all_ranks(cluster, tmp_path, workers):
         def keep(all_of_them, text):
             os.environ["OWN_SEEN"] = f"{text} {len(all_of_them)} {[rank for rank, _ in all_of_them]}"
 
-        found = group.execute(whoami)
-        assert len({pid for _, pid in found}) == len(group)
-        group.execute(keep, found, text=config.greeting)
+        facts = group.execute(whoami)
+        assert len({pid for _, pid in facts}) == len(group)
+        group.execute(keep, facts, text=config.greeting)
 
     def on_training_start(self, group, config):
         def mark(text):
@@ -82,8 +82,8 @@ def test_hooks_run_around_the_loop_on_all_ranks(cluster, tmp_path, workers):
 
     def loop():
         context = train.get_context()
-        mine = [os.environ["OWN_SEEN"], os.environ.get("OWN_LAST"), os.environ["OWN_AROUND"], context.get_world_rank()]
-        return train.collective.broadcast_from_rank_zero(mine), "OWN_LAST" in os.environ
+        seen = [os.environ["OWN_SEEN"], os.environ.get("OWN_LAST"), os.environ["OWN_AROUND"], context.get_world_rank()]
+        return train.collective.broadcast_from_rank_zero(seen), "OWN_LAST" in os.environ
 
     config = configured(on_start=on_start, on_training_start=on_training_start, on_shutdown=on_shutdown)
     config.folder = str(tmp_path)

@@ -212,8 +212,8 @@ def test_a_cluster_of_another_major_version_is_refused_and_of_another_minor_one_
     monkeypatch.setattr("rtrain.__version__", f"{major}.{int(minor) + 1}.0")
     name = cluster.name("minor")
     DataParallelTrainer(nothing, run_config=RunConfig(name=name)).fit()
-    said = cluster.daemons.rtrain("logs", name, "--stream", "err")
-    assert f"the driver has rtrain {major}.{int(minor) + 1}.0, node node-" in said and f" has {ours}" in said
+    errors = cluster.daemons.rtrain("logs", name, "--stream", "err")
+    assert f"the driver has rtrain {major}.{int(minor) + 1}.0, node node-" in errors and f" has {ours}" in errors
 
 
 def test_a_checkpoint_directory_that_vanished_is_named_with_its_rank(cluster):
@@ -315,10 +315,10 @@ def test_what_changes_nothing_is_accepted_and_said_once(capfd):
         DataConfig(execution_options=options)
     FailureConfig(max_preemption_failures=1)
     FailureConfig(max_preemption_failures=-1)
-    said = capfd.readouterr().err
+    warnings = capfd.readouterr().err
     for name in (*limits, "execution_options"):
-        assert said.count(f"({name}=) changes nothing: ") == 1
-    assert said.count("\n") == len(limits) + 1
+        assert warnings.count(f"({name}=) changes nothing: ") == 1
+    assert warnings.count("\n") == len(limits) + 1
 
 
 def test_what_lies_on_this_machine_has_pyarrow_s_file_system(tmp_path, monkeypatch):

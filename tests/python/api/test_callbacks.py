@@ -11,7 +11,7 @@ from rtrain._http import Head
 from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 
-class Told(UserCallback):
+class Recorder(UserCallback):
     def __init__(self):
         self.reports, self.failures, self.order = [], [], []
 
@@ -35,25 +35,25 @@ def test_callbacks_hear_of_every_rank_s_report_and_of_failures(cluster):
         if context.get_attempt() == 1:
             raise ValueError("first try")
 
-    told, name = Told(), cluster.name("told")
+    recorder, name = Recorder(), cluster.name("told")
     DataParallelTrainer(
         loop,
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=name, callbacks=[told], failure_config=FailureConfig(max_failures=1)),
+        run_config=RunConfig(name=name, callbacks=[recorder], failure_config=FailureConfig(max_failures=1)),
     ).fit()
-    assert told.order == ["before", "after"]
-    assert [report[1] for report in told.reports] == [
+    assert recorder.order == ["before", "after"]
+    assert [report[1] for report in recorder.reports] == [
         [{"rank": 0, "attempt": attempt}, {"rank": 1, "attempt": attempt}] for attempt in (1, 2)
     ]
-    assert told.failures
-    assert set(told.failures[0].values()) == {"ValueError: first try"}
+    assert recorder.failures
+    assert set(recorder.failures[0].values()) == {"ValueError: first try"}
     for rank in (0, 1):
         rows = cluster.json("metrics", name, "--rank", rank)["items"]
         assert [row["metrics"] for row in rows] == [{"rank": rank, "attempt": attempt} for attempt in (1, 2)]
 
 
 def test_callbacks_hear_of_a_checkpoint_once_it_is_committed(cluster, tmp_path):
-    class Told(UserCallback):
+    class Recorder(UserCallback):
         def __init__(self):
             self.heard = []
 
@@ -63,18 +63,18 @@ def test_callbacks_hear_of_a_checkpoint_once_it_is_committed(cluster, tmp_path):
     def loop():
         rank = train.get_context().get_world_rank()
         for epoch in range(6):
-            mine = Checkpoint.from_dict({"epoch": epoch}) if rank == 1 and epoch % 2 else None
-            train.report({"epoch": epoch}, mine)
+            checkpoint = Checkpoint.from_dict({"epoch": epoch}) if rank == 1 and epoch % 2 else None
+            train.report({"epoch": epoch}, checkpoint)
 
-    told = Told()
+    recorder = Recorder()
     for storage_path in (None, str(tmp_path)):
         DataParallelTrainer(
             loop,
             scaling_config=ScalingConfig(num_workers=2),
-            run_config=RunConfig(name=cluster.name("told"), storage_path=storage_path, callbacks=[told]),
+            run_config=RunConfig(name=cluster.name("told"), storage_path=storage_path, callbacks=[recorder]),
         ).fit()
-        assert told.heard == [(epoch, epoch if epoch % 2 else None) for epoch in range(6)]
-        told.heard.clear()
+        assert recorder.heard == [(epoch, epoch if epoch % 2 else None) for epoch in range(6)]
+        recorder.heard.clear()
 
 
 class Diverged(ValueError):
@@ -106,12 +106,12 @@ def test_callbacks_and_errors_have_what_the_loop_raised_or_where_it_cannot_trave
     heard = []
     with pytest.raises(train.WorkerGroupError) as failed:
         DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("raised"), callbacks=[Hears()])).fit()
-    for found in (failed.value.worker_failures[0], heard[0][0]):
+    for error in (failed.value.worker_failures[0], heard[0][0]):
         if travels:
-            assert type(found) is Diverged and (found.step, found.loss) == (7, float("inf"))
-            assert "in loop: raise Diverged" in str(found.__cause__)
+            assert type(error) is Diverged and (error.step, error.loss) == (7, float("inf"))
+            assert "in loop: raise Diverged" in str(error.__cause__)
         else:
-            assert type(found) is train.UserExceptionWithTraceback and "Unpicklable: has a lock" in str(found)
+            assert type(error) is train.UserExceptionWithTraceback and "Unpicklable: has a lock" in str(error)
 
 
 class WrongAtFirst(UserCallback):
@@ -132,9 +132,9 @@ def test_an_error_in_a_callback_ends_the_run(cluster, wrong):
             train.report({})
             threading.Event().wait(0.1)
 
-    name, told = cluster.name("wrong"), Told()
+    name, recorder = cluster.name("wrong"), Recorder()
     with pytest.raises(train.ControllerError, match="a callback of .* raised ZeroDivisionError: in the callback") as failed:
-        DataParallelTrainer(loop, run_config=RunConfig(name=name, callbacks=[told, wrong()])).fit()
+        DataParallelTrainer(loop, run_config=RunConfig(name=name, callbacks=[recorder, wrong()])).fit()
     assert isinstance(failed.value.controller_failure, ZeroDivisionError)
-    assert told.order == ["before", "after"]
+    assert recorder.order == ["before", "after"]
     wait_for("the end", lambda: cluster.json("describe", name)["state"] in ("STOPPED", "FAILED"))

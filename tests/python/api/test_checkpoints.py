@@ -119,9 +119,9 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
         trainer(name, storage, epochs=4, fails_at=2).fit()
     capfd.readouterr()
     result = trainer(name, storage, epochs=4).fit()
-    said = capfd.readouterr().err
-    assert "goes on where it ended (FAILED, 2 checkpoints)" in said
-    assert "train_loop_config.fails_at: 2 -> " in said
+    errors = capfd.readouterr().err
+    assert "goes on where it ended (FAILED, 2 checkpoints)" in errors
+    assert "train_loop_config.fails_at: 2 -> " in errors
     assert (epochs_of(result), result.metrics["started_at"]) == ([0, 1, 2, 3], 2)
     assert len(result.best_checkpoints) == 4
     again = trainer(name, storage, epochs=4).fit()  # all is done: ends at once, and still has everything
@@ -129,10 +129,10 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
     assert again.checkpoint == result.checkpoint
     capfd.readouterr()
     more = trainer(name, storage, epochs=5, workers=2).fit()
-    said = capfd.readouterr().err
-    assert "goes on where it ended (SUCCEEDED" in said
-    assert "train_loop_config.epochs: 4 -> 5" in said
-    assert "scaling.workers: 1 -> 2" in said
+    errors = capfd.readouterr().err
+    assert "goes on where it ended (SUCCEEDED" in errors
+    assert "train_loop_config.epochs: 4 -> 5" in errors
+    assert "scaling.workers: 1 -> 2" in errors
     assert (more.metrics["epoch"], more.metrics["started_at"]) == (4, 4)
     with more.checkpoint.as_directory() as directory:
         assert {file.name for file in pathlib.Path(directory).iterdir()} >= {"rank-0", "rank-1", "state.json"}
@@ -177,8 +177,8 @@ def test_num_to_keep_counts_the_checkpoints_of_all_runs_of_the_name_also_on_anot
     assert [metrics["acc"] for _, metrics in result.best_checkpoints] == [0.9, 0.5]
     wait_for("the worse ones to be gone, the one that it started from after its end", lambda: present() == [0.5, 0.9])
     gone = "checkpoint_000002-a001"
-    said = cluster.daemons.rtrain("events", "--run", name)
-    assert f"deletes checkpoints of the earlier runs of its name: {gone} (num_to_keep: 2)" in said
+    events = cluster.daemons.rtrain("events", "--run", name)
+    assert f"deletes checkpoints of the earlier runs of its name: {gone} (num_to_keep: 2)" in events
     other = LocalCluster(tmp_path / "other", nodes=1, resources="CPU=2", pass_env="PYTHONPATH")
     try:
         monkeypatch.setenv("RTRAIN_CONFIG", other.env["RTRAIN_CONFIG"])
@@ -239,8 +239,8 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
     assert "train_loop_config.epochs: 2 -> 4" in capfd.readouterr().err
 
     def other_loop(config):
-        mine = [item for item in train.get_dataset_shard("train")]
-        train.report({"epoch": [config["epochs"], mine, train.get_context().get_world_size()]})
+        items = [item for item in train.get_dataset_shard("train")]
+        train.report({"epoch": [config["epochs"], items, train.get_context().get_world_size()]})
 
     whole = DataParallelTrainer.restore(
         path,
@@ -350,8 +350,8 @@ def test_the_head_streams_files_that_the_driver_has_no_mount_for_and_damage_is_n
 
 def test_a_checkpoint_of_another_run_is_where_to_begin(cluster):
     def loop():
-        found = train.get_checkpoint()
-        train.report({"began": found.to_dict()["epoch"]}, Checkpoint.from_dict({"epoch": 1}))
+        checkpoint = train.get_checkpoint()
+        train.report({"began": checkpoint.to_dict()["epoch"]}, Checkpoint.from_dict({"epoch": 1}))
         train.flush()
         if train.get_context().get_attempt() == 1:
             raise RuntimeError("once")
@@ -367,8 +367,8 @@ def test_a_checkpoint_of_another_run_is_where_to_begin(cluster):
 @pytest.mark.parametrize("place", ["cluster://", "mounted"])
 def test_the_checkpoint_of_another_run_is_where_to_begin_until_there_is_one_of_its_own(cluster, tmp_path, place):
     def loop(config):
-        found = train.get_checkpoint()
-        train.report({"began": found.to_dict()["epoch"]}, Checkpoint.from_dict({"epoch": config["epoch"]}))
+        checkpoint = train.get_checkpoint()
+        train.report({"began": checkpoint.to_dict()["epoch"]}, Checkpoint.from_dict({"epoch": config["epoch"]}))
 
     def fit(name, start, epoch):
         run = RunConfig(name=name, storage_path=None if place == "cluster://" else tmp_path)

@@ -15,21 +15,21 @@ def gather(names):
     return loop
 
 
-class Told(train.UserCallback):
+class Recorder(train.UserCallback):
     def after_report(self, run_context, metrics, checkpoint):
         self.shares = [one["share"] for one in metrics]
 
 
 def test_every_item_belongs_to_one_rank_and_what_is_not_split_is_whole(cluster):
-    told = Told()
+    recorder = Recorder()
     DataParallelTrainer(
         gather(["train", "made", "whole"]),
         datasets={"train": list(range(5)), "made": lambda: iter("abc"), "whole": (7, 8)},
         dataset_config=DataConfig(datasets_to_split=["train", "made"], equal=False),
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[recorder]),
     ).fit()
-    assert told.shares == [
+    assert recorder.shares == [
         {"train": [0, 2, 4], "made": ["a", "c"], "whole": [7, 8]},
         {"train": [1, 3], "made": ["b"], "whole": [7, 8]},
     ]
@@ -40,15 +40,15 @@ def test_a_config_of_one_s_own_splits_as_it_likes(cluster):
         def configure(self, datasets, world_size, worker_handles=None, worker_node_ids=None):
             return [{"train": datasets["train"][:1]}, {"train": datasets["train"][1:]}]
 
-    told = Told()
+    recorder = Recorder()
     DataParallelTrainer(
         gather(["train"]),
         datasets={"train": [1, 2, 3]},
         dataset_config=Halves(),
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[recorder]),
     ).fit()
-    assert told.shares == [{"train": [1]}, {"train": [2, 3]}]
+    assert recorder.shares == [{"train": [1]}, {"train": [2, 3]}]
 
 
 def test_an_unknown_dataset_is_named_with_those_that_are_there(cluster):
@@ -65,14 +65,14 @@ def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
     from rtrain.train._workers._shares import split
     from torch.utils.data import DataLoader, TensorDataset
 
-    mine = Facts(world_size=2, world_rank=1)
-    share = split(TensorDataset(torch.arange(5)), mine)
+    facts = Facts(world_size=2, world_rank=1)
+    share = split(TensorDataset(torch.arange(5)), facts)
     assert [int(value) for (batch,) in DataLoader(share, batch_size=2) for value in batch] == [1, 3]
-    assert list(split(iter(range(7)), mine)) == [1, 3, 5]
-    assert [split("abcde", mine)[1], len(split("abcde", mine))] == ["d", 2]
+    assert list(split(iter(range(7)), facts)) == [1, 3, 5]
+    assert [split("abcde", facts)[1], len(split("abcde", facts))] == ["d", 2]
     assert split({"whole": 1}, Facts()) == {"whole": 1}
     with pytest.raises(TypeError, match="an iterable, a sequence or a torch Dataset, not int"):
-        split(3, mine)
+        split(3, facts)
 
 
 @pytest.mark.parametrize("kind", ["torch", "sequence", "iterable"])
@@ -82,13 +82,13 @@ def test_shares_are_of_one_size_and_the_rest_is_nobodys(kind):
     from rtrain.train._workers._shares import split
     from torch.utils.data import TensorDataset
 
-    def shares(items, ranks, **said):
+    def shares(items, ranks, **options):
         made = {"torch": lambda: TensorDataset(torch.arange(items)), "sequence": lambda: list(range(items))}
-        found = [
-            list(split(made.get(kind, lambda: iter(range(items)))(), Facts(world_size=ranks, world_rank=rank), **said))
+        shares_of_ranks = [
+            list(split(made.get(kind, lambda: iter(range(items)))(), Facts(world_size=ranks, world_rank=rank), **options))
             for rank in range(ranks)
         ]
-        return [[int(item[0] if kind == "torch" else item) for item in share] for share in found]
+        return [[int(item[0] if kind == "torch" else item) for item in share] for share in shares_of_ranks]
 
     assert shares(65, 2) == [list(range(0, 64, 2)), list(range(1, 64, 2))]
     assert shares(11, 4, equal=True) == [[0, 4], [1, 5], [2, 6], [3, 7]]
@@ -104,11 +104,11 @@ def test_an_odd_number_of_items_gives_every_rank_as_many_steps(cluster):
             train.collective.barrier()
         train.report({"share": steps})
 
-    told = Told()
+    recorder = Recorder()
     DataParallelTrainer(
         loop,
         datasets={"train": list(range(65))},
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[recorder]),
     ).fit()
-    assert told.shares == [32, 32]
+    assert recorder.shares == [32, 32]

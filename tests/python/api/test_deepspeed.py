@@ -38,12 +38,12 @@ def test_zero_trains_alike_at_every_stage_on_all_ranks(cluster):
             engine.backward(loss)
             engine.step()
             train.report({"loss": loss.item()})
-        mine = torch.cat([one.detach().flatten() for one in engine.module.parameters()])
-        everybody = [torch.empty_like(mine) for _ in range(2)]
-        torch.distributed.all_gather(everybody, mine)
-        return all(torch.equal(one, mine) for one in everybody), mine.tolist()
+        parameters = torch.cat([one.detach().flatten() for one in engine.module.parameters()])
+        everybody = [torch.empty_like(parameters) for _ in range(2)]
+        torch.distributed.all_gather(everybody, parameters)
+        return all(torch.equal(one, parameters) for one in everybody), parameters.tolist()
 
-    found = {}
+    results = {}
     for stage in (0, 1):
         result = TorchTrainer(
             loop,
@@ -52,6 +52,6 @@ def test_zero_trains_alike_at_every_stage_on_all_ranks(cluster):
             run_config=RunConfig(name=cluster.name("deepspeed"), env={"DS_ACCELERATOR": "cpu"}),
         ).fit()
         assert len(result.all_metrics) == 5
-        alike, found[stage] = result.return_value
+        alike, results[stage] = result.return_value
         assert alike
-    assert found[0] == pytest.approx(found[1])
+    assert results[0] == pytest.approx(results[1])

@@ -46,8 +46,8 @@ def test_the_driver_shows_up_to_16_ranks_and_of_more_the_first_alone(cluster, ca
 
     scaling = ScalingConfig(num_workers=workers, resources_per_worker={"CPU": 0.1})
     DataParallelTrainer(loop, scaling_config=scaling, run_config=RunConfig(name=cluster.name("many"))).fit()
-    said = [line.rsplit(" ", 1)[1] for line in capfd.readouterr().out.splitlines() if ") from rank " in line]
-    assert sorted(map(int, said)) == (list(range(16)) if workers == 16 else [0])
+    ranks = [line.rsplit(" ", 1)[1] for line in capfd.readouterr().out.splitlines() if ") from rank " in line]
+    assert sorted(map(int, ranks)) == (list(range(16)) if workers == 16 else [0])
 
 
 def test_the_driver_says_what_agents_have_to_say_of_the_run_and_what_is_alike_once(cluster, tmp_path, capfd):
@@ -61,7 +61,7 @@ def test_the_driver_says_what_agents_have_to_say_of_the_run_and_what_is_alike_on
         while not (tmp_path / "seen").exists():
             threading.Event().wait(0.05)
 
-    def told():
+    def notices():
         texts = [one["text"] for one in cluster.json("events", "--run", name)["items"] if one["kind"] == "Notice"]
         return [text for text in texts if "'same.txt'" in text]
 
@@ -72,13 +72,13 @@ def test_the_driver_says_what_agents_have_to_say_of_the_run_and_what_is_alike_on
     fit.start()
     try:
         wait_for("the run", lambda: cluster.daemons.run("describe", name).returncode == 0)
-        wait_for("both notices", lambda: len(told()) == 2)
+        wait_for("both notices", lambda: len(notices()) == 2)
         assert cluster.json("describe", name)["notice"]["kind"] == "Notice"
     finally:
         (tmp_path / "seen").touch()
         fit.join()
-    said = [line for line in capfd.readouterr().err.splitlines() if "'same.txt'" in line]
-    assert said == [f"rtrain: {told()[0]}"]
+    lines = [line for line in capfd.readouterr().err.splitlines() if "'same.txt'" in line]
+    assert lines == [f"rtrain: {notices()[0]}"]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_log_to_file_keeps_what_each_rank_prints(cluster, tmp_path, asked, out, 
     ).fit()
     logs = tmp_path / "runs" / name / "logs" / "attempt-000001"
     for rank in (0, 1):
-        said, wrong = f"from rank {rank}\n", f"trouble of {rank}\n"
-        assert (logs / f"rank-{rank:05}-{out}").read_text() == (said + wrong if out == err else said)
-        assert (logs / f"rank-{rank:05}-{err}").read_text() == (said + wrong if out == err else wrong)
+        printed, wrong = f"from rank {rank}\n", f"trouble of {rank}\n"
+        assert (logs / f"rank-{rank:05}-{out}").read_text() == (printed + wrong if out == err else printed)
+        assert (logs / f"rank-{rank:05}-{err}").read_text() == (printed + wrong if out == err else wrong)
 
 
 def test_log_to_file_reaches_a_run_directory_that_only_the_head_has_even_of_a_rank_that_is_killed(cluster):
@@ -261,8 +261,8 @@ def test_what_a_script_writes_beside_itself_does_not_part_it_from_its_run(cluste
     first.wait()
     (folder / "log.txt").write_text("as `python driver.py > log.txt` makes it\n")
     again = driver(script, into=folder)
-    said = next((line for line in again.stderr if "joins it" in line or "Error" in line or "Conflict" in line), "")
-    assert "this driver joins it" in said, again.stderr.read()
+    line_of_driver = next((line for line in again.stderr if "joins it" in line or "Error" in line or "Conflict" in line), "")
+    assert "this driver joins it" in line_of_driver, again.stderr.read()
     other = driver(script, into=folder, helper="changed = True\n")
     _, err = other.communicate(timeout=240)
     assert other.returncode != 0 and "with another training function or config" in err
@@ -396,13 +396,13 @@ def test_while_queued_the_reason_is_said(cluster, capfd):
     name = cluster.name("queued")
     lines = []
 
-    def said():
+    def all_lines():
         lines.append(capfd.readouterr().err)
         return "".join(lines)
 
     def cancel():
         wait_for("it to be queued", lambda: any(run["name"] == name for run in cluster.json("runs")["items"]))
-        wait_for("the reason to be said", lambda: "QUEUED" in said())
+        wait_for("the reason to be said", lambda: "QUEUED" in all_lines())
         train.attach(name).stop()
 
     thread = threading.Thread(target=cancel)
@@ -412,16 +412,16 @@ def test_while_queued_the_reason_is_said(cluster, capfd):
             lambda: None, scaling_config=ScalingConfig(resources_per_worker={"CPU": 500}), run_config=RunConfig(name=name)
         ).fit()
     thread.join()
-    assert "QUEUED" in said()
+    assert "QUEUED" in all_lines()
 
 
 def test_what_no_node_could_ever_hold_is_said_at_once_and_refused_where_it_shall_not_wait(cluster, capfd):
     name = cluster.name("huge")
-    said = []
+    errors = []
 
     def stop():
         try:
-            wait_for("the verdict", lambda: said.append(capfd.readouterr().err) or "COULD EVER HOLD IT" in "".join(said))
+            wait_for("the verdict", lambda: errors.append(capfd.readouterr().err) or "COULD EVER HOLD IT" in "".join(errors))
         finally:
             train.attach(name).stop()
 
@@ -432,12 +432,14 @@ def test_what_no_node_could_ever_hold_is_said_at_once_and_refused_where_it_shall
             lambda: None, scaling_config=ScalingConfig(resources_per_worker={"CPU": 500}), run_config=RunConfig(name=name)
         ).fit()
     thread.join()
-    first = next(line for line in "".join(said).splitlines() if "position 1 of 1" in line)
+    first = next(line for line in "".join(errors).splitlines() if "position 1 of 1" in line)
     assert "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: " in first
     assert "with 8 CPU, a bundle needs 500. QUEUED" in first
 
     never = ScalingConfig(resources_per_worker={"CPU": 500}, wait_for_nodes=False)
-    with pytest.raises(train.ControllerError, match="no present node could ever hold it: .* has 8 CPU, bundle needs 500") as failed:
+    with pytest.raises(
+        train.ControllerError, match="no present node could ever hold it: .* has 8 CPU, bundle needs 500"
+    ) as failed:
         DataParallelTrainer(lambda: None, scaling_config=never, run_config=RunConfig(name=cluster.name("never"))).fit()
     assert isinstance(failed.value.controller_failure, train.InsufficientClusterResourcesError)
 
@@ -445,11 +447,11 @@ def test_what_no_node_could_ever_hold_is_said_at_once_and_refused_where_it_shall
 def test_a_queued_line_is_said_again_when_it_changes(cluster, capfd):
     name, other = cluster.name("waits"), cluster.name("ahead")
     needs = ScalingConfig(resources_per_worker={"CPU": 500})
-    said = []
+    queue_lines = []
 
     def queued():
-        said.extend(line for line in capfd.readouterr().err.splitlines() if "QUEUED" in line)
-        return "".join(line.partition(" in queue")[0] for line in said)
+        queue_lines.extend(line for line in capfd.readouterr().err.splitlines() if "QUEUED" in line)
+        return "".join(line.partition(" in queue")[0] for line in queue_lines)
 
     def change():
         try:
@@ -474,7 +476,7 @@ def test_a_queued_line_is_said_again_when_it_changes(cluster, capfd):
         DataParallelTrainer(lambda: None, scaling_config=needs, run_config=RunConfig(name=name)).fit()
     thread.join()
     queued()
-    assert len(said) == 3, said  # once for each change, and not once a second
+    assert len(queue_lines) == 3, queue_lines  # once for each change, and not once a second
 
 
 def test_a_head_that_is_killed_and_comes_back_costs_the_driver_nothing(cluster, driver, tmp_path):

@@ -62,15 +62,15 @@ def test_two_ranks_bring_files_fail_go_on_and_the_driver_reads_them(cluster, tmp
     assert json.loads((top / ".rtrain-run.json").read_text())["run_path"] == result.path
     _elsewhere._known.clear()
     for path in (f"prefix/runs/{name}", result.path):
-        found = Result.from_path(path, storage_filesystem=given)
-        assert [metrics["step"] for _, metrics in found.best_checkpoints] == [4, 3]
-        with found.checkpoint.as_directory() as folder:
+        result = Result.from_path(path, storage_filesystem=given)
+        assert [metrics["step"] for _, metrics in result.best_checkpoints] == [4, 3]
+        with result.checkpoint.as_directory() as folder:
             files = {one.name: one.read_text() for one in pathlib.Path(folder).iterdir()}
         assert files == {"of-0": "4", "of-1": "4", "same": "rank 0"}
         _elsewhere._known.clear()
     assert directories(top) == ["checkpoint_000001", "checkpoint_000002"]  # of reports of the second attempt, what is kept
     with pytest.raises(RuntimeError, match="which this process was not given"):
-        found.checkpoint.to_dict()
+        result.checkpoint.to_dict()
 
 
 def test_a_run_is_restored_with_its_file_system(cluster, tmp_path):
@@ -87,6 +87,8 @@ def test_a_run_is_restored_with_its_file_system(cluster, tmp_path):
     again = DataParallelTrainer.restore(first.path).fit()
     assert again.return_value == 1 and again.checkpoint.to_dict() == {"step": 2}
     other = DataParallelTrainer(
-        lambda: train.get_checkpoint().to_dict(), run_config=RunConfig(cluster.name("from")), resume_from_checkpoint=again.checkpoint
+        lambda: train.get_checkpoint().to_dict(),
+        run_config=RunConfig(cluster.name("from")),
+        resume_from_checkpoint=again.checkpoint,
     ).fit()
     assert other.return_value == {"step": 2}

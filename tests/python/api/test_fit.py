@@ -100,12 +100,12 @@ def test_with_minus_one_failures_a_run_goes_on_until_it_succeeds_and_each_attemp
     assert [one["state"] for one in facts["attempt_list"]] == ["FAILED", "FAILED", "FAILED", "SUCCEEDED"]
     shown = cluster.daemons.rtrain("describe", name).splitlines()
     assert [line.split(maxsplit=1)[1] for line in shown if line.startswith("failures")] == ["3, no limit"]
-    said = capfd.readouterr().err.splitlines()
+    lines = capfd.readouterr().err.splitlines()
     for number in (1, 2, 3, 4):
-        place = said.index(f"rtrain: attempt {number} of {name}: 1 worker")
+        place = lines.index(f"rtrain: attempt {number} of {name}: 1 worker")
         who = r"rtrain:   world rank 0, local rank 0, node rank 0: node-[12] \(127\.0\.0\.1\), pid \d+, CPU"
-        assert re.fullmatch(who, said[place + 1]), said[place : place + 3]
-        assert said[place + 2] == "rtrain:   backend gloo, master 127.0.0.1 (rank 0)"
+        assert re.fullmatch(who, lines[place + 1]), lines[place : place + 3]
+        assert lines[place + 2] == "rtrain:   backend gloo, master 127.0.0.1 (rank 0)"
     # what it does without: the first failure is the last
     once = RunConfig(name=cluster.name("once"))
     with pytest.raises(train.WorkerGroupError, match="try 1"):
@@ -167,11 +167,11 @@ def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
 
     name = cluster.name("drain")
 
-    class Told(train.UserCallback):
+    class Recorder(train.UserCallback):
         def after_report(self, run_context, metrics, checkpoint):
             self.metrics = metrics
 
-    told = Told()
+    recorder = Recorder()
 
     def submitted():
         return any(run["name"] == name for run in cluster.json("runs")["items"])
@@ -187,16 +187,16 @@ def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
         DataParallelTrainer(
             loop,
             scaling_config=ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD"),
-            run_config=RunConfig(name=name, callbacks=[told]),
+            run_config=RunConfig(name=name, callbacks=[recorder]),
         ).fit()
     finally:
         thread.join()
         cluster.daemons.rtrain("node", "undrain", "node-1")
-    assert [one["nodes"] for one in told.metrics] == [["node-1"], ["node-1"]]
-    assert len(told.metrics[0]["ranks"]) == 1
-    left_s = told.metrics[0]["until"] / 1000 - time.time()
+    assert [one["nodes"] for one in recorder.metrics] == [["node-1"], ["node-1"]]
+    assert len(recorder.metrics[0]["ranks"]) == 1
+    left_s = recorder.metrics[0]["until"] / 1000 - time.time()
     assert 480 < left_s < 600
-    assert told.metrics[0]["until"] == told.metrics[1]["until"]
+    assert recorder.metrics[0]["until"] == recorder.metrics[1]["until"]
 
 
 def test_ranks_that_report_unequally_often_are_named(cluster):
@@ -260,7 +260,9 @@ def test_a_report_that_not_all_ranks_make_ends_after_the_collective_timeout_and_
             train.report({"step": 2})
         threading.Event().wait(60)
 
-    with pytest.raises(train.WorkerGroupError, match=r"rank 2 did not come to report\(\) \(report 2 of this attempt\) within 5 s") as failed:
+    with pytest.raises(
+        train.WorkerGroupError, match=r"rank 2 did not come to report\(\) \(report 2 of this attempt\) within 5 s"
+    ) as failed:
         DataParallelTrainer(
             loop,
             scaling_config=ScalingConfig(num_workers=3),
@@ -298,7 +300,9 @@ def test_ranks_that_a_collective_call_waits_for_are_named_after_a_while(cluster,
     shown = capfd.readouterr().err
     lines = [line for line in shown.splitlines() if "was not made by all 3 workers" in line]
     assert lines and all("(rank 0" in line for line in lines), shown
-    assert f"rtrain: {calls} (collective call 2 of this attempt) was not made by all 3 workers: rank 1 has not come for" in lines[0]
+    assert (
+        f"rtrain: {calls} (collective call 2 of this attempt) was not made by all 3 workers: rank 1 has not come for" in lines[0]
+    )
     assert lines[0].endswith("; ranks 0, 2 wait")
 
 
@@ -313,8 +317,8 @@ def test_a_collective_call_that_not_all_ranks_make_names_those_that_did_not_come
             train.collective.barrier()
         threading.Event().wait(60)
 
-    said = r"ranks 1, 3 did not come to collective.barrier\(\) \(collective call 2 of this attempt\) within 10 s"
-    with pytest.raises(train.WorkerGroupError, match=said) as failed:
+    message = r"ranks 1, 3 did not come to collective.barrier\(\) \(collective call 2 of this attempt\) within 10 s"
+    with pytest.raises(train.WorkerGroupError, match=message) as failed:
         DataParallelTrainer(
             loop,
             scaling_config=ScalingConfig(num_workers=4, placement_strategy="SPREAD"),

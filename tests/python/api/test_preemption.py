@@ -21,24 +21,24 @@ class WithQueue(LocalCluster):
         self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--queues", queues)
 
 
-def test_a_run_that_gives_way_hears_until_when_and_goes_on_afterwards(cluster, tmp_path, monkeypatch):
+def test_a_preempted_run_hears_until_when_and_goes_on_afterwards(cluster, tmp_path, monkeypatch):
     asked = time.time()
 
     def polite(config):
         import pathlib
         import threading
 
-        told = pathlib.Path(config["told"])
+        signals = pathlib.Path(config["told"])
         began = train.get_checkpoint()
         if began is not None:
             return began.to_dict()
         train.report({"here": 1})
-        (told / f"rank-{train.get_context().get_world_rank()}").touch()
+        (signals / f"rank-{train.get_context().get_world_rank()}").touch()
         while (going := train.get_preemption_info()) is None:
             threading.Event().wait(0.05)
-        found = {"until": going.deadline_ms, "ranks": going.preempted_ranks, "nodes": going.preempted_node_ids}
-        everybody = train.collective.broadcast_from_rank_zero(found)
-        train.report({"same": found == everybody, "asked": train.should_checkpoint()}, Checkpoint.from_dict(found))
+        notice = {"until": going.deadline_ms, "ranks": going.preempted_ranks, "nodes": going.preempted_node_ids}
+        everybody = train.collective.broadcast_from_rank_zero(notice)
+        train.report({"same": notice == everybody, "asked": train.should_checkpoint()}, Checkpoint.from_dict(notice))
         threading.Event().wait()
 
     own = WithQueue(tmp_path / "own", nodes=1, resources="CPU=2")
@@ -62,10 +62,10 @@ def test_a_run_that_gives_way_hears_until_when_and_goes_on_afterwards(cluster, t
             scaling_config=ScalingConfig(num_workers=2),
             run_config=RunConfig(name="polite", priority=10, callbacks=[urgent]),
         ).fit()
-        found = result.return_value
+        notice = result.return_value
         assert urgent.metrics == [{"same": True, "asked": True}] * 2
-        assert (found["ranks"], found["nodes"]) == ([0, 1], ["node-1"])
-        assert asked < found["until"] / 1000 - GRACE_S + 1 < time.time()
+        assert (notice["ranks"], notice["nodes"]) == ([0, 1], ["node-1"])
+        assert asked < notice["until"] / 1000 - GRACE_S + 1 < time.time()
         assert own.json("describe", "urgent")["state"] == "SUCCEEDED"
         assert [one["state"] for one in own.json("describe", "polite")["attempt_list"]][-1] == "SUCCEEDED"
     finally:

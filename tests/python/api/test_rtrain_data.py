@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 import rtrain.data as data
 
 
-class Told(train.UserCallback):
+class Recorder(train.UserCallback):
     def after_report(self, run_context, metrics, checkpoint):
         self.ranks = metrics
 
@@ -33,7 +33,7 @@ def test_ranks_share_what_is_left_of_each_epoch(cluster, parquet):
         made = [row["id"] for row in train.get_dataset_shard("made").iter_rows()]
         train.report({"epochs": epochs, "made": made, "whole": train.get_dataset_shard("whole").count(), "said": repr(shard)})
 
-    told = Told()
+    recorder = Recorder()
     DataParallelTrainer(
         loop,
         datasets={
@@ -43,9 +43,9 @@ def test_ranks_share_what_is_left_of_each_epoch(cluster, parquet):
         },
         dataset_config=DataConfig(datasets_to_split=["train", "made"]),
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[recorder]),
     ).fit()
-    first, second = told.ranks
+    first, second = recorder.ranks
     for one, other in zip(first["epochs"], second["epochs"], strict=True):
         assert sorted(one + other) == list(range(0, 1000, 3)) and len(one) == len(other) == 167
     assert first["epochs"][0] != first["epochs"][1]
@@ -60,8 +60,8 @@ def resumable(config):
     if checkpoint is not None:
         with checkpoint.as_directory() as folder:
             state = json.loads((pathlib.Path(folder) / "state.json").read_text())
-            mine = pathlib.Path(folder) / f"seen-{rank}.json"
-            seen = json.loads(mine.read_text()) if mine.exists() else []
+            seen_file = pathlib.Path(folder) / f"seen-{rank}.json"
+            seen = json.loads(seen_file.read_text()) if seen_file.exists() else []
     shard = train.get_dataset_shard("train", state_dict=state)
     for number, batch in enumerate(shard.iter_batches(batch_size=20, **config)):
         seen += batch["id"].tolist()
@@ -78,7 +78,7 @@ def resumable(config):
 
 @pytest.mark.parametrize("config", [{}, {"local_shuffle_buffer_size": 64}], ids=["in order", "local shuffle"])
 def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parquet, config):
-    told, name = Told(), cluster.name("data")
+    recorder, name = Recorder(), cluster.name("data")
     DataParallelTrainer(
         resumable,
         train_loop_config=config,
@@ -86,14 +86,14 @@ def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parqu
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(
             name=name,
-            callbacks=[told],
+            callbacks=[recorder],
             failure_config=FailureConfig(max_failures=1),
             checkpoint_config=CheckpointConfig(num_to_keep=1),
         ),
     ).fit()
-    assert [rank["attempt"] for rank in told.ranks] == [2, 2]
-    assert [len(rank["seen"]) for rank in told.ranks] == [500, 500]
-    assert sorted(told.ranks[0]["seen"] + told.ranks[1]["seen"]) == list(range(1000))
+    assert [rank["attempt"] for rank in recorder.ranks] == [2, 2]
+    assert [len(rank["seen"]) for rank in recorder.ranks] == [500, 500]
+    assert sorted(recorder.ranks[0]["seen"] + recorder.ranks[1]["seen"]) == list(range(1000))
     left = [one for one in Head.current().get(f"/v1/runs/{name}/values")["items"] if "gather" in str(one)]
     assert len(left) == 1  # the second attempt's is written over the first one's: a run keeps 1,000 values at most
 
@@ -102,13 +102,13 @@ def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):
     name, rows = cluster.name("data"), data.read_parquet(parquet).filter(lambda row: row["id"] >= 100).random_shuffle()
 
     def fit(workers):
-        told = Told()
-        run = RunConfig(name=name, callbacks=[told])
+        recorder = Recorder()
+        run = RunConfig(name=name, callbacks=[recorder])
         scaling = ScalingConfig(num_workers=workers)
         DataParallelTrainer(
             resumable, train_loop_config={}, datasets={"train": rows}, scaling_config=scaling, run_config=run
         ).fit()
-        return [row for rank in told.ranks for row in rank["seen"]]
+        return [row for rank in recorder.ranks for row in rank["seen"]]
 
     with pytest.raises(train.WorkerGroupError):
         fit(2)
@@ -128,15 +128,15 @@ def test_what_is_random_without_a_seed_is_alike_on_every_rank(cluster):
     def loop():
         train.report({"rows": [row["id"] for row in train.get_dataset_shard("train")]})
 
-    told = Told()
+    recorder = Recorder()
     DataParallelTrainer(
         loop,
         datasets={"train": lambda: data.range(100).random_sample(0.5)},
         dataset_config=Halves(),
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[recorder]),
     ).fit()
-    first, second = (rank["rows"] for rank in told.ranks)
+    first, second = (rank["rows"] for rank in recorder.ranks)
     assert len(first) == len(second) > 10 and not set(first) & set(second)
 
 
@@ -178,13 +178,13 @@ def writes(config):
 
 
 def test_a_retried_attempt_replaces_the_files_that_it_wrote_after_its_checkpoint(cluster, tmp_path):
-    told = Told()
+    recorder = Recorder()
     DataParallelTrainer(
         writes,
         train_loop_config={"folder": str(tmp_path)},
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name=cluster.name("writes"), callbacks=[told], failure_config=FailureConfig(max_failures=1)),
+        run_config=RunConfig(name=cluster.name("writes"), callbacks=[recorder], failure_config=FailureConfig(max_failures=1)),
     ).fit()
-    assert [rank["attempt"] for rank in told.ranks] == [2, 2]
+    assert [rank["attempt"] for rank in recorder.ranks] == [2, 2]
     rows = sorted(row["id"] for row in data.read_parquet(tmp_path).take_all())
     assert rows == sorted([*range(4), *range(20, 26)] * 2)

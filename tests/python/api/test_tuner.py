@@ -44,9 +44,9 @@ def test_a_grid_of_functions_runs_beside_each_other_and_becomes_results(cluster,
     assert cluster.json("describe", f"{config.name}-{best.trial_id}")["state"] == "SUCCEEDED"
     kept = json.loads((tmp_path / config.name / "sweep.json").read_text())
     assert [one["params"]["x"] for one in kept["trials"]] == [3, 1, 2] and grid.experiment_path == str(tmp_path / config.name)
-    said = capfd.readouterr().err
-    assert f"sweep {config.name} has ended: 3 TERMINATED" in said and f"best: {best.trial_id} with loss=1 (x=1, " in said
-    assert said.count("travels along") <= 1
+    errors = capfd.readouterr().err
+    assert f"sweep {config.name} has ended: 3 TERMINATED" in errors and f"best: {best.trial_id} with loss=1 (x=1, " in errors
+    assert errors.count("travels along") <= 1
 
 
 def test_asha_stops_trials_that_are_behind_and_each_ends_at_max_t_exactly(cluster, tmp_path):
@@ -248,9 +248,12 @@ def test_what_a_trainable_gives_that_is_no_metrics_is_said(cluster, tmp_path):
     def yields(config):
         yield 3
 
-    for trainable, said in ((Wrong, r"what step\(\) gives is of type int"), (yields, "what the trainable yields is of type int")):
+    for trainable, message in (
+        (Wrong, r"what step\(\) gives is of type int"),
+        (yields, "what the trainable yields is of type int"),
+    ):
         grid = tune.Tuner(trainable, run_config=sweep(cluster, tmp_path)).fit()
-        assert re.search(said, str(grid.errors[0])), grid.errors
+        assert re.search(message, str(grid.errors[0])), grid.errors
 
 
 def test_population_based_training_moves_a_trial_to_another_s_checkpoint(cluster, tmp_path):
@@ -336,23 +339,23 @@ def test_what_the_cluster_refuses_is_raised_by_the_first_trial_and_callbacks_hea
 
     class Heard(tune.Callback):
         def __init__(self):
-            self.said = []
+            self.calls = []
 
         def on_trial_start(self, iteration, trials, trial, **info):
-            self.said.append(("start", trial.config["x"]))
+            self.calls.append(("start", trial.config["x"]))
 
         def on_trial_result(self, iteration, trials, trial, result, **info):
-            self.said.append(("result", result["x"]))
+            self.calls.append(("result", result["x"]))
 
         def on_trial_complete(self, iteration, trials, trial, **info):
-            self.said.append(("complete", trial.config["x"]))
+            self.calls.append(("complete", trial.config["x"]))
 
         def on_experiment_end(self, trials, **info):
-            self.said.append(("end", len(trials)))
+            self.calls.append(("end", len(trials)))
 
     heard = Heard()
     tune.Tuner(quick, param_space={"x": 5}, run_config=sweep(cluster, tmp_path, callbacks=[heard])).fit()
-    assert heard.said == [("start", 5), ("result", 5), ("complete", 5), ("end", 1)]
+    assert heard.calls == [("start", 5), ("result", 5), ("complete", 5), ("end", 1)]
 
 
 def test_the_older_run_and_a_searcher_of_one_s_own(cluster, tmp_path):
@@ -370,12 +373,12 @@ def test_the_older_run_and_a_searcher_of_one_s_own(cluster, tmp_path):
     def f(config):
         tune.report(loss=config["x"] - config["base"], x=config["x"])
 
-    found = tune.run(
+    analysis = tune.run(
         f, name=cluster.name("older"), storage_path=tmp_path, config={"base": 1}, num_samples=3, metric="loss", mode="min",
         search_alg=tune.search.ConcurrencyLimiter(Halving(), 1), verbose=0,
     )  # fmt: skip
-    assert [one.config["x"] for one in found.trials] == [8, 4, 2] and found.best_trial.last_result["x"] == 2
-    assert found.best_config == {"base": 1, "x": 2.0} and found.best_result["loss"] == 1
+    assert [one.config["x"] for one in analysis.trials] == [8, 4, 2] and analysis.best_trial.last_result["x"] == 2
+    assert analysis.best_config == {"base": 1, "x": 2.0} and analysis.best_result["loss"] == 1
 
 
 def test_a_time_budget_ends_a_sweep(cluster, tmp_path):

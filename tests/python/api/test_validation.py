@@ -96,15 +96,15 @@ def test_a_validation_that_cannot_be_carried_out_fails_alone(cluster):
         for epoch, given in enumerate(wishes):
             wish = ValidationTaskConfig(fn_kwargs=given, timeout_s=2 if given.get("does") == "stays" else None)
             train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=wish)
-        found = train.get_all_reported_checkpoints(timeout_s=90)
-        return {one.metrics["epoch"]: one.status.value for one in found}
+        reported = train.get_all_reported_checkpoints(timeout_s=90)
+        return {one.metrics["epoch"]: one.status.value for one in reported}
 
     name = cluster.name("odd")
     result = DataParallelTrainer(loop, validation_config=ValidationConfig(fn=odd), run_config=RunConfig(name=name)).fit()
     failed, late, good = "VALIDATION_FAILED", "VALIDATION_TIMEOUT", "VALIDATED"
     assert result.return_value == {0: failed, 1: failed, 2: failed, 3: late, 4: good, 5: good}
-    said = sorted(answers(Head.current(), cluster.json("describe", name)["run_id"]).items())
-    exits, dies, unread = (one["error"] for _, one in said[:3])
+    stored = sorted(answers(Head.current(), cluster.json("describe", name)["run_id"]).items())
+    exits, dies, unread = (one["error"] for _, one in stored[:3])
     assert "ended its process (exit status 0) before it gave metrics" in exits
     assert "ended its process (signal 9)" in dies
     assert "a_module_that_only_the_worker_has" in unread
@@ -163,21 +163,21 @@ def test_a_validation_runs_on_a_node_with_the_resources_asked_for(cluster):
         for epoch, given in enumerate(({}, {"fails": True}, {"hangs": True})):
             wish = ValidationTaskConfig(fn_kwargs=given, timeout_s=2.5 if given.get("hangs") else None)
             train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=wish)
-        found = train.get_all_reported_checkpoints()
-        return [(one.status.value, one.metrics.get("set"), one.metrics.get("run")) for one in found]
+        reported = train.get_all_reported_checkpoints()
+        return [(one.status.value, one.metrics.get("set"), one.metrics.get("run")) for one in reported]
 
-    told = {"num_cpus": 0.5, "name": cluster.name("there"), "runtime_env": {"env_vars": {"ONLY_THERE": "7"}}}
+    options = {"num_cpus": 0.5, "name": cluster.name("there"), "runtime_env": {"env_vars": {"ONLY_THERE": "7"}}}
     result = DataParallelTrainer(
         loop,
-        validation_config=ValidationConfig(fn=there, ray_remote_kwargs=told),
+        validation_config=ValidationConfig(fn=there, ray_remote_kwargs=options),
         run_config=RunConfig(name=cluster.name("trains")),
     ).fit()
     validated, failed, late = result.return_value
     assert (failed, late) == (("VALIDATION_FAILED", None, None), ("VALIDATION_TIMEOUT", None, None))
     assert validated[:2] == ("VALIDATED", 7)
     run = Head.current().get(f"/v1/runs/{validated[2]}")
-    assert (run["name"], run["job"]["scaling"]["resources_per_worker"]["CPU"]) == (told["name"], "0.5")
-    late = f"{told['name']}-3"  # a taken name gets a number
+    assert (run["name"], run["job"]["scaling"]["resources_per_worker"]["CPU"]) == (options["name"], "0.5")
+    late = f"{options['name']}-3"  # a taken name gets a number
     wait_for("its end", lambda: cluster.json("describe", late)["state"] == "STOPPED")
     with pytest.raises(TypeError, match="has no option cpus"):
         ValidationConfig(fn=there, ray_remote_kwargs={"cpus": 1})
@@ -195,10 +195,10 @@ def test_ranks_that_wait_for_a_validation_without_a_driver_say_so(cluster):
     name = cluster.name("alone")
     trainer = DataParallelTrainer(loop, validation_config=ValidationConfig(fn=accuracy), run_config=RunConfig(name=name))
     Submission(trainer, Head.current()).start()
-    said = (
+    hint = (
         f"The driver validates: where none follows the run (fit() has ended, or was detached from), rtrain.train.attach({name!r})"
     )
-    wait_for("what is waited for", lambda: said in cluster.daemons.rtrain("logs", name, "--stream", "err"))
+    wait_for("what is waited for", lambda: hint in cluster.daemons.rtrain("logs", name, "--stream", "err"))
     assert train.attach(name).result().return_value == [1, None]
 
 
@@ -243,10 +243,10 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
                 (target / f"brought-{rank}").write_text(",".join(sorted(os.listdir(directory))))
             return Checkpoint(str(target))
 
-        mine = pathlib.Path("mine")
-        mine.mkdir()
-        (mine / "weights").write_text("w")
-        train.report({"step": 1}, Checkpoint.from_directory(mine), checkpoint_upload_fn=bring)
+        directory = pathlib.Path("mine")
+        directory.mkdir()
+        (directory / "weights").write_text("w")
+        train.report({"step": 1}, Checkpoint.from_directory(directory), checkpoint_upload_fn=bring)
         placed = run_path / "placed"
         if rank == 0:
             placed.mkdir()
@@ -254,8 +254,8 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
         mode = CheckpointUploadMode.NO_UPLOAD
         train.report({"step": 2}, Checkpoint(str(placed)) if rank == 0 else None, checkpoint_upload_mode=mode)
         with pytest.raises(ValueError, match="does not lie in the run's directory"):
-            train.report({}, Checkpoint.from_directory(mine), checkpoint_upload_mode=mode)
-        train.report({"step": 3}, Checkpoint.from_directory(mine), checkpoint_upload_mode=CheckpointUploadMode.SYNC)
+            train.report({}, Checkpoint.from_directory(directory), checkpoint_upload_mode=mode)
+        train.report({"step": 3}, Checkpoint.from_directory(directory), checkpoint_upload_mode=CheckpointUploadMode.SYNC)
         with pytest.raises(ValueError, match="is a committed checkpoint of this run, and stays one"):
             train.report({}, train.get_checkpoint(), checkpoint_upload_mode=mode)
         return train.get_checkpoint().metrics
@@ -362,9 +362,13 @@ def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the
 
     result = fit(fails=False)
     assert [row["step"] for row in result.all_metrics] == [1, 2]
-    kept = [sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)]
+    kept = [
+        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)
+    ]
     assert kept == [["brought-0", "brought-1"], ["brought-0"]]
-    with pytest.raises(train.WorkerGroupError, match="report 1, checkpoint_000001: checkpoint_upload_fn failed behind the loop") as caught:
+    with pytest.raises(
+        train.WorkerGroupError, match="report 1, checkpoint_000001: checkpoint_upload_fn failed behind the loop"
+    ) as caught:
         fit(fails=True)
     assert "ConnectionResetError: the bucket is gone" in str(caught.value)
 
@@ -374,7 +378,7 @@ def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):
         raise AssertionError("uploaded for nothing")
 
     def loop():
-        said = []
+        messages = []
         given = [
             {"checkpoint_upload_mode": CheckpointUploadMode.NO_UPLOAD},
             {"checkpoint_upload_fn": never},
@@ -383,14 +387,16 @@ def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):
         for one in given:
             with pytest.raises(ValueError) as caught:
                 train.report({}, **{"checkpoint": Checkpoint.from_dict({}), **one})
-            said.append(str(caught.value))
-        return train.get_context().get_run_path(), said
+            messages.append(str(caught.value))
+        return train.get_context().get_run_path(), messages
 
-    place, said = DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("place"))).fit().return_value
+    place, messages = DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("place"))).fit().return_value
     path = f"works where the run's directory is a path that the nodes mount, and this run's is {place}: "
     assert place.startswith("cluster://")
-    assert said[0].startswith(f"CheckpointUploadMode.NO_UPLOAD {path}") and said[1].startswith(f"checkpoint_upload_fn {path}")
-    assert said[2].startswith("the checkpoint s3://bucket/run/checkpoint is not a directory on this machine: ")
+    assert messages[0].startswith(f"CheckpointUploadMode.NO_UPLOAD {path}") and messages[1].startswith(
+        f"checkpoint_upload_fn {path}"
+    )
+    assert messages[2].startswith("the checkpoint s3://bucket/run/checkpoint is not a directory on this machine: ")
     call = ReportCall("{}", str(tmp_path), upload_fn=never)
     with pytest.raises(ValueError, match="and this run's is s3://bucket/run: "):
         _uploads.prepared(call, Facts(run_path="s3://bucket/run"), 1, lambda: "")

@@ -36,14 +36,14 @@ TOLD_BY_ANOTHER = {("SyncConfig.__init__", "settings")}  # RunConfig(sync_config
 @functools.cache
 def words_read() -> frozenset[str]:
     """Attributes that some code of the package reads, and its texts, which may name them."""
-    found: set[str] = set()
+    used: set[str] = set()
     for file in pathlib.Path(rtrain.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                found.add(node.attr)
+                used.add(node.attr)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(node.value)
-    return frozenset(found)
+                used.add(node.value)
+    return frozenset(used)
 
 
 def imported(package):
@@ -62,10 +62,10 @@ def public_functions():
     for package in PACKAGES:
         module, names = imported(package)
         for name in names:
-            for said, function in functions_of(name, getattr(module, name)):
+            for path, function in functions_of(name, getattr(module, name)):
                 if id(function) not in seen and str(function.__module__).startswith("rtrain"):
                     seen.add(id(function))
-                    yield said, function
+                    yield path, function
 
 
 def functions_of(name, value):
@@ -73,9 +73,19 @@ def functions_of(name, value):
         return [(name, inspect.unwrap(value))]
     if not inspect.isclass(value):
         return []
-    theirs = {one for base in value.__mro__[1:] if not base.__module__.startswith("rtrain") for one in vars(base) if not one.startswith("_")}
-    found = inspect.getmembers(value, lambda one: inspect.isfunction(one) or inspect.ismethod(one))  # class methods are methods
-    members = [(one, getattr(f, "__func__", f)) for one, f in found if one not in theirs]  # a framework gives its hooks' arguments
+    theirs = {
+        one
+        for base in value.__mro__[1:]
+        if not base.__module__.startswith("rtrain")
+        for one in vars(base)
+        if not one.startswith("_")
+    }
+    functions = inspect.getmembers(
+        value, lambda one: inspect.isfunction(one) or inspect.ismethod(one)
+    )  # class methods are methods
+    members = [
+        (one, getattr(f, "__func__", f)) for one, f in functions if one not in theirs
+    ]  # a framework gives its hooks' arguments
     return [(f"{name}.{one}", inspect.unwrap(f)) for one, f in members if one == "__init__" or not one.startswith("_")]
 
 
@@ -112,16 +122,16 @@ def pairs_of(node: ast.Assign):
 def test_every_parameter_of_every_public_function_is_used_or_declared():
     functions = list(public_functions())
     assert len(functions) > 200
-    seen = {said for said, _ in functions}
+    seen = {path for path, _ in functions}
     assert {"Tuner.can_restore", "setup_mlflow", "setup_wandb", "WorkerGroup.execute", "Checkpoint.from_directory"} <= seen
     installed = {"torch": "TorchTrainer.__init__", "lightning": "prepare_trainer", "transformers": "TransformersTrainer.__init__"}
-    assert {said for needs, said in installed.items() if importlib.util.find_spec(needs)} <= seen
+    assert {path for needs, path in installed.items() if importlib.util.find_spec(needs)} <= seen
     wrong = [
-        f"{said}({name}=)"
-        for said, function in functions
-        if said not in OVERRIDDEN and said.rpartition(".")[2] not in HOOKS
+        f"{path}({name}=)"
+        for path, function in functions
+        if path not in OVERRIDDEN and path.rpartition(".")[2] not in HOOKS
         for name in dropped(function)
-        if (said, name) not in TOLD_BY_ANOTHER
+        if (path, name) not in TOLD_BY_ANOTHER
     ]
     assert wrong == []
 
@@ -149,7 +159,7 @@ def sample(rule):
     return next(one for one in (5, "other", True) if not any(_arguments._is(one, neutral) for neutral in rule.neutral))
 
 
-def outcome(call, name, rule, said):
+def outcome(call, name, rule, warnings):
     """Told once, or refused, with the reason; what is neutral is not told of."""
     _arguments._warned.clear()
     if rule.refused:
@@ -159,12 +169,12 @@ def outcome(call, name, rule, said):
         return
     call(sample(rule))
     call(sample(rule))
-    told = said()
-    assert told.count(f"({name}=) changes nothing: {rule.why}") == 1
+    warning = warnings()
+    assert warning.count(f"({name}=) changes nothing: {rule.why}") == 1
     for neutral in rule.neutral:
         _arguments._warned.clear()
         call(neutral)
-        assert said() == ""
+        assert warnings() == ""
 
 
 OPERATIONS = {

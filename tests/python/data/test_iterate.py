@@ -106,15 +106,15 @@ def test_loader_processes_read_parts_of_their_own():
     part = data.range(101).random_shuffle().rtrain_share_of_run(1, 2, 5, equal=True)
     rows = part.to_torch(batch_size=4, unsqueeze_feature_tensors=False)
     loader = torch.utils.data.DataLoader(rows, batch_size=None, num_workers=2)
-    found = [int(one) for features, _ in loader for one in features]
+    values = [int(one) for features, _ in loader for one in features]
     again = data.range(101).random_shuffle().rtrain_share_of_run(1, 2, 5, equal=True)
-    assert sorted(found) == sorted(row["id"] for row in again) and len(found) == 50
+    assert sorted(values) == sorted(row["id"] for row in again) and len(values) == 50
     import pickle
 
     copied = pickle.loads(pickle.dumps(rows))  # as for processes that are not forked
-    assert sorted(int(one) for features, _ in copied for one in features) == sorted(found)
+    assert sorted(int(one) for features, _ in copied for one in features) == sorted(values)
     rows.set_epoch(1)
-    assert sorted(int(one) for features, _ in loader for one in features) == sorted(row["id"] for row in again) != sorted(found)
+    assert sorted(int(one) for features, _ in loader for one in features) == sorted(row["id"] for row in again) != sorted(values)
 
 
 def test_a_prepared_loader_leaves_a_share_as_it_is(monkeypatch):
@@ -213,10 +213,10 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 )
 def test_a_large_file_is_never_in_memory_whole(then, limit, big: pathlib.Path):
     script = MEMORY.format(path=sys.path, file=str(big), then=then)
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    grown, arrow = map(int, said.stdout.split())
-    assert arrow < limit and grown < limit + 90, said.stdout  # an allocator keeps some
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    grown, arrow = map(int, process.stdout.split())
+    assert arrow < limit and grown < limit + 90, process.stdout  # an allocator keeps some
 
 
 def test_what_an_iteration_gives_has_a_state_and_auto_is_a_batch_size():

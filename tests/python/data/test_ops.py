@@ -82,9 +82,9 @@ def test_a_function_runs_once_for_each_batch_also_before_a_shuffle(parquet):
     for changed in (rows.map_batches(some, udf_modifying_row_count=True), rows.map_batches(some), rows.filter(keep)):
         for ordered in (changed, changed.random_shuffle(), changed.randomize_block_order()):
             seen.clear()
-            found = column(ordered.map(lambda row: row))
-            assert sorted(found) == list(range(0, 1000, 2)) and sum(seen) == 1000
-            assert (found == sorted(found)) == (ordered is changed)
+            ids = column(ordered.map(lambda row: row))
+            assert sorted(ids) == list(range(0, 1000, 2)) and sum(seen) == 1000
+            assert (ids == sorted(ids)) == (ordered is changed)
 
 
 def test_columns():
@@ -129,8 +129,8 @@ def test_several_datasets():
     double = ten.map(lambda row: {"id": row["id"] * 2, "y": 1})
     assert ten.zip(double).take(2) == [{"id": 0, "id_1": 0, "y": 1}, {"id": 1, "id_1": 2, "y": 1}]
     big = data.range(300_000)
-    joined = big.zip(big.filter(lambda row: True).rename_columns({"id": "other"}))
-    assert all((batch["id"] == batch["other"]).all() for batch in joined.iter_batches(batch_size=7000))
+    zipped = big.zip(big.filter(lambda row: True).rename_columns({"id": "other"}))
+    assert all((batch["id"] == batch["other"]).all() for batch in zipped.iter_batches(batch_size=7000))
     with pytest.raises(ValueError, match="has 10 rows, range\\(9\\) has 9"):
         ten.zip(data.range(9)).take_all()
     with pytest.raises(ValueError, match="ends at row 5"):

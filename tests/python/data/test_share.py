@@ -18,11 +18,11 @@ def ids(rows) -> list[int]:
 
 
 def iterators(dataset, world, *, state=None, equal=True, seed=7):
-    found = [dataset.rtrain_share_of_run(rank, world, seed, equal=equal) for rank in range(world)]
-    for one in found:
+    shares = [dataset.rtrain_share_of_run(rank, world, seed, equal=equal) for rank in range(world)]
+    for one in shares:
         if state is not None:
             one.load_state_dict(json.loads(json.dumps(state)))
-    return found
+    return shares
 
 
 def test_ranks_get_equal_neighbouring_parts_and_the_rest_is_nobodys():
@@ -35,11 +35,11 @@ def test_ranks_get_equal_neighbouring_parts_and_the_rest_is_nobodys():
 
 def test_functions_that_change_the_number_of_rows_leave_equal_shares(parquet):
     odd = data.read_parquet(str(parquet)).filter(lambda row: row["id"] < 300 or row["id"] % 2).map(lambda row: {"id": row["id"]})
-    wanted = [one for one in range(1000) if one < 300 or one % 2]
+    expected = [one for one in range(1000) if one < 300 or one % 2]
     for world in (1, 2, 3, 4):
         parts = [ids(one) for one in iterators(odd, world)]
         assert len({len(part) for part in parts}) == 1
-        assert sum(parts, []) == wanted[: len(wanted) // world * world]
+        assert sum(parts, []) == expected[: len(expected) // world * world]
 
 
 def half(batch):
@@ -81,9 +81,9 @@ def test_one_rank_resumes_behind_a_function_that_drops_rows():
 
 def test_rank_zero_says_what_counting_costs(capfd):
     share = iterators(data.range(100).map_batches(half), 1)[0]
-    share._agree(lambda mine: [mine])
-    said = capfd.readouterr().err
-    assert "counts the rows of" in said and "counting took" in said and "map_batches(half) ran once for that" in said
+    share._agree(lambda value: [value])
+    errors = capfd.readouterr().err
+    assert "counts the rows of" in errors and "counting took" in errors and "map_batches(half) ran once for that" in errors
 
 
 def test_epochs_shuffle_anew_alike_on_every_rank(parquet):
@@ -96,9 +96,9 @@ def test_epochs_shuffle_anew_alike_on_every_rank(parquet):
             assert epochs == [ids(again[0]) + ids(again[1]) for _ in range(3)]  # of the same run
     other = iterators(data.range(1000).random_shuffle(), 2, seed=8)
     assert ids(other[0]) != ids(iterators(data.range(1000).random_shuffle(), 2)[0])
-    mine = data.range(1000).random_shuffle(seed=3)
-    assert ids(iterators(mine, 2, seed=8)[0]) == ids(iterators(mine, 2, seed=9)[0])  # its own seed, in each run
-    assert ids(mine) == ids(mine) and ids(data.range(1000).random_shuffle()) != ids(data.range(1000).random_shuffle())
+    dataset = data.range(1000).random_shuffle(seed=3)
+    assert ids(iterators(dataset, 2, seed=8)[0]) == ids(iterators(dataset, 2, seed=9)[0])  # its own seed, in each run
+    assert ids(dataset) == ids(dataset) and ids(data.range(1000).random_shuffle()) != ids(data.range(1000).random_shuffle())
 
 
 def test_the_epochs_order_does_not_depend_on_the_number_of_ranks(parquet):
@@ -125,12 +125,12 @@ def test_a_rank_reads_its_own_part_alone(parquet, monkeypatch):
 
 def taken(iterator, rows, **options):
     """That many rows; the iteration is left where it is."""
-    found = []
+    rows_read = []
     for batch in iterator.iter_batches(batch_size=5, **options):
-        found.extend(batch["id"].tolist())
-        if len(found) >= rows:
+        rows_read.extend(batch["id"].tolist())
+        if len(rows_read) >= rows:
             break
-    return found
+    return rows_read
 
 
 @pytest.mark.parametrize("options", [{}, {"local_shuffle_buffer_size": 16}], ids=["in order", "local shuffle"])
@@ -144,12 +144,12 @@ def test_resuming_gives_no_row_twice_and_none_too_few(made, options, parquet):
         ),
     }[made]()
     everything = [one for one in range(1000) if made != "filtered" or one >= 17]
-    chance = random.Random(f"{made} {options}")
+    random_numbers = random.Random(f"{made} {options}")
     for _ in range(8):
-        seen, state, worlds = [], None, [chance.randint(1, 4) for _ in range(3)]
+        seen, state, worlds = [], None, [random_numbers.randint(1, 4) for _ in range(3)]
         for place, world in enumerate(worlds):
             ranks = iterators(dataset, world, state=state)
-            rows = 10_000 if place == 2 else 5 * chance.randint(0, 25)
+            rows = 10_000 if place == 2 else 5 * random_numbers.randint(0, 25)
             parts = [taken(one, rows, **options) if rows else [] for one in ranks]
             assert all(len(part) == min(len(one) for one in parts) for part in parts)
             states = [one.state_dict() for one in ranks]
@@ -188,7 +188,9 @@ PLANS = {
     "shuffle, filter, map_batches": lambda d: d.random_shuffle().filter(even).map_batches(half),
     "shuffle, limit, map_batches": lambda d: d.random_shuffle().limit(333).map_batches(keep),
     "blocks, map_batches, shuffle": lambda d: d.randomize_block_order().map_batches(keep).random_shuffle(),
-    "union, sample, shuffle": lambda d: d.filter(even).union(data.range(0)).random_sample(0.5, seed=1).random_shuffle(window_bytes=1),
+    "union, sample, shuffle": lambda d: (
+        d.filter(even).union(data.range(0)).random_sample(0.5, seed=1).random_shuffle(window_bytes=1)
+    ),
     "empty row groups, shuffle": lambda d: d.filter(lambda row: row["id"] % 400 < 50).random_shuffle(window_bytes=1),
 }
 
@@ -202,12 +204,12 @@ def agreement(shares):
     meeting, values, errors = threading.Barrier(len(shares)), {}, []
 
     def agree(rank):
-        def exchange(mine):
-            values[rank] = mine
+        def exchange(value):
+            values[rank] = value
             meeting.wait(30)
-            found = [values[one] for one in range(len(shares))]
+            gathered = [values[one] for one in range(len(shares))]
             meeting.wait(30)
-            return found
+            return gathered
 
         try:
             shares[rank]._agree(exchange)
@@ -320,20 +322,20 @@ def test_a_state_of_something_else_is_refused():
 
 
 def test_what_is_left_is_counted_right_whatever_the_stages():
-    chance = random.Random(5)
+    random_numbers = random.Random(5)
     for _ in range(300):
-        total = chance.randint(0, 60)
+        total = random_numbers.randint(0, 60)
         left, stages, given = set(range(total)), [], []
-        for _ in range(chance.randint(1, 4)):
-            world, equal = chance.randint(1, 5), chance.random() < 0.5
-            buffer = chance.choice([0, 1, 4, 7])
-            stage = Stage(world, chance.randint(0, 12), equal, buffer, chance.randint(0, 9))
+        for _ in range(random_numbers.randint(1, 4)):
+            world, equal = random_numbers.randint(1, 5), random_numbers.random() < 0.5
+            buffer = random_numbers.choice([0, 1, 4, 7])
+            stage = Stage(world, random_numbers.randint(0, 12), equal, buffer, random_numbers.randint(0, 9))
             rest = _position.rest_after(total, stages, 3)
             for rank in range(world):
-                mine = [one for start, stop in _position.share(rest, world, rank, equal=equal) for one in range(start, stop)]
-                order = mine
+                positions = [one for start, stop in _position.share(rest, world, rank, equal=equal) for one in range(start, stop)]
+                order = positions
                 if buffer:
-                    cuts = [mine[start : start + buffer] for start in range(0, len(mine), buffer)]
+                    cuts = [positions[start : start + buffer] for start in range(0, len(positions), buffer)]
                     order = [
                         cut[place]
                         for number, cut in enumerate(cuts)

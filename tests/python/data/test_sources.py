@@ -45,8 +45,8 @@ def test_a_table_of_pandas_keeps_its_columns():
 def test_datasets_of_torch_are_read_item_by_item():
     torch = pytest.importorskip("torch")
     pairs = torch.utils.data.TensorDataset(torch.arange(300), torch.arange(300) * 2)
-    found = data.from_torch(pairs)
-    assert found.count() == 300 and [int(value) for value in found.take(300)[299]["item"]] == [299, 598]
+    dataset = data.from_torch(pairs)
+    assert dataset.count() == 300 and [int(value) for value in dataset.take(300)[299]["item"]] == [299, 598]
 
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
@@ -133,18 +133,18 @@ def test_a_plan_travels_as_a_plan(parquet: pathlib.Path):
 
 def test_what_is_imported():
     check = "import sys, rtrain; a = 'pyarrow' in sys.modules; import rtrain.data; print(a, 'torch' in sys.modules, 'pandas' in sys.modules)"
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {check}"], capture_output=True, text=True, check=True
     )
-    assert said.stdout.split() == ["False", "False", "False"]
+    assert process.stdout.split() == ["False", "False", "False"]
 
 
 def test_without_pyarrow_the_message_says_what_to_install():
     check = "import sys; sys.modules['pyarrow'] = None\nimport rtrain\ntry:\n    rtrain.data\nexcept ImportError as error:\n    print(error)"
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{check}"], capture_output=True, text=True, check=True
     )
-    assert "pip install 'pyarrow>=14' numpy" in said.stdout
+    assert "pip install 'pyarrow>=14' numpy" in process.stdout
 
 
 def test_files_that_are_not_there(tmp_path: pathlib.Path, parquet: pathlib.Path):

@@ -38,7 +38,7 @@ def test_a_script_that_runs_again_appends_and_says_so(tmp_path, process, capfd):
     assert capfd.readouterr().err == ""
     process("second")
     data.range(3).write_parquet(tmp_path)
-    assert "write_parquet" in (said := capfd.readouterr().err) and "rows are added to them" in said and "overwrite" in said
+    assert "write_parquet" in (errors := capfd.readouterr().err) and "rows are added to them" in errors and "overwrite" in errors
     assert ids(tmp_path) == sorted([*range(10), *range(3)])
 
 
@@ -212,13 +212,13 @@ except ValueError as error:
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "ignore", "error"])
 def test_ranks_without_a_run_add_and_are_refused_what_needs_to_know_each_other(mode, tmp_path):
-    said = []
+    outputs = []
     for rank in range(2):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", RANKS, str(tmp_path / "rows"), mode]
-        said.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     if mode == "append":
         assert ids(tmp_path / "rows") == [0, 1]
     else:
-        assert all(f"mode='{mode}' in rank {rank} of 2 processes that are no run" in said[rank] for rank in range(2))
+        assert all(f"mode='{mode}' in rank {rank} of 2 processes that are no run" in outputs[rank] for rank in range(2))
         assert not (tmp_path / "rows").exists()

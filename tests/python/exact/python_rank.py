@@ -29,9 +29,9 @@ parallel = DistributedDataParallel(net)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 for step in range(last):
     begin = step * GLOBAL_BATCH % SAMPLES
-    mine = torch.arange(begin + rank, begin + GLOBAL_BATCH, world)
+    rows = torch.arange(begin + rank, begin + GLOBAL_BATCH, world)
     optimizer.zero_grad()
-    torch.nn.functional.cross_entropy(parallel(data[mine]), labels[mine]).backward()
+    torch.nn.functional.cross_entropy(parallel(data[rows]), labels[rows]).backward()
     optimizer.step()
 state = {f"model.{name}": value for name, value in net.state_dict().items()}
 tensors.save(f"{out}/rank{rank}", "state", state, {"step": last})

@@ -32,7 +32,18 @@ def test_an_environment_beside_the_script_stays_behind_by_whatever_name(tmp_path
     assert packed.files == 1 and sorted(packed.environments) == ["inner/conda", "python-3.11"]
 
 
-SECRETS = [".aws/credentials", ".config/gcloud/x", ".env", ".env.local", ".envrc", "a.key", "app/.npmrc", "app/prod.env", "id_rsa", "keys/me.pem"]
+SECRETS = [
+    ".aws/credentials",
+    ".config/gcloud/x",
+    ".env",
+    ".env.local",
+    ".envrc",
+    "a.key",
+    "app/.npmrc",
+    "app/prod.env",
+    "id_rsa",
+    "keys/me.pem",
+]
 OTHERS = [".config/other", "environment.yml", "id_rsa.pub", "keys/me.pub", "monkey.py", "train.py"]
 
 
@@ -48,13 +59,17 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
     (tmp_path / ".gitignore").write_text("a.key\n!.env\n")
     packed = pack_directory(tmp_path)
     assert travelling(packed) == sorted([*OTHERS, ".gitignore"])
-    left = [".aws/", ".config/gcloud/", *(name for name in SECRETS if name != "a.key" and not name.startswith((".aws", ".config")))]
+    left = [
+        ".aws/",
+        ".config/gcloud/",
+        *(name for name in SECRETS if name != "a.key" and not name.startswith((".aws", ".config"))),
+    ]
     assert sorted(packed.secrets) == sorted(left)
     named = pack_directory(tmp_path, named=True)
     assert travelling(named) == sorted({*OTHERS, *SECRETS, ".gitignore"} - {"a.key"}) and named.secrets == ()
     monkeypatch.setattr(_package, "script_directory", lambda: tmp_path)
     _submission.project_of(train.RunConfig())
-    assert ".aws/, .config/gcloud/" in (said := capsys.readouterr().err) and "may hold secrets and stay here" in said
+    assert ".aws/, .config/gcloud/" in (errors := capsys.readouterr().err) and "may hold secrets and stay here" in errors
     _submission.project_of(train.RunConfig(worker_runtime_env={"working_dir": str(tmp_path)}))
     assert "stay here" not in capsys.readouterr().err
 
@@ -89,7 +104,12 @@ def test_ignore_files_are_read_as_the_table_says(case, tmp_path) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case["as_git"]], ids=lambda case: case["case"])
 def test_the_table_is_what_git_does(case, tmp_path) -> None:
     laid_out(case, tmp_path)
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_DIR": str(tmp_path / ".git")}
+    environment = {
+        **os.environ,
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_SYSTEM": "/dev/null",
+        "GIT_DIR": str(tmp_path / ".git"),
+    }
     for command in (["init", "-q"], ["ls-files", "-z", "--others", "--exclude-standard"]):
         out = subprocess.run(["git", *command], cwd=tmp_path, env=environment, capture_output=True, check=True).stdout
     assert sorted(filter(None, out.decode().split("\0"))) == sorted(case["travels"])
@@ -146,7 +166,9 @@ def test_too_many_files_name_the_folders_that_hold_them_and_the_line_that_leaves
         (tmp_path / folder).mkdir(parents=True)
         for number in range(count):
             (tmp_path / folder / f"{number}").write_text("")
-    with pytest.raises(PackingError, match=r"most files are in images/ 30, logs/ 20, src/ 2; a line /images/ in .*/\.rtrainignore"):
+    with pytest.raises(
+        PackingError, match=r"most files are in images/ 30, logs/ 20, src/ 2; a line /images/ in .*/\.rtrainignore"
+    ):
         pack_directory(tmp_path)
     (tmp_path / ".rtrainignore").write_text("/images/\n/logs/\n")
     assert pack_directory(tmp_path).files == 3
@@ -188,6 +210,10 @@ def test_a_returned_tensor_of_a_gpu_arrives_on_the_cpu(monkeypatch) -> None:
     on_gpu = OnGpu()
     assert on_gpu.device.type == "cuda"
     _worker_main._leave("r-1", "return-1", {"loss": on_gpu, "rest": [on_gpu, torch.ones(2)]})
-    found = pickle.loads(sent[0])
-    assert found["loss"].device.type == "cpu" and torch.equal(found["loss"], kept) and found["rest"][0] is found["loss"]
-    assert torch.equal(found["rest"][1], torch.ones(2))
+    unpickled = pickle.loads(sent[0])
+    assert (
+        unpickled["loss"].device.type == "cpu"
+        and torch.equal(unpickled["loss"], kept)
+        and unpickled["rest"][0] is unpickled["loss"]
+    )
+    assert torch.equal(unpickled["rest"][1], torch.ones(2))

@@ -30,7 +30,7 @@ FILE, LINK, HARD, DEVICE = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, ta
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         ([("../out", FILE, "")], "outside"),
         ([("a/../../out", FILE, "")], "outside"),
@@ -47,10 +47,10 @@ FILE, LINK, HARD, DEVICE = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, ta
         ([("pipe", DEVICE, "")], "neither a file"),
     ],
 )
-def test_what_leads_out_is_refused_before_anything_is_written(entries, said, tmp_path, old_python):
+def test_what_leads_out_is_refused_before_anything_is_written(entries, message, tmp_path, old_python):
     inner = tmp_path / "inner"
     inner.mkdir()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         _package.untar(archive(("first", FILE, ""), *entries), inner)
     assert [path.name for path in tmp_path.rglob("*")] == ["inner"]
 

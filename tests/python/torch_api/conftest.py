@@ -44,15 +44,15 @@ def pair() -> list[dict[str, Any]]:
         )
         for rank in range(2)
     ]
-    found = []
+    results = []
     try:
         for rank in ranks:
             out, err = rank.communicate(timeout=180)
             assert rank.returncode == 0, f"{out}\n{err}"
-            found.append(json.loads(out.splitlines()[-1]))
+            results.append(json.loads(out.splitlines()[-1]))
     finally:
         for rank in ranks:
             if rank.poll() is None:
                 rank.kill()
                 rank.wait()
-    return found
+    return results

@@ -10,7 +10,7 @@ def flat(batches):
 
 
 def both(pair, name):
-    return [found[name] for found in pair]
+    return [results[name] for results in pair]
 
 
 def test_the_group_is_made_from_the_environment_and_ended(pair):
@@ -70,7 +70,7 @@ def test_global_batches_are_the_same_samples_and_gradients_as_with_one_worker(pa
     order = first["order"]
     steps = [order[:5], order[5:10]]
     for number, samples in enumerate(steps):
-        parts = [index for found in (first, second) for step, part in found["seen"] if step == number for index in part]
+        parts = [index for results in (first, second) for step, part in results["seen"] if step == number for index in part]
         assert sorted(parts) == sorted(samples)
     assert first["gradients"] == second["gradients"]
     expected = [sum(samples) / len(samples) for samples in steps]
@@ -83,5 +83,5 @@ def test_loader_processes_repeat_their_numbers_but_not_each_others(pair):
     assert first[0] == first[1] and second[0] == second[1]
     epochs = first[0]
     assert epochs[0] != epochs[1]
-    values = [value for found in (first, second) for epoch in found[0] for item in epoch for value in item[1:]]
+    values = [value for results in (first, second) for epoch in results[0] for item in epoch for value in item[1:]]
     assert len(set(values)) == len(values)  # other ranks, workers, epochs and libraries draw other numbers

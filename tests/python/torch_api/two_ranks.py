@@ -143,14 +143,14 @@ def global_batches():
 
 
 def reproducible():
-    found = []
+    rounds = []
     for _ in range(2):
         rt.enable_reproducibility(3)
         loader = rt.prepare_data_loader(DataLoader(Noise(), 1, num_workers=2))
-        found.append([[[value.item() for value in item] for item in loader] for _ in range(2)])
+        rounds.append([[[value.item() for value in item] for item in loader] for _ in range(2)])
         torch.rand(7)
     torch.use_deterministic_algorithms(False)
-    return found
+    return rounds
 
 
 def end():

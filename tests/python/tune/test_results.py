@@ -91,7 +91,7 @@ def trainer(**options):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: tune.TuneConfig(mode="best"), "mode is 'best'"),
         (lambda: tune.TuneConfig(num_samples=0), "num_samples is 0"),
@@ -131,8 +131,8 @@ def trainer(**options):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_submitted(make, said):
-    with pytest.raises((ValueError, TypeError), match=said):
+def test_what_cannot_be_is_refused_before_anything_is_submitted(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         make()
 
 
@@ -207,9 +207,9 @@ def run_of(path, *scores, num_to_keep=2):
     from rtrain.train._result import best
 
     kept = [train.Checkpoint(f"{path}/checkpoint_{place}", metrics={"acc": score}) for place, score in enumerate(scores)]
-    wanted = {"num_to_keep": num_to_keep, "score_attribute": "acc", "score_order": "max"}
+    rules = {"num_to_keep": num_to_keep, "score_attribute": "acc", "score_order": "max"}
     rows = [{"acc": score} for score in scores]
-    return train.Result(metrics=rows[-1], checkpoint=kept[-1], path=path, best_checkpoints=best(kept, wanted), all_metrics=rows)
+    return train.Result(metrics=rows[-1], checkpoint=kept[-1], path=path, best_checkpoints=best(kept, rules), all_metrics=rows)
 
 
 def test_the_best_checkpoints_of_a_trial_are_those_of_all_its_runs():
@@ -219,19 +219,19 @@ def test_the_best_checkpoints_of_a_trial_are_those_of_all_its_runs():
     legs = [Leg("s-t", {}, run_path="/nowhere/s-t"), Leg("s-t-2", {}, run_path="/nowhere/s-t-2")]
     trial = Trial("t", "t", {}, {}, legs, status="TERMINATED")
     runs = {"/nowhere/s-t": run_of("/nowhere/s-t", 5, 1, 4), "/nowhere/s-t-2": run_of("/nowhere/s-t-2", 2, 4, 3)}
-    wanted = train.CheckpointConfig(2, checkpoint_score_attribute="acc").job()
+    rules = train.CheckpointConfig(2, checkpoint_score_attribute="acc").job()
 
-    def ask(run_id, run_path):
+    def stored_run(run_id, run_path):
         return runs[run_path]
 
     for known in (list(runs.values()), [], [runs["/nowhere/s-t-2"]]):  # by this driver, by an earlier one, by both
-        found = trial_result(trial, stored_results(trial, known, ask), wanted)
-        assert [(one.path, metrics["acc"]) for one, metrics in found.best_checkpoints] == [
+        result = trial_result(trial, stored_results(trial, known, stored_run), rules)
+        assert [(one.path, metrics["acc"]) for one, metrics in result.best_checkpoints] == [
             ("/nowhere/s-t/checkpoint_0", 5),
             ("/nowhere/s-t-2/checkpoint_1", 4),
         ]
-        assert [row["acc"] for row in found.all_metrics] == [5, 1, 4, 2, 4, 3]
-        assert (found.checkpoint.path, found.metrics["acc"]) == ("/nowhere/s-t-2/checkpoint_2", 3)
+        assert [row["acc"] for row in result.all_metrics] == [5, 1, 4, 2, 4, 3]
+        assert (result.checkpoint.path, result.metrics["acc"]) == ("/nowhere/s-t-2/checkpoint_2", 3)
 
 
 def test_a_run_that_went_on_counts_once_and_a_trial_that_is_not_over_has_its_earlier_runs():
@@ -241,7 +241,10 @@ def test_a_run_that_went_on_counts_once_and_a_trial_that_is_not_over_has_its_ear
     legs = [Leg("s-t", {}, run_path="/nowhere/s-t"), Leg("s-t-2", {}, run_path="/nowhere/s-t-2")]
     failed, later = run_of("/nowhere/s-t", 1), run_of("/nowhere/s-t", 1, 2)
     assert stored_results(Trial("t", "t", {}, {}, legs[:1], status="TERMINATED"), [failed, later], run_of) == [later]
-    assert stored_results(Trial("t", "t", {}, {}, legs, status="RUNNING"), [], lambda run_id, path: run_of(path, 1))[0].path == "/nowhere/s-t"
+    assert (
+        stored_results(Trial("t", "t", {}, {}, legs, status="RUNNING"), [], lambda run_id, path: run_of(path, 1))[0].path
+        == "/nowhere/s-t"
+    )
 
 
 def test_a_sweep_is_found_by_the_path_of_its_trials_on_their_file_system(tmp_path, monkeypatch):
@@ -255,7 +258,9 @@ def test_a_sweep_is_found_by_the_path_of_its_trials_on_their_file_system(tmp_pat
         (folder / "sweep.json").write_text(json.dumps({"version": 1, "storage_path": place}))
         (folder / "tuner.pkl").write_bytes(b"")
     s3 = fs.S3FileSystem(access_key="id", secret_key="secret", region="eu-west-1")
-    assert tune.Tuner.can_restore(here) and tune.Tuner.can_restore("sweep", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()))
+    assert tune.Tuner.can_restore(here) and tune.Tuner.can_restore(
+        "sweep", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    )
     assert tune.Tuner.can_restore("bucket/prefix/sweep", s3) and tune.Tuner.can_restore("s3://bucket/prefix/sweep")
     assert not tune.Tuner.can_restore("bucket/other/sweep", s3) and not tune.Tuner.can_restore("sweep", s3)
     with pytest.raises(tune.TuneError, match="has none whose trials lie there"):

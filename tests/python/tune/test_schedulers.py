@@ -153,13 +153,18 @@ def test_numbers_are_multiplied_and_what_is_drawn_comes_from_the_domain():
         resample_probability=0,
         seed=2,
     )
-    found = changing.explore({"lr": 0.5, "deep": {"n": 10}, "f": 100, "other": 1})
-    assert found["lr"] in (0.4, 0.6) and found["deep"]["n"] in (8, 12) and found["f"] in (80, 120) and found["other"] == 1
+    explored = changing.explore({"lr": 0.5, "deep": {"n": 10}, "f": 100, "other": 1})
+    assert (
+        explored["lr"] in (0.4, 0.6)
+        and explored["deep"]["n"] in (8, 12)
+        and explored["f"] in (80, 120)
+        and explored["other"] == 1
+    )
     drawing = PopulationBasedTraining(
         hyperparam_mutations={"lr": tune.uniform(0, 1), "f": lambda: 7}, resample_probability=1, seed=2
     )
-    found = drawing.explore({"lr": 50, "f": 1})
-    assert 0 <= found["lr"] <= 1 and found["f"] == 7
+    explored = drawing.explore({"lr": 50, "f": 1})
+    assert 0 <= explored["lr"] <= 1 and explored["f"] == 7
 
 
 def test_metric_and_mode_come_from_one_place_and_must_be_there():
@@ -171,7 +176,7 @@ def test_metric_and_mode_come_from_one_place_and_must_be_there():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: ASHAScheduler(max_t=0), "max_t is 0; it is a number above 0"),
         (lambda: ASHAScheduler(max_t=2, grace_period=5), "max_t is 2, which is below grace_period, 5"),
@@ -186,8 +191,8 @@ def test_metric_and_mode_come_from_one_place_and_must_be_there():
         (lambda: create_scheduler("pb2"), "rtrain has no PB2: ASHAScheduler, MedianStoppingRule"),
     ],
 )
-def test_what_cannot_be_is_refused(make, said):
-    with pytest.raises((ValueError, NotImplementedError), match=said):
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises((ValueError, NotImplementedError), match=message):
         make()
 
 

@@ -103,7 +103,7 @@ def test_functions_that_wait_for_each_other_are_named():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: tune.uniform(2, 1), "uniform: upper is 1, which is not above lower, 2"),
         (lambda: tune.uniform("a", 1), "uniform: lower is 'a'; it is a number"),
@@ -119,8 +119,8 @@ def test_functions_that_wait_for_each_other_are_named():
         (lambda: tune.sample_from(3), "sample_from takes a function, not 3"),
     ],
 )
-def test_wrong_bounds_name_the_parameter(make, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_bounds_name_the_parameter(make, message):
+    with pytest.raises(ValueError, match=message):
         make()
 
 
@@ -132,26 +132,26 @@ def test_numpy_s_numbers_are_numbers():
         "c": tune.choice(numpy.array([1, 2])),
         "d": tune.grid_search(numpy.logspace(-2, -1, 2)),
     }
-    found = configs(space, 2)
-    assert [round(float(one["d"]), 3) for one in found] == [0.01, 0.1] and type(found[0]["a"]) is float
+    suggested = configs(space, 2)
+    assert [round(float(one["d"]), 3) for one in suggested] == [0.01, 0.1] and type(suggested[0]["a"]) is float
 
 
 def suggestions(searcher, space, **spec):
     searcher.set_search_properties("loss", "min", space, **spec)
-    found = []
-    while isinstance(one := searcher.suggest(f"t{len(found)}"), dict):
-        found.append(one)
-    return found, one
+    configs_of_trials = []
+    while isinstance(one := searcher.suggest(f"t{len(configs_of_trials)}"), dict):
+        configs_of_trials.append(one)
+    return configs_of_trials, one
 
 
 def test_num_samples_repeats_the_grid_and_points_come_first():
     space = {"a": tune.grid_search([1, 2]), "b": tune.uniform(0, 1)}
-    found, last = suggestions(BasicVariantGenerator(random_state=4), space, num_samples=3)
-    assert [one["a"] for one in found] == [1, 2] * 3 and last == Searcher.FINISHED
-    assert len({one["b"] for one in found}) == 6
+    suggested, last = suggestions(BasicVariantGenerator(random_state=4), space, num_samples=3)
+    assert [one["a"] for one in suggested] == [1, 2] * 3 and last == Searcher.FINISHED
+    assert len({one["b"] for one in suggested}) == 6
     first = BasicVariantGenerator(points_to_evaluate=[{"a": 2, "b": 0.5}, {"b": 0.1}], random_state=4)
-    found, _ = suggestions(first, space, num_samples=1)
-    assert found[0] == {"a": 2, "b": 0.5} and found[1]["b"] == 0.1 and len(found) == 4
+    suggested, _ = suggestions(first, space, num_samples=1)
+    assert suggested[0] == {"a": 2, "b": 0.5} and suggested[1]["b"] == 0.1 and len(suggested) == 4
 
 
 def test_the_seed_comes_from_the_argument_the_environment_or_random(monkeypatch):

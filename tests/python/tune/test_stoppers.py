@@ -79,7 +79,7 @@ def test_combined_ends_when_one_does_and_all_hear_each_report():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: MaximumIterationStopper(0), "max_iter is 0"),
         (lambda: TrialPlateauStopper("a", metric_threshold=1), "metric_threshold needs a mode"),
@@ -90,6 +90,6 @@ def test_combined_ends_when_one_does_and_all_hear_each_report():
         (lambda: CombinedStopper(3), "takes stoppers, not 3"),
     ],
 )
-def test_what_cannot_be_is_refused(make, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
         make()

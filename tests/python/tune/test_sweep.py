@@ -15,12 +15,12 @@ from rtrain.tune.stopper import ExperimentPlateauStopper, MaximumIterationStoppe
 
 def sweep(space=None, *, scheduler=None, searcher=None, stopper=None, **limits):
     space = space if space is not None else {"lr": tune.grid_search([1, 2, 3])}
-    found = Limits(metric="loss", mode="min", **limits)
+    limits_of_sweep = Limits(metric="loss", mode="min", **limits)
     searcher = searcher or BasicVariantGenerator(random_state=1)
-    searcher.set_search_properties("loss", "min", space, num_samples=found.num_samples)
+    searcher.set_search_properties("loss", "min", space, num_samples=limits_of_sweep.num_samples)
     scheduler = scheduler or FIFOScheduler()
     scheduler.set_search_properties("loss", "min")
-    return Sweep(found, searcher, scheduler, stopper, space, "abc", run_name=lambda trial: f"s-{trial.trial_id}")
+    return Sweep(limits_of_sweep, searcher, scheduler, stopper, space, "abc", run_name=lambda trial: f"s-{trial.trial_id}")
 
 
 def ids(trials):
@@ -206,8 +206,8 @@ def test_a_sweep_s_file_brings_back_what_it_kept(tmp_path):
 def test_a_sweep_has_one_driver_at_a_time(tmp_path):
     file = _file.SweepFile(tmp_path / "s", "s", None)
     other = _file.SweepFile(tmp_path / "s", "s", None)
-    said = r"another driver \(process \d+ on .*\) runs the sweep in .*/s: wait"
-    with file.held(), pytest.raises(tune.TuneError, match=said), other.held():
+    message = r"another driver \(process \d+ on .*\) runs the sweep in .*/s: wait"
+    with file.held(), pytest.raises(tune.TuneError, match=message), other.held():
         pass
     with file.held():
         pass

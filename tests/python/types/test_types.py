@@ -61,8 +61,8 @@ def test_the_examples_pass_pyright():
 
 def test_mypy_finds_each_mistake():
     code, text = mypy(MISTAKES)
-    found = {int(line.split(":")[1]) for line in text.splitlines() if ": error: " in line}
-    assert code == 1 and sorted(found) == wrong_lines(), text
+    lines = {int(line.split(":")[1]) for line in text.splitlines() if ": error: " in line}
+    assert code == 1 and sorted(lines) == wrong_lines(), text
 
 
 def test_pyright_finds_each_mistake(tmp_path):
@@ -70,8 +70,8 @@ def test_pyright_finds_each_mistake(tmp_path):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({**settings, "reportUnusedExpression": "none"}))
     (tmp_path / "mistakes.py").write_text(MISTAKES.read_text())
     report = pyright("--project", tmp_path)
-    found = {one["range"]["start"]["line"] + 1 for one in report["generalDiagnostics"] if one["severity"] == "error"}
-    assert sorted(found) == wrong_lines(), report["generalDiagnostics"]
+    lines = {one["range"]["start"]["line"] + 1 for one in report["generalDiagnostics"] if one["severity"] == "error"}
+    assert sorted(lines) == wrong_lines(), report["generalDiagnostics"]
 
 
 @pytest.mark.parametrize("package", ["rtrain", "rtrain.train", "rtrain.tune", "rtrain.integrations", "rtrain.train.huggingface"])

@@ -21,16 +21,16 @@ BINARY = os.environ.get("RTRAIN_BINARY", str(ROOT / "build" / "release" / "rtrai
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 180) -> Any:
     deadline, pause = time.monotonic() + seconds, threading.Event()
     while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
+        value = condition()
+        if value:
+            return value
         pause.wait(0.05)
     raise AssertionError(f"waited {seconds} s for {what}")
 
 
 def processes_below(folder: pathlib.Path) -> list[int]:
     """Pids whose command line or environment names something below `folder`: daemons, shims and workers."""
-    found = []
+    processes = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -39,8 +39,8 @@ def processes_below(folder: pathlib.Path) -> list[int]:
         except OSError:
             continue
         if os.fsencode(f"{folder}/") in text:
-            found.append(int(entry.name))
-    return found
+            processes.append(int(entry.name))
+    return processes
 
 
 class Home:

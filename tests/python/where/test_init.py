@@ -159,10 +159,10 @@ def _is_sleep(pid: int) -> bool:
 
 
 def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
-    said = home.script("import rtrain; rtrain.init('auto')", expect=1)
-    assert "ConnectionError" in said and "no cluster is known" in said
-    said = home.script("import rtrain; rtrain.init('nowhere.invalid:7433')", expect=1)
-    assert "ConnectionError" in said
+    output = home.script("import rtrain; rtrain.init('auto')", expect=1)
+    assert "ConnectionError" in output and "no cluster is known" in output
+    output = home.script("import rtrain; rtrain.init('nowhere.invalid:7433')", expect=1)
+    assert "ConnectionError" in output
     up = home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=2")
     address = re.search(r"head at (\S+) and", up)
     assert address is not None, up
@@ -180,19 +180,19 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
         home.rtrain("down", "--yes")
     out = home.start("import rtrain; print(rtrain.init(num_cpus=1).local)")
     assert finish(out).split() == ["True"]  # the context's cluster is on this machine and does not run any more
-    said = home.script("import rtrain; rtrain.init('auto')", expect=1)
-    assert "cannot be reached" in said
+    output = home.script("import rtrain; rtrain.init('auto')", expect=1)
+    assert "cannot be reached" in output
 
 
 def test_what_this_machine_does_not_have_is_named(home: Home) -> None:
-    said = home.script("import rtrain; rtrain.init(num_cpus=1, num_gpus=4096)", expect=1)
-    assert "rtrain up" in said and "--resources GPU=4096: this node has " in said
+    output = home.script("import rtrain; rtrain.init(num_cpus=1, num_gpus=4096)", expect=1)
+    assert "rtrain up" in output and "--resources GPU=4096: this node has " in output
     assert processes_below(home.folder) == []
 
 
 def test_a_missing_program_is_named(home: Home) -> None:
-    said = home.script("import rtrain; rtrain.init()", expect=1, RTRAIN_BINARY="/nowhere/rtrain")
-    assert "RTRAIN_BINARY names /nowhere/rtrain" in said
+    output = home.script("import rtrain; rtrain.init()", expect=1, RTRAIN_BINARY="/nowhere/rtrain")
+    assert "RTRAIN_BINARY names /nowhere/rtrain" in output
 
 
 def test_a_forked_child_does_not_end_its_parents_cluster(home: Home) -> None:

@@ -49,9 +49,9 @@ SCRIPT = """
 
 def interpreter(version: str) -> str | None:
     beside = pathlib.Path(sys.base_prefix).parent.glob(f"{version}*/bin/python{version}")  # of a folder of several versions
-    for found in (shutil.which(f"python{version}"), *map(str, beside)):
-        if found and subprocess.run([found, "-c", "import ssl, ctypes"], capture_output=True).returncode == 0:
-            return found
+    for candidate in (shutil.which(f"python{version}"), *map(str, beside)):
+        if candidate and subprocess.run([candidate, "-c", "import ssl, ctypes"], capture_output=True).returncode == 0:
+            return candidate
     return None
 
 

@@ -25,12 +25,12 @@ class Threads:
     def __init__(self, rank: int, places: list[Any], together: threading.Barrier) -> None:
         self._rank, self._places, self._together = rank, places, together
 
-    def gather(self, mine: Any, doing: str) -> list[Any]:
+    def gather(self, value: Any, doing: str) -> list[Any]:
         self._together.wait()
-        self._places[self._rank] = (doing, mine)
+        self._places[self._rank] = (doing, value)
         self._together.wait()
-        assert len({said for said, _ in self._places}) == 1, self._places
-        return [value for _, value in self._places]
+        assert len({purpose for purpose, _ in self._places}) == 1, self._places
+        return [gathered for _, gathered in self._places]
 
     def broadcast(self, value: Any, doing: str) -> Any:
         return self.gather(value, doing)[0]

@@ -154,8 +154,8 @@ def test_an_older_run_without_its_code_is_restored_with_the_function_alone(home:
     run = project(home) / "results" / "here"
     home.script(PROJECT, name="project/train.py")
     shutil.rmtree(run / "code")
-    said = home.script(RESTORE, str(run), "3", expect=1)
-    assert "ValueError" in said and "Give restore() the function, as train_loop_per_worker=" in said
+    output = home.script(RESTORE, str(run), "3", expect=1)
+    assert "ValueError" in output and "Give restore() the function, as train_loop_per_worker=" in output
     out = home.script(
         TRAIN + "print(DataParallelTrainer.restore(sys.argv[1], train_loop_per_worker=lambda: None).fit().path)", str(run)
     )
@@ -391,14 +391,14 @@ def test_validation_and_files_of_what_is_printed(home: Home) -> None:
     ]
     logs = home.folder / "runs" / "judged" / "logs" / "attempt-000001"
     assert (logs / "rank-00000-mine.txt").read_text() == "printed in the loop\n"
-    said = (logs / "rank-00000-errors.txt").read_text()
-    assert "the validation of checkpoint_000003-a001 failed" in said
-    assert "no such data" in said
-    assert said.endswith("to the other stream\n")
+    output = (logs / "rank-00000-errors.txt").read_text()
+    assert "the validation of checkpoint_000003-a001 failed" in output
+    assert "no such data" in output
+    assert output.endswith("to the other stream\n")
 
 
 def test_two_processes_under_one_name(home: Home) -> None:
-    said = home.script(
+    output = home.script(
         TRAIN
         + """
 import fcntl
@@ -411,7 +411,7 @@ DataParallelTrainer(
 """,
         expect=1,
     )
-    assert "another process trains run here" in said
+    assert "another process trains run here" in output
 
 
 def test_loaders_and_models_in_local_mode_are_as_on_a_cluster(home: Home) -> None:

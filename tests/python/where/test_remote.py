@@ -55,9 +55,9 @@ def test_functions(home: Home) -> None:
         print(b"adding" in logs)
     """)
     lines = out.splitlines()
-    said = [line for line in lines if line.startswith("(add(), ")]
-    assert len(said) == 4 and all(line.endswith(") adding") for line in said)
-    assert [line for line in lines if line not in said] == [
+    lines_of_workers = [line for line in lines if line.startswith("(add(), ")]
+    assert len(lines_of_workers) == 4 and all(line.endswith(") adding") for line in lines_of_workers)
+    assert [line for line in lines if line not in lines_of_workers] == [
         "[12, 134]",
         "x True",
         "10",

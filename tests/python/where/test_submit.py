@@ -46,8 +46,8 @@ def submit(home: Home, *words: str) -> str:
 
 
 def run(home: Home, name: str) -> dict[str, Any]:
-    found = [one for one in json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"] if one["name"] == name]
-    return found[0] if found else {"state": "none"}
+    runs = [one for one in json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"] if one["name"] == name]
+    return runs[0] if runs else {"state": "none"}
 
 
 def test_a_driver_on_a_node(cluster: Home) -> None:
@@ -105,6 +105,6 @@ def test_a_driver_that_is_moved_joins_the_trainings_that_it_gave_no_name(home: H
         names = {one["name"] for one in json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"]}
         assert names == {"outer", *(f"rtrain_run-{outer['run_id']}-{number}" for number in (1, 2))}
         assert (place / "first").read_text() == "trained\n"  # it had succeeded
-        assert "driver: first" in (said := home.rtrain("logs", "outer")) and "driver: second" in said
+        assert "driver: first" in (output := home.rtrain("logs", "outer")) and "driver: second" in output
     finally:
         home.rtrain("down", "--yes")

@@ -55,9 +55,9 @@ def trials(home: Home) -> list[dict]:
 
 
 def two_wait_and_two_are_done(home: Home) -> bool:
-    found = trials(home)
-    waiting = [one for one in found if one["last_result"].get("step") == 1]
-    return len(waiting) == 2 and [one["status"] for one in found].count("TERMINATED") == 2
+    rows = trials(home)
+    waiting = [one for one in rows if one["last_result"].get("step") == 1]
+    return len(waiting) == 2 and [one["status"] for one in rows].count("TERMINATED") == 2
 
 
 def begun(home: Home, number: int) -> list[str]:
@@ -94,9 +94,9 @@ def test_ctrl_c_stops_the_trials_and_says_how_to_go_on(home: Home) -> None:
     driver = home.start(SWEEP, str(home.folder), "local")
     wait_for("two trials to be done, two to wait", lambda: two_wait_and_two_are_done(home), 120)
     driver.send_signal(signal.SIGINT)
-    said = finish(driver, -signal.SIGINT)  # as Python ends on it
+    output = finish(driver, -signal.SIGINT)  # as Python ends on it
     path = pathlib.Path(home.folder) / "storage" / "sweep"
-    assert f"KeyboardInterrupt: the sweep was stopped; Tuner.restore({str(path)!r}, trainable) goes on with it" in said
+    assert f"KeyboardInterrupt: the sweep was stopped; Tuner.restore({str(path)!r}, trainable) goes on with it" in output
     assert sorted(one["status"] for one in trials(home)) == ["PENDING", "PENDING", "TERMINATED", "TERMINATED"]
     (home.folder / "gate").touch()
     out = home.script(SWEEP, str(home.folder), "local", str(path))

@@ -101,7 +101,7 @@ def wandb_steps(folder: pathlib.Path) -> list[int]:
     from wandb.proto import wandb_internal_pb2
 
     data = next(folder.glob("*.wandb")).read_bytes()
-    found, at, whole = [], 7, b""
+    records, at, whole = [], 7, b""
     while at + 7 <= len(data):
         left = 32768 - at % 32768
         if left < 7:
@@ -115,8 +115,8 @@ def wandb_steps(folder: pathlib.Path) -> list[int]:
             record.ParseFromString(whole)
             whole = b""
             if record.WhichOneof("record_type") == "history":
-                found.append(record.history.step.num)
-    return found
+                records.append(record.history.step.num)
+    return records
 
 
 def test_a_loop_that_logs_itself_gets_the_same_run_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

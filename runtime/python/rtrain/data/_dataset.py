@@ -396,8 +396,8 @@ class Dataset(Reading):
             return Dataset(Mapped(node.child, (*node.ops, op)))
         return Dataset(Mapped(node, (op,)))
 
-    def _computed(self, said: str, compute: Callable[[Block], Block]) -> Dataset:
-        return Dataset(Computed(self._node, said, compute, seed_for(said)))
+    def _computed(self, text: str, compute: Callable[[Block], Block]) -> Dataset:
+        return Dataset(Computed(self._node, text, compute, seed_for(text)))
 
     def _frozen(self) -> Node:
         return self._node if self._node.steady else Frozen(self._node, seed_for(self._node.says()))
@@ -412,8 +412,8 @@ class _Dropped:
 
 
 class _Selected:
-    def __init__(self, wanted: list[str]) -> None:
-        self.wanted = wanted
+    def __init__(self, names: list[str]) -> None:
+        self.wanted = names
 
     def __call__(self, names: list[str]) -> dict[str, str]:
         return {name: name for name in self.wanted}

@@ -14,10 +14,10 @@ from rtrain.data._source import InMemory
 class Slice(Node):
     """Rows `start` to `stop` (None: the end), counted in the child's order."""
 
-    def __init__(self, child: Node, start: int, stop: int | None, said: str) -> None:
+    def __init__(self, child: Node, start: int, stop: int | None, text: str) -> None:
         self.children = (child,)
         self.first, self.last = start, stop
-        self.said = said
+        self.said = text
 
     def start(self, order: Order) -> Run:
         return _SliceRun(self, self.children[0].start(order))
@@ -202,9 +202,9 @@ class _Reader:
 class Computed(Node):
     """What needs all rows of the child at once: they are held in memory. Computed once in each process."""
 
-    def __init__(self, child: Node, said: str, compute: Callable[[Block], Block], seed: int = 0) -> None:
+    def __init__(self, child: Node, text: str, compute: Callable[[Block], Block], seed: int = 0) -> None:
         self.children = (child,)
-        self.said, self.compute, self.seed = said, compute, seed
+        self.said, self.compute, self.seed = text, compute, seed
         self._found: Read | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -90,9 +90,9 @@ class Share:
         known = self.node.rows()
         return known if known is not None else sum(piece.rows for piece in self.node.start(order).pieces())
 
-    def _of_this_process(self, mine: Ranges) -> Ranges:
+    def _of_this_process(self, ranges: Ranges) -> Ranges:
         number, count = self.among
-        return mine if count == 1 else _position.share(mine, count, number, equal=False)
+        return ranges if count == 1 else _position.share(ranges, count, number, equal=False)
 
     def rows(self) -> int:
         """Of a whole epoch, for this rank."""

@@ -47,7 +47,7 @@ def shared_copy(key: str, fetch: Callable[[pathlib.Path], None]) -> Iterator[str
             fetch(pathlib.Path(own))
             yield own
         return
-    copy, readers, mine = base / f"{key}.copy", base / f"{key}.readers", f"{os.getpid()}-{next(_numbers)}"
+    copy, readers, reader = base / f"{key}.copy", base / f"{key}.readers", f"{os.getpid()}-{next(_numbers)}"
     _sweep(base)
     with turn(base / f"{key}.lock"):
         if not _whole(base, key):
@@ -60,13 +60,13 @@ def shared_copy(key: str, fetch: Callable[[pathlib.Path], None]) -> Iterator[str
                 raise
             (base / f"{key}.whole").write_text(_boot())
         readers.mkdir(exist_ok=True)
-        reading = os.open(readers / mine, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        reading = os.open(readers / reader, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(reading, fcntl.LOCK_EX)
     try:
         yield str(copy)
     finally:
         with turn(base / f"{key}.lock"):
-            (readers / mine).unlink(missing_ok=True)
+            (readers / reader).unlink(missing_ok=True)
             fcntl.flock(reading, fcntl.LOCK_UN)
             os.close(reading)
             if not _read(readers):

@@ -39,11 +39,11 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         route = f"/v1/runs/{part(one['run_id'])}"
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
         validations = answers(head, one["run_id"])
-        for found in head.items(f"{route}/checkpoints"):
-            name = found["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
-            if not found["deleting"] and name not in kept:
-                metrics = {**full_metrics(head, route, found, bucket), **_plain(validations.get(name, {}).get("metrics"))}
-                kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
+        for checkpoint in head.items(f"{route}/checkpoints"):
+            name = checkpoint["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
+            if not checkpoint["deleting"] and name not in kept:
+                metrics = {**full_metrics(head, route, checkpoint, bucket), **_plain(validations.get(name, {}).get("metrics"))}
+                kept[name] = Checkpoint(checkpoint["path"], metrics=metrics, name=name)
     rules = (run.get("job") or {}).get("checkpoint") or {}
     checkpoints = list(kept.values())
     return Result(
@@ -87,7 +87,11 @@ def _return_value(head: Head, run: dict[str, Any]) -> Any:
     except NotFound:
         return None
     if not _raised.is_own(head, run):
-        print(f"rtrain: the return value of {run['name']} is a pickle of user {run['user']}, and is not read", file=sys.stderr, flush=True)
+        print(
+            f"rtrain: the return value of {run['name']} is a pickle of user {run['user']}, and is not read",
+            file=sys.stderr,
+            flush=True,
+        )
         return None
     value = pickle.loads(content)
     if isinstance(value, dict) and set(value) == {"blob"}:

@@ -80,8 +80,8 @@ def _same_directory(one: str, other: str) -> bool:
 
 def same_storage(one: str | None, other: str | None) -> bool:
     """Whether two storage paths are the same one; None is the head's own."""
-    mine, theirs = one or "cluster://", other or "cluster://"
-    return mine.rstrip("/") == theirs.rstrip("/") or _same_directory(mine, theirs)
+    first, second = one or "cluster://", other or "cluster://"
+    return first.rstrip("/") == second.rstrip("/") or _same_directory(first, second)
 
 
 def has_driver(path: str) -> bool:
@@ -115,7 +115,9 @@ def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _T
     if "validation" in payload.parts:
         arguments["validation_config"] = payload.part("validation")
     arguments["torch_config" if kind._torch else "backend_config"] = payload.part("torch_config")
-    pickles = {name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts}
+    pickles = {
+        name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts
+    }
     trainer = kind(overrides.get("train_loop_per_worker") or pickles["loop"], **arguments)
     for name, override in (("config", "train_loop_config"), ("datasets", "datasets")):
         if overrides.get(override) is None and name in pickles:
@@ -207,9 +209,9 @@ def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], c
 def _changed(where: str, old: Any, new: Any) -> list[str]:
     lines = []
     for key in sorted({*old, *new}, key=str):
-        mine, theirs = (_ADDRESS.sub("", repr(one.get(key))) for one in (new, old))
-        if mine != theirs:
-            lines.append(f"{where}.{key}: {_short(theirs)} -> {_short(mine)}")
+        after, before = (_ADDRESS.sub("", repr(one.get(key))) for one in (new, old))
+        if after != before:
+            lines.append(f"{where}.{key}: {_short(before)} -> {_short(after)}")
     return lines
 
 

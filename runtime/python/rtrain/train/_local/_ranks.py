@@ -14,7 +14,7 @@ class Ranks(Protocol):
     local_world_size: int
     node_rank: int
 
-    def gather(self, mine: Any, doing: str) -> list[Any]:
+    def gather(self, value: Any, doing: str) -> list[Any]:
         """Every rank's value on every rank, by rank. A barrier. `doing` says what for; RuntimeError on all ranks when they do not
         say the same."""
         ...
@@ -29,8 +29,8 @@ class Ranks(Protocol):
 class Alone:
     world_size, world_rank, local_rank, local_world_size, node_rank = 1, 0, 0, 1, 0
 
-    def gather(self, mine: Any, doing: str) -> list[Any]:
-        return [mine]
+    def gather(self, value: Any, doing: str) -> list[Any]:
+        return [value]
 
     def broadcast(self, value: Any, doing: str) -> Any:
         return value
@@ -55,13 +55,13 @@ class UnderTorchrun:
         self._dist: Any = dist
         self._group = dist.new_group(backend="gloo") if dist.is_initialized() else None
 
-    def gather(self, mine: Any, doing: str) -> list[Any]:
+    def gather(self, value: Any, doing: str) -> list[Any]:
         if self._group is None:
-            return [mine]
+            return [value]
         objects: list[Any] = [None] * self.world_size
-        self._dist.all_gather_object(objects, (doing, mine), group=self._group)
+        self._dist.all_gather_object(objects, (doing, value), group=self._group)
         _check_together([one for one, _ in objects])
-        return [value for _, value in objects]
+        return [gathered for _, gathered in objects]
 
     def broadcast(self, value: Any, doing: str) -> Any:
         if self._group is None:
@@ -84,7 +84,9 @@ def _check_together(doing: list[str]) -> None:
     ranks: dict[str, list[int]] = {}
     for rank, what in enumerate(doing):
         ranks.setdefault(what, []).append(rank)
-    ranks_and_calls = "; ".join(f"rank{'s' * (len(them) > 1)} {', '.join(map(str, them))}: {what}" for what, them in ranks.items())
+    ranks_and_calls = "; ".join(
+        f"rank{'s' * (len(them) > 1)} {', '.join(map(str, them))}: {what}" for what, them in ranks.items()
+    )
     raise RuntimeError(
         f"the ranks have parted ({ranks_and_calls}): every rank must call report() the same number of times, and the collectives of rtrain.train in "
         "the same order"

@@ -168,7 +168,9 @@ class LocalSession:
         if len(places) > 1:
             raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
         if places:
-            if not self._ranks.broadcast(self._claims(places[0], in_place=True), f"claiming the name {places[0]!r} in report {self._index}"):
+            if not self._ranks.broadcast(
+                self._claims(places[0], in_place=True), f"claiming the name {places[0]!r} in report {self._index}"
+            ):
                 raise ValueError(taken(f"{self._directory.path}/{places[0]}"))
             self._names_given.given(places[0].removesuffix(f"-a{self._facts.attempt:03d}"))
             chosen_place: str = places[0]
@@ -286,7 +288,9 @@ class LocalSession:
             status, metrics = self._validation(call, committed.name)
             if metrics:  # what a validation said counts from now on, also in later starts
                 all_metrics = _metrics.encode({**ReportCall(committed.manifest["metrics"]).metrics, **metrics})
-                self._directory.write_manifest(committed.name, self._index, committed.manifest["files"], all_metrics, self._facts.world_size)
+                self._directory.write_manifest(
+                    committed.name, self._index, committed.manifest["files"], all_metrics, self._facts.world_size
+                )
             self.forget_worse()
         except OSError as error:
             print(f"rtrain: checkpoint {committed.name} is committed; what was to follow failed: {error}", file=sys.stderr)
@@ -382,13 +386,13 @@ class LocalSession:
         _behind.join()
         return self._ranks.broadcast(data, "in collective.broadcast_from_rank_zero()")
 
-    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+    def gather_to_rank_zero(self, value: Any) -> list[Any]:
         _behind.join()
-        return self._ranks.gather(mine, "telling rank 0 of something")
+        return self._ranks.gather(value, "telling rank 0 of something")
 
-    def exchange(self, mine: Any) -> list[Any]:
+    def exchange(self, value: Any) -> list[Any]:
         _behind.join()
-        return self._ranks.gather(mine, "telling each other of something")
+        return self._ranks.gather(value, "telling each other of something")
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         return _loop_environment.shard_of(self.shards, name, state_dict)

@@ -30,7 +30,12 @@ from rtrain.train._session._records import (
     ResizeInfo,
 )
 
-_UPLOADS = {None: 0, CheckpointUploadMode.SYNC: 1, CheckpointUploadMode.ASYNC: 2, CheckpointUploadMode.NO_UPLOAD: 3}  # of rtw_report_args
+_UPLOADS = {
+    None: 0,
+    CheckpointUploadMode.SYNC: 1,
+    CheckpointUploadMode.ASYNC: 2,
+    CheckpointUploadMode.NO_UPLOAD: 3,
+}  # of rtw_report_args
 _STOPS = 2  # of rtw_wanted
 _HEAD_S = 1.0  # a head that is away holds no report up
 _PIECE = 32 << 20  # a frame carries 48 MiB at most
@@ -115,7 +120,9 @@ class ClusterSession:
         if code:
             check(code, "report")
 
-    def _report_within(self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
+    def _report_within(
+        self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]
+    ) -> None:
         from rtrain.train._session import _collective_limit
 
         coming = _collective_limit.Coming(self.facts, "report", self._reports, "report()")
@@ -222,7 +229,9 @@ class ClusterSession:
     def preemption_info(self) -> PreemptionInfo | None:
         from rtrain.train._session import _checkpoint_request, _reported
 
-        preemption = _reported.preemption_info(self.facts, _checkpoint_request.checkpoint_wanted()) if self.facts.world_rank == 0 else None
+        preemption = (
+            _reported.preemption_info(self.facts, _checkpoint_request.checkpoint_wanted()) if self.facts.world_rank == 0 else None
+        )
         answer: PreemptionInfo | None = self.broadcast_from_rank_zero(preemption, "get_preemption_info()")
         return answer
 
@@ -265,22 +274,22 @@ class ClusterSession:
         check(code, "collective")
         return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
 
-    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+    def gather_to_rank_zero(self, value: Any) -> list[Any]:
         """Through the head's values of the run: for small things that happen seldom."""
         from rtrain.train._session import _gather
 
         self._gathered += 1
-        return _gather.to_rank_zero(self.facts, str(self._gathered), mine)
+        return _gather.to_rank_zero(self.facts, str(self._gathered), value)
 
-    def exchange(self, mine: Any, caller: str = "get_dataset_shard()") -> list[Any]:
+    def exchange(self, value: Any, caller: str = "get_dataset_shard()") -> list[Any]:
         """However long the others take to come: the barrier waits for them."""
         from rtrain.train._session import _gather
 
         if self.facts.world_size == 1:
-            return [mine]
+            return [value]
         self.barrier(caller)
         self._exchanged += 1
-        gathered = _gather.to_rank_zero(self.facts, "all", mine, self._exchanged)
+        gathered = _gather.to_rank_zero(self.facts, "all", value, self._exchanged)
         objects: list[Any] = self.broadcast_from_rank_zero(gathered, caller)
         return objects
 

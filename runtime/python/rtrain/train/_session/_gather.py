@@ -19,15 +19,15 @@ _PATIENCE_S = 120.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25
 
 
-def to_rank_zero(facts: Facts, which: str, mine: Any, turn: int = 0) -> list[Any]:
+def to_rank_zero(facts: Facts, which: str, value: Any, turn: int = 0) -> list[Any]:
     """`which`: gathering of this attempt, the same on every rank; one that has several turns begins the next when rank 0 has read
     all of the last. TimeoutError names the ranks that did not come."""
     head = _worker.head()
     route = f"/v1/runs/{part(facts.run_id)}/values/gather-{which}"
     if facts.world_rank != 0:
-        head.put(f"{route}-{facts.world_rank}", dumps((facts.attempt, turn, mine), "what a rank gives to rank 0"))
+        head.put(f"{route}-{facts.world_rank}", dumps((facts.attempt, turn, value), "what a rank gives to rank 0"))
         return []
-    by_rank: dict[int, Any] = {0: mine}
+    by_rank: dict[int, Any] = {0: value}
     deadline, pause = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
     while len(by_rank) < facts.world_size:
         for rank in range(facts.world_size):

@@ -186,11 +186,11 @@ class Session(Protocol):
 
     def broadcast_from_rank_zero(self, data: Any) -> Any: ...
 
-    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+    def gather_to_rank_zero(self, value: Any) -> list[Any]:
         """Every rank's object by rank, on rank 0; empty elsewhere. A barrier for rank 0 only."""
         ...
 
-    def exchange(self, mine: Any) -> list[Any]:
+    def exchange(self, value: Any) -> list[Any]:
         """Every rank's object on every rank, by rank. A barrier; for small things that happen seldom."""
         ...
 

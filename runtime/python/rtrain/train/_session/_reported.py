@@ -83,13 +83,13 @@ def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
     head = _worker.head(patience_s)
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     same = [run, *_same(head, run)]
-    kept = [one for found in same for one in head.items(f"/v1/runs/{part(found['run_id'])}/checkpoints") if not one["deleting"]]
+    kept = [one for record in same for one in head.items(f"/v1/runs/{part(record['run_id'])}/checkpoints") if not one["deleting"]]
     return sweeper.sweep([one["directory"] for one in kept], lambda name: Checkpoint(f"{facts.run_path}/{name}")._pointers())
 
 
 def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     """Of the earlier runs of this name in this directory, the oldest first: a run that goes on under its name has one history."""
-    return [found for one in reversed(_same(head, run)) for found in _kept(head, one)]
+    return [checkpoint for one in reversed(_same(head, run)) for checkpoint in _kept(head, one)]
 
 
 def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class RTrainReportCallback(TrainerCallback):
         saved = pathlib.Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         metrics = _newest(state)
         self._reported = True
-        own_files = _mine(saved)
+        own_files = _own_files(saved)
         if not own_files:
             train.report(metrics)
             return control
@@ -77,7 +77,7 @@ def _newest(state: TrainerState) -> dict[str, Any]:
     return metrics
 
 
-def _mine(saved: pathlib.Path) -> list[pathlib.Path]:
+def _own_files(saved: pathlib.Path) -> list[pathlib.Path]:
     """Rank 0 brings what belongs to all; every rank what carries its number (random states, shards)."""
     here = place()
     files = sorted(path for path in saved.rglob("*") if path.is_file())

@@ -57,9 +57,9 @@ class TrialScheduler(Objective):
 
         ValueError where they differ from its own, and where it needs them and there are none.
         """
-        for mine, theirs, name in ((self._metric, metric, "metric"), (self._mode, mode, "mode")):
-            if mine is not None and theirs is not None and mine != theirs:
-                raise ValueError(f"{type(self).__name__}({name}={mine!r}) and TuneConfig({name}={theirs!r}) differ; give one")
+        for own, given, name in ((self._metric, metric, "metric"), (self._mode, mode, "mode")):
+            if own is not None and given is not None and own != given:
+                raise ValueError(f"{type(self).__name__}({name}={own!r}) and TuneConfig({name}={given!r}) differ; give one")
         self._complete(metric, mode)
         if self.needs_metric and (self._metric is None or self._mode is None):
             raise ValueError(
