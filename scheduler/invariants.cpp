@@ -127,21 +127,21 @@ void Inspection::attempts() {
 }
 
 void Inspection::nodes() {
-    std::map<NodeId, Resources> held;
+    std::map<NodeId, Resources> allocated;
     std::map<NodeId, std::map<std::uint32_t, Amount>> gpus;
     for (const auto& [id, attempt] : cluster_.attempts) {
-        // A node that came back smaller may exceed its total for as long as the attempts that give way take to end.
+        // A node that came back smaller may exceed its total for as long as the preempted attempts take to end.
         if (terminal(attempt.state) || attempt.state == AttemptState::stopping || !cluster_.runs.contains(id.run))
             continue;
         const auto& bundles = cluster_.runs.at(id.run).spec.gang.bundles;
         for (std::size_t i = 0; i < std::min(bundles.size(), attempt.workers.size()); ++i) {
             const Seat& seat = attempt.workers[i].seat;
-            add(held[seat.node], bundles[i].demand);
+            add(allocated[seat.node], bundles[i].demand);
             for (const GpuShare& share : seat.gpus)
                 gpus[seat.node][share.device] = gpus[seat.node][share.device] + share.amount;
         }
     }
-    for (const auto& [id, resources] : held) {
+    for (const auto& [id, resources] : allocated) {
         const auto node = cluster_.nodes.find(id);
         if (node == cluster_.nodes.end()) continue;
         for (const auto& [name, amount] : resources)

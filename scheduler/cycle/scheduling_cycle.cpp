@@ -28,7 +28,7 @@ Sums demand_of_first(const Run& run, std::size_t workers) {
     return total;
 }
 
-struct ActiveReservation {  // that stands in this cycle
+struct ActiveReservation {  // that is in force in this cycle
     RunId run;
     std::uint32_t shape = 0;
     Reservation at;
@@ -55,7 +55,7 @@ class Cycle {
     bool start(const Candidate& candidate, const Run& run, ReservationMask open);
     bool same_kind(std::uint32_t a, std::uint32_t b) const;
     bool found_another_node(const Run& run, const GangRequest& gang) const;
-    bool stands(const Run& run, const GangRequest& gang) const;
+    bool still_valid(const Run& run, const GangRequest& gang) const;
     void make_reservation(const Candidate& candidate, Time not_before);
     void renew(const Candidate& candidate, Reservation& at, Time not_before);
     ReservationMask open_for_reservation(const Candidate& candidate) const;
@@ -125,9 +125,9 @@ bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over
     return !quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, who);
 }
 
-// Lower priorities give way within a quota too, and who was lent to gives back. What they leave is kept for it, in the
-// quota and on nodes: else those who go first would have it again before the last has gone. Nobody goes for nodes that
-// are kept for others.
+// Lower priorities are preempted within a quota too, and borrowers return what was lent. What they free is reserved for
+// it, in the quota and on nodes: else those who go first would have it again before the last has gone. Nobody goes for
+// nodes that are kept for others.
 bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     if (index_.shape(candidate.shape).gang.driver || heads() >= limits::heads_most ||
         reservations_.size() >= limits::reservations_most)
@@ -175,15 +175,15 @@ bool worth_a_look(const Sums& given_back, const Sums& total) {
 
 // Made anew, or to begin sooner: runs end before their limits, and the nodes that are free then may be others.
 void Cycle::renew(const Candidate& candidate, Reservation& at, Time not_before) {
-    const bool stands = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
-    const auto sooner_than = stands ? std::optional(at.from) : std::nullopt;
+    const bool valid = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
+    const auto sooner_than = valid ? std::optional(at.from) : std::nullopt;
     Reservation next =
         reserve(change_.seen(), index_, candidate.shape, change_.now(), open_for_reservation(candidate), sooner_than);
-    if (next.nodes.empty() && !stands)
+    if (next.nodes.empty() && !valid)
         next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to({}));
     if (next.from.ms != 0) next.from = std::max(next.from, not_before);
     const bool sooner = next.from.ms != 0 && next.from < at.from;
-    if (stands && !sooner) return;
+    if (valid && !sooner) return;
     at = std::move(next);
     const Run& run = change_.seen().runs.at(candidate.run);
     if (run.nodes_reserved == at.nodes && run.reserved_from == at.from) return;
@@ -204,13 +204,13 @@ bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
 
 // A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
 // given back, which it takes before who waits behind it, and by no other event: it looks at all that runs.
-bool Cycle::stands(const Run& run, const GangRequest& gang) const {
+bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     if (run.nodes_reserved.empty() || index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
         return false;
     return run.reserved_from.ms == 0 ? !found_another_node(run, gang) : run.reserved_from > change_.now();
 }
 
-// The time of a reservation is a promise, and moves only to be sooner.
+// The time of a reservation is reserved, and moves only to be sooner.
 void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
     if (reservations_.size() >= limits::reservations_most || index_.shape(candidate.shape).gang.driver) return;
     const Run& run = change_.seen().runs.at(candidate.run);
@@ -218,7 +218,7 @@ void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
     Reservation at{.nodes = {}, .from = run.reserved_from};
     const Shape& shape = index_.shape(candidate.shape);
     const bool unknown = run.reserved_from.ms == 0;
-    if (!stands(run, shape.gang) || (!unknown && worth_a_look(change_.given_back(), shape.total))) {
+    if (!still_valid(run, shape.gang) || (!unknown && worth_a_look(change_.given_back(), shape.total))) {
         at.nodes = run.nodes_reserved;
         renew(candidate, at, not_before);
         if (at.nodes.empty()) return;
@@ -387,10 +387,10 @@ void Cycle::give_reasons() {
 
 // Those who reserved before and are no longer first.
 void Cycle::release_other_reservations() {
-    std::set<RunId> kept;
-    for (const ActiveReservation& reservation : reservations_) kept.insert(reservation.run);
+    std::set<RunId> reserving;
+    for (const ActiveReservation& reservation : reservations_) reserving.insert(reservation.run);
     for (const RunId id : std::set<RunId>(index_.reserving())) {
-        if (kept.contains(id)) continue;
+        if (reserving.contains(id)) continue;
         Run& run = change_.edit(id);
         run.nodes_reserved.clear();
         run.reserved_from = {};

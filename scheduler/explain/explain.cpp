@@ -72,14 +72,14 @@ std::string known_eta(const Cluster& cluster, AttemptId id, Time now) {
 
 std::vector<std::string> holders_of(const Cluster& cluster, Time now) {
     std::vector<std::string> lines;
-    std::map<NodeId, std::map<AttemptId, Resources>> held;
+    std::map<NodeId, std::map<AttemptId, Resources>> allocated;
     for (const auto& [id, attempt] : cluster.attempts) {
         if (terminal(attempt.state)) continue;
         const auto& bundles = cluster.runs.at(id.run).spec.gang.bundles;
         for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank)
-            add(held[attempt.workers[rank].seat.node][id], bundles[rank].demand);
+            add(allocated[attempt.workers[rank].seat.node][id], bundles[rank].demand);
     }
-    for (const auto& [node, attempts] : held)
+    for (const auto& [node, attempts] : allocated)
         for (const auto& [id, resources] : attempts)
             lines.push_back(node.value + ": " + text_of(resources) + " by " + core::name_of(cluster, id.run) +
                             " (attempt " + std::to_string(id.number) + ")" + known_eta(cluster, id, now));
@@ -103,13 +103,13 @@ std::string attempt_text(const Cluster& cluster, const Run& run, JobWords words)
 }  // namespace
 
 Explanation explain(const Cluster& cluster, Time now, RunId id, JobWords words) {
-    const auto found = cluster.runs.find(id);
-    if (found == cluster.runs.end()) {
+    const auto entry = cluster.runs.find(id);
+    if (entry == cluster.runs.end()) {
         Explanation none;
         none.headline = "no run " + run_id_text(cluster.meta.cluster_id, id);
         return none;
     }
-    const Run& run = found->second;
+    const Run& run = entry->second;
     return core::explain_as(
         cluster, now, id, std::string(to_text(run.state)) + " " + core::ago(now - in_state_since(cluster, run)), words);
 }
@@ -134,8 +134,8 @@ Explanation core::explain_as(const Cluster& cluster, Time now, RunId id, const s
     else if (run.retry_at > now)
         answer.headline += " It stands aside for " + std::to_string(((run.retry_at - now).ms + 999) / 1000) +
                            " s more: whom it gave way to comes first.";
-    if (const Reason held = core::held_back(cluster, run); !held.none()) {
-        answer.headline += " It " + to_text(held) + ".";
+    if (const Reason block = core::blocked_by(cluster, run); !block.none()) {
+        answer.headline += " It " + to_text(block) + ".";
         return answer;
     }
     GangRequest request = gang_of(run.spec, workers_min(run));

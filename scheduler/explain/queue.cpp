@@ -25,14 +25,15 @@ std::string quota_text(const Cluster& cluster, const std::string& queue, const Q
     const QueueRules& rules = rules_of(cluster.queues, queue);
     std::string text;
     for (const auto& [name, quota] : rules.quota) {
-        const Sum held = amount_of(quotas.held(queue), name);
-        text += (text.empty() ? "" : ", ") + to_text(held) + " of its quota of " + to_text(quota) + " " + name;
-        if (held > quota) text += " (" + to_text(held - quota) + " borrowed from \"" + rules.parent + "\")";
+        const Sum in_use = amount_of(quotas.in_use(queue), name);
+        text += (text.empty() ? "" : ", ") + to_text(in_use) + " of its quota of " + to_text(quota) + " " + name;
+        if (in_use > quota) text += " (" + to_text(in_use - quota) + " borrowed from \"" + rules.parent + "\")";
     }
     return text.empty() ? "" : "quota: queue \"" + queue + "\" holds " + text;
 }
 
-// The quotas as a cycle would see them at its turn: lenders claim back, and who goes before it was promised a part.
+// The quotas as a cycle would see them when it comes to this run: lenders claim back, and runs before it have reserved
+// a part.
 Quotas quotas_for(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
     Quotas quotas(cluster);
     claim_lent(quotas, cluster);
@@ -77,26 +78,26 @@ std::string reservation_text(const Run& run, Time now) {
     return "reserved: " + nodes + ", expected to start in " + ago(run.reserved_from - now);
 }
 
-const Cluster& with_index(const Cluster& cluster, Cluster& made) {
+const Cluster& with_index(const Cluster& cluster, Cluster& copy) {
     if (cluster.index.in_step()) return cluster;
-    made = cluster;
-    made.index.catch_up(made);
-    return made;
+    copy = cluster;
+    copy.index.catch_up(copy);
+    return copy;
 }
 
 }  // namespace
 
 bool kept_out_by_quota(const Cluster& cluster, const Run& run) {
     if (cluster.queues.rules.empty()) return false;
-    Cluster made;
-    const Cluster& all = with_index(cluster, made);
+    Cluster copy;
+    const Cluster& all = with_index(cluster, copy);
     const Quotas quotas = quotas_for(all, run, queue_order(all));
     return quotas.refuses(run.spec.queue, demand_of(run), borrower(run, all.meta.now)).has_value();
 }
 
 std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, JobWords words) {
-    Cluster made;
-    const Cluster& all = with_index(cluster, made);
+    Cluster copy;
+    const Cluster& all = with_index(cluster, copy);
     const std::vector<RunId> order = queue_order(all);
     const Quotas quotas = quotas_for(all, run, order);
     std::vector<Rule> rules;

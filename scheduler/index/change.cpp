@@ -11,9 +11,9 @@ namespace {
 
 template <class Map, class Key>
 auto& value_at(Map& map, const Key& key, const char* what) {
-    const auto found = map.find(key);
-    RTRAIN_CHECK(found != map.end(), std::string("no such ") + what);
-    return found->second;
+    const auto entry = map.find(key);
+    RTRAIN_CHECK(entry != map.end(), std::string("no such ") + what);
+    return entry->second;
 }
 
 }  // namespace
@@ -125,13 +125,13 @@ void Change::configure(const Queues& queues) {
 
 void Change::count_given_back() {
     for (const AttemptId id : stale_.attempts) {
-        const auto found = cluster_.attempts.find(id);
-        if (found == cluster_.attempts.end() || !terminal(found->second.state)) continue;
+        const auto entry = cluster_.attempts.find(id);
+        if (entry == cluster_.attempts.end() || !terminal(entry->second.state)) continue;
         const auto run = cluster_.runs.find(id.run);
         if (run == cluster_.runs.end() || !cluster_.index.live_attempts().contains(id)) continue;
-        for (std::size_t rank = 0; rank < found->second.workers.size(); ++rank) {
+        for (std::size_t rank = 0; rank < entry->second.workers.size(); ++rank) {
             rtrain::add(given_back_, demand_of(run->second, rank));
-            given_back_on_.insert(found->second.workers[rank].seat.node);
+            given_back_on_.insert(entry->second.workers[rank].seat.node);
         }
     }
 }
@@ -146,13 +146,13 @@ void Change::settle() {
 
 // What a queue holds has changed: until now it held what its record says.
 void Change::charge() {
-    for (const auto& [queue, held] : cluster_.index.held()) {
+    for (const auto& [queue, in_use] : cluster_.index.in_use()) {
         const auto known = cluster_.use.find(queue);
-        if (known == cluster_.use.end() ? held.empty() : recorded_as(known->second.held, held)) continue;
+        if (known == cluster_.use.end() ? in_use.empty() : recorded_as(known->second.held, in_use)) continue;
         QueueUse before = known == cluster_.use.end() ? QueueUse{} : known->second;
         if (known == cluster_.use.end()) before.at = now_;
         before.queue = queue;
-        cluster_.use.insert_or_assign(queue, charged(before, saturated(held), now_, cluster_.queues.half_life));
+        cluster_.use.insert_or_assign(queue, charged(before, saturated(in_use), now_, cluster_.queues.half_life));
         touched_use_.insert(queue);
     }
 }
@@ -193,9 +193,9 @@ void Change::save_attempts() {
         if (!touched_attempts_.contains(id) && cluster_.attempts.contains(id))
             out_.save.emplace_back(AttemptNode{.attempt = id, .node = node});
     for (const auto& [id, rank] : touched_workers_) {
-        const auto found = cluster_.attempts.find(id);
-        if (touched_attempts_.contains(id) || found == cluster_.attempts.end()) continue;
-        const Worker& worker = found->second.workers[rank.value];
+        const auto entry = cluster_.attempts.find(id);
+        if (touched_attempts_.contains(id) || entry == cluster_.attempts.end()) continue;
+        const Worker& worker = entry->second.workers[rank.value];
         out_.save.emplace_back(AttemptWorker{.attempt = id,
                                              .rank = rank,
                                              .state = worker.state,

@@ -33,13 +33,13 @@ namespace core {
 const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null: none
 // The attempt an agent means. A claim may have moved it to a higher number than the agent was asked for: numbers that
 // a claim skipped have no record, so the next recorded number is the one.
-const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked);
+const Attempt* meant_attempt(const Cluster& cluster, AttemptId id);
 bool waits_for_others(const Cluster& cluster, const Run& run);  // it had to leave its seats, and has no others yet
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
 std::string name_of(const Cluster& cluster, RunId run);
 std::optional<Time> limit_of(const Cluster& cluster, const Run& run);  // when limits.* ends it; none: none counts now
-Sums held_by(const Cluster& cluster, const Attempt& attempt);
-std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run);  // those that are not being deleted
+Sums allocated_to(const Cluster& cluster, const Attempt& attempt);
+std::vector<const Checkpoint*> retained_checkpoints(const Cluster& cluster, RunId run);  // those that are not being deleted
 bool newer(const Checkpoint& a, const Checkpoint& b);
 
 }  // namespace core

@@ -57,16 +57,16 @@ const ClusterIndex& in_step(const Cluster& cluster, ClusterIndex& scratch) {
     return scratch;
 }
 
-std::vector<RunId> ClusterIndex::keep_place(Time until) const {
-    std::set<Waiter> keep;
+std::vector<RunId> ClusterIndex::position_holders(Time until) const {
+    std::set<Waiter> holders;
     const auto add_one = [&](RunId id) {
         const auto known = runs_.find(id);
-        if (known != runs_.end() && known->second.waits) keep.insert(known->second.waiter);
+        if (known != runs_.end() && known->second.waits) holders.insert(known->second.waiter);
     };
     for (const RunId id : reserving_) add_one(id);
     for (auto at = retries_.begin(); at != retries_.end() && at->first <= until; ++at) add_one(at->second);
     std::vector<RunId> ids;
-    for (const Waiter& waiter : keep) ids.push_back(waiter.id);
+    for (const Waiter& waiter : holders) ids.push_back(waiter.id);
     return ids;
 }
 
@@ -90,7 +90,7 @@ std::uint32_t ClusterIndex::shape_of(const GangRequest& gang) {
     return number;
 }
 
-void ClusterIndex::leave_shape(std::uint32_t number) {
+void ClusterIndex::remove_from_shape(std::uint32_t number) {
     if (--shapes_[number].waiting > 0) return;
     shape_numbers_.erase(shape_keys_[number]);
     ever_.erase(number);
@@ -99,9 +99,9 @@ void ClusterIndex::leave_shape(std::uint32_t number) {
 }
 
 void ClusterIndex::forget_run(RunId id, Names names) {
-    const auto found = runs_.find(id);
-    if (found == runs_.end()) return;
-    const Known& known = found->second;
+    const auto entry = runs_.find(id);
+    if (entry == runs_.end()) return;
+    const Known& known = entry->second;
     if (names == Names::drop) {
         const auto named = live_names_.find(known.name);
         if (known.live && named != live_names_.end() && named->second == id) live_names_.erase(named);
@@ -115,7 +115,7 @@ void ClusterIndex::forget_run(RunId id, Names names) {
         batch.by_age.erase(known.waiter);
         batch.by_length.erase({known.length, id});
         if (batch.by_age.empty()) batches.erase(known.shape);
-        leave_shape(known.shape);
+        remove_from_shape(known.shape);
     }
     fresh_.erase(id);
     reserving_.erase(id);
@@ -124,7 +124,7 @@ void ClusterIndex::forget_run(RunId id, Names names) {
     if (known.retry) retries_.erase({*known.retry, id});
     if (known.starves) starves_.erase({*known.starves, id});
     forget_waits(id, known);
-    runs_.erase(found);
+    runs_.erase(entry);
 }
 
 // Returns the number of the run's shape, counted once more, if the run still waits for the same; nullopt otherwise. A
@@ -139,13 +139,13 @@ std::optional<std::uint32_t> ClusterIndex::keep_shape(const Run& run) {
 }
 
 void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
-    const auto found = cluster.runs.find(id);
-    if (found == cluster.runs.end()) {
+    const auto entry = cluster.runs.find(id);
+    if (entry == cluster.runs.end()) {
         forget_run(id, Names::drop);
         if (reserved_.bit_of(id) != 0) reserve_for(id, {});
         return;
     }
-    const Run& run = found->second;
+    const Run& run = entry->second;
     const auto before = runs_.find(id);
     const bool as_before =  // its names never change
         before != runs_.end() && before->second.live == !terminal(run.state);
@@ -157,11 +157,11 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
     known.user = run.user;
     known.submit_key = run.submit_key;
     known.live = !terminal(run.state);
-    known.waits = (run.state == RunState::queued || run.state == RunState::recovering) && !core::is_held_back(run);
+    known.waits = (run.state == RunState::queued || run.state == RunState::recovering) && !core::is_blocked(run);
     if (!run.nodes_reserved.empty()) reserve_for(id, known.waits ? run.nodes_reserved : std::vector<NodeId>{});
     if (!as_before) add_names(run);
     if (known.waits) add_waiting(run, same_shape, known);
-    if (!known.waits && same_shape) leave_shape(*same_shape);
+    if (!known.waits && same_shape) remove_from_shape(*same_shape);
     known.limit = core::limit_of(cluster, run);
     if (known.limit) limits_.insert({*known.limit, id});
     if (known.waits && run.retry_at.ms != 0) known.retry = run.retry_at;
@@ -236,13 +236,13 @@ std::optional<RunId> ClusterIndex::next_of(const std::string& array, const std::
 }
 
 std::optional<RunId> ClusterIndex::live_run(const std::string& name) const {
-    const auto found = live_names_.find(name);
-    return found == live_names_.end() ? std::nullopt : std::optional(found->second);
+    const auto entry = live_names_.find(name);
+    return entry == live_names_.end() ? std::nullopt : std::optional(entry->second);
 }
 
 std::optional<RunId> ClusterIndex::submitted(const std::string& user, const std::string& key) const {
-    const auto found = submitted_.find({user, key});
-    return found == submitted_.end() ? std::nullopt : std::optional(*found->second.begin());
+    const auto entry = submitted_.find({user, key});
+    return entry == submitted_.end() ? std::nullopt : std::optional(*entry->second.begin());
 }
 
 // Limits are due until they are enforced; a retry, a reservation, or the time from which a gang starves, that has

@@ -39,8 +39,8 @@ class ClusterIndex {
     bool waits(RunId run) const;
     std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).shape; }
     const Line& line_of(RunId waiting) const { return waiting_.find(runs_.at(waiting).line)->first; }
-    using HeldOn = std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>>;
-    const HeldOn& held_by(AttemptId live) const { return attempts_.at(live).by_node; }
+    using AllocatedOn = std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>>;
+    const AllocatedOn& allocated_to(AttemptId live) const { return attempts_.at(live).by_node; }
     const std::set<AttemptId>& live_attempts() const { return live_attempts_; }
     const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
     const std::vector<NodeView>& nodes() const { return views_; }  // by id
@@ -69,17 +69,17 @@ class ClusterIndex {
     std::vector<AttemptId> requests_due(Time now) const;                                    // whose deadline has come
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
-    const std::map<std::string, Sums>& held() const { return held_; }  // by queue
+    const std::map<std::string, Sums>& in_use() const { return in_use_; }  // by queue
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
-    std::vector<RunId> keep_place(Time until) const;  // those with nodes reserved, or recovering by then; by age
+    std::vector<RunId> position_holders(Time until) const;  // those with nodes reserved, or recovering by then; by age
     bool retries_within(Time after, Time until) const;
 
   private:
     struct Allocation {
         std::string queue;
         Sums total;
-        HeldOn by_node;
+        AllocatedOn by_node;
     };
     struct Known {  // of a run, to be taken out again
         std::string name, user, submit_key;
@@ -94,8 +94,8 @@ class ClusterIndex {
         std::string array;
     };
     struct Standing {
-        Resources held;
-        std::vector<Amount> gpus_held;
+        Resources used;
+        std::vector<Amount> gpus_used;
         std::set<AttemptId> attempts;
     };
     void renew_run(const Cluster& cluster, RunId id);
@@ -121,12 +121,12 @@ class ClusterIndex {
     void put_mask(std::size_t node, ReservationMask mask);
     void forget_ever(const NodeView* before, const NodeView* now);
     void renew_end(const Cluster& cluster, AttemptId id);
-    std::map<std::string, Sums> held_now() const;
+    std::map<std::string, Sums> in_use_now() const;
     std::vector<std::string> waiting_text() const;
     void compare_nodes(const Cluster& cluster, const ClusterIndex& recount, std::vector<std::string>& wrong) const;
     bool still_full(Shape& shape, ReservationMask open) const;
     std::uint32_t shape_of(const GangRequest& gang);
-    void leave_shape(std::uint32_t number);
+    void remove_from_shape(std::uint32_t number);
 
     std::map<RunId, Known> runs_;
     std::map<Line, Batches> waiting_;
@@ -147,7 +147,7 @@ class ClusterIndex {
 
     std::set<AttemptId> live_attempts_, restless_;
     std::map<AttemptId, Allocation> attempts_;
-    std::map<std::string, Sums> held_;
+    std::map<std::string, Sums> in_use_;
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;

@@ -22,7 +22,7 @@ NodeId deletes_for(const Cluster& cluster, const Run& run) {
 
 const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
     const Checkpoint* latest = nullptr;
-    for (const Checkpoint* checkpoint : core::kept_ones(cluster, run))
+    for (const Checkpoint* checkpoint : core::retained_checkpoints(cluster, run))
         if (latest == nullptr || core::newer(*checkpoint, *latest)) latest = checkpoint;
     return latest;
 }
@@ -32,13 +32,13 @@ namespace core {
 const Attempt* live_attempt(const Cluster& cluster, RunId id) {
     const auto run = cluster.runs.find(id);
     if (run == cluster.runs.end() || terminal(run->second.state) || run->second.attempts == 0) return nullptr;
-    const auto found = cluster.attempts.find({.run = id, .number = run->second.attempts});
-    return found == cluster.attempts.end() || terminal(found->second.state) ? nullptr : &found->second;
+    const auto entry = cluster.attempts.find({.run = id, .number = run->second.attempts});
+    return entry == cluster.attempts.end() || terminal(entry->second.state) ? nullptr : &entry->second;
 }
 
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked) {
-    const auto found = cluster.attempts.lower_bound(asked);
-    return found == cluster.attempts.end() || found->first.run != asked.run ? nullptr : &found->second;
+    const auto entry = cluster.attempts.lower_bound(asked);
+    return entry == cluster.attempts.end() || entry->first.run != asked.run ? nullptr : &entry->second;
 }
 
 bool waits_for_others(const Cluster& cluster, const Run& run) {
@@ -51,30 +51,30 @@ std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
     const auto& live = in_step(cluster, scratch).on_node(node);
     std::vector<AttemptId> ids;
     for (const AttemptId id : live) {  // the cluster index is as old as the last settling
-        const auto found = cluster.attempts.find(id);
-        if (found != cluster.attempts.end() && !terminal(found->second.state)) ids.push_back(id);
+        const auto entry = cluster.attempts.find(id);
+        if (entry != cluster.attempts.end() && !terminal(entry->second.state)) ids.push_back(id);
     }
     return ids;
 }
 
 std::string name_of(const Cluster& cluster, RunId run) {
-    const auto found = cluster.runs.find(run);
-    return found == cluster.runs.end() ? run_id_text(cluster.meta.cluster_id, run) : found->second.name;
+    const auto entry = cluster.runs.find(run);
+    return entry == cluster.runs.end() ? run_id_text(cluster.meta.cluster_id, run) : entry->second.name;
 }
 
 std::optional<Time> limit_of(const Cluster& cluster, const Run& run) {
-    if (terminal(run.state) || run.state == RunState::stopping || is_held_back(run)) return std::nullopt;
+    if (terminal(run.state) || run.state == RunState::stopping || is_blocked(run)) return std::nullopt;
     if (run.started.ms != 0) return waits_for_others(cluster, run) ? std::nullopt : wall_time_end(run);
     const bool never_placed = run.state == RunState::queued && run.attempts == 0;
     if (!never_placed || !run.spec.queue_time_limit) return std::nullopt;
     return (run.let_go.ms == 0 ? run.submitted : run.let_go) + *run.spec.queue_time_limit;
 }
 
-Sums held_by(const Cluster& cluster, const Attempt& attempt) {
-    Sums held;
+Sums allocated_to(const Cluster& cluster, const Attempt& attempt) {
+    Sums allocated;
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank)
-        add(held, demand_of(cluster.runs.at(attempt.id.run), rank));
-    return held;
+        add(allocated, demand_of(cluster.runs.at(attempt.id.run), rank));
+    return allocated;
 }
 
 // The news of an older attempt's commit may come after those of a newer one: the attempt comes first.
@@ -82,7 +82,7 @@ bool newer(const Checkpoint& a, const Checkpoint& b) {
     return a.attempt != b.attempt ? a.attempt > b.attempt : a.sequence > b.sequence;
 }
 
-std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
+std::vector<const Checkpoint*> retained_checkpoints(const Cluster& cluster, RunId run) {
     std::vector<const Checkpoint*> all;
     for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
          at != cluster.checkpoints.end() && at->first.run == run; ++at)

@@ -10,13 +10,13 @@ namespace rtrain {
 
 const std::set<AttemptId>& ClusterIndex::on_node(const NodeId& node) const {
     static const std::set<AttemptId> nobody;
-    const auto found = standing_.find(node);
-    return found == standing_.end() ? nobody : found->second.attempts;
+    const auto entry = standing_.find(node);
+    return entry == standing_.end() ? nobody : entry->second.attempts;
 }
 
 const NodeView* ClusterIndex::node(const NodeId& id) const {
-    const auto found = places_.find(id);
-    return found == places_.end() ? nullptr : &views_[found->second];
+    const auto entry = places_.find(id);
+    return entry == places_.end() ? nullptr : &views_[entry->second];
 }
 
 void ClusterIndex::sum(const NodeView& view, int sign) {
@@ -37,31 +37,31 @@ void ClusterIndex::sum_totals(const NodeView& view, int sign) {
 void ClusterIndex::refresh(NodeView& view, const Standing& standing) {
     view.free = view.total;
     std::erase_if(view.free, [](const auto& entry) { return entry.second.ticks == 0; });
-    for (const auto& [name, amount] : standing.held) {
-        const auto found = view.free.find(name);
-        if (name == gpu_key || found == view.free.end()) continue;
-        found->second = found->second - std::min(found->second, amount);
-        if (found->second.ticks == 0) view.free.erase(found);
+    for (const auto& [name, amount] : standing.used) {
+        const auto amount_at = view.free.find(name);
+        if (name == gpu_key || amount_at == view.free.end()) continue;
+        amount_at->second = amount_at->second - std::min(amount_at->second, amount);
+        if (amount_at->second.ticks == 0) view.free.erase(amount_at);
     }
     for (std::size_t device = 0; device < view.gpus_free.size(); ++device) {
-        const Amount held = device < standing.gpus_held.size() ? standing.gpus_held[device] : Amount{};
-        view.gpus_free[device] = units(1) - std::min(units(1), held);
+        const Amount used = device < standing.gpus_used.size() ? standing.gpus_used[device] : Amount{};
+        view.gpus_free[device] = units(1) - std::min(units(1), used);
     }
 }
 
 // Shows what has changed of a node's free amounts.
 void ClusterIndex::show(const NodeId& id, const Standing& standing, const Resources& changed,
                         const std::vector<GpuShare>& shares) {
-    const auto found = places_.find(id);
-    if (found == places_.end()) return;
-    NodeView& view = views_[found->second];
+    const auto entry = places_.find(id);
+    if (entry == places_.end()) return;
+    NodeView& view = views_[entry->second];
     const bool ready = view.state == NodeState::ready;
     bool more = false;
     for (const auto& [name, ignored] : changed) {
         const Amount total = amount_of(view.total, name);
         if (name == gpu_key || total.ticks == 0) continue;
         const Amount was = amount_of(view.free, name);
-        const Amount free = total - std::min(total, amount_of(standing.held, name));
+        const Amount free = total - std::min(total, amount_of(standing.used, name));
         more |= free > was;
         if (ready) free_[name].ticks += free.ticks - was.ticks;
         if (free.ticks == 0)
@@ -73,7 +73,7 @@ void ClusterIndex::show(const NodeId& id, const Standing& standing, const Resour
     for (const GpuShare& share : shares) {
         if (share.device >= view.gpus_free.size()) continue;
         Amount& device = view.gpus_free[share.device];
-        const Amount free = units(1) - std::min(units(1), standing.gpus_held[share.device]);
+        const Amount free = units(1) - std::min(units(1), standing.gpus_used[share.device]);
         gpus += free.ticks - device.ticks;
         more |= free > device;
         device = free;
@@ -140,47 +140,47 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
 
 void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
     const Run& run = cluster.runs.at(attempt.id.run);
-    Allocation held;
-    held.queue = run.spec.queue;
+    Allocation allocation;
+    allocation.queue = run.spec.queue;
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const Seat& seat = attempt.workers[rank].seat;
-        auto& [sum, shares] = held.by_node[seat.node];
+        auto& [sum, shares] = allocation.by_node[seat.node];
         add(sum, demand_of(run, rank));
         shares.insert(shares.end(), seat.gpus.begin(), seat.gpus.end());
     }
-    for (const auto& [id, what] : held.by_node) {
+    for (const auto& [id, what] : allocation.by_node) {
         const auto& [sum, shares] = what;
         Standing& standing = standing_[id];
         standing.attempts.insert(attempt.id);
-        add(standing.held, sum);
+        add(standing.used, sum);
         for (const GpuShare& share : shares) {
-            if (share.device >= standing.gpus_held.size()) standing.gpus_held.resize(share.device + 1);
-            standing.gpus_held[share.device] = standing.gpus_held[share.device] + share.amount;
+            if (share.device >= standing.gpus_used.size()) standing.gpus_used.resize(share.device + 1);
+            standing.gpus_used[share.device] = standing.gpus_used[share.device] + share.amount;
         }
         show(id, standing, sum, shares);
-        add(held.total, sum);
+        add(allocation.total, sum);
     }
-    add(held_[held.queue], held.total);
+    add(in_use_[allocation.queue], allocation.total);
     live_attempts_.insert(attempt.id);
-    attempts_.emplace(attempt.id, std::move(held));
+    attempts_.emplace(attempt.id, std::move(allocation));
 }
 
 void ClusterIndex::let_go(AttemptId id) {
-    const auto found = attempts_.find(id);
-    if (found == attempts_.end()) return;
-    for (const auto& [node, what] : found->second.by_node) {
+    const auto entry = attempts_.find(id);
+    if (entry == attempts_.end()) return;
+    for (const auto& [node, what] : entry->second.by_node) {
         const auto& [sum, shares] = what;
         Standing& standing = standing_.at(node);
         standing.attempts.erase(id);
-        subtract(standing.held, sum);
+        subtract(standing.used, sum);
         for (const GpuShare& share : shares)
-            standing.gpus_held[share.device] = standing.gpus_held[share.device] - share.amount;
+            standing.gpus_used[share.device] = standing.gpus_used[share.device] - share.amount;
         show(node, standing, sum, shares);
         if (standing.attempts.empty() && !places_.contains(node)) standing_.erase(node);
     }
-    subtract(held_[found->second.queue], found->second.total);
+    subtract(in_use_[entry->second.queue], entry->second.total);
     live_attempts_.erase(id);
-    attempts_.erase(found);
+    attempts_.erase(entry);
 }
 
 // The seats of an attempt never change: it is held from its placing to its end.

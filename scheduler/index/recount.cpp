@@ -21,10 +21,10 @@ std::vector<Amount> without_zeros(std::vector<Amount> devices) {
 
 }  // namespace
 
-std::map<std::string, Sums> ClusterIndex::held_now() const {
-    std::map<std::string, Sums> held = held_;
-    std::erase_if(held, [](const auto& entry) { return entry.second.empty(); });
-    return held;
+std::map<std::string, Sums> ClusterIndex::in_use_now() const {
+    std::map<std::string, Sums> in_use = in_use_;
+    std::erase_if(in_use, [](const auto& entry) { return entry.second.empty(); });
+    return in_use;
 }
 
 // Who waits where; shapes by what they ask, since their numbers come from the order in which they came.
@@ -63,10 +63,10 @@ void ClusterIndex::compare_nodes(const Cluster& cluster, const ClusterIndex& rec
         if (on_node(view.id) != recount.on_node(view.id)) blame(view.id, "attempts");
     }
     for (const auto& [id, standing] : standing_) {
-        const auto found = recount.standing_.find(id);
+        const auto entry = recount.standing_.find(id);
         const Standing none{};
-        const Standing& other = found == recount.standing_.end() ? none : found->second;
-        if (standing.held != other.held || without_zeros(standing.gpus_held) != without_zeros(other.gpus_held))
+        const Standing& other = entry == recount.standing_.end() ? none : entry->second;
+        if (standing.used != other.used || without_zeros(standing.gpus_used) != without_zeros(other.gpus_used))
             blame(id, "held amounts");
     }
 }
@@ -88,7 +88,7 @@ std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
     expect(ends_ == recount.ends_ && restless_ == recount.restless_, "expected ends");
     expect(free_on_ready(*this) == free_on_ready(recount), "free amounts of all ready nodes");
     expect(totals_ == recount.totals_, "totals");
-    expect(held_now() == recount.held_now(), "what queues hold");
+    expect(in_use_now() == recount.in_use_now(), "what queues hold");
     expect(live_attempts_ == recount.live_attempts_, "live attempts");
     expect(waiting_text() == recount.waiting_text(), "waiting runs");
     expect(fresh_ == recount.fresh_ && reserving_ == recount.reserving_, "runs that are fresh, or reserve,");

@@ -15,8 +15,8 @@ void ClusterIndex::put_mask(std::size_t node, ReservationMask mask) {
 }
 
 std::size_t ClusterIndex::place_of(const NodeId& node) const {
-    const auto found = places_.find(node);
-    return found == places_.end() ? views_.size() : found->second;
+    const auto entry = places_.find(node);
+    return entry == places_.end() ? views_.size() : entry->second;
 }
 
 void ClusterIndex::move_reservation(const ReservedNodes::Moved& moved) {
@@ -95,11 +95,11 @@ const UniformGang* ClusterIndex::uniform(std::uint32_t number, ReservationMask o
     if (shape.unlike) return nullptr;
     const auto known = shape.uniform.find(open);
     if (known != shape.uniform.end() && free_slots_.knows(known->second)) return &known->second;
-    const auto made = free_slots_.prepare(shape.gang, open);
-    shape.unlike = !made;
-    if (!made) return nullptr;
+    const auto prepared = free_slots_.prepare(shape.gang, open);
+    shape.unlike = !prepared;
+    if (!prepared) return nullptr;
     if (shape.uniform.size() >= limits::masks_remembered) shape.uniform.clear();
-    return &shape.uniform.insert_or_assign(open, *made).first->second;
+    return &shape.uniform.insert_or_assign(open, *prepared).first->second;
 }
 
 PlacementAnswer ClusterIndex::place(std::uint32_t number, ReservationMask open) {

@@ -27,16 +27,16 @@ std::vector<Id> until(const std::set<std::pair<Time, Id>>& times, Time now) {
 }  // namespace
 
 void ClusterIndex::renew_request(const Cluster& cluster, AttemptId id) {
-    const auto found = cluster.attempts.find(id);
+    const auto entry = cluster.attempts.find(id);
     std::optional<Time> deadline;
-    if (found != cluster.attempts.end() && found->second.state == AttemptState::running && found->second.request)
-        deadline = found->second.request->deadline;
+    if (entry != cluster.attempts.end() && entry->second.state == AttemptState::running && entry->second.request)
+        deadline = entry->second.request->deadline;
     put(request_deadlines_, request_deadline_of_, id, deadline);
 }
 
 void ClusterIndex::renew_drain(const Cluster& cluster, const NodeId& id) {
-    const auto found = cluster.nodes.find(id);
-    put(drained_, drained_until_, id, found == cluster.nodes.end() ? std::nullopt : found->second.drain_deadline);
+    const auto entry = cluster.nodes.find(id);
+    put(drained_, drained_until_, id, entry == cluster.nodes.end() ? std::nullopt : entry->second.drain_deadline);
 }
 
 // An end that does not move while time passes stands in order; of the others there are few.

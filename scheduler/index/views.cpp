@@ -9,10 +9,10 @@ namespace {
 // Never below zero: a node may have come back smaller than what a stopping attempt still holds.
 void take(Resources& free, const Resources& demand) {
     for (const auto& [name, amount] : demand) {
-        const auto found = free.find(name);
-        if (name == gpu_key || found == free.end()) continue;
-        found->second = found->second - std::min(found->second, amount);
-        if (found->second.ticks == 0) free.erase(found);
+        const auto entry = free.find(name);
+        if (name == gpu_key || entry == free.end()) continue;
+        entry->second = entry->second - std::min(entry->second, amount);
+        if (entry->second.ticks == 0) free.erase(entry);
     }
 }
 
@@ -42,10 +42,10 @@ std::vector<NodeView> node_views(const Cluster& cluster) {
         const auto& bundles = cluster.runs.at(id.run).spec.gang.bundles;
         for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
             const Seat& seat = attempt.workers[rank].seat;
-            const auto found = index.find(seat.node);
-            if (found == index.end()) continue;
-            take(views[found->second].free, bundles[rank].demand);
-            take(views[found->second].gpus_free, seat.gpus);
+            const auto entry = index.find(seat.node);
+            if (entry == index.end()) continue;
+            take(views[entry->second].free, bundles[rank].demand);
+            take(views[entry->second].gpus_free, seat.gpus);
         }
     }
     return views;

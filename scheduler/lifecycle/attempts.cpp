@@ -155,8 +155,8 @@ void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason&
     attempt.cause = cause;
     attempt.nodes_waiting.clear();
     for (const NodeId& node : nodes_of(attempt)) {
-        const auto found = change.seen().nodes.find(node);
-        if (found == change.seen().nodes.end() || found->second.state == NodeState::lost) continue;
+        const auto entry = change.seen().nodes.find(node);
+        if (entry == change.seen().nodes.end() || entry->second.state == NodeState::lost) continue;
         attempt.nodes_waiting.push_back(node);
         stop_on_node(change, attempt, node, cause);
     }

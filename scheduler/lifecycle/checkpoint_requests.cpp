@@ -1,8 +1,8 @@
 // A running attempt is asked for a checkpoint, and something follows its next commit: nothing (an operator asked), a
-// stop of the run, or the end of this attempt and another one of another size or on other nodes. One ask is pending at
-// a time: a stronger reason (the later one in RequestReason) takes a weaker one's place. With a deadline what follows
-// happens then in any case. Nothing that was committed is ever lost by it: the next attempt starts from the newest
-// commit.
+// stop of the run, or the end of this attempt and another one of another size or on other nodes. One request is pending
+// at a time: a stronger reason (the later one in RequestReason) takes a weaker one's place. With a deadline what
+// follows happens then in any case. Nothing that was committed is ever lost by it: the next attempt starts from the
+// newest commit.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -12,7 +12,7 @@
 namespace rtrain::core {
 namespace {
 
-void tell_node(Change& change, const Attempt& attempt, const NodeId& node) {
+void send_request(Change& change, const Attempt& attempt, const NodeId& node) {
     const CheckpointRequest& request = *attempt.request;
     RequestCheckpoint order{.attempt = attempt.id,
                             .node = node,
@@ -54,7 +54,7 @@ void withdraw_request(Change& change, AttemptId id) {
         attempt.request->deadline.reset();
         attempt.request->preemptor = {};
         change.note(notes::until_next_checkpoint(name_of(change.seen(), id.run)));
-        for (const NodeId& node : nodes_of(attempt)) tell_node(change, attempt, node);
+        for (const NodeId& node : nodes_of(attempt)) send_request(change, attempt, node);
         return;
     }
     attempt.request.reset();
@@ -75,11 +75,11 @@ void request_checkpoint(Change& change, AttemptId id, CheckpointRequest request)
     attempt.request = std::move(request);
     change.about(id.run);
     change.note(notes::checkpoint_requested(name_of(change.seen(), id.run), *attempt.request));
-    for (const NodeId& node : nodes_of(attempt)) tell_node(change, attempt, node);
+    for (const NodeId& node : nodes_of(attempt)) send_request(change, attempt, node);
 }
 
 void repeat_request(Change& change, const Attempt& attempt, const NodeId& node) {
-    if (request_pending(attempt)) tell_node(change, attempt, node);
+    if (request_pending(attempt)) send_request(change, attempt, node);
 }
 
 // The attempt ends here, and what it was asked for follows once its nodes are empty (finish_attempt).
@@ -153,21 +153,21 @@ void place_anew(Change& change, const Attempt& attempt) {
     const bool preempted = attempt.request && attempt.request->reason == RequestReason::preemption;
     run.state = preempted ? RunState::queued : RunState::recovering;
     run.reason = attempt.cause;
-    // One that gave way stands aside until the other has taken the room: it may be before it in the queue, take the
-    // room again, and be asked again.
+    // A preempted run yields its position until its preemptor has taken the room: it may be before it in the queue,
+    // take the room again, and be preempted again.
     run.retry_at = preempted ? change.now() + limits::yields_position : change.now();
     change.look_for_room();
 }
 
 void on(Change& change, const RunCheckpointAsked& event) {
-    const auto found = change.seen().runs.find(event.run);
-    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const auto entry = change.seen().runs.find(event.run);
+    if (entry == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
     const Attempt* attempt = live_attempt(change.seen(), event.run);
     if (attempt == nullptr || attempt->state != AttemptState::running)
         return change.refuse(
             {ErrorCode::conflict,
-             "run " + found->second.name + " is " + to_text(found->second.state) + ", no worker of it trains",
-             "rtrain describe " + found->second.name});
+             "run " + entry->second.name + " is " + to_text(entry->second.state) + ", no worker of it trains",
+             "rtrain describe " + entry->second.name});
     change.about(event.run);
     if (request_pending(*attempt)) {  // it is asked for one already: said again
         for (const NodeId& node : nodes_of(*attempt)) repeat_request(change, *attempt, node);

@@ -22,9 +22,9 @@ bool named_by_an_attempt(const Cluster& cluster, RunId run, const std::string& d
 // Higher is better; a missing score (NaN is never stored) is the worst. By age all are equal, and the newer wins.
 double score(const Checkpoint& checkpoint, const Retention& retention) {
     if (retention.score_attribute.empty()) return 0;
-    const auto found = checkpoint.metrics.find(retention.score_attribute);
-    if (found == checkpoint.metrics.end()) return -std::numeric_limits<double>::infinity();
-    return retention.higher_is_better ? found->second : -found->second;
+    const auto entry = checkpoint.metrics.find(retention.score_attribute);
+    if (entry == checkpoint.metrics.end()) return -std::numeric_limits<double>::infinity();
+    return retention.higher_is_better ? entry->second : -entry->second;
 }
 
 // A name that no report carries is a mistake: by it the best would be deleted.
@@ -49,7 +49,7 @@ namespace {
 
 // Returns the run's checkpoints that `num_to_keep` counts and may delete.
 std::vector<const Checkpoint*> counted_ones(const Cluster& cluster, RunId run) {
-    auto all = kept_ones(cluster, run);
+    auto all = retained_checkpoints(cluster, run);
     std::erase_if(all, [](const Checkpoint* one) { return one->spared; });
     return all;
 }

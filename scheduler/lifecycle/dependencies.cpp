@@ -19,9 +19,9 @@ bool waits_for(const Run& run, RunId other) {
 
 std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec) {
     for (const After& after : spec.after) {
-        const auto found = cluster.runs.find(after.run);
-        if (found == cluster.runs.end()) return no_such_run(cluster, after.run);
-        const Run& before = found->second;
+        const auto entry = cluster.runs.find(after.run);
+        if (entry == cluster.runs.end()) return no_such_run(cluster, after.run);
+        const Run& before = entry->second;
         if (terminal(before.state) && !satisfied(after, before.state))
             return Error{ErrorCode::conflict,
                          "after: run " + before.name + " is " + to_text(before.state) + ", it cannot succeed any more",
@@ -48,7 +48,7 @@ void settle_dependents(Change& change, RunId id, RunState state) {
             continue;
         }
         std::erase_if(run.after, [&](const After& one) { return one.run == id; });
-        run.reason = held_back(change.seen(), run);
+        run.reason = blocked_by(change.seen(), run);
         if (run.reason.none()) run.let_go = change.now();
         change.look_for_room();
     }
@@ -61,13 +61,13 @@ void settle_array(Change& change, const Run& ended) {
     if (!next || terminal(change.seen().runs.at(*next).state)) return;
     Run& run = change.edit(*next);
     run.array_waits = false;
-    run.reason = held_back(change.seen(), run);
+    run.reason = blocked_by(change.seen(), run);
     if (run.reason.none()) run.let_go = change.now();
     change.settle();  // another one that ends in this very event lets the one behind it go
     change.look_for_room();
 }
 
-Reason held_back(const Cluster& cluster, const Run& run) {
+Reason blocked_by(const Cluster& cluster, const Run& run) {
     if (!run.after.empty()) {
         reasons::AfterRuns reason;
         for (const After& one : run.after)

@@ -26,13 +26,13 @@ Quotas quotas_without(Change& change, const Attempt& attempt) {
     const Cluster& cluster = change.seen();
     Quotas quotas(cluster);
     claim_lent(quotas, change);
-    quotas.uncount(cluster.runs.at(attempt.id.run).spec.queue, held_by(cluster, attempt));
+    quotas.uncount(cluster.runs.at(attempt.id.run).spec.queue, allocated_to(cluster, attempt));
     return quotas;
 }
 
 Quotas quotas_unused(const Cluster& cluster) {
     Quotas quotas(cluster);
-    for (const auto& [queue, held] : cluster.index.held()) quotas.uncount(queue, held);
+    for (const auto& [queue, in_use] : cluster.index.in_use()) quotas.uncount(queue, in_use);
     return quotas;
 }
 
@@ -167,8 +167,8 @@ std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uin
     if (!over) return std::nullopt;
     const std::string why = over->claimed ? to_text(reason_of(*over))
                                           : "of the quota of queue \"" + over->queue + "\", " + to_text(over->quota) +
-                                                " " + over->resource + ", others hold " + to_text(over->held) +
-                                                ", and it would need " + to_text(over->asked);
+                                                " " + over->resource + ", others hold " + to_text(over->in_use) +
+                                                ", and it would need " + to_text(over->requested);
     return Error{ErrorCode::unplaceable,
                  "a quota keeps run " + run.name + " from " + counted(workers) + " " + meanwhile + ": " + why,
                  "ask for fewer workers; rtrain queue shows what the queues hold"};
@@ -312,16 +312,16 @@ bool still_resizes(Change& change, const Attempt& attempt) {
     const auto over = quotas_without(change, attempt).refuses(run.spec.queue, demand_of_all(run, least));
     const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), least);
     if (!over && sized.answer.verdict == Verdict::feasible_now) return true;
-    change.note(notes::size_kept(run.name, now, attempt.request->workers, over ? reason_of(*over) : Reason{}));
+    change.note(notes::size_unchanged(run.name, now, attempt.request->workers, over ? reason_of(*over) : Reason{}));
     if (!run.spec.elastic) change.edit(attempt.id.run).workers_asked = now;
     change.edit(attempt.id).request.reset();
     return false;
 }
 
 void on(Change& change, const RunResizeAsked& event) {
-    const auto found = change.seen().runs.find(event.run);
-    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
-    const Run& run = found->second;
+    const auto entry = change.seen().runs.find(event.run);
+    if (entry == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Run& run = entry->second;
     if (auto none = no_resize(run, event.workers)) return change.refuse(*std::move(none));
     const Attempt* attempt = live_attempt(change.seen(), event.run);
     const bool works = attempt != nullptr && attempt->state != AttemptState::stopping;

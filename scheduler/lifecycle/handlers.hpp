@@ -60,7 +60,7 @@ std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
 std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
 void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
 void settle_array(Change& change, const Run& ended);
-Reason held_back(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; none: it is
+Reason blocked_by(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; none: it is
 
 // ---- runs.cpp ------------------------------------------------------------------------------------------------------
 Error no_such_run(const Cluster& cluster, RunId run);

@@ -32,7 +32,7 @@ void record_node(Change& change, const NodeRegistered& event) {
 }
 
 // A preparation or launch that this node may never have heard of, or has forgotten.
-void repeat_unheld(Change& change, const Attempt& attempt, const NodeId& node) {
+void handle_unregistered(Change& change, const Attempt& attempt, const NodeId& node) {
     const bool unstarted = std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
         return worker.seat.node != node || worker.state == WorkerState::placed;
     });
@@ -61,7 +61,7 @@ void repeat_unheld(Change& change, const Attempt& attempt, const NodeId& node) {
     }
 }
 
-void repeat_held(Change& change, const Attempt& attempt, const NodeId& node) {
+void repeat_orders(Change& change, const Attempt& attempt, const NodeId& node) {
     const auto waits =
         std::find(attempt.nodes_waiting.begin(), attempt.nodes_waiting.end(), node) != attempt.nodes_waiting.end();
     const bool some_unstarted = std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
@@ -74,33 +74,33 @@ void repeat_held(Change& change, const Attempt& attempt, const NodeId& node) {
     repeat_request(change, attempt, node);
 }
 
-void give_up(Change& change, AttemptId held, const Attempt* known, const NodeId& node) {
+void give_up(Change& change, AttemptId id, const Attempt* known, const NodeId& node) {
     Attempt given_up;
-    given_up.id = held;
+    given_up.id = id;
     given_up.incarnation = known == nullptr ? 0 : known->incarnation;
     stop_on_node(change, given_up, node, reasons::GivenUp{});
 }
 
 void reconcile(Change& change, const NodeRegistered& event) {
-    std::vector<AttemptId> held;
+    std::vector<AttemptId> registered;
     for (const AttemptId id : event.held) {
         const Attempt* attempt = meant_attempt(change.seen(), id);
         if (attempt != nullptr && !terminal(attempt->state) && on_node(*attempt, event.node))
-            held.push_back(attempt->id);
+            registered.push_back(attempt->id);
         else
             give_up(change, id, attempt, event.node);
     }
     for (const AttemptId id : live_on(change.seen(), event.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
-        if (std::find(held.begin(), held.end(), id) != held.end())
-            repeat_held(change, attempt, event.node);
+        if (std::find(registered.begin(), registered.end(), id) != registered.end())
+            repeat_orders(change, attempt, event.node);
         else
-            repeat_unheld(change, attempt, event.node);
+            handle_unregistered(change, attempt, event.node);
     }
 }
 
 bool overcommitted(const Cluster& cluster, const Node& node) {
-    Resources held;
+    Resources allocated;
     std::vector<Amount> gpus(node.gpus);
     for (const AttemptId id : live_on(cluster, node.id)) {
         const Attempt& attempt = cluster.attempts.at(id);
@@ -108,20 +108,20 @@ bool overcommitted(const Cluster& cluster, const Node& node) {
         const auto& bundles = cluster.runs.at(id.run).spec.gang.bundles;
         for (std::size_t i = 0; i < attempt.workers.size(); ++i) {
             if (attempt.workers[i].seat.node != node.id) continue;
-            add(held, bundles[i].demand);
+            add(allocated, bundles[i].demand);
             for (const GpuShare& share : attempt.workers[i].seat.gpus) {
                 if (share.device >= gpus.size()) return true;
                 gpus[share.device] = gpus[share.device] + share.amount;
             }
         }
     }
-    held.erase(std::string(gpu_key));
-    return std::any_of(held.begin(), held.end(),
+    allocated.erase(std::string(gpu_key));
+    return std::any_of(allocated.begin(), allocated.end(),
                        [&](const auto& h) { return h.second > amount_of(node.total, h.first); }) ||
            std::any_of(gpus.begin(), gpus.end(), [](Amount gpu) { return gpu > units(1); });
 }
 
-// A node that came back smaller cannot hold all that it held: the youngest attempts give way.
+// A node that came back smaller cannot hold all that was placed there: the youngest attempts are preempted.
 void shrink(Change& change, const NodeId& node) {
     while (overcommitted(change.seen(), change.seen().nodes.at(node))) {
         std::optional<AttemptId> youngest;

@@ -1,4 +1,4 @@
-// Asks those whom queue/preemption.cpp has chosen to give way: for a checkpoint, within the grace.
+// Requests a checkpoint, within the grace, of those whom queue/preemption.cpp has chosen to preempt.
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/queue/preemption.hpp"

@@ -14,7 +14,7 @@ std::string text_of(const Cluster& cluster, const Run& run) {
 }
 
 // The run that this very submission has made before.
-const Run* made_before(const Cluster& cluster, const RunSubmitted& event) {
+const Run* earlier_submission(const Cluster& cluster, const RunSubmitted& event) {
     if (event.submit_key.empty()) return nullptr;
     const auto id = cluster.index.submitted(event.user, event.submit_key);
     return id ? &cluster.runs.at(*id) : nullptr;
@@ -114,7 +114,7 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
         const auto place = std::find(event.array.begin(), event.array.end(), *index) - event.array.begin();
         run.array_waits = event.array_parallel > 0 && static_cast<std::uint32_t>(place) >= event.array_parallel;
     }
-    run.reason = held_back(change.seen(), run);
+    run.reason = blocked_by(change.seen(), run);
     if (!index || *index == event.array.front()) {
         change.created(run.id);
         change.about(run.id);
@@ -163,7 +163,7 @@ void on(Change& change, const HeadStarted& event) {
 }
 
 void on(Change& change, const RunSubmitted& event) {
-    if (const Run* before = made_before(change.seen(), event)) {
+    if (const Run* before = earlier_submission(change.seen(), event)) {
         change.created(before->id);
         change.about(before->id);
         return;
@@ -192,9 +192,9 @@ void end_at_once(Change& change, RunId id) {
 }  // namespace
 
 void on(Change& change, const RunStopAsked& event) {
-    const auto found = change.seen().runs.find(event.run);
-    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
-    const Run& run = found->second;
+    const auto entry = change.seen().runs.find(event.run);
+    if (entry == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Run& run = entry->second;
     if (terminal(run.state))
         return change.refuse({ErrorCode::conflict,
                               "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " already",
@@ -215,13 +215,13 @@ void on(Change& change, const RunStopAsked& event) {
 }
 
 void on(Change& change, const RunRemoved& event) {
-    const auto found = change.seen().runs.find(event.run);
-    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
-    if (!terminal(found->second.state))
+    const auto entry = change.seen().runs.find(event.run);
+    if (entry == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    if (!terminal(entry->second.state))
         return change.refuse({ErrorCode::conflict,
-                              "run " + text_of(change.seen(), found->second) + " is " + to_text(found->second.state),
-                              "rtrain stop " + found->second.name + " first"});
-    change.note(notes::removed(found->second));
+                              "run " + text_of(change.seen(), entry->second) + " is " + to_text(entry->second.state),
+                              "rtrain stop " + entry->second.name + " first"});
+    change.note(notes::removed(entry->second));
     change.erase(event.run);
 }
 

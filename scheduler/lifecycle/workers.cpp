@@ -42,8 +42,8 @@ void keep_wanted(Change& change, const Run& run, const std::string& directory) {
     for (const auto& [id, other] : change.seen().runs) {
         if (other.name != run.name || other.storage_path != run.storage_path) continue;
         const CheckpointKey key{.run = id, .directory = directory};
-        const auto found = change.seen().checkpoints.find(key);
-        if (found != change.seen().checkpoints.end() && found->second.deleting) change.edit(key).deleting = false;
+        const auto entry = change.seen().checkpoints.find(key);
+        if (entry != change.seen().checkpoints.end() && entry->second.deleting) change.edit(key).deleting = false;
     }
 }
 

@@ -40,7 +40,7 @@ Sums demand_of(const Run& run) {
 
 namespace core {
 
-bool is_held_back(const Run& run) { return !run.after.empty() || run.array_waits; }
+bool is_blocked(const Run& run) { return !run.after.empty() || run.array_waits; }
 
 std::optional<Time> wall_time_end(const Run& run) {
     if (!run.spec.wall_time_limit || run.started.ms == 0) return std::nullopt;

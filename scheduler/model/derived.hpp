@@ -19,7 +19,7 @@ Sums demand_of(const Run& run);  // of the smallest gang that it may have
 
 namespace core {
 
-bool is_held_back(const Run& run);                  // by runs before it, or by its job array
+bool is_blocked(const Run& run);                    // by runs before it, or by its job array
 std::optional<Time> wall_time_end(const Run& run);  // none: no limit, or not begun
 
 // ---- of an attempt ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 namespace rtrain::limits {
 
 // ---- the queue ----------------------------------------------------------------------------------------------------
-// A run that retries so soon keeps its place against those behind it: a short backoff would cost it its turn.
+// A run that retries so soon keeps its place against those behind it: a short backoff would cost it its position.
 inline constexpr Duration backoff_keeps_place{10'000};
 // A preempted run yields its position for so long: longer than a backoff that keeps its place, so that its preemptor
 // comes first.

@@ -21,7 +21,7 @@ std::string stop_metric(const std::string& run, const Reason& why);
 std::string shrinks(const Run& run);
 std::string backoff(const Run& run, Duration wait);
 std::string size_requested(const std::string& run, std::uint32_t workers, const std::string& by);
-std::string size_kept(const std::string& run, std::size_t workers, std::uint32_t wanted, const Reason& quota);
+std::string size_unchanged(const std::string& run, std::size_t workers, std::uint32_t wanted, const Reason& quota);
 
 // ---- attempts
 std::string placed(const std::string& run, const Attempt& attempt);

@@ -56,7 +56,7 @@ struct CheckpointRequest {
     Time asked;
     std::optional<Time> deadline;  // then what follows happens without a commit
     std::uint32_t workers = 0;     // resize: to how many
-    RunId preemptor{};             // who is to have the room that it gives; 0: nobody in particular
+    RunId preemptor{};             // who is to have the room that it frees; 0: nobody in particular
     bool operator==(const CheckpointRequest&) const = default;
 };
 

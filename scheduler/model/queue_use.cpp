@@ -46,12 +46,12 @@ std::uint64_t decay(Duration passed, Duration half_life) {
 }
 
 Resources level_at(const QueueUse& use, Time now, Duration half_life) {
-    const std::uint64_t kept = decay(now - use.at, half_life);
+    const std::uint64_t remaining = decay(now - use.at, half_life);
     Resources level;
-    for (const auto& [name, amount] : use.level) level[name] = scaled(amount, kept);
+    for (const auto& [name, amount] : use.level) level[name] = scaled(amount, remaining);
     for (const auto& [name, amount] : use.held) {
         Amount& mean = level[name];
-        mean = mean + (amount - scaled(amount, kept));  // never above the larger of both
+        mean = mean + (amount - scaled(amount, remaining));  // never above the larger of both
     }
     std::erase_if(level, [](const auto& entry) { return entry.second.ticks == 0; });
     return level;

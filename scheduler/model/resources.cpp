@@ -34,10 +34,10 @@ template <class From, class What>
 void subtract_each(From& from, const What& what) {
     for (const auto& [name, amount] : what) {
         if (amount.ticks == 0) continue;
-        const auto found = from.find(name);
-        RTRAIN_CHECK(found != from.end() && amount <= found->second, "subtracting " + to_text(amount) + " " + name);
-        found->second = found->second - amount;
-        if (found->second.ticks == 0) from.erase(found);
+        const auto entry = from.find(name);
+        RTRAIN_CHECK(entry != from.end() && amount <= entry->second, "subtracting " + to_text(amount) + " " + name);
+        entry->second = entry->second - amount;
+        if (entry->second.ticks == 0) from.erase(entry);
     }
 }
 
@@ -85,13 +85,13 @@ std::string to_text(Sum sum) {
 std::string to_text(Amount amount) { return to_text(Sum{amount}); }
 
 Amount amount_of(const Resources& resources, std::string_view name) {
-    const auto found = resources.find(name);
-    return found == resources.end() ? Amount{} : found->second;
+    const auto entry = resources.find(name);
+    return entry == resources.end() ? Amount{} : entry->second;
 }
 
 Sum amount_of(const Sums& sums, std::string_view name) {
-    const auto found = sums.find(name);
-    return found == sums.end() ? Sum{} : found->second;
+    const auto entry = sums.find(name);
+    return entry == sums.end() ? Sum{} : entry->second;
 }
 
 void add(Resources& into, const Resources& what) { add_each(into, what); }

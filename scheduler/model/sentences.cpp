@@ -371,7 +371,7 @@ std::string backoff(const Run& run, Duration wait) {
 std::string size_requested(const std::string& run, std::uint32_t workers, const std::string& by) {
     return run + " is to have " + counted(workers, "worker") + ", asked by " + by;
 }
-std::string size_kept(const std::string& run, std::size_t workers, std::uint32_t wanted, const Reason& quota) {
+std::string size_unchanged(const std::string& run, std::size_t workers, std::uint32_t wanted, const Reason& quota) {
     return run + " keeps " + counted(workers, "worker") + ": the room for " + std::to_string(wanted) + " has gone" +
            behind(", ", to_text(quota));
 }

@@ -25,22 +25,22 @@ struct Slots {  // of one node
     const Candidate* at = nullptr;
     std::uint32_t left = 0;
     Amount gpus, cpus;
-    bool off_gpus = false;                                      // bundles that need no GPU, a node that has none
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> held;  // kind, how many of it
+    bool off_gpus = false;                                           // bundles that need no GPU, a node that has none
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> occupants;  // kind, how many of it
 
     std::uint32_t seated() const {
         std::uint32_t all = at->seated;
-        for (const auto& [kind, count] : held) all += count;
+        for (const auto& [kind, count] : occupants) all += count;
         return all;
     }
     void add(std::uint32_t kind) {
-        for (auto& [known, count] : held)
+        for (auto& [known, count] : occupants)
             if (known == kind) return static_cast<void>(++count);
-        held.emplace_back(kind, 1);
+        occupants.emplace_back(kind, 1);
     }
     void remove(std::uint32_t kind) {
-        for (auto& [known, count] : held) count -= known == kind;
-        std::erase_if(held, [](const auto& one) { return one.second == 0; });
+        for (auto& [known, count] : occupants) count -= known == kind;
+        std::erase_if(occupants, [](const auto& one) { return one.second == 0; });
     }
 };
 
@@ -74,7 +74,7 @@ LabelMatching::LabelMatching(const std::vector<Candidate>& candidates, const Wan
                               .gpus = gpus_free(candidate.gpus),
                               .cpus = amount_of(*candidate.free, cpu_key),
                               .off_gpus = gpu_less && candidate.gpus.empty(),
-                              .held = {}});
+                              .occupants = {}});
     const auto before = [](const LabelSelector& a, const LabelSelector& b) {
         return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
             return std::tie(x.key, x.values, x.negated) < std::tie(y.key, y.values, y.negated);
@@ -83,7 +83,7 @@ LabelMatching::LabelMatching(const std::vector<Candidate>& candidates, const Wan
     std::map<LabelSelector, std::uint32_t, decltype(before)> known(before);
     for (const std::uint32_t index : wanted.missing) {
         const LabelSelector& selector = wanted.request.bundles[index].selector;
-        const auto [found, fresh] = known.try_emplace(selector, static_cast<std::uint32_t>(kinds_.size()));
+        const auto [entry, fresh] = known.try_emplace(selector, static_cast<std::uint32_t>(kinds_.size()));
         if (fresh) {
             Kind& kind = kinds_.emplace_back();
             for (std::uint32_t i = 0; i < slots_.size(); ++i) {
@@ -92,7 +92,7 @@ LabelMatching::LabelMatching(const std::vector<Candidate>& candidates, const Wan
                 kind.room += slots_[i].left;
             }
         }
-        kinds_[found->second].bundles.push_back(index);
+        kinds_[entry->second].bundles.push_back(index);
     }
 }
 
@@ -141,11 +141,11 @@ bool LabelMatching::move_others(std::uint32_t kind) {
                     slots_[to].remove(moves);
                 }
             }
-            for (const auto& [held, count] : slots_[i].held)
-                if (!seen[held]) {
-                    seen[held] = true;
-                    by[held] = i;
-                    queue.push_back(held);
+            for (const auto& [occupants, count] : slots_[i].occupants)
+                if (!seen[occupants]) {
+                    seen[occupants] = true;
+                    by[occupants] = i;
+                    queue.push_back(occupants);
                 }
         }
     return false;
@@ -156,7 +156,7 @@ Seats LabelMatching::seats() const {
     std::vector<std::size_t> next(kinds_.size());
     for (const Slots& one : slots_) {
         Room room{.node = one.at->node, .free = *one.at->free, .gpus = one.at->gpus, .seated = one.at->seated};
-        for (const auto& [kind, count] : one.held)
+        for (const auto& [kind, count] : one.occupants)
             for (std::uint32_t i = 0; i < count; ++i) {
                 const std::uint32_t index = kinds_[kind].bundles[next[kind]++];
                 out[index] = {.node = one.at->node->id, .gpus = room.take(wanted_.request.bundles[index])};

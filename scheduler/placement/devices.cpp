@@ -97,9 +97,9 @@ Shared seat_together(const Candidate& candidate, const GangRequest& request,
         if (!matches(bundle.selector, candidate.node->labels)) return {};
         for (const auto& [name, amount] : bundle.demand) {
             if (name == gpu_key || amount.ticks == 0) continue;
-            const auto found = left.find(name);
-            if (found == left.end() || found->second < amount) return {};
-            found->second = found->second - amount;
+            const auto entry = left.find(name);
+            if (entry == left.end() || entry->second < amount) return {};
+            entry->second = entry->second - amount;
         }
         gpus.push_back(amount_of(bundle.demand, gpu_key));
     }

@@ -14,8 +14,8 @@ constexpr std::uint64_t gap = std::uint64_t{1} << 32;
 }  // namespace
 
 const NodeView* FreeIndex::find(const NodeId& id) const {
-    const auto found = by_id_.find(id);
-    return found == by_id_.end() ? nullptr : &nodes_[found->second];
+    const auto entry = by_id_.find(id);
+    return entry == by_id_.end() ? nullptr : &nodes_[entry->second];
 }
 
 // A place between its neighbours; when there is none left between them, all are numbered afresh.
@@ -33,7 +33,7 @@ void FreeIndex::order(Node node, const NodeId& id) {
 }
 
 void FreeIndex::put(const NodeView& node) {
-    const auto [found, added] = by_id_.try_emplace(node.id, 0);
+    const auto [entry, added] = by_id_.try_emplace(node.id, 0);
     if (added) {
         if (unused_.empty()) {
             unused_.push_back(static_cast<Node>(nodes_.size()));
@@ -42,39 +42,39 @@ void FreeIndex::put(const NodeView& node) {
             masks_.push_back(0);
             order_.push_back(0);
         }
-        found->second = unused_.back();
+        entry->second = unused_.back();
         unused_.pop_back();
-        order(found->second, node.id);
+        order(entry->second, node.id);
     }
-    nodes_[found->second] = node;
-    changed(found->second, What::all);
+    nodes_[entry->second] = node;
+    changed(entry->second, What::all);
 }
 
 void FreeIndex::put_free(const NodeView& node) {
-    const auto found = by_id_.find(node.id);
-    RTRAIN_CHECK(found != by_id_.end(), "the index does not know node " + node.id.value);
-    nodes_[found->second].free = node.free;
-    nodes_[found->second].gpus_free = node.gpus_free;
-    changed(found->second, What::free);
+    const auto entry = by_id_.find(node.id);
+    RTRAIN_CHECK(entry != by_id_.end(), "the index does not know node " + node.id.value);
+    nodes_[entry->second].free = node.free;
+    nodes_[entry->second].gpus_free = node.gpus_free;
+    changed(entry->second, What::free);
 }
 
 void FreeIndex::put_mask(const NodeId& id, ReservationMask mask) {
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end() || masks_[found->second] == mask) return;
-    masks_[found->second] = mask;
-    changed(found->second, What::free);
+    const auto entry = by_id_.find(id);
+    if (entry == by_id_.end() || masks_[entry->second] == mask) return;
+    masks_[entry->second] = mask;
+    changed(entry->second, What::free);
 }
 
 void FreeIndex::erase(const NodeId& id) {
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end()) return;
-    const Node node = found->second;
+    const auto entry = by_id_.find(id);
+    if (entry == by_id_.end()) return;
+    const Node node = entry->second;
     nodes_[node] = {};
     nodes_[node].state = NodeState::lost;
     masks_[node] = 0;
     changed(node, What::all);
     settle();  // its place may be given to another node, in another order
-    by_id_.erase(found);
+    by_id_.erase(entry);
     unused_.push_back(node);
 }
 
@@ -93,14 +93,14 @@ void FreeIndex::move(const GangRequest& gang, const Seats& seats, Moves moves) {
     const auto shift = [&](Amount& amount, Amount by) {
         amount = moves == Moves::give ? amount + by : amount - std::min(amount, by);
     };
-    auto found = by_id_.end();
+    auto entry = by_id_.end();
     for (std::size_t i = 0; i < seats.size(); ++i) {
-        if (found == by_id_.end() || found->first != seats[i].node) {  // ranks of one node follow one another
-            if (found != by_id_.end()) changed(found->second, What::free);
-            found = by_id_.find(seats[i].node);
+        if (entry == by_id_.end() || entry->first != seats[i].node) {  // ranks of one node follow one another
+            if (entry != by_id_.end()) changed(entry->second, What::free);
+            entry = by_id_.find(seats[i].node);
         }
-        if (found == by_id_.end()) continue;
-        NodeView& node = nodes_[found->second];
+        if (entry == by_id_.end()) continue;
+        NodeView& node = nodes_[entry->second];
         for (const auto& [name, amount] : gang.bundles[i].demand) {
             if (name == gpu_key || amount.ticks == 0) continue;
             Amount& free = node.free[name];
@@ -110,7 +110,7 @@ void FreeIndex::move(const GangRequest& gang, const Seats& seats, Moves moves) {
         for (const GpuShare& share : seats[i].gpus)
             if (share.device < node.gpus_free.size()) shift(node.gpus_free[share.device], share.amount);
     }
-    if (found != by_id_.end()) changed(found->second, What::free);
+    if (entry != by_id_.end()) changed(entry->second, What::free);
 }
 
 void FreeIndex::take(const GangRequest& gang, const Seats& seats) { move(gang, seats, Moves::take); }
@@ -199,29 +199,29 @@ void FreeIndex::refresh(Shape& shape, Node node) const {
 }
 
 void FreeIndex::rebuild(Shape& shape) const {
-    Shape made{.counts = std::vector<Count>(nodes_.size()),
-               .bundle = shape.bundle,
-               .mask = shape.mask,
-               .gpu_less = shape.gpu_less,
-               .generation = shape.generation,
-               .asked = shape.asked};
+    Shape counted{.counts = std::vector<Count>(nodes_.size()),
+                  .bundle = shape.bundle,
+                  .mask = shape.mask,
+                  .gpu_less = shape.gpu_less,
+                  .generation = shape.generation,
+                  .asked = shape.asked};
     for (Node node = 0; node < nodes_.size(); ++node) {
-        const Count now = made.counts[node] = count(shape, node);
-        made.whole_slots += now.whole;
+        const Count now = counted.counts[node] = count(shape, node);
+        counted.whole_slots += now.whole;
         if (now.whole > 0) {
-            ++made.whole_nodes;
-            ++made.whole_sizes[now.whole];
+            ++counted.whole_nodes;
+            ++counted.whole_sizes[now.whole];
         }
         if (now.slots == 0) continue;
-        made.slots += now.slots;
-        ++made.nodes;
-        made.open[now.slots].push_back(node);
-        if (shape.gpu_less && !now.has_gpus) made.plain[now.slots].push_back(node);
+        counted.slots += now.slots;
+        ++counted.nodes;
+        counted.open[now.slots].push_back(node);
+        if (shape.gpu_less && !now.has_gpus) counted.plain[now.slots].push_back(node);
     }
-    for (Buckets* buckets : {&made.open, &made.plain})
+    for (Buckets* buckets : {&counted.open, &counted.plain})
         for (auto& [slots, bucket] : *buckets)
-            std::sort(bucket.begin(), bucket.end(), [&](Node a, Node b) { return before(made, a, b); });
-    shape = std::move(made);
+            std::sort(bucket.begin(), bucket.end(), [&](Node a, Node b) { return before(counted, a, b); });
+    shape = std::move(counted);
 }
 
 // The largest gang of each strategy: a verdict is two comparisons.

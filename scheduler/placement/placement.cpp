@@ -240,10 +240,10 @@ PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& req
     using namespace placing;
     PlacementAnswer answer;
     if (invalid_because(nodes, request)) return answer;
-    const auto settle = [&](Attempted found, Verdict verdict) {
-        if (found.seats) answer.verdict = verdict;
-        if (verdict == Verdict::feasible_now && found.seats) answer.seats = *std::move(found.seats);
-        answer.proved = answer.proved && found.proved;
+    const auto settle = [&](Attempted attempted, Verdict verdict) {
+        if (attempted.seats) answer.verdict = verdict;
+        if (verdict == Verdict::feasible_now && attempted.seats) answer.seats = *std::move(attempted.seats);
+        answer.proved = answer.proved && attempted.proved;
         return answer.verdict == verdict;
     };
     const auto open = candidates(nodes, request, Capacity::free);

@@ -24,8 +24,8 @@ ReservedNodes::Moved ReservedNodes::reserve(RunId run, const std::vector<NodeId>
 }
 
 ReservationMask ReservedNodes::bit_of(RunId run) const {
-    const auto found = reservations_.find(run);
-    return found == reservations_.end() ? 0 : found->second.bit;
+    const auto entry = reservations_.find(run);
+    return entry == reservations_.end() ? 0 : entry->second.bit;
 }
 
 ReservationMask ReservedNodes::mask_of(const NodeId& node) const {

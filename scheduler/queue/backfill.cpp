@@ -16,15 +16,15 @@ struct Commits {  // of one attempt, as far as they are on record
     const Checkpoint* latest = nullptr;
 };
 Commits commits_of(const Cluster& cluster, AttemptId id) {
-    Commits found;
+    Commits commits;
     for (auto at = cluster.checkpoints.lower_bound({.run = id.run, .directory = {}});
          at != cluster.checkpoints.end() && at->first.run == id.run; ++at) {
         const Checkpoint& one = at->second;
         if (one.attempt != id.number) continue;
-        if (found.first == nullptr || one.sequence < found.first->sequence) found.first = &one;
-        if (found.latest == nullptr || one.sequence > found.latest->sequence) found.latest = &one;
+        if (commits.first == nullptr || one.sequence < commits.first->sequence) commits.first = &one;
+        if (commits.latest == nullptr || one.sequence > commits.latest->sequence) commits.latest = &one;
     }
-    return found;
+    return commits;
 }
 
 // The last checkpoint says how far the run is on its way to `stop: {epoch: 20}`; it goes on at the pace since the first
@@ -43,9 +43,9 @@ std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attem
     for (const auto& [key, target] : spec.stop_at) {
         const auto reached = latest->metrics.find(key);
         if (reached == latest->metrics.end() || (before != nullptr && !before->metrics.contains(key))) continue;
-        const double made = reached->second - (before == nullptr ? 0 : before->metrics.at(key));
-        if (made <= 0 || target <= reached->second) continue;
-        const double left = (target - reached->second) / made * static_cast<double>((latest->committed - since).ms);
+        const double gained = reached->second - (before == nullptr ? 0 : before->metrics.at(key));
+        if (gained <= 0 || target <= reached->second) continue;
+        const double left = (target - reached->second) / gained * static_cast<double>((latest->committed - since).ms);
         if (!(left < 1e15)) continue;
         const Time at = latest->committed + Duration{static_cast<std::int64_t>(std::llround(left))};
         if (!end || at < *end) end = at;
@@ -97,11 +97,11 @@ class Future {
             if (allowed(i)) touch(i);
     }
     void release(AttemptId id) {
-        for (const auto& [node, held] : index_.held_by(id)) {
+        for (const auto& [node, allocated] : index_.allocated_to(id)) {
             const std::size_t i = index_.place_of(node);
             if (i == index_.nodes().size() || !allowed(i)) continue;
             Then& then = touch(i);
-            give_back(then, held.first, held.second);
+            give_back(then, allocated.first, allocated.second);
             recount(then);
         }
     }
@@ -183,11 +183,11 @@ class Future {
 };
 
 Reservation reserved(const Seats& seats, Time from) {
-    Reservation made{.nodes = {}, .from = from};
-    for (const Seat& seat : seats) made.nodes.push_back(seat.node);
-    std::sort(made.nodes.begin(), made.nodes.end());
-    made.nodes.erase(std::unique(made.nodes.begin(), made.nodes.end()), made.nodes.end());
-    return made;
+    Reservation reservation{.nodes = {}, .from = from};
+    for (const Seat& seat : seats) reservation.nodes.push_back(seat.node);
+    std::sort(reservation.nodes.begin(), reservation.nodes.end());
+    reservation.nodes.erase(std::unique(reservation.nodes.begin(), reservation.nodes.end()), reservation.nodes.end());
+    return reservation;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace core {
 Order::Order(const ClusterIndex& index, FairShare shares, Time now)
     : index_(index),
       shares_(std::move(shares)),
-      keep_place_(index.keep_place(now + limits::backoff_keeps_place)),
+      position_holders_(index.position_holders(now + limits::backoff_keeps_place)),
       now_(now),
       line_(index.waiting().begin()) {
     open_priority();
@@ -25,7 +25,7 @@ Order::Order(const ClusterIndex& index, FairShare shares, Time now)
 void Order::open_priority() {
     while (lines_.empty() && line_ != index_.waiting().end()) {
         const std::int32_t priority = line_->first.priority;
-        for (const RunId id : keep_place_)
+        for (const RunId id : position_holders_)
             if (const Line& line = index_.line_of(id); line.priority == priority)
                 add_claim(line, index_.shape_of(id), id,
                           index_.reserving().contains(id) ? Claim::reservation : Claim::none);
@@ -41,8 +41,9 @@ void Order::open_priority() {
     }
 }
 
-// Gangs that have waited long come right after those that have a promise, whatever their queue has had: else a queue
-// beyond its share would leave its large gangs to starve behind the small runs of others. The oldest of each queue.
+// Gangs that have waited long come right after those that have a reservation, whatever their queue has had: else a
+// queue beyond its share would leave its large gangs to starve behind the small runs of others. The oldest of each
+// queue.
 void Order::add_starving() {
     for (const Open& open : lines_) {
         std::vector<std::pair<Waiter, std::uint32_t>> oldest;

@@ -45,7 +45,7 @@ class Order {
 
     const ClusterIndex& index_;
     FairShare shares_;
-    std::vector<RunId> keep_place_;
+    std::vector<RunId> position_holders_;
     Time now_;
     std::map<Line, ClusterIndex::Batches>::const_iterator line_;
     std::vector<Open> lines_;

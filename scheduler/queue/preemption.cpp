@@ -21,13 +21,13 @@ std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     Time since = attempt.started_at.ms == 0 ? now : attempt.started_at;
     if (const Checkpoint* latest = latest_checkpoint(cluster, run.id); latest != nullptr)
         since = std::max(since, latest->committed);
-    const Sum gpus = amount_of(held_by(cluster, attempt), gpu_key);
+    const Sum gpus = amount_of(allocated_to(cluster, attempt), gpu_key);
     const std::int64_t tenths = gpus.ticks > 0 ? static_cast<std::int64_t>(gpus.ticks / (Amount::per_unit / 10))
                                                : static_cast<std::int64_t>(attempt.workers.size());
     return std::max<std::int64_t>((now - since).ms, 0) * std::max<std::int64_t>(tenths, 1);
 }
 
-struct Preemptor {  // for whom others are to give way
+struct Preemptor {  // for whom others are preempted
     const Run& run;
     Sums demand = demand_of(run);
 };
@@ -39,7 +39,7 @@ bool may_preempt(const Cluster& cluster, const Quotas& quotas, const Preemptor& 
     return quotas.owes(holder.spec.queue, preemptor.run.spec.queue, preemptor.demand);
 }
 
-// Nobody gives way where no queue takes part in preemption and none has borrowed.
+// Nobody is preempted where no queue takes part in preemption and none has borrowed.
 bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const Run& preemptor) {
     const bool preempts = rules_of(cluster.queues, preemptor.spec.queue).preempt;
     return std::any_of(cluster.queues.rules.begin(), cluster.queues.rules.end(), [&](const auto& entry) {
@@ -62,7 +62,7 @@ std::optional<std::uint32_t> keeps_anyway(const Cluster& cluster, const Attempt&
     return request->reason == RequestReason::resize ? request->workers : 0;
 }
 
-// Those who were asked to give way, and might be asked for this one, have gone by then; none: nobody was.
+// By then those who are preempted already, and might be for this run, have gone; none: nobody is.
 std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now) {
     std::optional<Time> by;
     for (const AttemptId id : cluster.index.live_attempts()) {
@@ -81,7 +81,7 @@ bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Pree
     if (!quotas.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now))) return false;
     Quotas then = quotas;
     const auto uncount = [&](AttemptId id) {
-        then.uncount(cluster.runs.at(id.run).spec.queue, held_by(cluster, cluster.attempts.at(id)));
+        then.uncount(cluster.runs.at(id.run).spec.queue, allocated_to(cluster, cluster.attempts.at(id)));
     };
     for (const AttemptId id : cluster.index.live_attempts())
         if (keeps_anyway(cluster, cluster.attempts.at(id), now)) uncount(id);
@@ -92,9 +92,9 @@ bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Pree
 // What there will be once some have gone.
 class WhatIf {
   public:
-    // `stays`: does not go, though it was asked.
+    // `excepted`: does not go, though it was requested to.
     WhatIf(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, ReservationMask open,
-           std::optional<AttemptId> stays = {})
+           std::optional<AttemptId> excepted = {})
         : cluster_(cluster),
           preemptor_(preemptor),
           who_(borrower(preemptor.run, now)),
@@ -103,7 +103,7 @@ class WhatIf {
         scarce_ = amount_of(preemptor.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
         lacks_ = amount_of(preemptor.demand, scarce_).ticks;
         for (const AttemptId id : cluster.index.live_attempts())
-            if (const auto keeps = keeps_anyway(cluster, cluster.attempts.at(id), now); keeps && id != stays)
+            if (const auto keeps = keeps_anyway(cluster, cluster.attempts.at(id), now); keeps && id != excepted)
                 let_go({.attempt = id, .keeps = *keeps});
         for (const NodeView& node : nodes_) {
             if (node.state != NodeState::ready) continue;
@@ -117,7 +117,7 @@ class WhatIf {
     bool could_fit_without(const Victims& victims) const {
         __int128 gone = 0;
         for (const Victim& victim : victims) {
-            const auto [known, added] = leaves_.try_emplace(victim);
+            const auto [known, added] = freed_.try_emplace(victim);
             if (added) known->second = left_by(victim);
             gone += known->second;
         }
@@ -150,7 +150,7 @@ class WhatIf {
           preemptor_(other.preemptor_),
           who_(other.who_),
           quotas_(other.quotas_),
-          kept_(other.kept_) {}
+          workers_left_(other.workers_left_) {}
     bool may_go(const Victim& victim) const {
         return may_preempt(cluster_, quotas_, preemptor_, cluster_.runs.at(victim.attempt.run));
     }
@@ -168,15 +168,15 @@ class WhatIf {
         Attempt part = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
         const auto size = static_cast<std::uint32_t>(part.workers.size());
-        const auto kept = kept_.try_emplace(victim.attempt, size).first;
+        const auto left = workers_left_.try_emplace(victim.attempt, size).first;
         Sums gone;
         for (std::uint32_t rank = 0; rank < size; ++rank) {
-            if (rank >= victim.keeps && rank < kept->second)
+            if (rank >= victim.keeps && rank < left->second)
                 add(gone, demand_of(run, rank));
             else
                 part.workers[rank].seat = {};  // it stays, or has gone before
         }
-        kept->second = std::min(kept->second, victim.keeps);
+        left->second = std::min(left->second, victim.keeps);
         quotas_.uncount(run.spec.queue, gone);
         return part;
     }
@@ -186,10 +186,10 @@ class WhatIf {
     Borrower who_;
     std::vector<NodeView> nodes_;
     Quotas quotas_;
-    std::map<AttemptId, std::uint32_t> kept_;  // workers that those who go still have
-    std::string scarce_;                       // the resource by which sets are passed over
-    __int128 lacks_ = 0;                       // of it, beyond what is free
-    mutable std::map<Victim, __int128> leaves_;
+    std::map<AttemptId, std::uint32_t> workers_left_;  // workers that those who go still have
+    std::string scarce_;                               // the resource by which sets are passed over
+    __int128 lacks_ = 0;                               // of it, beyond what is free
+    mutable std::map<Victim, __int128> freed_;
 };
 
 // Its end changes nothing for the preemptor on nodes that this could not use, unless a quota is above both.
@@ -213,7 +213,7 @@ bool stops_later(const Attempt& attempt) {
 enum class Part { shrunk, whole };
 Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, Part part) {
     const GangRequest gang = request_of(preemptor.run);
-    Victims found;
+    Victims victims;
     for (const AttemptId id : cluster.index.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
         const Run& holder = cluster.runs.at(id.run);
@@ -225,11 +225,11 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& p
         if (already || stops_later(attempt) || !may_preempt(cluster, quotas, preemptor, holder))
             continue;  // asked already: its answer comes first
         if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, preemptor.run, gang, attempt)) continue;
-        found.push_back(
+        victims.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
     }
-    std::sort(found.begin(), found.end());
-    return found;
+    std::sort(victims.begin(), victims.end());
+    return victims;
 }
 
 // Each look copies what the nodes have free: fewer in a large cluster.
@@ -270,7 +270,7 @@ Victims chosen_of(const Cluster& cluster, const WhatIf& what_if, const Victims& 
 // Strictly: with the nodes and the quota only that nobody else has reserved. Who asked may have reckoned with more:
 // then he keeps what he asked for as long as it could help. `claimed`: the quotas as a cycle begins with.
 enum class Reckoned { as_asked, strictly };
-bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preemptor, AttemptId gives, Time now,
+bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preemptor, AttemptId victim, Time now,
            Reckoned how) {
     ReservationMask open = every_reservation;
     Quotas least = claimed;
@@ -280,7 +280,7 @@ bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preem
         least.starts(id);  // counted as reserved now
         least.reserve(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
     }
-    if (WhatIf(cluster, least, preemptor, now, open, gives).fits_without({})) return false;
+    if (WhatIf(cluster, least, preemptor, now, open, victim).fits_without({})) return false;
     return how == Reckoned::strictly ? WhatIf(cluster, least, preemptor, now, open).fits_without({})
                                      : WhatIf(cluster, claimed, preemptor, now, every_reservation).fits_without({});
 }

@@ -1,4 +1,4 @@
-// Which of those who may give way do: the fewest lost GPU-seconds. Inside of the core only.
+// Which of those who may be preempted are: the fewest lost GPU-seconds. Inside of the core only.
 #pragma once
 
 #include <cstdint>

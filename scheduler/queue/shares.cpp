@@ -16,8 +16,8 @@ bool known_queue(const Queues& queues, const std::string& queue) {
 
 const QueueRules& rules_of(const Queues& queues, const std::string& queue) {
     static const QueueRules without_limits;
-    const auto found = queues.rules.find(queue);
-    return found == queues.rules.end() ? without_limits : found->second;
+    const auto entry = queues.rules.find(queue);
+    return entry == queues.rules.end() ? without_limits : entry->second;
 }
 
 std::vector<std::string> queue_names(const Queues& queues) {
@@ -38,12 +38,12 @@ FairShare::FairShare(const Cluster& cluster, const ClusterIndex& index, Time now
 
 std::int64_t FairShare::of(const std::string& queue) {
     constexpr std::int64_t billion = 1'000'000'000;
-    const auto found = used_.find(queue);
-    if (found == used_.end()) return 0;
+    const auto entry = used_.find(queue);
+    if (entry == used_.end()) return 0;
     const auto [known, unknown] = known_.try_emplace(queue);
     if (!unknown) return known->second;
     __int128 most = 0;
-    for (const auto& [name, amount] : found->second) {
+    for (const auto& [name, amount] : entry->second) {
         const Sum total = amount_of(totals_, name);
         if (total.ticks > 0) most = std::max(most, amount.ticks * billion / total.ticks);
     }
@@ -59,24 +59,24 @@ void FairShare::count(const std::string& queue, const Sums& demand) {
 
 Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {
     if (queues_.rules.empty()) return;
-    for (const auto& [queue, held] : cluster.index.held()) count(queue, held);
+    for (const auto& [queue, in_use] : cluster.index.in_use()) count(queue, in_use);
 }
 
-const Sums& Quotas::held(const std::string& queue) const {
+const Sums& Quotas::in_use(const std::string& queue) const {
     static const Sums nothing;
-    const auto found = held_.find(queue);
-    return found == held_.end() ? nothing : found->second;
+    const auto entry = in_use_.find(queue);
+    return entry == in_use_.end() ? nothing : entry->second;
 }
 
 void Quotas::count(const std::string& queue, const Sums& demand) {
     if (queues_.rules.empty()) return;
-    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(held_[*at], demand);
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(in_use_[*at], demand);
 }
 
 void Quotas::uncount(const std::string& queue, const Sums& demand) {
     if (queues_.rules.empty()) return;
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
-        subtract(held_[*at], demand);
+        subtract(in_use_[*at], demand);
 }
 
 void Quotas::reserve(const std::string& queue, const Sums& demand) {
@@ -88,28 +88,28 @@ Borrower borrower(const Run& run, Time now) {
     return {.run = run.id, .over_by = limit ? std::optional(now + *limit) : std::nullopt};
 }
 
-void Quotas::keep_back(RunId run, const std::string& queue, const Sums& demand, Time from) {
+void Quotas::withhold(RunId run, const std::string& queue, const Sums& demand, Time from) {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
         const std::string& above = rules_of(queues_, *at).parent;
-        Sums with = own_kept_[*at];
+        Sums with = withheld_within_own_[*at];
         add(with, demand);
         if (above.empty() || !own(*at, with)) continue;
-        own_kept_[*at] = std::move(with);
-        kept_back_[above].try_emplace(run, KeptBack{.demand = demand, .from = from});
+        withheld_within_own_[*at] = std::move(with);
+        withheld_[above].try_emplace(run, Withheld{.demand = demand, .from = from});
     }
 }
 
 void Quotas::starts(RunId run) {
-    for (auto& [above, runs] : kept_back_) runs.erase(run);
+    for (auto& [above, runs] : withheld_) runs.erase(run);
 }
 
-Sum Quotas::kept_back(const std::string& above, const std::string& name, const Borrower& who) const {
+Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who) const {
     Sum sum;
-    const auto found = kept_back_.find(above);
-    if (found == kept_back_.end()) return sum;
-    for (const auto& [run, kept] : found->second) {
-        const bool over_before = who.over_by && kept.from.ms != 0 && *who.over_by <= kept.from;
-        if (run != who.run && !over_before) sum = sum + amount_of(kept.demand, name);
+    const auto entry = withheld_.find(above);
+    if (entry == withheld_.end()) return sum;
+    for (const auto& [run, withheld] : entry->second) {
+        const bool over_before = who.over_by && withheld.from.ms != 0 && *who.over_by <= withheld.from;
+        if (run != who.run && !over_before) sum = sum + amount_of(withheld.demand, name);
     }
     return sum;
 }
@@ -124,14 +124,14 @@ bool Quotas::own(const std::string& queue, const Sums& demand) const {
     const QueueRules& rules = rules_of(queues_, queue);
     return std::all_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
         return amount_of(demand, limit.first).ticks == 0 ||
-               amount_of(held(queue), limit.first) + amount_of(demand, limit.first) <= limit.second;
+               amount_of(in_use(queue), limit.first) + amount_of(demand, limit.first) <= limit.second;
     });
 }
 
 bool Quotas::borrows(const std::string& queue) const {
     const QueueRules& rules = rules_of(queues_, queue);
     return !rules.parent.empty() && std::any_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
-        return amount_of(held(queue), limit.first) > limit.second;
+        return amount_of(in_use(queue), limit.first) > limit.second;
     });
 }
 
@@ -150,7 +150,7 @@ bool Quotas::owes(const std::string& holder, const std::string& preemptor, const
         bool over = false;
         for (const auto& [name, quota] : rules.quota) {
             if (amount_of(demand, name).ticks == 0) continue;
-            if (amount_of(held(*at), name) <= quota)
+            if (amount_of(in_use(*at), name) <= quota)
                 within.insert(name);
             else
                 over |= !within.contains(name);
@@ -178,23 +178,23 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
         const std::string& at = *next;
         bool beyond = false;
         const QueueRules& rules = rules_of(queues_, at);
-        const auto kept = reserved_.find(at);
+        const auto reserved_here = reserved_.find(at);
         for (const auto& [name, quota] : rules.quota) {
-            const Sum asked = amount_of(demand, name), has = amount_of(held(at), name);
-            const Sum reserved = kept == reserved_.end() ? Sum{} : amount_of(kept->second, name);
-            if (asked.ticks == 0) continue;
-            const bool room = has + reserved + asked <= quota;
+            const Sum requested = amount_of(demand, name), has = amount_of(in_use(at), name);
+            const Sum reserved = reserved_here == reserved_.end() ? Sum{} : amount_of(reserved_here->second, name);
+            if (requested.ticks == 0) continue;
+            const bool room = has + reserved + requested <= quota;
             const bool claimed =
                 beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
-                                 (room && has + reserved + asked + kept_back(at, name, who) > quota));
+                                 (room && has + reserved + requested + withheld(at, name, who) > quota));
             if (room && !claimed) continue;
             if (at != queue && !beyond_below && lender.empty()) lender = at;
             beyond = true;
             if (!claimed && rules.borrow && !rules.parent.empty()) continue;
             return OverQuota{.queue = at,
                              .resource = name,
-                             .held = has,
-                             .asked = asked,
+                             .in_use = has,
+                             .requested = requested,
                              .quota = quota,
                              .reserved = reserved,
                              .lender = std::move(lender),
@@ -212,8 +212,8 @@ void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     if (cluster.queues.rules.empty()) return;
     const ClusterIndex& index = cluster.index;
     for (const RunId id : index.reserving())
-        quotas.keep_back(id, index.line_of(id).queue, index.shape(index.shape_of(id)).total,
-                         cluster.runs.at(id).reserved_from);
+        quotas.withhold(id, index.line_of(id).queue, index.shape(index.shape_of(id)).total,
+                        cluster.runs.at(id).reserved_from);
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches)
             if (const auto over = quotas.refuses(line.queue, index.shape(shape).total);
@@ -238,8 +238,8 @@ Reason reason_of(const OverQuota& over) {
     if (over.claimed) return reasons::QuotaReclaimed{.queue = over.queue, .resource = over.resource};
     return reasons::QuotaFull{.queue = over.queue,
                               .resource = over.resource,
-                              .held = over.held,
-                              .requested = over.asked,
+                              .held = over.in_use,
+                              .requested = over.requested,
                               .quota = over.quota,
                               .reserved = over.reserved};
 }

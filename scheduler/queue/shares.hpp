@@ -35,14 +35,14 @@ class FairShare {
 struct OverQuota {
     std::string queue;  // whose quota it is: the run's own, or one above it
     std::string resource;
-    Sum held, asked;
+    Sum in_use, requested;
     Amount quota;
-    Sum reserved{};        // to those others give way to
+    Sum reserved{};        // for preemptors
     std::string lender{};  // what is lacking here is within the quota below, and was lent to others; empty: it was not
     bool claimed = false;  // it could be borrowed, but a lender waits for it
     bool lent() const { return !lender.empty(); }
 };
-struct Borrower {  // nothing is kept back from a run for itself, nor for those who begin when it is over
+struct Borrower {  // nothing is withheld from a run for itself, nor for those who begin when it is over
     RunId run{};
     std::optional<Time> over_by{};
 };
@@ -60,26 +60,26 @@ class Quotas {
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);
     void uncount(const std::string& queue, const Sums& demand);
-    // Kept for a run that others give way to, until it starts: nobody else may have it.
+    // Reserved for a preemptor, until it starts: nobody else may have it.
     void reserve(const std::string& queue, const Sums& demand);
     // For a run that has nodes reserved, until it starts: where its side of a queue, with those before it, stays within
     // its own quota, so much is lent to nobody else. `from`: when it is expected to start; zero: nobody knows.
-    void keep_back(RunId run, const std::string& queue, const Sums& demand, Time from);
+    void withhold(RunId run, const std::string& queue, const Sums& demand, Time from);
     void starts(RunId run);
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
-    const Sums& held(const std::string& queue) const;                              // with the queues below it
+    const Sums& in_use(const std::string& queue) const;                            // with the queues below it
 
   private:
-    struct KeptBack {
+    struct Withheld {
         Sums demand;
         Time from;
     };
-    Sum kept_back(const std::string& above, const std::string& name, const Borrower& who) const;
+    Sum withheld(const std::string& above, const std::string& name, const Borrower& who) const;
     const std::string& child_towards(const std::string& queue, const std::string& above) const;
 
     const Queues& queues_;
-    std::map<std::string, Sums> held_, reserved_, own_kept_;
-    std::map<std::string, std::map<RunId, KeptBack>> kept_back_;
+    std::map<std::string, Sums> in_use_, reserved_, withheld_within_own_;
+    std::map<std::string, std::map<RunId, Withheld>> withheld_;
     std::vector<std::string> claimed_back_;
 };
 // Queues that wait below their own quota while its room is lent to others: these are lent nothing more. A run that no

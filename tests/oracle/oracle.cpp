@@ -14,7 +14,7 @@ struct Enumeration {
     std::vector<std::optional<std::size_t>> seat;  // per bundle
     bool ordered;                                  // equal bundles: only assignments with nodes in order
     bool any_will_do;
-    bool found = false;
+    bool has_best = false;
     Best best;
 
     bool strict_allows(std::size_t bundle, std::size_t node) const;
@@ -63,8 +63,8 @@ void Enumeration::weigh() {
     const int nodes = static_cast<int>(loads.size());
     const bool spread = question.strategy == Strategy::spread || question.strategy == Strategy::strict_spread;
     if (plain) best.without_gpus = std::min(best.without_gpus.value_or(nodes), nodes);
-    if (!found || (spread ? nodes > best.nodes : nodes < best.nodes)) {
-        found = true;
+    if (!has_best || (spread ? nodes > best.nodes : nodes < best.nodes)) {
+        has_best = true;
         best.nodes = nodes;
         best.breaks = breaks;
         best.heaviest = heaviest;
@@ -96,7 +96,7 @@ void Enumeration::seat_on(std::size_t at, std::size_t node) {
         if (left == 0) seat_from(at + 1);
     } else {
         std::set<std::int64_t> tried;
-        for (std::size_t device = 0; device < gpus.size() && !(found && any_will_do); ++device) {
+        for (std::size_t device = 0; device < gpus.size() && !(has_best && any_will_do); ++device) {
             if (gpus[device] < wanted.gpu || !tried.insert(gpus[device]).second) continue;
             gpus[device] -= wanted.gpu;
             seat_from(at + 1);
@@ -109,7 +109,7 @@ void Enumeration::seat_on(std::size_t at, std::size_t node) {
 }
 
 void Enumeration::seat_from(std::size_t at) {
-    if (found && any_will_do) return;
+    if (has_best && any_will_do) return;
     if (at == missing.size()) return weigh();
     const std::size_t bundle = missing[at];
     std::size_t first = 0;
@@ -139,7 +139,7 @@ std::optional<Best> assign(const Case& question, When when, Search search) {
     for (std::size_t i = 0; i < question.bundles.size(); ++i)
         if (!question.placed.contains(i)) all.missing.push_back(i);
     all.seat_from(0);
-    return all.found ? std::optional(all.best) : std::nullopt;
+    return all.has_best ? std::optional(all.best) : std::nullopt;
 }
 
 bool in_range(const Bundle& bundle) { return bundle.gpu < unit || bundle.gpu % unit == 0; }

@@ -1,7 +1,7 @@
 # Breaks invariant 2: the part of a device that an attempt had is given back twice, when others hold the rest of it.
 set(PLANT_FILE scheduler/index/nodes.cpp)
-set(PLANT_FROM [==[            standing.gpus_held[share.device] = standing.gpus_held[share.device] - share.amount;
+set(PLANT_FROM [==[            standing.gpus_used[share.device] = standing.gpus_used[share.device] - share.amount;
 ]==])
-set(PLANT_TO [==[            for (int twice = 0; twice < 2 && standing.gpus_held[share.device] >= share.amount; ++twice)
-                standing.gpus_held[share.device] = standing.gpus_held[share.device] - share.amount;
+set(PLANT_TO [==[            for (int twice = 0; twice < 2 && standing.gpus_used[share.device] >= share.amount; ++twice)
+                standing.gpus_used[share.device] = standing.gpus_used[share.device] - share.amount;
 ]==])

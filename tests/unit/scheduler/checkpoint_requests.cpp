@@ -173,16 +173,16 @@ TEST_CASE("asked once more for the same, a commit that answers the first answers
     world.nodes(4, 1);
     const RunId run = world.running({.workers = 2});
     const bool stops = GENERATE(true, false);
-    const auto ask = [&](std::uint32_t rank) {
+    const auto send_request = [&](std::uint32_t rank) {
         if (stops)
             world.tell(RunStopAsked{.run = run, .by = "ana", .checkpoint = true});
         else
             world.tell(NodeDrained{.node = world.node_of(run, rank), .by = "ana"});
     };
-    ask(0);
+    send_request(0);
     const Time asked = world.attempt(run).request->asked;
     world.pass(60'000);
-    ask(1);
+    send_request(1);
     CheckpointCommitted event{.attempt = world.attempt_id(run), .directory = "checkpoint_000001-a001"};
     event.answers = asked;
     world.pass(1'000);

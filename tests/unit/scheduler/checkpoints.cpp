@@ -44,13 +44,13 @@ TEST_CASE("while no report has carried the score attribute nothing is deleted, a
     World world;
     world.nodes(1);
     const RunId run = world.running({.retention = {.num_to_keep = 1, .score_attribute = "acuracy"}});
-    const auto said = [&] { return world.last.note.find("acuracy") != std::string::npos; };
+    const auto noted = [&] { return world.last.note.find("acuracy") != std::string::npos; };
     world.commits(run, "c1", {{"accuracy", 0.9}});
-    CHECK_FALSE(said());
+    CHECK_FALSE(noted());
     world.commits(run, "c2", {{"accuracy", 0.8}});
-    CHECK(said());
+    CHECK(noted());
     world.commits(run, "c3", {{"accuracy", 0.7}});
-    CHECK_FALSE(said());
+    CHECK_FALSE(noted());
     CHECK(world.kept(run) == Names{"c1", "c2", "c3"});
     SECTION("a NaN is a score that is missing, not one that nobody reports") {
         world.commits(run, "c4", {{"acuracy", NAN}});

@@ -329,7 +329,7 @@ TEST_CASE("bundles that differ in their labels alone find room exactly where the
         state = state * 1664525u + 1013904223u;
         return (state >> 16) % limit;
     };
-    int found = 0, refused = 0;
+    int placed = 0, refused = 0;
     for (int round = 0; round < 3'000; ++round) {
         std::vector<NodeView> nodes;
         for (std::uint32_t i = 0, count = 1 + below(5); i < count; ++i) {
@@ -355,12 +355,12 @@ TEST_CASE("bundles that differ in their labels alone find room exactly where the
             ++refused;
             continue;
         }
-        ++found;
+        ++placed;
         REQUIRE(all_where_they_may(nodes, request, *matched->seats));
         for (const NodeView& node : nodes)
             REQUIRE(std::count_if(matched->seats->begin(), matched->seats->end(), [&](const Seat& seat) {
                         return seat.node == node.id;
                     }) <= amount_of(node.free, "CPU").ticks / Amount::per_unit);
     }
-    CHECK((found > 500 && refused > 500));
+    CHECK((placed > 500 && refused > 500));
 }

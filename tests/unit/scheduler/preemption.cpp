@@ -29,7 +29,7 @@ RunId runs_in(World& world, const std::string& queue, const Job& job) {
     return id;
 }
 
-bool gives_way(const World& world, RunId id) { return world.attempt(id).request.has_value(); }
+bool is_preempted(const World& world, RunId id) { return world.attempt(id).request.has_value(); }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ TEST_CASE("within a quota each higher run has as many lower ones asked as it nee
     for (int i = 0; i < 4; ++i)
         low.push_back(runs_in(world, "batch", {.name = "low" + std::to_string(i), .gpus = units(1), .priority = 10}));
     const auto asked = [&] {
-        return std::count_if(low.begin(), low.end(), [&](RunId id) { return gives_way(world, id); });
+        return std::count_if(low.begin(), low.end(), [&](RunId id) { return is_preempted(world, id); });
     };
     const RunId one = submit_to(world, "batch", {.name = "one", .gpus = units(1), .priority = 80});
     CHECK(asked() == 1);
@@ -51,7 +51,7 @@ TEST_CASE("within a quota each higher run has as many lower ones asked as it nee
     CHECK(asked() == 2);  // once each
     world.pass(60'000);
     for (const RunId id : low)
-        if (gives_way(world, id)) world.empties(id);
+        if (is_preempted(world, id)) world.empties(id);
     CHECK(world.run(one).state == RunState::starting);
     CHECK(world.run(two).state == RunState::starting);
     CHECK(std::count_if(low.begin(), low.end(), [&](RunId id) { return world.run(id).state == RunState::running; }) ==
@@ -66,19 +66,19 @@ TEST_CASE("runs of another queue are not asked for a quota they do not hold", "[
     world.pass(10'000);
     const RunId equal = runs_in(world, "batch", {.name = "equal", .gpus = units(4), .priority = 80});
     const RunId waits = submit_to(world, "batch", {.name = "waits", .gpus = units(2), .priority = 80});
-    CHECK_FALSE(gives_way(world, elsewhere));
-    CHECK_FALSE(gives_way(world, equal));
+    CHECK_FALSE(is_preempted(world, elsewhere));
+    CHECK_FALSE(is_preempted(world, equal));
     CHECK(to_text(world.run(waits).reason) == "queue \"batch\" holds 4 of its quota of 4 GPU, this needs 2 more");
     // Its quota needs the one, its nodes the other.
     const RunId urgent = submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 90});
-    CHECK_FALSE(gives_way(world, elsewhere));
-    CHECK(gives_way(world, equal));
+    CHECK_FALSE(is_preempted(world, elsewhere));
+    CHECK(is_preempted(world, equal));
     world.pass(60'000);
     world.empties(equal);
     CHECK(world.run(urgent).state == RunState::starting);
     world.pass(60'000);
     CHECK(world.attempt_id(equal).number == 1);  // and it is not placed only to be asked again
-    CHECK_FALSE(gives_way(world, urgent));
+    CHECK_FALSE(is_preempted(world, urgent));
 }
 
 TEST_CASE("nobody gives way within a quota for a run that the nodes have no room for", "[preemption]") {
@@ -89,11 +89,11 @@ TEST_CASE("nobody gives way within a quota for a run that the nodes have no room
     const RunId low = runs_in(world, "batch", {.name = "low", .gpus = units(2), .priority = 10});
     const RunId also = runs_in(world, "default", {.name = "also", .gpus = units(2)});
     submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 80});
-    CHECK_FALSE(gives_way(world, low));  // 2 GPUs are free once it has gone
-    CHECK_FALSE(gives_way(world, held));
+    CHECK_FALSE(is_preempted(world, low));  // 2 GPUs are free once it has gone
+    CHECK_FALSE(is_preempted(world, held));
     world.exits(also, 0, exit_code(0));
     world.empties(also);
-    CHECK(gives_way(world, low));
+    CHECK(is_preempted(world, low));
 }
 
 TEST_CASE("one dearer run gives way rather than two cheap ones that lose more together", "[preemption]") {
@@ -108,9 +108,9 @@ TEST_CASE("one dearer run gives way rather than two cheap ones that lose more to
     REQUIRE(world.node_of(a, 0) == world.node_of(b, 0));
     world.pass(6'000);  // GPU seconds lost: a 10, b 11, c 12
     submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 80});
-    CHECK(gives_way(world, c));
-    CHECK_FALSE(gives_way(world, a));
-    CHECK_FALSE(gives_way(world, b));
+    CHECK(is_preempted(world, c));
+    CHECK_FALSE(is_preempted(world, a));
+    CHECK_FALSE(is_preempted(world, b));
 }
 
 namespace {
@@ -134,11 +134,11 @@ TEST_CASE("where shrinking is not enough, the rest is taken from others beside i
     const RunId also = runs_in(world, "batch", {.name = "also", .gpus = units(2), .priority = 60});
     world.pass(1'000);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(4), .priority = 50});
-    REQUIRE(gives_way(world, wide));
+    REQUIRE(is_preempted(world, wide));
     CHECK(world.attempt(wide).request->reason == RequestReason::resize);  // it is not stopped as a whole
     CHECK(world.attempt(wide).request->workers == 2);
-    CHECK(gives_way(world, fresh));
-    CHECK_FALSE(gives_way(world, also));
+    CHECK(is_preempted(world, fresh));
+    CHECK_FALSE(is_preempted(world, also));
     world.pass(60'000);
     world.empties(wide);
     world.empties(fresh);
@@ -154,8 +154,8 @@ TEST_CASE("nothing shrinks that is not needed once another is stopped", "[preemp
     const RunId fresh = runs_in(world, "batch", {.name = "fresh", .gpus = units(4), .priority = 10});
     world.pass(1'000);
     submit_to(world, "other", {.name = "urgent", .gpus = units(4), .priority = 50});
-    CHECK(gives_way(world, fresh));
-    CHECK_FALSE(gives_way(world, wide));
+    CHECK(is_preempted(world, fresh));
+    CHECK_FALSE(is_preempted(world, wide));
 }
 
 TEST_CASE("the choice of who gives way is the cheapest of all, against a search over every set", "[preemption]") {
@@ -222,7 +222,7 @@ struct Crowd {  // a node full of small runs of a low priority
         return submit_to(world, "other", {.name = name, .gpus = units(gpus), .priority = 90});
     }
     auto asked() const {
-        return std::count_if(low.begin(), low.end(), [&](RunId id) { return gives_way(world, id); });
+        return std::count_if(low.begin(), low.end(), [&](RunId id) { return is_preempted(world, id); });
     }
     auto running() const {
         return std::count_if(low.begin(), low.end(), [&](RunId id) {
@@ -298,9 +298,9 @@ TEST_CASE("an elastic run keeps its size when nobody needs the part any more", "
     world.nodes(1, 64, 4);
     const RunId wide = can_shrink(world);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 50});
-    REQUIRE(gives_way(world, wide));
+    REQUIRE(is_preempted(world, wide));
     world.tell(RunStopAsked{.run = urgent, .by = "ana"});
-    CHECK_FALSE(gives_way(world, wide));
+    CHECK_FALSE(is_preempted(world, wide));
     world.commits(wide, "checkpoint_000001-a001");
     CHECK(world.run(wide).state == RunState::running);
     CHECK(world.attempt(wide).workers.size() == 4);
@@ -314,7 +314,7 @@ TEST_CASE("a run that was asked to grow gives way all the same", "[preemption]")
         runs_in(world, "batch", {.name = "wide", .workers = 4, .gpus = units(1), .priority = 10, .workers_min = 2});
     world.tell(node("n2", 64, 2));
     world.pass(40'000);
-    REQUIRE(gives_way(world, wide));
+    REQUIRE(is_preempted(world, wide));
     REQUIRE(world.attempt(wide).request->reason == RequestReason::resize);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .workers = 2, .gpus = units(2), .priority = 90});
     CHECK(world.attempt(wide).request->reason == RequestReason::preemption);
@@ -331,13 +331,13 @@ TEST_CASE("a run on a node that drains without a deadline gives way, and is aske
         world.nodes(2, 64, 2);
         const RunId low = runs_in(world, "batch", {.name = "low", .workers = 2, .gpus = units(2), .priority = 10});
         world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = ""});
-        REQUIRE(gives_way(world, low));
+        REQUIRE(is_preempted(world, low));
         REQUIRE(world.attempt(low).request->reason == RequestReason::drain);
         const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 90});
         CHECK(world.attempt(low).request->reason == RequestReason::preemption);
         if (stopped) {
             world.tell(RunStopAsked{.run = urgent, .by = "ana"});
-            REQUIRE(gives_way(world, low));
+            REQUIRE(is_preempted(world, low));
             CHECK(world.attempt(low).request->reason == RequestReason::drain);
             continue;
         }
@@ -373,10 +373,10 @@ TEST_CASE("rtrain resize of a run that shrinks for others does not leave them wa
     world.nodes(1, 64, 4);
     const RunId wide = can_shrink(world);
     submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 50});
-    REQUIRE(gives_way(world, wide));
+    REQUIRE(is_preempted(world, wide));
     for (const std::uint32_t workers : {4U, 3U}) {
         world.tell(RunResizeAsked{.run = wide, .by = "ana", .workers = workers});
-        REQUIRE(gives_way(world, wide));
+        REQUIRE(is_preempted(world, wide));
         CHECK(world.attempt(wide).request->workers == 2);
         CHECK(world.attempt(wide).request->deadline);
     }
@@ -405,13 +405,13 @@ TEST_CASE("what a queue reclaims is kept for it, not taken by another queue", "[
     world.empties(before);
     const RunId one = runs_in(world, "vision", {.name = "one", .gpus = units(4)});
     const RunId two = runs_in(world, "vision", {.name = "two", .gpus = units(4)});
-    const RunId mine = submit_to(world, "text", {.name = "mine", .gpus = units(4)});
-    const RunId goes = gives_way(world, one) ? one : two;
-    REQUIRE(gives_way(world, goes));
+    const RunId claimant = submit_to(world, "text", {.name = "mine", .gpus = units(4)});
+    const RunId goes = is_preempted(world, one) ? one : two;
+    REQUIRE(is_preempted(world, goes));
     const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(4)});
     world.pass(60'000);
     world.empties(goes);
-    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(claimant).state == RunState::starting);
     CHECK(world.run(other).state == RunState::queued);
 }
 
@@ -420,12 +420,12 @@ TEST_CASE("what a queue reclaims is not lent again, whatever the priority of who
     world.tell(QueuesConfigured{.queues = lab(8, 4), .by = ""});
     world.nodes(1, 64, 16);
     for (const char* name : {"one", "two"}) runs_in(world, "vision", {.name = name, .gpus = units(4)});
-    const RunId mine = submit_to(world, "text", {.name = "mine", .gpus = units(3)});
-    const RunId goes = gives_way(world, {1}) ? RunId{1} : RunId{2};
+    const RunId claimant = submit_to(world, "text", {.name = "mine", .gpus = units(3)});
+    const RunId goes = is_preempted(world, {1}) ? RunId{1} : RunId{2};
     const RunId more = submit_to(world, "vision", {.name = "more", .gpus = units(2), .priority = 90});
     world.pass(60'000);
     world.empties(goes);
-    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(claimant).state == RunState::starting);
     CHECK(world.run(more).state == RunState::queued);
 }
 
@@ -438,7 +438,7 @@ TEST_CASE("no more is reclaimed than was lent", "[preemption]") {
         lent.push_back(runs_in(world, "vision",
                                {.name = "lent" + std::to_string(i), .gpus = units(2), .placement = Strategy::spread}));
     const auto asked = [&] {
-        return std::count_if(lent.begin(), lent.end(), [&](RunId id) { return gives_way(world, id); });
+        return std::count_if(lent.begin(), lent.end(), [&](RunId id) { return is_preempted(world, id); });
     };
     submit_to(world, "text", {.name = "wide", .gpus = units(8)});  // three of a node would leave vision 6 of its 8
     CHECK(asked() == 0);
@@ -469,16 +469,16 @@ TEST_CASE("what a team has lent comes back to the queues below it", "[preemption
     world.nodes(1, 64, 8);
     const RunId one = runs_in(world, "b1", {.name = "one", .gpus = units(4)});
     const RunId two = runs_in(world, "b1", {.name = "two", .gpus = units(4)});
-    const RunId mine = submit_to(world, "a1", {.name = "mine", .gpus = units(4)});
-    REQUIRE(gives_way(world, one) != gives_way(world, two));
-    const RunId goes = gives_way(world, one) ? one : two;
+    const RunId claimant = submit_to(world, "a1", {.name = "mine", .gpus = units(4)});
+    REQUIRE(is_preempted(world, one) != is_preempted(world, two));
+    const RunId goes = is_preempted(world, one) ? one : two;
     const RunId more = submit_to(world, "b1", {.name = "more", .gpus = units(4), .priority = 90});
     world.pass(60'000);
     world.empties(goes);
-    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(claimant).state == RunState::starting);
     CHECK(world.run(more).state == RunState::queued);
     const RunId further = submit_to(world, "a1", {.name = "further", .gpus = units(1)});
-    CHECK_FALSE(gives_way(world, goes == one ? two : one));  // that is teamB's own
+    CHECK_FALSE(is_preempted(world, goes == one ? two : one));  // that is teamB's own
     CHECK(world.run(further).state == RunState::queued);
 }
 
@@ -489,12 +489,12 @@ TEST_CASE("a queue within its own quota gives nothing back, however much its tea
     const RunId large = runs_in(world, "b2", {.name = "large", .gpus = units(6)});
     world.pass(60'000);
     const RunId own = runs_in(world, "b1", {.name = "own", .gpus = units(2)});  // younger: it would lose the least
-    const RunId mine = submit_to(world, "a1", {.name = "mine", .gpus = units(2)});
-    CHECK(gives_way(world, large));
-    CHECK_FALSE(gives_way(world, own));
+    const RunId claimant = submit_to(world, "a1", {.name = "mine", .gpus = units(2)});
+    CHECK(is_preempted(world, large));
+    CHECK_FALSE(is_preempted(world, own));
     world.pass(60'000);
     world.empties(large);
-    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(claimant).state == RunState::starting);
 }
 
 TEST_CASE("within a team what one queue has lent to the other comes back too", "[preemption]") {
@@ -504,12 +504,12 @@ TEST_CASE("within a team what one queue has lent to the other comes back too", "
     const RunId a = runs_in(world, "a1", {.name = "a", .gpus = units(4)});
     const RunId one = runs_in(world, "b2", {.name = "one", .gpus = units(2)});
     const RunId two = runs_in(world, "b2", {.name = "two", .gpus = units(2)});
-    const RunId mine = submit_to(world, "b1", {.name = "mine", .gpus = units(2)});
-    CHECK(gives_way(world, one) != gives_way(world, two));
-    CHECK_FALSE(gives_way(world, a));
+    const RunId claimant = submit_to(world, "b1", {.name = "mine", .gpus = units(2)});
+    CHECK(is_preempted(world, one) != is_preempted(world, two));
+    CHECK_FALSE(is_preempted(world, a));
     world.pass(60'000);
-    world.empties(gives_way(world, one) ? one : two);
-    CHECK(world.run(mine).state == RunState::starting);
+    world.empties(is_preempted(world, one) ? one : two);
+    CHECK(world.run(claimant).state == RunState::starting);
 }
 
 TEST_CASE("who was asked for a run that may borrow nothing leaves at its commit", "[preemption]") {
@@ -523,13 +523,13 @@ TEST_CASE("who was asked for a run that may borrow nothing leaves at its commit"
     const RunId low = runs_in(world, "text", {.name = "low", .workers = 4, .gpus = units(1), .priority = 10});
     runs_in(world, "text", {.name = "high", .gpus = units(2), .priority = 90});
     submit_to(world, "vision", {.name = "claims", .gpus = units(4)});
-    const RunId mine = submit_to(world, "text", {.name = "mine", .gpus = units(2), .priority = 90});
-    REQUIRE(gives_way(world, low));
+    const RunId claimant = submit_to(world, "text", {.name = "mine", .gpus = units(2), .priority = 90});
+    REQUIRE(is_preempted(world, low));
     world.pass(10'000);
     world.commits(low, "checkpoint_000001-a001");
     CHECK(world.attempt(low).state == AttemptState::stopping);
     world.empties(low);
-    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(claimant).state == RunState::starting);
 }
 
 TEST_CASE("a run that no present nodes could hold claims nothing back", "[preemption]") {
@@ -566,7 +566,7 @@ TEST_CASE("no more is kept back for the runs of a queue than its own quota, and 
     const Sums eight{{"GPU", Sum{units(8).ticks}}}, nine{{"GPU", Sum{units(9).ticks}}};
     core::Quotas quotas(world.cluster);
     quotas.count("text", eight);
-    for (const std::uint64_t run : {1, 2}) quotas.keep_back({run}, "vision", eight, {});
+    for (const std::uint64_t run : {1, 2}) quotas.withhold({run}, "vision", eight, {});
     CHECK_FALSE(quotas.refuses("text", eight));
     CHECK(quotas.refuses("text", nine)->claimed);
     quotas.count("vision", eight);

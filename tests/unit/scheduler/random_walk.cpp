@@ -35,8 +35,8 @@ class Walk {
         return at->first;
     }
     std::uint32_t incarnation_of(AttemptId id) const {
-        const auto found = world_.cluster.attempts.find(id);
-        return found == world_.cluster.attempts.end() ? 1 : found->second.incarnation;
+        const auto entry = world_.cluster.attempts.find(id);
+        return entry == world_.cluster.attempts.end() ? 1 : entry->second.incarnation;
     }
 
     Event registration() {

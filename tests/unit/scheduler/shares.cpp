@@ -89,10 +89,10 @@ TEST_CASE("who lent its quota comes first when it wants it back") {
     const RunId own = submit_to(world, "a", {.name = "own", .gpus = units(4)});
     const RunId lent = submit_to(world, "a", {.name = "lent", .gpus = units(4)});
     const RunId more = submit_to(world, "a", {.name = "more", .gpus = units(1), .priority = 90});
-    const RunId mine = submit_to(world, "b", {.name = "mine", .gpus = units(2)});
-    CHECK(world.run(mine).state == RunState::queued);
+    const RunId claimant = submit_to(world, "b", {.name = "mine", .gpus = units(2)});
+    CHECK(world.run(claimant).state == RunState::queued);
     end(world, lent);  // the older and more urgent run of the borrower must wait
-    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(claimant).state == RunState::starting);
     CHECK(world.run(more).state == RunState::starting);  // 4 + 2 + 1 of 8
     CHECK(world.run(own).state == RunState::starting);
 }
