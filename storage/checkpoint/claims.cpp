@@ -213,9 +213,9 @@ Result<Claim> read_claim(Store& store, const std::string& run_name, std::uint32_
 std::optional<Claim> newest_claim(Store& store, const std::string& run_name) {
     const auto claims = read_claims(store, run_name);
     if (!claims) return std::nullopt;
-    const auto found =
+    const auto entry =
         std::find_if(claims->rbegin(), claims->rend(), [](const Claim& one) { return !one.job_json.empty(); });
-    return found == claims->rend() ? std::nullopt : std::optional(*found);
+    return entry == claims->rend() ? std::nullopt : std::optional(*entry);
 }
 
 }  // namespace rtrain::storage

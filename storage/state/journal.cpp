@@ -79,7 +79,7 @@ Status insert_notice(Database& database, std::uint64_t id, const Notice& notice)
 MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& rows) {
     MetricMarks marks;
     for (const MetricRow& row : rows)
-        if (const auto found = known.find(row.attempt.run); found != known.end()) marks.insert(*found);
+        if (const auto entry = known.find(row.attempt.run); entry != known.end()) marks.insert(*entry);
     return marks;
 }
 

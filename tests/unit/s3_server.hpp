@@ -74,8 +74,8 @@ class S3Server {
 using Named = std::map<std::string, std::string>;
 inline s3::Variables variables_of(Named values) {
     return [values = std::move(values)](const std::string& name) {
-        const auto found = values.find(name);
-        return found == values.end() ? std::string{} : found->second;
+        const auto entry = values.find(name);
+        return entry == values.end() ? std::string{} : entry->second;
     };
 }
 inline Named keys_for(const std::string& endpoint) {
@@ -94,7 +94,7 @@ inline const Named& shared_s3() {
                 if (const char* value = std::getenv(name); value != nullptr) own[name] = value;
             auto client = s3::Client::open("runs", variables_of(own));
             REQUIRE(client.ok());
-            REQUIRE((*client)->ask({.method = "PUT", .doing = "making"}).ok());
+            REQUIRE((*client)->send({.method = "PUT", .doing = "making"}).ok());
             return own;
         }
         static S3Server server;

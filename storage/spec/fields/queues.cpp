@@ -136,19 +136,19 @@ void QueuesReader::check_parents() {
                     did_you_mean(nearest(value.text, names)));
             queues_.rules[name].parent.clear();
         }
-    std::set<std::string> told;
+    std::set<std::string> reported;
     for (const auto& [name, value] : parents_) {
         std::vector<std::string> way{name};
         for (std::string at = queues_.rules[name].parent; !at.empty() && at != name && way.size() <= places_.size();
              at = queues_.rules[at].parent)
             way.push_back(at);
         const bool cycle = queues_.rules[way.back()].parent == name;
-        if (!cycle || told.contains(name)) continue;
+        if (!cycle || reported.contains(name)) continue;
         std::string text;
         for (const std::string& one : way) text += one + " -> ";
         problem(below(below("queues", name), "parent"), value.place, "borrowing goes in a circle: " + text + name,
                 "one of them must have no parent");
-        told.insert(way.begin(), way.end());
+        reported.insert(way.begin(), way.end());
     }
 }
 

@@ -42,8 +42,8 @@ const Rule* rule_of(std::string_view path) {
         for (const Rule& rule : rules()) out[rule.path] = &rule;
         return out;
     }();
-    const auto found = by_path.find(path);
-    return found == by_path.end() ? nullptr : found->second;
+    const auto entry = by_path.find(path);
+    return entry == by_path.end() ? nullptr : entry->second;
 }
 
 }  // namespace rtrain::spec

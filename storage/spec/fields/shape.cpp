@@ -58,9 +58,9 @@ bool has_type(const std::string& type, const Value& value) {
 bool matches(const std::string& text, const std::string& pattern) {
     static thread_local std::map<std::string, std::regex> compiled;
     if (text.size() > pattern_text_most) return pattern.find('$') == std::string::npos;
-    auto found = compiled.find(pattern);
-    if (found == compiled.end()) found = compiled.emplace(pattern, std::regex(pattern, std::regex::ECMAScript)).first;
-    return std::regex_search(text, found->second);
+    auto entry = compiled.find(pattern);
+    if (entry == compiled.end()) entry = compiled.emplace(pattern, std::regex(pattern, std::regex::ECMAScript)).first;
+    return std::regex_search(text, entry->second);
 }
 
 bool number_fits(const json& schema, const Value& value) {

@@ -59,7 +59,7 @@ void take(const Json& json, T& value) {
     const char* name = "";  // of the field that is read: one handler for all of them is a third of the code
     auto take_one = [&](const auto& field) {
         name = field.name;
-        if (auto found = json.find(field.name); found != json.end()) take(*found, value.*field.member);
+        if (auto entry = json.find(field.name); entry != json.end()) take(*entry, value.*field.member);
     };
     try {
         std::apply([&](const auto&... field) { (take_one(field), ...); }, Fields<T>::list);

@@ -81,7 +81,7 @@ Descriptor call_openat2(int directory, const std::string& path, open_how how, in
     return Descriptor();
 }
 
-Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags, unsigned int mode, int& error) {
+Descriptor open_by_kernel(const Descriptor& top, const std::string& path, int flags, unsigned int mode, int& error) {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
     // A mode where nothing is made is an error of its own.
@@ -90,7 +90,7 @@ Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags,
     return call_openat2(top.number(), path, how, error);
 }
 
-Descriptor ask_kernel_for_top(const std::string& directory, int access, int& error) {
+Descriptor open_top_by_kernel(const std::string& directory, int access, int& error) {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(access | O_DIRECTORY | O_CLOEXEC);
     how.resolve = RESOLVE_NO_MAGICLINKS;
@@ -145,7 +145,7 @@ Result<Descriptor> open_top_by(Walk walk, const std::string& directory) {
     for (const int access : {O_RDONLY, O_PATH}) {  // passing through is enough where names are known
         int error = ENOSYS;
         Descriptor top;
-        if (walk == Walk::kernel) top = ask_kernel_for_top(directory, access, error);
+        if (walk == Walk::kernel) top = open_top_by_kernel(directory, access, error);
         if (error == ENOSYS || error == EPERM || error == EAGAIN) top = walk_to_top(directory, access, error);
         if (error == 0) return top;
         if (error == ELOOP)
@@ -170,7 +170,7 @@ Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::
     const std::vector<std::string> parts = parts_of(path);
     if (parts.empty()) return not_a_path(path);
     Descriptor file;
-    if (walk == Walk::kernel) file = ask_kernel(top, path, flags, mode, error);
+    if (walk == Walk::kernel) file = open_by_kernel(top, path, flags, mode, error);
     // EPERM may be a container's filter that forbids the call, or the file's own: then the walk says it again. The
     // kernel's ENOTDIR does not tell a link from a file; the walk does.
     const bool again = error == ENOSYS || error == EPERM || error == EAGAIN || error == ENOTDIR;

@@ -134,8 +134,8 @@ std::string filled_in(std::string text, const std::map<std::string, std::string>
 }  // namespace
 
 std::string Answer::header(const std::string& name) const {
-    const auto found = headers.find(name);
-    return found == headers.end() ? "" : found->second;
+    const auto entry = headers.find(name);
+    return entry == headers.end() ? "" : entry->second;
 }
 
 Client::Client(std::string bucket, Variables variables, Settings settings,
@@ -156,7 +156,7 @@ Result<std::unique_ptr<Client>> Client::open(const std::string& bucket, const Va
 // Lent credentials are renewed some minutes before they end.
 Settings Client::settings() {
     const auto now = static_cast<std::int64_t>(std::time(nullptr));
-    std::unique_lock lock(turn_);
+    std::unique_lock lock(mutex_);
     const std::int64_t ends = settings_.credentials.expires_unix_s;
     if (ends == 0 || now < ends - renewal_s || now < renewed_unix_s_ + renewal_pause_s) return settings_;
     renewed_unix_s_ = now;
@@ -168,7 +168,7 @@ Settings Client::settings() {
 
 bool Client::reload_settings() {
     auto read = read_settings(variables_, [this] { return lent_credentials(variables_, *connections_); });
-    const std::lock_guard turn(turn_);
+    const std::lock_guard lock(mutex_);
     if (!read || read->credentials == settings_.credentials) return false;
     settings_ = std::move(*read);
     return true;
@@ -176,42 +176,43 @@ bool Client::reload_settings() {
 
 std::string Client::server() { return target_of(settings(), bucket_, "").scheme_and_host; }
 
-http::Reply Client::send_once(const Ask& ask, const Settings& now) {
-    const Target target = target_of(now, bucket_, ask.key);
-    const std::string query = query_text(ask.query);
-    http::Request request{.method = ask.method,
-                          .url = target.scheme_and_host + target.path + (query.empty() ? "" : "?" + query)};
-    const std::string hash = ask.body_sha256.empty() ? crypto::sha256_hex(ask.body.memory) : ask.body_sha256;
-    request.headers = signed_headers({.method = ask.method,
-                                      .host = target.host,
-                                      .path = target.path,
-                                      .query = ask.query,
-                                      .headers = ask.headers,
-                                      .payload_sha256 = hash,
-                                      .region = now.region,
-                                      .unix_s = static_cast<std::int64_t>(std::time(nullptr))},
-                                     now.credentials);
-    request.body = ask.body;
-    if (ask.body.descriptor < 0) request.body.bytes = static_cast<std::int64_t>(ask.body.memory.size());
-    request.sink = ask.sink;
-    request.ca_bundle = now.ca_bundle;
-    if (ask.begin) ask.begin();
-    return connections_->send(request);
+http::Reply Client::send_once(const ObjectRequest& request, const Settings& now) {
+    const Target target = target_of(now, bucket_, request.key);
+    const std::string query = query_text(request.query);
+    http::Request http_request{.method = request.method,
+                               .url = target.scheme_and_host + target.path + (query.empty() ? "" : "?" + query)};
+    const std::string hash =
+        request.body_sha256.empty() ? crypto::sha256_hex(request.body.memory) : request.body_sha256;
+    http_request.headers = signed_headers({.method = request.method,
+                                           .host = target.host,
+                                           .path = target.path,
+                                           .query = request.query,
+                                           .headers = request.headers,
+                                           .payload_sha256 = hash,
+                                           .region = now.region,
+                                           .unix_s = static_cast<std::int64_t>(std::time(nullptr))},
+                                          now.credentials);
+    http_request.body = request.body;
+    if (request.body.descriptor < 0) http_request.body.bytes = static_cast<std::int64_t>(request.body.memory.size());
+    http_request.sink = request.sink;
+    http_request.ca_bundle = now.ca_bundle;
+    if (request.begin) request.begin();
+    return connections_->send(http_request);
 }
 
-Result<Answer> Client::ask(const Ask& ask) {
+Result<Answer> Client::send(const ObjectRequest& request) {
     using Clock = std::chrono::steady_clock;
     const auto last_try = Clock::now() + no_try_after;
-    const int tries_most = ask.tries_most > 0 ? ask.tries_most : settings().attempts;
+    const int tries_most = request.tries_most > 0 ? request.tries_most : settings().attempts;
     bool reloaded = false;
     for (int tries = 1;; ++tries) {
         const Settings now = settings();
-        http::Reply reply = send_once(ask, now);
+        http::Reply reply = send_once(request, now);
         if (another_try_may_help(reply) && tries < tries_most && Clock::now() < last_try && !http::ending()) {
             wait_before(tries);
             continue;
         }
-        if (reply.status == 0 || !reply.trouble.empty()) return unanswered(ask, reply, tries);
+        if (reply.status == 0 || !reply.trouble.empty()) return unanswered(request, reply, tries);
         if (!reloaded && reply.status >= 400 && about_credentials(code_in(reply.body)) && reload_settings()) {
             reloaded = true;
             continue;
@@ -221,21 +222,21 @@ Result<Answer> Client::ask(const Ask& ask) {
     }
 }
 
-Result<Answer> Client::expect_good(const Ask& asked) {
-    auto answer = ask(asked);
+Result<Answer> Client::expect_good(const ObjectRequest& request) {
+    auto answer = send(request);
     if (!answer || answer->good()) return answer;
-    return refused(asked, *answer);
+    return refused(request, *answer);
 }
 
-Error Client::unanswered(const Ask& ask, const http::Reply& reply, int tries) {
+Error Client::unanswered(const ObjectRequest& request, const http::Reply& reply, int tries) {
     const std::string times = tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
     return {ErrorCode::unreachable,
-            ask.doing + " " + shown(ask.key) + ": no answer from " + server() + ": " + reply.trouble + times,
+            request.doing + " " + shown(request.key) + ": no answer from " + server() + ": " + reply.trouble + times,
             reply.untrusted ? "set AWS_CA_BUNDLE to the certificate authority of that server"
                             : "is the object store up, and does AWS_ENDPOINT_URL name it?"};
 }
 
-Error Client::refused(const Ask& ask, const Answer& answer) {
+Error Client::refused(const ObjectRequest& request, const Answer& answer) {
     const Settings now = settings();
     std::string code = code_in(answer.body), region = element(answer.body, "Region");
     if (code.empty()) code = code_of_status(answer.status);
@@ -250,12 +251,12 @@ Error Client::refused(const Ask& ask, const Answer& answer) {
         {"ours", now.region},
         {"region", region},
         {"date", answer.header("date")}};
-    const std::string what = ask.doing + " " + shown(ask.key) + ": ";
+    const std::string what = request.doing + " " + shown(request.key) + ": ";
     for (const Meaning& one : meanings)
         if (code == one.code) return {one.kind, what + filled_in(one.why, words), filled_in(one.next, words)};
     std::string why = server() + " answered " + std::to_string(answer.status);
     if (!code.empty()) why += " " + code;
-    if (const std::string said = element(answer.body, "Message"); !said.empty()) why += ": " + said;
+    if (const std::string message = element(answer.body, "Message"); !message.empty()) why += ": " + message;
     return {kind_of_status(answer.status), what + why, ""};
 }
 

@@ -11,7 +11,7 @@
 
 namespace rtrain::storage::s3 {
 
-struct Ask {
+struct ObjectRequest {
     std::string method = "GET";
     std::string key;    // of the object; empty: the bucket itself
     std::string doing;  // "reading", "writing": for messages
@@ -36,22 +36,22 @@ class Client {
   public:
     static Result<std::unique_ptr<Client>> open(const std::string& bucket, const Variables&);
     // Any answer but those that another try may change; an Error: none came, or none but those.
-    Result<Answer> ask(const Ask&);
-    Result<Answer> expect_good(const Ask&);    // a refusal is an Error too
-    Error refused(const Ask&, const Answer&);  // what, where, why, what to do next
+    Result<Answer> send(const ObjectRequest&);
+    Result<Answer> expect_good(const ObjectRequest&);    // a refusal is an Error too
+    Error refused(const ObjectRequest&, const Answer&);  // what, where, why, what to do next
     std::string shown(const std::string& key) const { return "s3://" + bucket_ + (key.empty() ? "" : "/" + key); }
     std::string server();  // "http://127.0.0.1:7480"
 
   private:
     Client(std::string bucket, Variables variables, Settings settings, std::unique_ptr<http::Connections> connections);
-    http::Reply send_once(const Ask&, const Settings&);
+    http::Reply send_once(const ObjectRequest&, const Settings&);
     Settings settings();
     bool reload_settings();  // true: the credentials are others than before
-    Error unanswered(const Ask&, const http::Reply&, int tries);
+    Error unanswered(const ObjectRequest&, const http::Reply&, int tries);
 
     std::string bucket_;
     Variables variables_;
-    std::mutex turn_;
+    std::mutex mutex_;
     std::int64_t renewed_unix_s_ = 0;  // when lent credentials were last asked for again
     Settings settings_;
     std::unique_ptr<http::Connections> connections_;

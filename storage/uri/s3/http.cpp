@@ -242,7 +242,7 @@ class Curl final : public Connections {
     }
 
     CURL* take() {
-        const std::lock_guard turn(turn_);
+        const std::lock_guard lock(mutex_);
         if (idle_.empty()) return library().easy_init();
         CURL* handle = idle_.back();
         idle_.pop_back();
@@ -251,13 +251,13 @@ class Curl final : public Connections {
 
     void give_back(CURL* handle) {
         library().easy_reset(handle);  // its connection stays open
-        const std::lock_guard turn(turn_);
+        const std::lock_guard lock(mutex_);
         if (idle_.size() < kept) return idle_.push_back(handle);
         library().easy_cleanup(handle);
     }
 
     static constexpr std::size_t kept = 8;
-    std::mutex turn_;
+    std::mutex mutex_;
     std::vector<CURL*> idle_;
 };
 

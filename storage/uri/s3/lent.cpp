@@ -29,8 +29,8 @@ std::int64_t unix_time(const std::string& text) {  // 2026-11-21T20:00:00Z; 0: i
                : static_cast<std::int64_t>(::timegm(&parts));
 }
 
-Result<std::string> ask(http::Connections& connections, const std::string& method, const std::string& url,
-                        const Headers& headers) {
+Result<std::string> send_request(http::Connections& connections, const std::string& method, const std::string& url,
+                                 const Headers& headers) {
     const http::Reply reply = connections.send(
         {.method = method, .url = url, .headers = headers, .body = {}, .connect_s = patience_s, .stall_s = patience_s});
     if (reply.status == 200 && reply.trouble.empty()) return reply.body;
@@ -58,22 +58,22 @@ Result<Credentials> of_container(const Variables& variables, http::Connections& 
         while (token.ends_with('\n')) token.pop_back();
     }
     if (!token.empty()) headers.emplace_back("authorization", token);
-    return read(ask(connections, "GET", url, headers), "the container's role");
+    return read(send_request(connections, "GET", url, headers), "the container's role");
 }
 
 Result<Credentials> of_instance(const Variables& variables, http::Connections& connections) {
     std::string server = variables("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     if (server.empty()) server = "http://169.254.169.254";
     while (server.ends_with('/')) server.pop_back();
-    const auto token =
-        ask(connections, "PUT", server + "/latest/api/token", {{"x-aws-ec2-metadata-token-ttl-seconds", "300"}});
+    const auto token = send_request(connections, "PUT", server + "/latest/api/token",
+                                    {{"x-aws-ec2-metadata-token-ttl-seconds", "300"}});
     if (!token) return token.error();
     const Headers headers{{"x-aws-ec2-metadata-token", *token}};
     const std::string roles = server + "/latest/meta-data/iam/security-credentials/";
-    auto role = ask(connections, "GET", roles, headers);
+    auto role = send_request(connections, "GET", roles, headers);
     if (!role) return role.error();
     role->resize(std::min(role->find('\n'), role->size()));
-    return read(ask(connections, "GET", roles + *role, headers), "the instance's role " + *role);
+    return read(send_request(connections, "GET", roles + *role, headers), "the instance's role " + *role);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ std::string segment_name(const std::string& path, std::uint64_t number) {
 }
 
 // Servers at which exactly one of several creators was seen to win: asked once in a process.
-std::mutex exclusive_turn;
+std::mutex exclusive_mutex;
 std::set<std::string> exclusive;
 
 class S3Store final : public Store {
@@ -115,11 +115,11 @@ class S3Store final : public Store {
     Result<std::vector<StoreEntry>> list(const std::string& prefix) override;
     Status remove(const std::string& path) override {
         if (auto fine = check(path); !fine) return fine;
-        const Ask ask{.method = "DELETE", .key = key_of(path), .doing = "removing"};
-        auto answer = client_->ask(ask);
+        const ObjectRequest request{.method = "DELETE", .key = key_of(path), .doing = "removing"};
+        auto answer = client_->send(request);
         if (!answer) return answer.error();
         if (answer->good() || element(answer->body, "Code") == "NoSuchKey") return Done{};
-        return client_->refused(ask, *answer);
+        return client_->refused(request, *answer);
     }
     Status remove_tree(const std::string& path) override;
 
@@ -145,8 +145,8 @@ class S3Store final : public Store {
         return Done{};
     }
 
-    Status good(const Ask& ask) {
-        auto answer = client_->expect_good(ask);
+    Status good(const ObjectRequest& request) {
+        auto answer = client_->expect_good(request);
         if (!answer) return answer.error();
         return Done{};
     }
@@ -154,15 +154,15 @@ class S3Store final : public Store {
     // The writer's name tells our own object from another's when a try before was carried out and its answer lost.
     Result<bool> create_object(const std::string& key, const std::string& bytes) {
         const std::string writer = random_name();
-        const Ask ask{.method = "PUT",
-                      .key = key,
-                      .doing = "creating",
-                      .headers = {{"if-none-match", "*"}, {writer_header, writer}},
-                      .body = {.memory = bytes}};
-        auto answer = client_->ask(ask);
+        const ObjectRequest request{.method = "PUT",
+                                    .key = key,
+                                    .doing = "creating",
+                                    .headers = {{"if-none-match", "*"}, {writer_header, writer}},
+                                    .body = {.memory = bytes}};
+        auto answer = client_->send(request);
         if (!answer) return answer.error();
         if (answer->good()) return true;
-        if (answer->status != 412) return client_->refused(ask, *answer);
+        if (answer->status != 412) return client_->refused(request, *answer);
         if (answer->tries == 1) return false;
         auto there = client_->expect_good({.method = "HEAD", .key = key, .doing = "reading"});
         if (!there) return there.error();
@@ -180,13 +180,13 @@ class S3Store final : public Store {
     };
     std::unique_ptr<Client> client_;
     std::string prefix_;  // of all keys, without a '/' at its end; empty: the whole bucket
-    std::mutex journal_turn_;
+    std::mutex journal_mutex_;
     std::map<std::string, Journal> journals_;
 };
 
 Status S3Store::prove_exclusive() {
     const std::string place = client_->server() + " " + client_->shown("");
-    const std::lock_guard turn(exclusive_turn);
+    const std::lock_guard lock(exclusive_mutex);
     if (exclusive.contains(place)) return Done{};
     if (auto raced = race_for_a_name(); !raced) return raced;
     exclusive.insert(place);
@@ -220,9 +220,10 @@ Status S3Store::race_for_a_name() {
 
 Result<std::vector<std::pair<std::string, std::int64_t>>> S3Store::objects(const std::string& key_prefix) {
     std::vector<std::pair<std::string, std::int64_t>> found;
-    Ask ask{.doing = "listing", .query = {{"list-type", "2"}, {"prefix", key_prefix}, {"encoding-type", "url"}}};
+    ObjectRequest request{.doing = "listing",
+                          .query = {{"list-type", "2"}, {"prefix", key_prefix}, {"encoding-type", "url"}}};
     for (;;) {
-        auto answer = client_->expect_good(ask);
+        auto answer = client_->expect_good(request);
         if (!answer) return answer.error();
         if (!is_answer(answer->body, "ListBucketResult")) return no_answer("listing", key_prefix);
         const bool encoded = element(answer->body, "EncodingType") == "url";
@@ -233,7 +234,7 @@ Result<std::vector<std::pair<std::string, std::int64_t>>> S3Store::objects(const
         }
         const std::string more = element(answer->body, "NextContinuationToken");
         if (element(answer->body, "IsTruncated") != "true" || more.empty()) return found;
-        ask.query["continuation-token"] = more;
+        request.query["continuation-token"] = more;
     }
 }
 
@@ -248,8 +249,8 @@ Result<std::vector<StoreEntry>> S3Store::list(const std::string& prefix) {
     for (const auto& [key, bytes] : *found)  // keys that end in '/' are what consoles show as directories
         if (key.size() > skipped && !key.ends_with('/')) entries.push_back({key.substr(skipped), bytes});
     if (entries.empty() && !prefix.empty()) {
-        const Ask ask{.method = "HEAD", .key = key_of(prefix), .doing = "reading"};
-        auto answer = client_->ask(ask);
+        const ObjectRequest request{.method = "HEAD", .key = key_of(prefix), .doing = "reading"};
+        auto answer = client_->send(request);
         if (!answer) return answer.error();
         if (answer->good())
             entries.push_back({prefix, std::strtoll(answer->header("content-length").c_str(), nullptr, 10)});
@@ -262,12 +263,12 @@ Status S3Store::remove_objects(const std::vector<std::string>& keys) {
     std::string body = "<Delete><Quiet>true</Quiet>";
     for (const std::string& key : keys) body += "<Object><Key>" + xml_text(key) + "</Key></Object>";
     body += "</Delete>";
-    const Ask ask{.method = "POST",
-                  .doing = "removing objects of",
-                  .query = {{"delete", ""}},
-                  .headers = {{"content-md5", base64_encode(crypto::md5(body))}},
-                  .body = {.memory = body}};
-    auto answer = client_->expect_good(ask);
+    const ObjectRequest request{.method = "POST",
+                                .doing = "removing objects of",
+                                .query = {{"delete", ""}},
+                                .headers = {{"content-md5", base64_encode(crypto::md5(body))}},
+                                .body = {.memory = body}};
+    auto answer = client_->expect_good(request);
     if (!answer) return answer.error();
     if (!answer->body.empty() && !is_answer(answer->body, "DeleteResult")) return no_answer("removing", keys.front());
     for (Element& one : elements(answer->body, "Error"))
@@ -295,7 +296,7 @@ Status S3Store::remove_tree(const std::string& path) {
 // with each append until it has 64 KiB; a writer that begins anew (its program died) begins a new one.
 Status S3Store::append(const std::string& path, const std::string& bytes) {
     if (auto fine = check(path); !fine) return fine;
-    const std::lock_guard turn(journal_turn_);
+    const std::lock_guard lock(journal_mutex_);
     Journal& journal = journals_[path];
     const bool fresh = journal.segment == 0 || journal.content.size() >= segment_bytes;
     if (!fresh) {

@@ -40,13 +40,13 @@ std::vector<Part> parts_of(std::int64_t total) {
 // Every part, a few at a time. After the first that fails no other is begun.
 Status each_part(const std::vector<Part>& parts, const std::function<Status(const Part&)>& carry,
                  const Progress& progress, std::int64_t total) {
-    std::mutex turn;
+    std::mutex mutex;
     std::optional<Error> failed;
     std::size_t next = 0;
     std::int64_t done = 0;
     const auto work = [&] {
         for (;;) {
-            std::unique_lock lock(turn);
+            std::unique_lock lock(mutex);
             if (failed || next == parts.size()) return;
             const Part part = parts[next++];
             lock.unlock();
@@ -86,14 +86,14 @@ Result<Source> open_source(const std::string& local) {
 }
 
 // The ETag.
-Result<std::string> put_part(Client& client, const Source& source, Ask ask, const Part& part) {
+Result<std::string> put_part(Client& client, const Source& source, ObjectRequest request, const Part& part) {
     auto hash = sha256_hex(source.file.number(), part.offset, part.bytes, source.path);
     if (!hash) return hash.error();
-    ask.method = "PUT";
-    ask.doing = "writing";
-    ask.body = {.descriptor = source.file.number(), .offset = part.offset, .bytes = part.bytes};
-    ask.body_sha256 = *hash;
-    auto answer = client.expect_good(ask);
+    request.method = "PUT";
+    request.doing = "writing";
+    request.body = {.descriptor = source.file.number(), .offset = part.offset, .bytes = part.bytes};
+    request.body_sha256 = *hash;
+    auto answer = client.expect_good(request);
     if (!answer) return answer.error();
     return answer->header("etag");
 }
@@ -117,9 +117,9 @@ class Multipart {
         return each_part(
             parts,
             [&](const Part& part) -> Status {
-                const Ask ask{.key = key_,
-                              .query = {{"partNumber", std::to_string(part.number + 1)}, {"uploadId", id_}}};
-                auto tag = put_part(client_, source, ask, part);
+                const ObjectRequest request{
+                    .key = key_, .query = {{"partNumber", std::to_string(part.number + 1)}, {"uploadId", id_}}};
+                auto tag = put_part(client_, source, request, part);
                 if (!tag) return tag.error();
                 tags_[part.number] = *tag;
                 return Done{};
@@ -133,23 +133,23 @@ class Multipart {
             body += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + xml_text(tags_[i]) +
                     "</ETag></Part>";
         body += "</CompleteMultipartUpload>";
-        const Ask ask{
+        const ObjectRequest request{
             .method = "POST", .key = key_, .doing = "writing", .query = {{"uploadId", id_}}, .body = {.memory = body}};
-        auto answer = client_.ask(ask);
+        auto answer = client_.send(request);
         if (!answer) return answer.error();
         // The answer may begin well and say at its end that it failed.
         if (answer->good() && answer->body.find("<Error>") == answer->body.npos) return Done{};
         if (answer->tries > 1 && element(answer->body, "Code") == "NoSuchUpload" && completed(total)) return Done{};
-        return client_.refused(ask, *answer);
+        return client_.refused(request, *answer);
     }
 
     // Once: a server that is away has failed the upload already. What stays is found by abort_uploads.
     Status abort() {
-        auto answer = client_.ask({.method = "DELETE",
-                                   .key = key_,
-                                   .doing = "aborting the upload of",
-                                   .query = {{"uploadId", id_}},
-                                   .tries_most = 1});
+        auto answer = client_.send({.method = "DELETE",
+                                    .key = key_,
+                                    .doing = "aborting the upload of",
+                                    .query = {{"uploadId", id_}},
+                                    .tries_most = 1});
         if (!answer) return answer.error();
         return Done{};
     }
@@ -157,7 +157,7 @@ class Multipart {
   private:
     // An earlier try was carried out, and only its answer was lost.
     bool completed(std::int64_t total) {
-        auto answer = client_.ask({.method = "HEAD", .key = key_, .doing = "reading"});
+        auto answer = client_.send({.method = "HEAD", .key = key_, .doing = "reading"});
         if (!answer || !answer->good()) return false;
         std::string tag = answer->header("etag");
         std::erase(tag, '"');
@@ -185,11 +185,11 @@ Result<Seen> look_at(Client& client, const std::string& key) {
 Status get_part(Client& client, const std::string& key, const Seen& seen, const disk::Aside& to, const Part& part) {
     std::int64_t got = 0;
     int failed = 0;
-    Ask ask{.key = key, .doing = "reading"};
-    ask.headers = {
+    ObjectRequest request{.key = key, .doing = "reading"};
+    request.headers = {
         {"range", "bytes=" + std::to_string(part.offset) + "-" + std::to_string(part.offset + part.bytes - 1)}};
-    ask.begin = [&] { got = 0; };
-    ask.sink = [&](std::string_view piece) {
+    request.begin = [&] { got = 0; };
+    request.sink = [&](std::string_view piece) {
         if (got + static_cast<std::int64_t>(piece.size()) > part.bytes)
             return false;  // not the range that was asked for
         while (!piece.empty()) {
@@ -203,7 +203,7 @@ Status get_part(Client& client, const std::string& key, const Seen& seen, const 
         }
         return true;
     };
-    auto answer = client.expect_good(ask);
+    auto answer = client.expect_good(request);
     if (failed != 0) return disk::failure("writing", to.target(), failed);
     if (!answer) return answer.error();
     if (got != part.bytes || answer->header("etag") != seen.tag)
@@ -248,11 +248,11 @@ Status abort_uploads(Client& client, const std::string& key_prefix) {
     auto answer = client.expect_good({.doing = "listing", .query = {{"uploads", ""}, {"prefix", key_prefix}}});
     if (!answer) return answer.error();
     for (Element& one : elements(answer->body, "Upload")) {
-        const Ask ask{.method = "DELETE",
-                      .key = one["Key"],
-                      .doing = "aborting the upload of",
-                      .query = {{"uploadId", one["UploadId"]}}};
-        if (auto gone = client.ask(ask); !gone) return gone.error();
+        const ObjectRequest request{.method = "DELETE",
+                                    .key = one["Key"],
+                                    .doing = "aborting the upload of",
+                                    .query = {{"uploadId", one["UploadId"]}}};
+        if (auto gone = client.send(request); !gone) return gone.error();
     }
     return Done{};
 }

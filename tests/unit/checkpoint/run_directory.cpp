@@ -133,12 +133,13 @@ class FarStore final : public Store {  // the same files, reached as those of a 
     Status put(const std::string& path, const std::string& bytes) override { return near_.put(path, bytes); }
     Result<std::string> get(const std::string& path, std::int64_t most) override { return near_.get(path, most); }
     Status append(const std::string& path, const std::string& bytes) override { return near_.append(path, bytes); }
-    Status put_file(const std::string& local, const std::string& path, bool may_move, const Progress& told) override {
-        return near_.put_file(local, path, may_move, told);
+    Status put_file(const std::string& local, const std::string& path, bool may_move,
+                    const Progress& progress) override {
+        return near_.put_file(local, path, may_move, progress);
     }
-    Status get_file(const std::string& path, const std::string& local, const Progress& told) override {
+    Status get_file(const std::string& path, const std::string& local, const Progress& progress) override {
         ++fetched;
-        return near_.get_file(path, local, told);
+        return near_.get_file(path, local, progress);
     }
     Result<std::vector<StoreEntry>> list(const std::string& prefix) override { return near_.list(prefix); }
     Status remove(const std::string& path) override { return near_.remove(path); }

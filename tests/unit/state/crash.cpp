@@ -177,9 +177,10 @@ TEST_CASE("what news meant and their number are in one transaction: the WAL cut 
         const auto journal = SqliteJournal::open(scratch / "data").value();
         const bool known = journal->setting("news_seen/n1") == "7";
         const bool decided = journal->opened().nodes.at({"n2"}).state == NodeState::ready;
-        const bool told = journal->events({0}, 1'000).back().note == "the disk is slow";
+        const bool noted = journal->events({0}, 1'000).back().note == "the disk is slow";
         const bool measured = journal->metrics({1}, 0, 10).size() == 1;
-        if (decided != known || told != known || measured != known) FAIL("cut at " << cut << ": one without the other");
+        if (decided != known || noted != known || measured != known)
+            FAIL("cut at " << cut << ": one without the other");
         after += known ? 1 : 0;
     }
     CHECK(after >= 1);

@@ -14,9 +14,9 @@ void put_data(const ScratchDirectory& scratch, const std::string& file) {
 }
 
 std::map<std::string, std::string> reasons_of(const Cluster& cluster) {
-    std::map<std::string, std::string> told;
-    for (const auto& [id, run] : cluster.runs) told[run.name] = to_text(run.reason);
-    return told;
+    std::map<std::string, std::string> reasons;
+    for (const auto& [id, run] : cluster.runs) reasons[run.name] = to_text(run.reason);
+    return reasons;
 }
 
 const std::map<std::string, std::string> in_version_4 = {
@@ -81,14 +81,14 @@ TEST_CASE(
     put_data(scratch, "state-4.db");
     Story story(scratch / "data");
     story.happen({HeadStarted{}});
-    const auto told = reasons_of(story.cluster);
+    const auto reasons = reasons_of(story.cluster);
     for (const auto& [id, run] : story.cluster.runs) {
         const bool waits = run.state == RunState::queued && run.after.empty() && !run.array_waits;
         INFO(run.name << ": " << to_text(run.reason));
         CHECK(run.reason.is<reasons::Text>() != (waits || run.reason.none()));
-        if (run.name != "low") CHECK(told.at(run.name) == in_version_4.at(run.name));
+        if (run.name != "low") CHECK(reasons.at(run.name) == in_version_4.at(run.name));
     }
-    CHECK(told.at("low") == "waits for room");  // that it was preempted stands in its last attempt
+    CHECK(reasons.at("low") == "waits for room");  // that it was preempted stands in its last attempt
     const Cluster before = story.cluster;
     story.journal.reset();
     story.open();

@@ -166,17 +166,17 @@ TEST_CASE("where openat2 is forbidden, or not there, paths are walked, and links
         std::ofstream(outside.path + "/secret") << "outside";
         fs::create_directory_symlink(outside.path, inside + "/a/out");
         fs::create_symlink(outside.path + "/secret", inside + "/a/b/link");
-        int said[2];
-        REQUIRE(::pipe2(said, O_CLOEXEC) == 0);
+        int ends[2];
+        REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
         const pid_t child = ::fork();
         REQUIRE(child >= 0);
         if (child == 0) {
             const std::string wrong = wrong_without_openat2(error, inside);
-            const ssize_t wrote = ::write(said[1], wrong.data(), wrong.size());
+            const ssize_t wrote = ::write(ends[1], wrong.data(), wrong.size());
             ::_exit(wrong.empty() && wrote == 0 ? 0 : 1);
         }
-        const Descriptor from(said[0]);
-        ::close(said[1]);
+        const Descriptor from(ends[0]);
+        ::close(ends[1]);
         const std::string wrong = content(from);
         int status = -1;
         REQUIRE(::waitpid(child, &status, 0) == child);

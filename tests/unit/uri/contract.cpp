@@ -118,9 +118,9 @@ TEST_CASE("files go to a store and come back whole, small, empty and in many par
         GENERATE(std::size_t{0}, std::size_t{7}, (std::size_t{16} << 20) + 1, (std::size_t{50} << 20) + 3);
     const std::string content = pattern(bytes), given = place.path + "/given";
     write(given, content);
-    std::int64_t told = 0;
-    REQUIRE(place.store->put_file(given, "c/kept", false, [&](auto done, auto) { told = done; }).ok());
-    CHECK(told == static_cast<std::int64_t>(bytes));
+    std::int64_t uploaded = 0;
+    REQUIRE(place.store->put_file(given, "c/kept", false, [&](auto done, auto) { uploaded = done; }).ok());
+    CHECK(uploaded == static_cast<std::int64_t>(bytes));
     CHECK(fs::exists(given));
     REQUIRE(place.store->put_file(given, "c/given", true, {}).ok());
     CHECK_FALSE(fs::exists(given));

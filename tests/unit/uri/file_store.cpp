@@ -97,13 +97,13 @@ TEST_CASE("a file given away is moved; one that is kept is copied and may be wri
     auto store = store_at(folder.path + "/store");
     write(folder.path + "/given", "weights");
     write(folder.path + "/kept", "weights");
-    std::int64_t told = 0;
+    std::int64_t uploaded = 0;
 
-    REQUIRE(store->put_file(folder.path + "/given", "c/given", true, [&](auto done, auto) { told = done; }).ok());
+    REQUIRE(store->put_file(folder.path + "/given", "c/given", true, [&](auto done, auto) { uploaded = done; }).ok());
     REQUIRE(store->put_file(folder.path + "/kept", "c/kept", false, {}).ok());
     write(folder.path + "/kept", "SCRIBBLE");
 
-    CHECK(told == 7);
+    CHECK(uploaded == 7);
     CHECK_FALSE(fs::exists(folder.path + "/given"));
     CHECK(*store->get("c/given") == "weights");
     CHECK(*store->get("c/kept") == "weights");

@@ -283,7 +283,7 @@ TEST_CASE("what a writer that is gone left half uploaded goes with its directory
     const std::string key = "half-" + std::to_string(::getpid()) + "/c/weights";
     REQUIRE(
         (*client)->expect_good({.method = "POST", .key = key, .doing = "writing", .query = {{"uploads", ""}}}).ok());
-    const s3::Ask unfinished{.doing = "listing", .query = {{"uploads", ""}, {"prefix", key}}};
+    const s3::ObjectRequest unfinished{.doing = "listing", .query = {{"uploads", ""}, {"prefix", key}}};
     REQUIRE(s3::elements((*client)->expect_good(unfinished)->body, "Upload").size() == 1);
     REQUIRE(s3_store("s3://runs", shared_s3())->remove_tree("half-" + std::to_string(::getpid())).ok());
     CHECK(s3::elements((*client)->expect_good(unfinished)->body, "Upload").empty());
