@@ -78,16 +78,16 @@ class Follower {
     bool on_notice(const json& notice) {
         last_notice_ = std::max(last_notice_, notice.value("id", std::uint64_t{0}));
         const std::int64_t time = parse_time(string_of(notice, "time")).value_or(0);
-        const auto [told, fresh] = told_.try_emplace(without_digits(string_of(notice, "text")), time);
-        if (!fresh && time - std::exchange(told->second, std::max(told->second, time)) < alike_within_ms) return true;
+        const auto [last, fresh] = shown_notices_.try_emplace(without_digits(string_of(notice, "text")), time);
+        if (!fresh && time - std::exchange(last->second, std::max(last->second, time)) < alike_within_ms) return true;
         call_.out.talk("rtrain: " + shown_line(string_of(notice, "text")));
         return true;
     }
 
     Invocation& call_;
     const LogWish& wish_;
-    std::uint64_t last_notice_;                 // its event's id
-    std::map<std::string, std::int64_t> told_;  // notices, and when such a one came last
+    std::uint64_t last_notice_;                          // its event's id
+    std::map<std::string, std::int64_t> shown_notices_;  // notices, and when such a one came last
     std::map<std::string, std::uint64_t> seen_, in_stream_;
     std::map<std::string, std::int64_t> last_of_file_, shown_until_;
     std::int64_t last_wall_ms_ = 0, others_until_ = 0;
@@ -191,13 +191,13 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
     const bool lives = !is_terminal(run);  // else its notices are its past: rtrain events
     Follower follower(call, wish, lives ? before_newest_notice(api, id) : 0);
     LogWish asked = wish;
-    bool told = false;
+    bool reported_away = false;
     while (!interrupted()) {
         follower.begin_stream(asked);
         const std::int64_t begun_ms = wall_now_ms();
         const std::string notices = lives ? "&notices_after=" + std::to_string(follower.last_notice()) : "";
         const Status followed = api.follow(log_target(id, asked, true) + notices, [&](const StreamEvent& event) {
-            told = false;
+            reported_away = false;
             away_since_ms = 0;
             return follower.on_event(event);
         });
@@ -209,10 +209,10 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
         if (!followed && !may_come_back(followed.error())) return followed.error();
         if (followed || away_since_ms == 0 || wall_now_ms() - begun_ms > was_there_ms) away_since_ms = wall_now_ms();
         if (!followed && wall_now_ms() - away_since_ms > away_at_most_ms) return followed.error();
-        if (!followed && !told)
+        if (!followed && !reported_away)
             call.out.talk("the head is away (" + followed.error().message +
                           "); the run goes on, and so will its lines");
-        told = !followed;
+        reported_away = !followed;
         if (followed) {
             Result<json> now = api.get("/v1/runs/" + url_part(id));
             if (now && is_terminal(*now)) return std::optional<json>(std::move(*now));

@@ -101,7 +101,7 @@ Result<json> hand_over(Api& api, const Submission& submission) {
     }
 }
 
-Result<int> told_and_followed(Invocation& call, Api& api, const json& run) {
+Result<int> print_and_follow(Invocation& call, Api& api, const json& run) {
     const std::string name = string_of(run, "name");
     for (const json& warning : run.value("warnings", json::array()))
         call.out.talk("warning: " + (warning.is_string() ? warning.get<std::string>() : warning.dump()));

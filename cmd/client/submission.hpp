@@ -33,7 +33,7 @@ Status ship_archive(Invocation& call, Api& api, const std::string& file, const s
 // The run. A broken connection is tried again with the same key, so the job is accepted once.
 Result<nlohmann::json> hand_over(Api& api, const Submission& submission);
 // Prints the run, then follows it when -f was given: the exit code.
-Result<int> told_and_followed(Invocation& call, Api& api, const nlohmann::json& run);
+Result<int> print_and_follow(Invocation& call, Api& api, const nlohmann::json& run);
 std::string made_up_name(const std::string& stem);  // "train-kxqzv"
 
 // A directory of our own under the system's temporary one, gone at the end.

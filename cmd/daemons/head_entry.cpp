@@ -62,9 +62,9 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
     const std::string pid_file = options.data_dir + head_pid_file;
     Status known = Done{};
     const Status served = serve_head(options, [&](const HeadListening& started) {
-        const json told = started_json(options, started);
-        known = write_pid_file(pid_file, told["address"].get<std::string>());
-        if (known) return ready(told);
+        const json started_head = started_json(options, started);
+        known = write_pid_file(pid_file, started_head["address"].get<std::string>());
+        if (known) return ready(started_head);
         std::raise(SIGTERM);  // nobody would find it to end it
     });
     remove_pid_file(pid_file);
@@ -74,8 +74,8 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
 Result<json> serve_detached(const HeadOptions& options, int until_pid) {
     constexpr std::int64_t wait_ms = 30'000;
     const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
-        const Status served = serve(options, [&](const json& told) {
-            hand_over(told.dump());
+        const Status served = serve(options, [&](const json& started_head) {
+            hand_over(started_head.dump());
             end_with(until_pid);
         });
         if (!served) return served.error();

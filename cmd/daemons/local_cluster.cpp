@@ -33,10 +33,10 @@ Result<json> head_of(Invocation& call, const std::string& base) {
     options.port = static_cast<std::uint16_t>(call.arguments.number("port", options.port));
     if (call.arguments.has("storage-root")) options.storage_root = absolute(call.arguments.text("storage-root"));
     if (Status made = make_directory(options.data_dir); !made) return made.error();
-    Result<json> told = serve_detached(options, until_pid(call.arguments));
-    if (!told) return told;
-    for (const json& warning : (*told)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
-    Result<std::string> context = keep_context(call, *told);
+    Result<json> head = serve_detached(options, until_pid(call.arguments));
+    if (!head) return head;
+    for (const json& warning : (*head)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
+    Result<std::string> context = keep_context(call, *head);
     if (!context) return context.error();
     if (context->empty())
         return Error{.code = ErrorCode::unauthorised,
@@ -44,9 +44,9 @@ Result<json> head_of(Invocation& call, const std::string& base) {
                                 " has no context of it",
                      .next = "use the configuration it was made with, or `rtrain up --data` another directory"};
     if (Status used = change_config(user_config_path(call.arguments), {}, {}, *context); !used) return used.error();
-    (*told)["context"] = *context;
-    told->erase("admin_token");
-    return told;
+    (*head)["context"] = *context;
+    head->erase("admin_token");
+    return head;
 }
 
 Result<Api> api_of(Invocation& call, const std::string& context) {
@@ -152,16 +152,16 @@ Result<int> up(Invocation& call) {
                          .message = "the cluster in " + base + " is up: " + daemon.what + " has pid " +
                                     std::to_string(running->pid),
                          .next = "rtrain status, or rtrain down"};
-    Result<json> told = head_of(call, base);
-    if (!told) {
+    Result<json> head = head_of(call, base);
+    if (!head) {
         if (Result<json> ended = end_all(base); !ended) call.out.talk("warning: " + ended.error().message);
-        return told.error();
+        return head.error();
     }
-    Result<Api> api = api_of(call, string_of(*told, "context"));
+    Result<Api> api = api_of(call, string_of(*head, "context"));
     Status done = api ? Status(Done{}) : Status(api.error());
     json joined = json::array();
     for (std::int64_t number = 1; done && number <= nodes; ++number) {
-        Result<json> node = start_node(call, *api, base, string_of(*told, "address"), number);
+        Result<json> node = start_node(call, *api, base, string_of(*head, "address"), number);
         if (node)
             joined.push_back(*node);
         else
@@ -173,12 +173,12 @@ Result<int> up(Invocation& call) {
         if (!ended) call.out.talk("warning: " + ended.error().message);
         return done.error();
     }
-    (*told)["nodes"] = joined;
-    told->erase("join_token");
-    told->erase("join_command");
-    call.out.one(*told, "name",
-                 "head at " + string_of(*told, "address") + " and " + std::to_string(nodes) +
-                     (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*told, "context") +
+    (*head)["nodes"] = joined;
+    head->erase("join_token");
+    head->erase("join_command");
+    call.out.one(*head, "name",
+                 "head at " + string_of(*head, "address") + " and " + std::to_string(nodes) +
+                     (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*head, "context") +
                      "\" is in use; data in " + base + "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
     return 0;
 }

@@ -39,7 +39,7 @@ std::vector<Command> token_commands();
 std::vector<Command> context_commands();
 std::vector<Command> submit_commands();
 std::vector<Command> run_commands();
-std::vector<Command> ask_commands();
+std::vector<Command> request_commands();
 std::vector<Command> stack_commands();
 std::vector<Command> describe_commands();
 std::vector<Command> follow_commands();

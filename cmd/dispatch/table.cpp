@@ -15,7 +15,7 @@ const std::vector<Command>& commands() {
         for (auto part :
              {local_cluster_commands, head_commands,       node_commands,    node_use_commands, install_commands,
               simulate_commands,      token_commands,      audit_commands,   context_commands,  submit_commands,
-              plan_commands,          run_commands,        ask_commands,     stack_commands,    describe_commands,
+              plan_commands,          run_commands,        request_commands, stack_commands,    describe_commands,
               follow_commands,        checkpoint_commands, restore_commands, storage_commands,  doctor_commands,
               offline_commands}) {
             std::vector<Command> some = part();

@@ -5,13 +5,13 @@
 namespace rtrain::cmd {
 
 std::string Arguments::text(std::string_view flag, std::string otherwise) const {
-    const auto found = flags.find(flag);
-    return found == flags.end() || found->second.empty() ? otherwise : found->second.back();
+    const auto entry = flags.find(flag);
+    return entry == flags.end() || entry->second.empty() ? otherwise : entry->second.back();
 }
 
 std::vector<std::string> Arguments::list(std::string_view flag) const {
-    const auto found = flags.find(flag);
-    return found == flags.end() ? std::vector<std::string>{} : found->second;
+    const auto entry = flags.find(flag);
+    return entry == flags.end() ? std::vector<std::string>{} : entry->second;
 }
 
 std::int64_t Arguments::number(std::string_view flag, std::int64_t otherwise) const {

@@ -40,8 +40,8 @@ std::optional<std::string> from_layer(const Layer& layer, const std::string& con
         if (name == "ca") return place->second.ca;
         if (name == "ca_fingerprint") return place->second.ca_fingerprint;
     }
-    const auto found = layer.config.defaults.find(name);
-    return found == layer.config.defaults.end() ? std::nullopt : std::optional(found->second);
+    const auto entry = layer.config.defaults.find(name);
+    return entry == layer.config.defaults.end() ? std::nullopt : std::optional(entry->second);
 }
 
 Setting context_setting(const Arguments& arguments, const std::vector<Layer>& layers) {

@@ -58,25 +58,26 @@ struct Spot {
     const std::string& name;
     Problems& wrong;
 
-    void say(const std::string& below, const std::string& message) const {
+    void add_problem(const std::string& below, const std::string& message) const {
         wrong.push_back({.path = std::string(list) + "[" + std::to_string(index) + "]" + below,
                          .message = name.empty() ? message : what + (" " + name) + message,
                          .suggestion = ""});
     }
 };
 
-// All that is wrong with the map's entries is told at once: `told` gets the key, empty for the map itself, and why.
-template <class Told>
-Resources resources(const json& value, const Told& told) {
+// All that is wrong with the map's entries is reported at once: `on_problem` gets the key, empty for the map itself,
+// and why.
+template <class OnProblem>
+Resources resources(const json& value, const OnProblem& on_problem) {
     Resources found;
     if (!value.is_object()) {
-        told("", " must be a map of amounts");
+        on_problem("", " must be a map of amounts");
         return found;
     }
     for (const auto& [key, inner] : value.get_ref<const json::object_t&>()) {
         Result<Amount> one = amount(inner);
         if (!one)
-            told("." + key, ": " + one.error().message);
+            on_problem("." + key, ": " + one.error().message);
         else if (one->ticks > 0)
             found.emplace(key, *one);
     }
@@ -85,7 +86,7 @@ Resources resources(const json& value, const Told& told) {
 
 Resources resources_at(const json& value, const Spot& spot) {
     return resources(value, [&](const std::string& key, const std::string& why) {
-        spot.say(".resources" + key, (": resources" + key) + why);
+        spot.add_problem(".resources" + key, (": resources" + key) + why);
     });
 }
 
@@ -95,8 +96,8 @@ const json no_map = json::object();
 
 // A member, or what stands for it where it is left out; never a copy, for a case is mostly nodes.
 const json& member(const json& map, const char* key, const json& otherwise) {
-    const auto found = map.find(key);
-    return found == map.end() ? otherwise : *found;
+    const auto entry = map.find(key);
+    return entry == map.end() ? otherwise : *entry;
 }
 
 NodeState state_of(const json& node, const Spot& spot) {
@@ -106,7 +107,7 @@ NodeState state_of(const json& node, const Spot& spot) {
     if (word == "quarantined") return NodeState::quarantined;
     if (word == "lost" || word == "dead") return NodeState::lost;
     if (word != "ready")
-        spot.say(".state", ": state \"" + word + "\" is none of ready, draining, quarantined, lost, dead");
+        spot.add_problem(".state", ": state \"" + word + "\" is none of ready, draining, quarantined, lost, dead");
     return NodeState::ready;
 }
 
@@ -114,7 +115,7 @@ NodeView node_from(const json& node, std::size_t index, Problems& wrong) {
     NodeView view;
     const Spot spot{.list = "nodes", .index = index, .what = "node", .name = view.id.value, .wrong = wrong};
     if (!node.is_object() || !node.contains("id") || !node["id"].is_string()) {
-        spot.say("", "each of nodes needs an \"id\"");
+        spot.add_problem("", "each of nodes needs an \"id\"");
         return view;
     }
     view.id.value = node["id"].get<std::string>();
@@ -122,12 +123,12 @@ NodeView node_from(const json& node, std::size_t index, Problems& wrong) {
     if (const json& labels = member(node, "labels", no_map); labels.is_object())
         for (const auto& [key, inner] : labels.items()) view.labels[key] = text_of(inner);
     else
-        spot.say(".labels", ": labels must be a map");
+        spot.add_problem(".labels", ": labels must be a map");
     view.total = resources_at(member(node, "resources", no_map), spot);
     const Amount gpus = amount_of(view.total, gpu_key);
-    if (gpus.ticks % Amount::per_unit != 0) spot.say(".resources.GPU", ": GPU is a number of whole devices");
+    if (gpus.ticks % Amount::per_unit != 0) spot.add_problem(".resources.GPU", ": GPU is a number of whole devices");
     const std::int64_t devices = gpus.ticks / Amount::per_unit;
-    if (devices > gpus_most) spot.say(".resources.GPU", ": more than 4096 GPUs");
+    if (devices > gpus_most) spot.add_problem(".resources.GPU", ": more than 4096 GPUs");
     view.total.erase(std::string(gpu_key));
     view.free = view.total;
     view.gpus_free.assign(static_cast<std::size_t>(std::min(devices, gpus_most)), units(1));
@@ -198,9 +199,10 @@ void allocate(DescribedCluster& cluster, const json& allocation, std::size_t ind
     const std::string id = allocation.is_object() && allocation.contains("node") ? text_of(allocation["node"]) : "";
     const std::string nobody;
     const Spot plain{.list = "allocations", .index = index, .what = "", .name = nobody, .wrong = wrong};
-    if (id.empty()) return plain.say("", "each of allocations needs a \"node\"");
+    if (id.empty()) return plain.add_problem("", "each of allocations needs a \"node\"");
     NodeView* node = find(cluster.now, id);
-    if (node == nullptr) return plain.say(".node", "an allocation names node " + id + ", which is not among nodes");
+    if (node == nullptr)
+        return plain.add_problem(".node", "an allocation names node " + id + ", which is not among nodes");
     const std::size_t before = wrong.size();
     const Spot spot{.list = "allocations", .index = index, .what = "allocation on", .name = id, .wrong = wrong};
     Resources taken = resources_at(member(allocation, "resources", no_map), spot);
@@ -208,9 +210,10 @@ void allocate(DescribedCluster& cluster, const json& allocation, std::size_t ind
     taken.erase(std::string(gpu_key));
     for (const auto& [key, wanted] : taken)
         if (wanted > amount_of(node->free, key))
-            plain.say(".resources." + key, "allocations take more " + key + " of node " + id + " than there is");
+            plain.add_problem(".resources." + key,
+                              "allocations take more " + key + " of node " + id + " than there is");
     Result<std::vector<GpuShare>> shares = take_gpus(*node, allocation, gpus);
-    if (!shares) plain.say(allocation.contains("gpu") ? ".gpu" : ".resources.GPU", shares.error().message);
+    if (!shares) plain.add_problem(allocation.contains("gpu") ? ".gpu" : ".resources.GPU", shares.error().message);
     if (wrong.size() != before) return;
     subtract(node->free, taken);
     if (!allocation.contains("own") || allocation["own"] != true) return;

@@ -63,21 +63,22 @@ std::string last_lines(const std::string& path, std::size_t from) {
     answer = kept;
     fcntl(kept, F_SETFD, FD_CLOEXEC);
     close_range(kept + 1, ~0u, 0);
-    const auto tell = [&answer](const std::string& text) {
+    const auto send_answer = [&answer](const std::string& text) {
         if (answer >= 0 && write(answer, text.data(), text.size()) < 0) std::perror("rtrain: telling the starter");
         close(std::exchange(answer, -1));
     };
-    const Result<int> ended = daemon([&](const std::string& text) { tell("+" + text); });
+    const Result<int> ended = daemon([&](const std::string& text) { send_answer("+" + text); });
     if (ended) _exit(*ended);
     const Error& error = ended.error();
     std::fprintf(stderr, "error: %s\n", error.message.c_str());
     if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
-    tell("-" + std::string(code_text(error.code)) + '\n' + error.next + '\n' + error.message);  // the log may be lost
+    send_answer("-" + std::string(code_text(error.code)) + '\n' + error.next + '\n' +
+                error.message);  // the log may be lost
     _exit(exit_code(error.code));
 }
 
 // "<code>\n<next>\n<message>": what a daemon ended of before it was ready.
-Error told_error(const std::string& text, const std::string& log_file) {
+Error error_from_daemon(const std::string& text, const std::string& log_file) {
     const auto code = text.find('\n'), next = text.find('\n', code + 1);
     Error error{.code = code_from(text.substr(0, code), 500),
                 .message = "it ended at once: " + text.substr(next + 1),
@@ -186,7 +187,7 @@ Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const
                      .next = "look into " + log_file};
     int status = 0;
     waitpid(pid, &status, 0);
-    if (answer.starts_with("-")) return told_error(answer.substr(1), log_file);
+    if (answer.starts_with("-")) return error_from_daemon(answer.substr(1), log_file);
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 10;
     const ErrorCode known = code == 5   ? ErrorCode::unreachable
                             : code == 6 ? ErrorCode::unauthorised
@@ -194,9 +195,9 @@ Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const
                             : code == 2 ? ErrorCode::usage
                             : code == 4 ? ErrorCode::invalid
                                         : ErrorCode::io;
-    const std::string said = last_lines(log_file, static_cast<std::size_t>(before.st_size));
+    const std::string lines = last_lines(log_file, static_cast<std::size_t>(before.st_size));
     return Error{.code = known,
-                 .message = "it ended at once: " + (said.empty() ? "it said nothing" : said),
+                 .message = "it ended at once: " + (lines.empty() ? "it said nothing" : lines),
                  .next = "the whole log is " + log_file};
 }
 

@@ -25,7 +25,7 @@ Progress::Progress(std::string what) : what_(std::move(what)), started_ms_(stead
 }
 
 Progress::~Progress() {
-    if (drawn_) std::fputs("\n", stderr);
+    if (line_shown_) std::fputs("\n", stderr);
 }
 
 void Progress::at(std::uint64_t done, std::uint64_t total) {
@@ -47,7 +47,7 @@ void Progress::at(std::uint64_t done, std::uint64_t total) {
                              bytes_text(static_cast<std::int64_t>(total)) + left;
     std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
     std::fflush(stderr);
-    drawn_ = terminal_;
+    line_shown_ = terminal_;
 }
 
 }  // namespace rtrain::cmd

@@ -18,7 +18,7 @@ class Progress {
     std::int64_t shown_ms_ = 0;
     int tenth_ = -1;
     bool terminal_;
-    bool drawn_ = false;
+    bool line_shown_ = false;
 };
 
 }  // namespace rtrain::cmd

@@ -15,7 +15,7 @@ struct Group {
     std::vector<std::string> nodes;
 };
 
-bool told(const json& groups, const std::string& text) {
+bool contains_text(const json& groups, const std::string& text) {
     return std::any_of(groups.begin(), groups.end(), [&](const json& one) { return one.value("text", "") == text; });
 }
 
@@ -47,7 +47,7 @@ std::string explanation_text(const json& answer) {
         text += "  No present nodes could ever hold it; it waits for nodes to join\n";
         json others = json::array();
         for (const json& reason : answer.value("reasons", json::array()))
-            if (!told(groups, reason.value("text", ""))) others.push_back(reason);
+            if (!contains_text(groups, reason.value("text", ""))) others.push_back(reason);
         text += reasons_text(others);
     }
     if (std::string change = answer.value("nearest_change", ""); !change.empty()) {

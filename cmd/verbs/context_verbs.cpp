@@ -74,13 +74,13 @@ Result<int> context_show(Invocation& call) {
     if (name.empty())
         return Error{
             .code = ErrorCode::not_found, .message = "no context is in use", .next = "rtrain context use NAME"};
-    const auto found = config->contexts.find(name);
-    if (found == config->contexts.end()) return unknown(name, *config);
-    const json value = context_json(name, found->second, config->current);
+    const auto entry = config->contexts.find(name);
+    if (entry == config->contexts.end()) return unknown(name, *config);
+    const json value = context_json(name, entry->second, config->current);
     call.out.one(value, "name",
-                 "name     " + name + "\naddress  " + found->second.address + "\ntoken    " +
-                     masked(found->second.token) + "\nca       " +
-                     (found->second.ca.empty() ? found->second.ca_fingerprint : "pinned") + "\n");
+                 "name     " + name + "\naddress  " + entry->second.address + "\ntoken    " +
+                     masked(entry->second.token) + "\nca       " +
+                     (entry->second.ca.empty() ? entry->second.ca_fingerprint : "pinned") + "\n");
     return 0;
 }
 

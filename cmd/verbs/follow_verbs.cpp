@@ -83,22 +83,23 @@ void print_event(Invocation& call, const json& event) {
 
 Result<int> follow_events(Invocation& call, Api& api, const std::string& filter, std::string after) {
     constexpr std::int64_t pause_ms = 500;
-    bool told = false;
+    bool reported_away = false;
     while (!interrupted()) {
         const Status followed =
             api.follow("/v1/events?follow=true&after=" + url_part(after) + filter, [&](const StreamEvent& event) {
                 const json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
                 if (!value.is_object() || value.empty()) return true;
                 if (!event.id.empty()) after = event.id;
-                told = false;
+                reported_away = false;
                 print_event(call, value);
                 return true;
             });
         if (interrupted()) break;
         if (!followed && followed.error().code != ErrorCode::unreachable && followed.error().code != ErrorCode::io)
             return followed.error();
-        if (!followed && !told) call.out.talk("the head is away (" + followed.error().message + "); waiting for it");
-        told = !followed;
+        if (!followed && !reported_away)
+            call.out.talk("the head is away (" + followed.error().message + "); waiting for it");
+        reported_away = !followed;
         if (wait_or_interrupt(pause_ms)) break;
     }
     return 130;
@@ -162,12 +163,12 @@ Result<int> metrics(Invocation& call) {
     if (several) one_line_per_rank(items);
     const std::size_t most = static_cast<std::size_t>(call.arguments.number("tail", 1'000'000));
     if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
-    std::set<std::string> keys(wanted.begin(), wanted.end()), told;
+    std::set<std::string> keys(wanted.begin(), wanted.end()), reported;
     for (json& item : items) {
         json kept = json::object();
         const json all = item.value("metrics", json::object());
         for (const auto& [key, value] : all.items())
-            if (told.insert(key); wanted.empty() || keys.count(key) != 0) kept[key] = value;
+            if (reported.insert(key); wanted.empty() || keys.count(key) != 0) kept[key] = value;
         item["metrics"] = kept;
         if (wanted.empty())
             for (const auto& [key, value] : kept.items()) keys.insert(key);
@@ -181,7 +182,7 @@ Result<int> metrics(Invocation& call) {
     for (const std::string& key : keys) columns.push_back({key.c_str(), fields[at++].c_str()});
     call.out.list(*answer, columns, "index", "no report has come yet");
     for (const std::string& key : wanted)
-        if (!items.empty() && told.count(key) == 0)
+        if (!items.empty() && reported.count(key) == 0)
             call.out.talk("no report has \"" + key + "\"; `rtrain metrics " + call.arguments.argument(0) +
                           "` shows all");
     return 0;

@@ -37,24 +37,24 @@ Status take_queues(Invocation& call, const std::string& path, HeadOptions& optio
 }
 
 // Tells of a started head: the context is kept, the CA lies beside the data, the join line is complete.
-void announce(Invocation& call, json told) {
-    Result<std::string> context = keep_context(call, told);
+void announce(Invocation& call, json head) {
+    Result<std::string> context = keep_context(call, head);
     if (!context)
         call.out.talk("warning: the context was not kept: " + context.error().message +
                       "\n  next: once it can be written, stop the head and start it again; until somebody has used the "
                       "admin token, each start makes it anew");
     const std::string name = context ? *context : "";
-    std::string text = "head \"" + told.value("name", "") + "\" (cluster " + told.value("cluster_id", "").substr(0, 6) +
-                       ") serves at " + told.value("address", "") + ", pid " + std::to_string(told.value("pid", 0)) +
-                       ", data in " + told.value("data", "") + "\n";
+    std::string text = "head \"" + head.value("name", "") + "\" (cluster " + head.value("cluster_id", "").substr(0, 6) +
+                       ") serves at " + head.value("address", "") + ", pid " + std::to_string(head.value("pid", 0)) +
+                       ", data in " + head.value("data", "") + "\n";
     if (!name.empty()) text += "context \"" + name + "\" is in " + user_config_path(call.arguments) + "\n";
-    if (told.contains("join_command"))
-        text += "to join a node, once, before " + told.value("join_token_expires", "") + ":\n  " +
-                told.value("join_command", "") + "\n";
-    for (const json& warning : told["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
-    told["context"] = name;
-    told.erase("admin_token");  // it is in the context; never in a log
-    call.out.one(told, "address", text);
+    if (head.contains("join_command"))
+        text += "to join a node, once, before " + head.value("join_token_expires", "") + ":\n  " +
+                head.value("join_command", "") + "\n";
+    for (const json& warning : head["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
+    head["context"] = name;
+    head.erase("admin_token");  // it is in the context; never in a log
+    call.out.one(head, "address", text);
     call.out.flush();
 }
 
@@ -68,9 +68,9 @@ Result<int> head_start(Invocation& call) {
                                 std::to_string(running->pid) + " at " + running->facts,
                      .next = "rtrain head stop --data " + options->data_dir};
     if (call.arguments.has("detach")) {
-        Result<json> told = serve_detached(*options);
-        if (!told) return told.error();
-        announce(call, *told);
+        Result<json> head = serve_detached(*options);
+        if (!head) return head.error();
+        announce(call, *head);
         return 0;
     }
     const Notifier manager = Notifier::from_environment();
@@ -78,11 +78,11 @@ Result<int> head_start(Invocation& call) {
         options->alive_every_ms = std::max<std::int64_t>(manager.watchdog_ms() / 3, 1);
         options->alive = [&manager] { manager.feed_watchdog(); };
     }
-    const Status served = serve(*options, [&](json told) {
-        if (manager.wanted()) told.erase("join_command");  // what a service prints stays in the machine's log
-        if (manager.wanted()) told.erase("join_token");
-        announce(call, told);
-        if (Status known = manager.ready("serves at " + told.value("address", "")); !known)
+    const Status served = serve(*options, [&](json head) {
+        if (manager.wanted()) head.erase("join_command");  // what a service prints stays in the machine's log
+        if (manager.wanted()) head.erase("join_token");
+        announce(call, head);
+        if (Status known = manager.ready("serves at " + head.value("address", "")); !known)
             call.out.talk("warning: " + known.error().message + "\n  next: " + known.error().next);
     });
     if (!served) return served.error();

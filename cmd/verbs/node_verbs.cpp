@@ -29,21 +29,21 @@ Result<int> node_join(Invocation& call) {
     if (::geteuid() != 0)
         call.out.talk("this agent is not root: all jobs on this node run as its user, who can read the node's key in " +
                       options->data + " and the files of every job");
-    const auto joined_text = [](const json& told) {
-        return "node \"" + told.value("node", "") + "\" joined " + told.value("head", "") + ", pid " +
-               std::to_string(told.value("pid", 0)) + ", data in " + told.value("data", "") + "\n";
+    const auto joined_text = [](const json& node) {
+        return "node \"" + node.value("node", "") + "\" joined " + node.value("head", "") + ", pid " +
+               std::to_string(node.value("pid", 0)) + ", data in " + node.value("data", "") + "\n";
     };
     if (call.arguments.has("detach")) {
-        Result<json> told = run_node_detached(*options);
-        if (!told) return told.error();
-        call.out.one(*told, "node", joined_text(*told));
+        Result<json> node = run_node_detached(*options);
+        if (!node) return node.error();
+        call.out.one(*node, "node", joined_text(*node));
         return 0;
     }
     const Notifier manager = Notifier::from_environment();
     if (Status joined = join_node(*options); !joined) return joined.error();
     const Status served = run_node(*options, [&] {
-        const json told = node_json(*options, getpid());
-        call.out.one(told, "node", joined_text(told));
+        const json node = node_json(*options, getpid());
+        call.out.one(node, "node", joined_text(node));
         call.out.flush();
         if (Status known = manager.ready("node " + options->name + " of the head at " + options->head); !known)
             call.out.talk("warning: " + known.error().message + "\n  next: " + known.error().next);

@@ -44,7 +44,7 @@ Result<int> plan_cases(Invocation& call, const std::string& path) {
 // Of the thing itself, or of the nearest one around it that the file has: what is missing lies nowhere.
 std::pair<int, int> place_of(const std::map<std::string, std::pair<int, int>>& positions, std::string path) {
     for (;;) {
-        if (const auto found = positions.find(path); found != positions.end()) return found->second;
+        if (const auto entry = positions.find(path); entry != positions.end()) return entry->second;
         const auto end = path.find_last_of(".[");
         if (end == path.npos) return {1, 1};
         path.erase(end);

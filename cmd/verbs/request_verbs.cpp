@@ -107,7 +107,7 @@ Result<int> resize(Invocation& call) {
     return is_terminal(*run) ? 1 : 0;
 }
 
-Result<int> ask_checkpoint(Invocation& call) {
+Result<int> request_checkpoint(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     Result<json> run = api->post("/v1/runs/" + url_part(call.arguments.argument(0)) + "/checkpoint", json::object());
@@ -127,7 +127,7 @@ Result<int> ask_checkpoint(Invocation& call) {
 
 }  // namespace
 
-std::vector<Command> ask_commands() {
+std::vector<Command> request_commands() {
     const Argument run{.name = "RUN", .value = Value::run};
     const Flag timeout{
         .name = "timeout", .takes = Value::duration, .shown = "TIME", .help = "of --wait (default 10m); then exit 8"};
@@ -163,7 +163,7 @@ std::vector<Command> ask_commands() {
              .help = "ask a run for a checkpoint now",
              .arguments = {run},
              .flags = {{.name = "wait", .help = "until one is committed"}, timeout},
-             .handler = ask_checkpoint}};
+             .handler = request_checkpoint}};
 }
 
 }  // namespace rtrain::cmd

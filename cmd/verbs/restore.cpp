@@ -46,7 +46,7 @@ Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const
 }
 
 // How the last attempt ended, for who did not see it; what says so may be damaged, and is not needed.
-void tell_last_end(Invocation& call, const RunStore& place) {
+void print_last_end(Invocation& call, const RunStore& place) {
     const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
     if (!claims || claims->empty()) return;
     const std::string attempt = "its last attempt, " + std::to_string(claims->back().number) + ", ";
@@ -91,7 +91,7 @@ Result<int> restore(Invocation& call) {
     if (!job) return job.error();
     job->name = place->run_name;  // the directory is the run: it may have been moved or renamed
     job->storage_path = place->storage_path;
-    tell_last_end(call, *place);
+    print_last_end(call, *place);
     if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();
     if (call.arguments.has("dry-run")) {
         call.out.one({{"dry_run", true},
@@ -113,7 +113,7 @@ Result<int> restore(Invocation& call) {
                                         .lines = {},
                                         .member = newest.member});
     if (!run) return run.error();
-    return told_and_followed(call, *api, *run);
+    return print_and_follow(call, *api, *run);
 }
 
 }  // namespace

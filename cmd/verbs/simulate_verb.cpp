@@ -56,17 +56,17 @@ Result<int> node_simulate(Invocation& call) {
     const Result<SimulationOptions> options = simulation_options(call.arguments);
     if (!options) return options.error();
     const auto end = run_simulation(*options, [&](const SimulationStarted& started) {
-        const json told = {{"nodes", options->count},
-                           {"first", simulated_name(*options, 0)},
-                           {"last", simulated_name(*options, options->count - 1)},
-                           {"label", "simulated=true"},
-                           {"head", call.arguments.argument(0)},
-                           {"pid", getpid()},
-                           {"join_ms", started.join_ms},
-                           {"register_ms", started.register_ms}};
-        call.out.one(told, "first",
-                     "simulates " + std::to_string(options->count) + " nodes (" + told.value("first", "") + " to " +
-                         told.value("last", "") + "): joined in " + std::to_string(started.join_ms) +
+        const json simulated = {{"nodes", options->count},
+                                {"first", simulated_name(*options, 0)},
+                                {"last", simulated_name(*options, options->count - 1)},
+                                {"label", "simulated=true"},
+                                {"head", call.arguments.argument(0)},
+                                {"pid", getpid()},
+                                {"join_ms", started.join_ms},
+                                {"register_ms", started.register_ms}};
+        call.out.one(simulated, "first",
+                     "simulates " + std::to_string(options->count) + " nodes (" + simulated.value("first", "") +
+                         " to " + simulated.value("last", "") + "): joined in " + std::to_string(started.join_ms) +
                          " ms, welcomed in " + std::to_string(started.register_ms) + " ms more; Ctrl-C ends them\n");
         call.out.flush();
     });

@@ -18,12 +18,12 @@ constexpr std::int64_t clocks_apart_ms = 60'000;
 
 struct Shown {
     std::vector<json> lines;  // from the marker on, of all ranks
-    std::set<json> told;      // ranks that have answered
+    std::set<json> answered;  // ranks that have answered
 };
 
 // The marker's line is the agent's. What faulthandler writes begins so for each thread; where no process can answer,
 // the agent says so.
-bool tells(const std::string& line) {
+bool is_answer(const std::string& line) {
     return line.find("(most recent call first)") != std::string::npos ||
            line.find("where it is cannot be told") != std::string::npos;
 }
@@ -40,7 +40,7 @@ Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, co
         const std::string words = string_of(line, "line");
         if (!begun.contains(rank) && words.find(marker) == std::string::npos) continue;
         begun.insert(rank);
-        if (tells(words)) out.told.insert(rank);
+        if (is_answer(words)) out.answered.insert(rank);
         out.lines.push_back(std::move(line));
     }
     return out;
@@ -57,7 +57,7 @@ Result<Shown> waited_for(Api& api, const std::string& run, const LogWish& wish, 
         if (!now) return now.error();
         if (now->lines.size() != last.lines.size()) grown_ms = wall_now_ms();
         last = *std::move(now);
-        const bool whole = last.told.size() >= asked["ranks"].size() && wall_now_ms() - grown_ms > quiet_ms;
+        const bool whole = last.answered.size() >= asked["ranks"].size() && wall_now_ms() - grown_ms > quiet_ms;
         if (whole || wall_now_ms() > give_up_ms || wait_or_interrupt(look_again_ms)) return last;
     }
 }
@@ -99,7 +99,7 @@ Result<int> stack(Invocation& call) {
     if (!shown) return shown.error();
     json silent = json::array();
     for (const json& one : (*asked)["ranks"])
-        if (!shown->told.contains(one)) silent.push_back(one);
+        if (!shown->answered.contains(one)) silent.push_back(one);
     print(call, wish, *asked, silent, std::move(shown->lines));
     if (silent.empty()) return 0;
     const Error late = not_in_time(call, silent);

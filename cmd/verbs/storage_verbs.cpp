@@ -92,7 +92,7 @@ struct Live {
 // A run that was resumed or restored claims its attempt when it is prepared: until then an old result.json is all that
 // storage says, and the head alone knows that a checkpoint of a dead branch is wanted. By name, not by path: one
 // storage has another path on each machine, and below cluster:// yet another.
-Result<Live> ask_for_live_runs(Invocation& call) {
+Result<Live> fetch_live_runs(Invocation& call) {
     Result<Api> api = Api::open(call);
     Result<json> answer = api ? api->list("/v1/runs?limit=500") : Result<json>(api.error());
     if (!answer && answer.error().code == ErrorCode::unreachable) {
@@ -147,7 +147,7 @@ Result<Found> look(Invocation& call, const Place& place, const Live& live) {
 // Between the look and the answer to the question a run may have been resumed.
 Status look_again(Invocation& call, const Live& before, Found& found) {
     if (!before.asked || found.count == 0) return Done{};
-    Result<Live> now = ask_for_live_runs(call);
+    Result<Live> now = fetch_live_runs(call);
     if (!now) return now.error();
     if (!now->asked)
         return Error{.code = ErrorCode::unreachable,
@@ -162,7 +162,7 @@ Result<int> gc(Invocation& call) {
     const std::string path = call.arguments.argument(0);
     const Result<Place> place = place_of(call, path);
     if (!place) return place.error();
-    const Result<Live> live = ask_for_live_runs(call);
+    const Result<Live> live = fetch_live_runs(call);
     if (!live) return live.error();
     Result<Found> found = look(call, *place, *live);
     if (!found) return found.error();
@@ -214,13 +214,13 @@ struct Copy {
 // A bucket answers each request late and many at once; a disk is quick.
 Status copy_all(storage::Store& store, const std::vector<Copy>& copies, bool bucket) {
     std::atomic<std::size_t> next = 0;
-    std::mutex turn;
+    std::mutex failed_mutex;
     std::optional<Error> failed;
     const auto work = [&] {
-        for (std::size_t mine = next++; mine < copies.size(); mine = next++) {
-            const Status got = store.get_file(copies[mine].from, copies[mine].to, {});
+        for (std::size_t index = next++; index < copies.size(); index = next++) {
+            const Status got = store.get_file(copies[index].from, copies[index].to, {});
             if (got) continue;
-            const std::lock_guard lock(turn);
+            const std::lock_guard lock(failed_mutex);
             if (!failed) failed = got.error();
             next = copies.size();
         }

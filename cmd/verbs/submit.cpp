@@ -111,7 +111,7 @@ Result<CodeFolder> code_folder(Invocation& call, const JobFile& file) {
     return CodeFolder{.path = folder.string(), .holds = beside, .named_by = spec::NamedBy::nobody};
 }
 
-void tell_of_secrets(Invocation& call, const spec::PackedCode& packed) {
+void print_left_out_secrets(Invocation& call, const spec::PackedCode& packed) {
     std::string names;
     for (const std::string& name : packed.secrets) names += (names.empty() ? "" : ", ") + name;
     if (!names.empty()) call.out.talk("left out, for they may hold secrets: " + names + "; working_dir: . sends them");
@@ -185,7 +185,7 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& sub
         const TemporaryDirectory temporary;
         Result<spec::PackedCode> packed = spec::pack_directory(code.path, temporary.path(), code.named_by, code.holds);
         if (!packed) return packed.error();
-        tell_of_secrets(call, *packed);
+        print_left_out_secrets(call, *packed);
         value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
         text += "code       " + std::to_string(packed->files) + " files, " + bytes_text(packed->bytes) + " packed\n";
     }
@@ -232,13 +232,13 @@ Result<int> submit(Invocation& call) {
     if (!code->path.empty()) {
         Result<spec::PackedCode> shipped = ship_directory(call, *api, code->path, code->named_by, code->holds);
         if (!shipped) return shipped.error();
-        tell_of_secrets(call, *shipped);
+        print_left_out_secrets(call, *shipped);
         submission.code_sha256 = shipped->sha256;
     }
     if (submission.resume) submission.member = member_so_far(call, submission.job);
     Result<json> run = hand_over(*api, submission);
     if (!run) return with_line(run.error(), *file, path);
-    return told_and_followed(call, *api, *run);
+    return print_and_follow(call, *api, *run);
 }
 
 }  // namespace

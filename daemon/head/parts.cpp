@@ -45,25 +45,25 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
 }
 
 void Head::connect() {
-    events_.connect({.decided = [this](const Turn& turn) { follow(turn); },
+    events_.connect({.decided = [this](const Decisions& decisions) { follow(decisions); },
                      .orders = [this](const std::vector<Effect>& effects) { return orders_.orders(effects); },
                      .rows_elsewhere = [this] { return reports_.waiting(); },
                      .collect = [this](Pending& batch) { collect(batch); },
                      .saved = [this](const Pending& batch) { saved(batch); },
-                     .performed = [this](const Turn& turn) { after(turn); },
+                     .performed = [this](const Decisions& decisions) { after(decisions); },
                      .acknowledge = [this] { sessions_.acknowledge(); }});
 }
 
-// A turn was decided: indexes and copies follow the cluster.
-void Head::follow(const Turn& turn) {
-    for (const Decision& decision : turn.decisions)
+// Events were decided: indexes and copies follow the cluster.
+void Head::follow(const Decisions& decisions) {
+    for (const Decision& decision : decisions.by_event)
         for (const Record& record : decision.save) {
             if (const Run* run = std::get_if<Run>(&record)) names_.saw(*run);
-            if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
+            if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == decisions.now)
                 count_placed(metrics_, events_.cluster(), *placed);
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) names_.forget(gone->id);
         }
-    planner_.saw(turn);
+    planner_.saw(decisions);
 }
 
 void Head::collect(Pending& batch) {
@@ -79,9 +79,9 @@ void Head::saved(const Pending& batch) {
     if (!rows.entries.empty() || !rows.notices.empty() || !rows.metrics.empty()) feeds_.poke();
 }
 
-// The turn is durable and its orders are out: what ends or goes with a run.
-void Head::after(const Turn& turn) {
-    for (const Decision& decision : turn.decisions)
+// The decisions are durable and their orders are out: what ends or goes with a run.
+void Head::after(const Decisions& decisions) {
+    for (const Decision& decision : decisions.by_event)
         for (const Record& record : decision.save) {
             if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
                 submissions_.forget_secrets(*run);
@@ -199,9 +199,9 @@ Status Head::serve() {
     sessions_.start();
     look_for_tokens();
     tidy_up();
-    tell_audit_end();
+    log_audit_end();
     sweep_later();
-    if (options_.alive) tell_alive();
+    if (options_.alive) send_alive();
     loop_.run();
     const Status ended = events_.finish();
     feeds_.close_all();

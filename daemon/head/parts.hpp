@@ -37,15 +37,15 @@ class Head {
   private:
     Status open_all();
     void connect();  // what the parts do at each step of the event loop
-    void follow(const Turn& turn);
-    void after(const Turn& turn);
+    void follow(const Decisions& decisions);
+    void after(const Decisions& decisions);
     void collect(Pending& batch);
     void saved(const Pending& batch);
 
     // ---- upkeep.cpp
-    void tell_alive();       // whoever started it, and would end a loop that is stuck
+    void send_alive();       // whoever started it, and would end a loop that is stuck
     void look_for_tokens();  // that were made on this machine
-    void tell_audit_end();   // on standard error, each hour
+    void log_audit_end();    // on standard error, each hour
     void tidy_up();          // at the start and daily: old events, logs and blobs
     void sweep();            // daily: the same, and a fresh leaf
     void sweep_later();

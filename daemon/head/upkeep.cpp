@@ -16,9 +16,9 @@ constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
 
 }  // namespace
 
-void Head::tell_alive() {
+void Head::send_alive() {
     options_.alive();
-    loop_.after(options_.alive_every_ms, [this] { tell_alive(); });
+    loop_.after(options_.alive_every_ms, [this] { send_alive(); });
 }
 
 void Head::look_for_tokens() {
@@ -27,12 +27,12 @@ void Head::look_for_tokens() {
     loop_.after(token_look_ms, [this] { look_for_tokens(); });
 }
 
-void Head::tell_audit_end() {
+void Head::log_audit_end() {
     const state::AuditEnd end = journal_->audit_end();
     if (end.sequence > 0)
         std::fprintf(stderr, "rtrain head: the audit ends at %llu:%s\n", static_cast<unsigned long long>(end.sequence),
                      end.hash.c_str());
-    loop_.after(options_.audit_end_ms, [this] { tell_audit_end(); });
+    loop_.after(options_.audit_end_ms, [this] { log_audit_end(); });
 }
 
 void Head::tidy_up() {

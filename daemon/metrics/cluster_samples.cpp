@@ -28,9 +28,9 @@ void add_gpu(Families& families, const SampleLabels& labels, const LiveGpu& gpu)
 }
 
 std::string uuid_of(const Live& live, const NodeId& node, std::uint32_t device) {
-    auto found = live.nodes.find(node);
-    if (found == live.nodes.end()) return "";
-    for (const LiveGpu& gpu : found->second.gpus)
+    auto entry = live.nodes.find(node);
+    if (entry == live.nodes.end()) return "";
+    for (const LiveGpu& gpu : entry->second.gpus)
         if (gpu.index == device) return gpu.uuid;
     return "";
 }

@@ -94,13 +94,13 @@ void Families::add(std::string_view name, const SampleLabels& labels, const Hist
 std::string Families::text() && {
     std::string out;
     for (const Description& known : descriptions()) {
-        const auto found = samples_.find(known.name);
-        if (found == samples_.end()) continue;
+        const auto entry = samples_.find(known.name);
+        if (entry == samples_.end()) continue;
         out.append("# HELP ").append(prefix).append(known.name) += ' ';
         append_escaped(out, known.help, false);
         (out += "\n# TYPE ").append(prefix).append(known.name) += ' ';
         out.append(type_of(known.kind)) += '\n';
-        out += found->second;
+        out += entry->second;
     }
     return out;
 }

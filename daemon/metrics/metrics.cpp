@@ -37,7 +37,7 @@ const char* to_text(LostPhase phase) {
     return "";
 }
 
-struct OfRun {  // what the head told about one run
+struct OfRun {  // what the head has counted of one run
     Histogram report_interval{milliseconds};
     Histogram save{minutes};
     double blocked_seconds = 0;
@@ -46,7 +46,7 @@ struct OfRun {  // what the head told about one run
     std::map<std::string, double> lost;                                  // by phase
 };
 
-void add_told(Families& families, const std::string& id, const OfRun& of_run) {
+void add_run_metrics(Families& families, const std::string& id, const OfRun& of_run) {
     if (of_run.has_reports)
         families.add("worker_report_interval_seconds", {{"run_id", id}}, of_run.report_interval.counts());
     if (of_run.has_saves) {
@@ -71,8 +71,8 @@ struct Metrics::Body {
     std::map<std::string, Histogram> queue_wait;
     std::map<RunId, OfRun> runs;
 
-    void add_told_of_head(Families& families);
-    void add_told_of_runs(Families& families, const Records& records, Live& live);
+    void add_head_metrics(Families& families);
+    void add_all_runs(Families& families, const Records& records, Live& live);
 };
 
 Metrics::Metrics(std::string program_version) : body_(std::make_unique<Body>()) {
@@ -127,7 +127,7 @@ void Metrics::warned(RunId run, const std::string& reason) {
 }
 
 // The mutex is held for one run at a time: the loop, which counts meanwhile, never waits long.
-void Metrics::Body::add_told_of_runs(Families& families, const Records& records, Live& live) {
+void Metrics::Body::add_all_runs(Families& families, const Records& records, Live& live) {
     std::vector<RunId> known;
     {
         std::lock_guard held(mutex);
@@ -135,19 +135,19 @@ void Metrics::Body::add_told_of_runs(Families& families, const Records& records,
     }
     for (const RunId run : known) {
         std::lock_guard held(mutex);
-        const auto told = runs.find(run);
+        const auto counted = runs.find(run);
         if (!records.runs.contains(run)) {
-            if (run <= records.last_seen) runs.erase(told);
+            if (run <= records.last_seen) runs.erase(counted);
             continue;
         }
-        const auto& lost = told->second.lost;
+        const auto& lost = counted->second.lost;
         if (const auto restore = lost.find(to_text(LostPhase::restore)); restore != lost.end())
             live.restore_seconds[run] = restore->second;
-        add_told(families, run_id_text(records.cluster_id, run), told->second);
+        add_run_metrics(families, run_id_text(records.cluster_id, run), counted->second);
     }
 }
 
-void Metrics::Body::add_told_of_head(Families& families) {
+void Metrics::Body::add_head_metrics(Families& families) {
     families.add("build_info", {{"version", program_version}}, 1);
     families.add("log_commit_duration_seconds", {}, commit.counts());
     families.add("scheduling_duration_seconds", {}, scheduling.counts());
@@ -164,10 +164,10 @@ void Metrics::Body::add_told_of_head(Families& families) {
 
 std::string Metrics::text(const Records& records, Live live) {
     Families families;
-    body_->add_told_of_head(families);
-    families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_turn_cpu_seconds);
-    families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_turn_seconds);
-    body_->add_told_of_runs(families, records, live);
+    body_->add_head_metrics(families);
+    families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_task_cpu_seconds);
+    families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_task_seconds);
+    body_->add_all_runs(families, records, live);
     add_cluster_samples(families, records);
     add_run_samples(families, records, live);
     add_node_samples(families, records, live);

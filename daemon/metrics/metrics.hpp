@@ -15,7 +15,7 @@
 
 namespace rtrain::metrics {
 
-// ---- what heartbeats and reports said last; handed over at each scrape
+// ---- what the last heartbeats and reports contained; handed over at each scrape
 // --------------------------------------------------
 struct LiveWorker {
     AttemptId attempt;
@@ -46,7 +46,7 @@ struct Live {
     std::map<NodeId, LiveNode> nodes;
     std::map<RunId, LiveRun> runs;
     std::vector<LiveWorker> workers;                                // of attempts that have not ended
-    double longest_turn_seconds = 0, longest_turn_cpu_seconds = 0;  // of the head's loop
+    double longest_task_seconds = 0, longest_task_cpu_seconds = 0;  // of the head's loop
     std::map<RunId, double> restore_seconds{};  // filled in by `text`: a part of the time until the workers ran
 };
 
@@ -70,7 +70,7 @@ class Metrics {  // may be called from any thread
 
     void http_request(const HttpRequest& request);
     void commit(double seconds);     // of the journal
-    void scheduled(double seconds);  // one turn of the core: what came together
+    void scheduled(double seconds);  // decisions on the events that came together
     void decided(double seconds);    // of one event: from its coming to its decision; `commit` is apart
     void left_queue(const std::string& queue, double waited_seconds);  // a run's first attempt was placed
     void reported(RunId run, double seconds_since_last);               // one worker's report() to its next
@@ -79,7 +79,7 @@ class Metrics {  // may be called from any thread
     void lost_time(RunId run, LostPhase phase, double seconds);  // detect, restore: the others come from records
     void warned(RunId run, const std::string& reason);           // missing_ranks, storage_full, ...
 
-    // Returns Prometheus' text format. What was told of runs that are not among the records any more is forgotten.
+    // Returns Prometheus' text format. What was counted of runs that are not among the records any more is forgotten.
     std::string text(const Records& records, Live live);
     static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -147,12 +147,12 @@ void ConnectionTable::refill(Party& party, bool known, Clock::time_point now) co
     party.counted = now;
 }
 
-bool ConnectionTable::may_ask(std::uint64_t number, Clock::time_point now) {
+bool ConnectionTable::may_request(std::uint64_t number, Clock::time_point now) {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(number);
-    if (found == entries_.end()) return false;
-    Party& party = party_of(found->second);
-    refill(party, found->second.known, now);
+    const auto entry = entries_.find(number);
+    if (entry == entries_.end()) return false;
+    Party& party = party_of(entry->second);
+    refill(party, entry->second.known, now);
     if (party.requests < 1) return false;
     party.requests -= 1;
     return true;
@@ -160,18 +160,18 @@ bool ConnectionTable::may_ask(std::uint64_t number, Clock::time_point now) {
 
 void ConnectionTable::give_back_request(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(number);
-    if (found != entries_.end()) party_of(found->second).requests += 1;
+    const auto entry = entries_.find(number);
+    if (entry != entries_.end()) party_of(entry->second).requests += 1;
 }
 
 bool ConnectionTable::may_hold(std::uint64_t number, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(number);
-    if (found == entries_.end()) return false;
-    Party& party = party_of(found->second);
-    std::uint64_t& held = found->second.bytes;
+    const auto entry = entries_.find(number);
+    if (entry == entries_.end()) return false;
+    Party& party = party_of(entry->second);
+    std::uint64_t& held = entry->second.bytes;
     const std::uint64_t more = counted(held + bytes) - counted(held);
-    if (more > 0 && party.bytes + more > (found->second.known ? limits_.caller_bytes : limits_.stranger_bytes))
+    if (more > 0 && party.bytes + more > (entry->second.known ? limits_.caller_bytes : limits_.stranger_bytes))
         return false;
     party.bytes += more;
     held += bytes;
@@ -180,9 +180,9 @@ bool ConnectionTable::may_hold(std::uint64_t number, std::uint64_t bytes) {
 
 void ConnectionTable::release_bytes(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(number);
-    if (found == entries_.end()) return;
-    party_of(found->second).bytes -= counted(std::exchange(found->second.bytes, 0));
+    const auto entry = entries_.find(number);
+    if (entry == entries_.end()) return;
+    party_of(entry->second).bytes -= counted(std::exchange(entry->second.bytes, 0));
 }
 
 std::size_t ConnectionTable::strangers() const {

@@ -45,7 +45,7 @@ class ConnectionTable {
     // Asked again for the same caller it returns true.
     bool belongs_to(std::uint64_t number, const std::string& caller, Room room = Room::shared);
     // Counts a request of the address of a stranger's connection, or of its caller. False: too many for now.
-    bool may_ask(std::uint64_t number, Clock::time_point now);
+    bool may_request(std::uint64_t number, Clock::time_point now);
     void give_back_request(std::uint64_t number);
     // Counts bytes that were read, but for the first 4 KiB. False: its address, or its caller, holds as many as it may.
     bool may_hold(std::uint64_t number, std::uint64_t bytes);

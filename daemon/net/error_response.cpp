@@ -73,8 +73,8 @@ std::string Request::header(std::string_view name) const {
     std::string lower(name);
     for (char& c : lower)
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    const auto found = headers.find(lower);
-    return found == headers.end() ? std::string{} : found->second;
+    const auto entry = headers.find(lower);
+    return entry == headers.end() ? std::string{} : entry->second;
 }
 
 }  // namespace rtrain::net

@@ -1,5 +1,5 @@
-// The loop's handles of one request: its responder, and the stream it may become. They hold the hub, so that posting to
-// the session's lane is safe at any time, and the session itself only weakly.
+// The loop's handles of one request: its responder, and the stream it may become. They hold the server state, so that
+// posting to the session's I/O thread is safe at any time, and the session itself only weakly.
 #include <utility>
 
 #include "daemon/net/session.hpp"
@@ -10,12 +10,12 @@ namespace {
 constexpr std::size_t stream_limit = 4u << 20;
 
 struct Line {  // the way from a handle to its session
-    std::shared_ptr<Hub> hub;
-    Lane& lane;
+    std::shared_ptr<ServerState> server;
+    IoThread& io_thread;
     std::weak_ptr<Session> session;
     template <class Task>
     void post(Task task) const {
-        asio::post(lane.io, [weak = session, task = std::move(task)]() mutable {
+        asio::post(io_thread.io, [weak = session, task = std::move(task)]() mutable {
             if (auto session = weak.lock()) task(*session);
         });
     }
@@ -66,11 +66,11 @@ class StreamHandle final : public Stream {
     }
 
     void on_closed(std::function<void()> task) override {
-        if (!shared_->closed_told) {
+        if (!shared_->closed_reported) {
             shared_->on_closed = std::move(task);
             return;
         }
-        line_.hub->loop.post([alive = line_.hub->alive, task = std::move(task)] {
+        line_.server->loop.post([alive = line_.server->alive, task = std::move(task)] {
             if (*alive) task();
         });
     }
@@ -110,14 +110,14 @@ class ResponderHandle final : public Responder {
 
     std::shared_ptr<Socket> accept_socket(SocketEvents events) override {
         if (!wants_socket_ || std::exchange(used_, true)) return nullptr;
-        auto [handle, socket] = make_socket(line_.lane.io,
-                                            {.loop = line_.hub->loop,
-                                             .alive = line_.hub->alive,
+        auto [handle, socket] = make_socket(line_.io_thread.io,
+                                            {.loop = line_.server->loop,
+                                             .alive = line_.server->alive,
                                              .peer = peer_,
-                                             .lane = &line_.lane,
-                                             .keeper = line_.hub},
+                                             .io_thread = &line_.io_thread,
+                                             .keeper = line_.server},
                                             std::move(events));
-        asio::post(line_.lane.io, [weak = line_.session, exchange = exchange_, socket = std::move(socket)] {
+        asio::post(line_.io_thread.io, [weak = line_.session, exchange = exchange_, socket = std::move(socket)] {
             if (auto session = weak.lock()) return session->open_socket(exchange, socket);
             drop_socket(socket, "the connection broke off");
         });
@@ -136,9 +136,10 @@ class ResponderHandle final : public Responder {
 
 }  // namespace
 
-std::shared_ptr<Responder> make_responder(const std::shared_ptr<Hub>& hub, Lane& lane, std::weak_ptr<Session> session,
-                                          std::uint64_t exchange, const Peer& peer, bool wants_socket) {
-    return std::make_shared<ResponderHandle>(Line{hub, lane, std::move(session)}, exchange, peer, wants_socket);
+std::shared_ptr<Responder> make_responder(const std::shared_ptr<ServerState>& server, IoThread& io_thread,
+                                          std::weak_ptr<Session> session, std::uint64_t exchange, const Peer& peer,
+                                          bool wants_socket) {
+    return std::make_shared<ResponderHandle>(Line{server, io_thread, std::move(session)}, exchange, peer, wants_socket);
 }
 
 }  // namespace rtrain::net

@@ -1,13 +1,13 @@
-// Listening, lanes, and the end of a server. See server.hpp, lanes.hpp, session.hpp.
+// Listening, I/O threads, and the end of a server. See server.hpp, server_state.hpp, session.hpp.
 #include "daemon/net/server.hpp"
 
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include "daemon/net/lanes.hpp"
 #include "daemon/net/loop/port_owner.hpp"
 #include "daemon/net/loop/side_thread.hpp"
+#include "daemon/net/server_state.hpp"
 #include "daemon/net/session.hpp"
 #include "daemon/net/tls.hpp"
 
@@ -23,11 +23,11 @@ constexpr auto accept_pause = std::chrono::milliseconds(100);
 class TlsServer final : public Server {
   public:
     TlsServer(Loop& loop, ServerOptions options, Handler handler, TlsContext tls)
-        : hub_(std::make_shared<Hub>(loop, std::move(options), std::move(handler))), tls_(std::move(tls)) {
-        for (std::uint32_t i = 0; i < std::max(1u, hub_->options.threads); ++i)
-            hub_->lanes.push_back(std::make_unique<Lane>());
-        acceptor_ = std::make_unique<Acceptor>(hub_->lanes.front()->io);
-        pause_ = std::make_unique<Timer>(hub_->lanes.front()->io);
+        : state_(std::make_shared<ServerState>(loop, std::move(options), std::move(handler))), tls_(std::move(tls)) {
+        for (std::uint32_t i = 0; i < std::max(1u, state_->options.threads); ++i)
+            state_->io_threads.push_back(std::make_unique<IoThread>());
+        acceptor_ = std::make_unique<Acceptor>(state_->io_threads.front()->io);
+        pause_ = std::make_unique<Timer>(state_->io_threads.front()->io);
     }
     ~TlsServer() override;
 
@@ -38,16 +38,16 @@ class TlsServer final : public Server {
 
   private:
     void accept();
-    void accepted(Tcp socket, Lane& lane);
+    void accepted(Tcp socket, IoThread& io_thread);
 
-    std::shared_ptr<Hub> hub_;
+    std::shared_ptr<ServerState> state_;
     std::mutex tls_mutex_;
     TlsContext tls_;
     std::unique_ptr<Acceptor> acceptor_;
     std::unique_ptr<Timer> pause_;
     std::uint16_t port_ = 0;
-    std::size_t next_lane_ = 0;
-    bool closing_ = false;  // of lane 0's thread
+    std::size_t next_io_thread_ = 0;
+    bool closing_ = false;  // of the first I/O thread
 };
 
 Error cannot_listen(const ServerOptions& options, const error_code& why) {
@@ -64,7 +64,7 @@ Error cannot_listen(const ServerOptions& options, const error_code& why) {
 }
 
 Status TlsServer::bind() {
-    const ServerOptions& options = hub_->options;
+    const ServerOptions& options = state_->options;
     error_code error;
     const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
     if (error)
@@ -81,73 +81,75 @@ Status TlsServer::bind() {
 }
 
 void TlsServer::start() {
-    for (auto& lane : hub_->lanes) {
-        lane->open.emplace(asio::make_work_guard(lane->io));
-        lane->thread = side_thread(ThreadPriority::behind_loop, [lane = lane.get()] {
-            lane->io.run();
-            lane->ended.set_value();
+    for (auto& io_thread : state_->io_threads) {
+        io_thread->open.emplace(asio::make_work_guard(io_thread->io));
+        io_thread->thread = side_thread(ThreadPriority::behind_loop, [io_thread = io_thread.get()] {
+            io_thread->io.run();
+            io_thread->ended.set_value();
         });
     }
-    asio::post(hub_->lanes.front()->io, [this] { accept(); });
+    asio::post(state_->io_threads.front()->io, [this] { accept(); });
 }
 
 void TlsServer::accept() {
     if (closing_) return;
-    Lane& lane = *hub_->lanes[next_lane_++ % hub_->lanes.size()];
-    acceptor_->async_accept(lane.io, [this, &lane](error_code error, Tcp socket) {
+    IoThread& io_thread = *state_->io_threads[next_io_thread_++ % state_->io_threads.size()];
+    acceptor_->async_accept(io_thread.io, [this, &io_thread](error_code error, Tcp socket) {
         if (closing_) return;
-        if (!error) accepted(std::move(socket), lane);
+        if (!error) accepted(std::move(socket), io_thread);
         if (!error || error == asio::error::connection_aborted) return accept();
         pause_->expires_after(accept_pause);  // no descriptors left: connections that end give some back
         pause_->async_wait([this](error_code) { accept(); });
     });
 }
 
-void TlsServer::accepted(Tcp socket, Lane& lane) {
+void TlsServer::accepted(Tcp socket, IoThread& io_thread) {
     error_code error;
     const tcp::endpoint peer = socket.remote_endpoint(error);
     // The table closes older connections for new ones; those that are still closing are bounded here.
-    if (error || hub_->connections >= hub_->options.connections_max + closing_most) return;
+    if (error || state_->connections >= state_->options.connections_max + closing_most) return;
     TlsContext tls;
     {
         std::lock_guard lock(tls_mutex_);
         tls = tls_;
     }
-    auto session = std::make_shared<Session>(hub_, lane, std::move(socket), tls, text_of(peer));
+    auto session = std::make_shared<Session>(state_, io_thread, std::move(socket), tls, text_of(peer));
     session->enter(peer.address().to_string());
-    asio::post(lane.io, [session = std::move(session), &lane] { lane.draining ? session->close() : session->start(); });
+    asio::post(io_thread.io, [session = std::move(session), &io_thread] {
+        io_thread.draining ? session->close() : session->start();
+    });
 }
 
 void TlsServer::replace_identity(TlsIdentity identity) {
-    Result<TlsContext> fresh = server_context(identity, hub_->options.require_client_certificate);
+    Result<TlsContext> fresh = server_context(identity, state_->options.require_client_certificate);
     RTRAIN_CHECK(fresh.ok(), fresh.ok() ? "" : fresh.error().message);
     std::lock_guard lock(tls_mutex_);
     tls_ = std::move(*fresh);
 }
 
 TlsServer::~TlsServer() {
-    *hub_->alive = false;
-    if (!hub_->lanes.front()->thread.joinable()) return;  // never listened
-    asio::post(hub_->lanes.front()->io, [this] {
+    *state_->alive = false;
+    if (!state_->io_threads.front()->thread.joinable()) return;  // never listened
+    asio::post(state_->io_threads.front()->io, [this] {
         closing_ = true;
         error_code ignored;
         acceptor_->close(ignored);
         pause_->cancel();
     });
-    for (auto& lane : hub_->lanes)
-        asio::post(lane->io, [lane = lane.get()] {
-            lane->draining = true;
-            for (LaneMember* member : std::set<LaneMember*>(lane->members)) member->drain();
-            lane->open.reset();
+    for (auto& io_thread : state_->io_threads)
+        asio::post(io_thread->io, [io_thread = io_thread.get()] {
+            io_thread->draining = true;
+            for (IoThreadMember* member : std::set<IoThreadMember*>(io_thread->members)) member->drain();
+            io_thread->open.reset();
         });
     const auto deadline = std::chrono::steady_clock::now() + drain_time;
-    for (auto& lane : hub_->lanes) {
-        if (lane->ended.get_future().wait_until(deadline) != std::future_status::ready) lane->io.stop();
-        lane->thread.join();
-        for (LaneMember* member : std::set<LaneMember*>(lane->members)) member->cut();
+    for (auto& io_thread : state_->io_threads) {
+        if (io_thread->ended.get_future().wait_until(deadline) != std::future_status::ready) io_thread->io.stop();
+        io_thread->thread.join();
+        for (IoThreadMember* member : std::set<IoThreadMember*>(io_thread->members)) member->cut();
     }
-    hub_->files.stop();
-    hub_->handler.reset();
+    state_->files.stop();
+    state_->handler.reset();
 }
 
 }  // namespace

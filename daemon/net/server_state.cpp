@@ -1,5 +1,5 @@
-// See lanes.hpp.
-#include "daemon/net/lanes.hpp"
+// See server_state.hpp.
+#include "daemon/net/server_state.hpp"
 
 namespace rtrain::net {
 namespace {
@@ -8,15 +8,15 @@ constexpr std::size_t notes_max = 256;  // strangers can make up reasons; our me
 
 }  // namespace
 
-void Hub::note_refusal(const std::string& address, const std::string& why) {
+void ServerState::note_refusal(const std::string& address, const std::string& why) {
     if (!options.on_refused) return;
     {
         std::lock_guard lock(noted_mutex_);
         if (noted_.size() >= notes_max || !noted_.insert(address.substr(0, address.rfind(':')) + " " + why).second)
             return;
     }
-    loop.post([alive = alive, told = options.on_refused, text = address + ": " + why] {
-        if (*alive) told(text);
+    loop.post([alive = alive, on_refused = options.on_refused, text = address + ": " + why] {
+        if (*alive) on_refused(text);
     });
 }
 

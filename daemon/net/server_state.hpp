@@ -1,5 +1,5 @@
-// The threads of a server. A connection belongs to one lane (an io_context with one thread) for life, so sessions need
-// no locks; what the loop wants of a session is posted to its lane. Lanes carry agents' sockets, so they touch no
+// The threads of a server. A connection belongs to one I/O thread (with its own io_context) for life, so sessions need
+// no locks; what the loop wants of a session is posted to its I/O thread. These carry agents' sockets, so they touch no
 // files: those have threads of their own, apart for each place.
 #pragma once
 
@@ -20,31 +20,31 @@
 
 namespace rtrain::net {
 
-// What lives in a lane and must end with it.
-class LaneMember {
+// What lives on an I/O thread and must end with it.
+class IoThreadMember {
   public:
-    virtual ~LaneMember() = default;
+    virtual ~IoThreadMember() = default;
     virtual void drain() = 0;  // finish what is being written, begin nothing, end
-    virtual void cut() = 0;    // end now: the lane's thread is gone, and what is still to come from the peer with it
+    virtual void cut() = 0;    // end now: the I/O thread is gone, and what is still to come from the peer with it
 };
 
-struct Lane {
-    std::set<LaneMember*> members;  // of the lane's thread; outlives the io_context, whose end ends members
+struct IoThread {
+    std::set<IoThreadMember*> members;  // of this thread alone; outlives the io_context, whose end ends members
     asio::io_context io{1};
     std::optional<asio::executor_work_guard<asio::io_context::executor_type>> open;
     std::thread thread;
     std::promise<void> ended;
     bool draining = false;
 
-    void join(LaneMember* member) { members.insert(member); }
-    void leave(LaneMember* member) { members.erase(member); }
+    void join(IoThreadMember* member) { members.insert(member); }
+    void leave(IoThreadMember* member) { members.erase(member); }
 };
 
-// Shared by a server, its sessions' handles on the loop, and the tasks under way between the two. The lanes live until
-// the last handle is gone, so a late answer is dropped instead of touching freed memory.
-class Hub {
+// Shared by a server, its sessions' handles on the loop, and the tasks under way between the two. The I/O threads live
+// until the last handle is gone, so a late answer is dropped instead of touching freed memory.
+class ServerState {
   public:
-    Hub(Loop& home, ServerOptions settings, Handler answer)
+    ServerState(Loop& home, ServerOptions settings, Handler answer)
         : loop(home),
           options(std::move(settings)),
           handler(std::make_shared<Handler>(std::move(answer))),
@@ -59,7 +59,7 @@ class Hub {
     // Bodies and answers that are files: a connection's own thread never waits for a disk. Stopped by the server's end.
     PlacePools files{ThreadPriority::behind_loop};
 
-    // Tells the loop that somebody was turned away, once for each address and reason. From any lane.
+    // Tells the loop that somebody was refused, once for each address and reason. From any I/O thread.
     void note_refusal(const std::string& address, const std::string& why);
 
   private:
@@ -67,18 +67,19 @@ class Hub {
     std::set<std::string> noted_;
 
   public:
-    std::vector<std::unique_ptr<Lane>> lanes;  // last: their connections' ends touch the members above
+    std::vector<std::unique_ptr<IoThread>> io_threads;  // last: their connections' ends touch the members above
 };
 
-struct ConnectionTicket {  // one of the connections a server may hold; the hub outlives its lanes' connections
-    ConnectionTicket(Hub& of, std::uint64_t in_table) : hub(of), number(in_table) { ++hub.connections; }
+struct ConnectionTicket {  // one of the connections a server may hold; the server state outlives the connections of its
+                           // threads
+    ConnectionTicket(ServerState& of, std::uint64_t in_table) : server(of), number(in_table) { ++server.connections; }
     ~ConnectionTicket() {
-        hub.table.leave(number);
-        --hub.connections;
+        server.table.leave(number);
+        --server.connections;
     }
     ConnectionTicket(const ConnectionTicket&) = delete;
     ConnectionTicket& operator=(const ConnectionTicket&) = delete;
-    Hub& hub;
+    ServerState& server;
     const std::uint64_t number;
 };
 

@@ -36,35 +36,36 @@ Response too_large(std::uint64_t limit) {
 
 }  // namespace
 
-Session::Session(const std::shared_ptr<Hub>& hub, Lane& lane, Tcp socket, const TlsContext& tls, std::string address)
-    : hub_(*hub),
-      weak_hub_(hub),
-      lane_(lane),
+Session::Session(const std::shared_ptr<ServerState>& server, IoThread& io_thread, Tcp socket, const TlsContext& tls,
+                 std::string address)
+    : server_(*server),
+      weak_server_(server),
+      io_thread_(io_thread),
       peer_{.address = std::move(address)},
       wire_(std::make_unique<Wire>(std::move(socket), *tls, tls)),
-      watchdog_(lane.io) {}
+      watchdog_(io_thread.io) {}
 
 Session::~Session() {
-    lane_.leave(this);
+    io_thread_.leave(this);
     drop_upload();
     drop_file();
 }
 
 void Session::enter(const std::string& address) {
-    auto close_later = [hub = weak_hub_, lane = &lane_, session = weak_from_this()] {
-        const auto kept = hub.lock();  // the lane lives as long as it
-        if (!kept) return;
-        asio::post(lane->io, [session] {
+    auto close_later = [server = weak_server_, io_thread = &io_thread_, session = weak_from_this()] {
+        const auto alive = server.lock();  // the I/O thread lives as long as it
+        if (!alive) return;
+        asio::post(io_thread->io, [session] {
             if (const auto self = session.lock()) self->close();
         });
     };
-    ticket_ = std::make_shared<ConnectionTicket>(hub_, hub_.table.enter(address, std::move(close_later)));
+    ticket_ = std::make_shared<ConnectionTicket>(server_, server_.table.enter(address, std::move(close_later)));
 }
 
 void Session::start() {
     if (state_ == State::closed) return;  // it had to make room before it began
-    lane_.join(this);
-    watchdog_.within(std::min(handshake_timeout, milliseconds(hub_.options.idle_timeout_ms)));
+    io_thread_.join(this);
+    watchdog_.within(std::min(handshake_timeout, milliseconds(server_.options.idle_timeout_ms)));
     watchdog_.start(shared_from_this(), [this] { close(); });
     wire_->handshake_as_server([self = shared_from_this()](error_code error) { self->secured(error); });
 }
@@ -80,7 +81,7 @@ void Session::secured(error_code error) {
         (void)::send(wire_->tls().next_layer().native_handle(), plain_http_answer.data(), plain_http_answer.size(),
                      MSG_NOSIGNAL | MSG_DONTWAIT);
     if (std::string why = refused_certificate(wire_->ssl()); !why.empty())
-        hub_.note_refusal(peer_.address, "its client certificate is not accepted: " + why);
+        server_.note_refusal(peer_.address, "its client certificate is not accepted: " + why);
     close();
 }
 
@@ -93,8 +94,8 @@ void Session::begin_exchange() {
     request_ = Request{.peer = peer_};
     body_fault_.reset();
     body_bytes_ = 0;
-    hub_.table.release_bytes(ticket_->number);
-    watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
+    server_.table.release_bytes(ticket_->number);
+    watchdog_.within(milliseconds(server_.options.idle_timeout_ms));
     parse();
 }
 
@@ -113,12 +114,12 @@ void Session::arrived(error_code error, std::size_t bytes) {
     if (error) return close();
     switch (state_) {
         case State::head:
-            if (!hub_.table.may_hold(ticket_->number, bytes)) return close();
+            if (!server_.table.may_hold(ticket_->number, bytes)) return close();
             if (in_.size() == bytes)  // the first of them
-                watchdog_.within(std::min(head_timeout, milliseconds(hub_.options.idle_timeout_ms)));
+                watchdog_.within(std::min(head_timeout, milliseconds(server_.options.idle_timeout_ms)));
             return parse();
         case State::body:
-            watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
+            watchdog_.within(milliseconds(server_.options.idle_timeout_ms));
             return parse();
         case State::streaming:
             return in_.size() < unread_limit ? read() : close();
@@ -183,19 +184,19 @@ void Session::head_came() {
 // Asks for the decision on the request, and counts the request for its caller or its address.
 bool Session::admit() {
     Admission admission;
-    if (hub_.options.admit)
-        admission = hub_.options.admit(request_);
+    if (server_.options.admit)
+        admission = server_.options.admit(request_);
     else
         admission = {.caller = peer_.certificate_name.empty() ? "anybody" : peer_.certificate_name,
                      .room = Room::reserved};
     const auto now = ConnectionTable::Clock::now();
     of_stranger_ = admission.caller.empty();
-    if (!of_stranger_ && !hub_.table.belongs_to(ticket_->number, admission.caller, admission.room))
+    if (!of_stranger_ && !server_.table.belongs_to(ticket_->number, admission.caller, admission.room))
         return too_many("connections"), false;
-    if (!hub_.table.may_ask(ticket_->number, now)) return too_many("requests"), false;
+    if (!server_.table.may_request(ticket_->number, now)) return too_many("requests"), false;
     if (admission.refusal) return refuse(std::move(*admission.refusal)), false;
-    hub_.table.release_bytes(ticket_->number);  // of the head
-    body_limit_ = std::min(hub_.options.body_limit, admission.body_limit);
+    server_.table.release_bytes(ticket_->number);  // of the head
+    body_limit_ = std::min(server_.options.body_limit, admission.body_limit);
     request_.body_file = std::move(admission.body_file);
     may_write_ = std::move(admission.may_write);
     return true;
@@ -227,7 +228,7 @@ bool Session::take_body(std::string_view piece) {
         body_fault_ = too_large(body_limit_);
         return false;
     }
-    if (!hub_.table.may_hold(ticket_->number, piece.size())) {
+    if (!server_.table.may_hold(ticket_->number, piece.size())) {
         close_after_ = true;
         body_fault_ = error_response(
             {ErrorCode::full, "too many bytes of requests are being read for this caller", "try again in a second"},
@@ -248,14 +249,15 @@ void Session::refuse(Response refusal) {
 void Session::dispatch() {
     state_ = State::waiting;
     watchdog_.never();
-    std::shared_ptr<Hub> hub = weak_hub_.lock();
-    if (!hub) return close();
-    auto responder = make_responder(hub, lane_, weak_from_this(), exchange_, peer_, parser_->head().wants_socket);
-    hub->loop.post([hub, responder = std::move(responder), request = std::move(request_)]() mutable {
-        if (auto handler = hub->handler)
+    std::shared_ptr<ServerState> server = weak_server_.lock();
+    if (!server) return close();
+    auto responder =
+        make_responder(server, io_thread_, weak_from_this(), exchange_, peer_, parser_->head().wants_socket);
+    server->loop.post([server, responder = std::move(responder), request = std::move(request_)]() mutable {
+        if (auto handler = server->handler)
             (*handler)(std::move(request), std::move(responder));
         else if (!request.body_file.empty())
-            hub->files.add("", [path = request.body_file] { remove_file(path); });
+            server->files.add("", [path = request.body_file] { remove_file(path); });
     });
 }
 
@@ -273,7 +275,7 @@ void Session::drain() {
         std::lock_guard lock(stream_->mutex);
         stream_->ended = true;
         close_after_ = true;
-        if (!writing_) asio::post(lane_.io, [self = shared_from_this()] { self->stream_piece(); });
+        if (!writing_) asio::post(io_thread_.io, [self = shared_from_this()] { self->stream_piece(); });
         return;
     }
     if (state_ != State::writing) close();
@@ -291,7 +293,7 @@ void Session::close() {
     drop_upload();
     drop_file();
     ticket_.reset();
-    lane_.leave(this);
+    io_thread_.leave(this);
 }
 
 }  // namespace rtrain::net

@@ -1,13 +1,13 @@
 // One connection of the server, from the TLS handshake to its end: reads requests one after the other, hands each to
-// the loop, writes what the loop answers. Lives in one lane; README.md has its states.
+// the loop, writes what the loop answers. Lives on one I/O thread; README.md has its states.
 #pragma once
 
 #include <deque>
 #include <mutex>
 
 #include "daemon/net/http/http_parser.hpp"
-#include "daemon/net/lanes.hpp"
 #include "daemon/net/served_files.hpp"
+#include "daemon/net/server_state.hpp"
 #include "daemon/net/tls.hpp"
 #include "daemon/net/websocket.hpp"
 #include "daemon/net/wire.hpp"
@@ -24,21 +24,22 @@ struct StreamShared {
     bool gone = false;   // the peer went, or was cut
     // Of the loop's thread:
     std::function<void()> on_closed;
-    bool closed_told = false;
+    bool closed_reported = false;
 };
 
-class Session final : public LaneMember, public std::enable_shared_from_this<Session> {
+class Session final : public IoThreadMember, public std::enable_shared_from_this<Session> {
   public:
-    Session(const std::shared_ptr<Hub>& hub, Lane& lane, Tcp socket, const TlsContext& tls, std::string address);
+    Session(const std::shared_ptr<ServerState>& server, IoThread& io_thread, Tcp socket, const TlsContext& tls,
+            std::string address);
     ~Session() override;
 
-    void enter(const std::string& address);  // into the hub's table; by any thread, before `start`
+    void enter(const std::string& address);  // into the server's table; by any thread, before `start`
     void start();
     void drain() override;
     void cut() override { close(); }
     void close();
 
-    // From handles on the loop, posted to the lane; `exchange` says which request is meant, late ones do nothing.
+    // From handles on the loop, posted to the I/O thread; `exchange` says which request is meant, late ones do nothing.
     void answer(std::uint64_t exchange, Response response);
     void open_stream(std::uint64_t exchange, const std::string& content_type, std::shared_ptr<StreamShared> stream);
     void pump_stream(const std::shared_ptr<StreamShared>& stream);
@@ -89,9 +90,9 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     void stream_piece();
     void release(std::shared_ptr<StreamShared> stream);
 
-    Hub& hub_;
-    const std::weak_ptr<Hub> weak_hub_;  // for handles, which keep the hub alive
-    Lane& lane_;
+    ServerState& server_;
+    const std::weak_ptr<ServerState> weak_server_;  // for handles, which keep the server state alive
+    IoThread& io_thread_;
     std::shared_ptr<ConnectionTicket> ticket_;
     Peer peer_;
     std::unique_ptr<Wire> wire_;
@@ -120,7 +121,8 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
 
 Response error_response(const Error& error, int status);  // status 0: the one of the error's code
 // The loop's handle of one request.
-std::shared_ptr<Responder> make_responder(const std::shared_ptr<Hub>& hub, Lane& lane, std::weak_ptr<Session> session,
-                                          std::uint64_t exchange, const Peer& peer, bool wants_socket);
+std::shared_ptr<Responder> make_responder(const std::shared_ptr<ServerState>& server, IoThread& io_thread,
+                                          std::weak_ptr<Session> session, std::uint64_t exchange, const Peer& peer,
+                                          bool wants_socket);
 
 }  // namespace rtrain::net

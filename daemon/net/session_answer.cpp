@@ -31,7 +31,7 @@ std::string head_text(const Response& response, const std::string& body_header, 
 void Session::write(std::string bytes, Step then) {
     out_ = std::move(bytes);
     writing_ = true;
-    watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
+    watchdog_.within(milliseconds(server_.options.idle_timeout_ms));
     wire_->write(out_.data(), out_.size(), [self = shared_from_this(), then](error_code error) {
         self->writing_ = false;
         if (self->state_ == State::closed) return;
@@ -45,7 +45,7 @@ void Session::answer(std::uint64_t exchange, Response response) {
     state_ = State::writing;
     // A node that joins proves itself with its body: it has cost its address nothing.
     if (of_stranger_ && parser_->head().method == "POST" && response.status < 300)
-        hub_.table.give_back_request(ticket_->number);
+        server_.table.give_back_request(ticket_->number);
     response_ = std::move(response);
     if (!response_.file.empty() || response_.opened) return open_file();
     write_head(response_, response_.body.size());
@@ -135,7 +135,7 @@ void Session::end_stream(const std::shared_ptr<StreamShared>& stream) {
 
 void Session::cut_stream(const std::shared_ptr<StreamShared>& stream) { stream == stream_ ? close() : release(stream); }
 
-// The stream takes no more, and its owner is told.
+// The stream takes no more, and its owner learns of it.
 void Session::release(std::shared_ptr<StreamShared> stream) {
     if (!stream) return;
     {
@@ -143,10 +143,10 @@ void Session::release(std::shared_ptr<StreamShared> stream) {
         stream->gone = true;
         stream->waiting.clear();
     }
-    hub_.loop.post([stream = std::move(stream), alive = hub_.alive] {
-        if (!*alive || std::exchange(stream->closed_told, true)) return;
-        auto told = std::move(stream->on_closed);
-        if (told) told();
+    server_.loop.post([stream = std::move(stream), alive = server_.alive] {
+        if (!*alive || std::exchange(stream->closed_reported, true)) return;
+        auto on_closed = std::move(stream->on_closed);
+        if (on_closed) on_closed();
     });
 }
 
@@ -155,7 +155,7 @@ void Session::open_socket(std::uint64_t exchange, const std::shared_ptr<WebSocke
     state_ = State::closed;
     auto self = shared_from_this();
     watchdog_.stop();
-    lane_.leave(this);
+    io_thread_.leave(this);
     accept_socket(socket, *wire_, parser_->head(), std::move(ticket_));
     wire_.reset();
 }

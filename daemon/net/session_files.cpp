@@ -1,5 +1,5 @@
 // Bodies that are written to files while they come, and answers that are files. A thread of the server's makes, writes,
-// reads and closes them; the lane goes on with others meanwhile, and with this connection when that is done.
+// reads and closes them; the I/O thread goes on with others meanwhile, and with this connection when that is done.
 #include <utility>
 
 #include "daemon/net/session.hpp"
@@ -12,17 +12,17 @@ constexpr std::size_t unwritten_limit = 256u << 10;  // beyond, nothing more is 
 
 }  // namespace
 
-// Runs `work` on a thread for files at `place`, then `then` in the lane.
+// Runs `work` on a thread for files at `place`, then `then` on the I/O thread.
 void Session::on_files(const std::string& place, Loop::Task work, Step then) {
-    auto hub = weak_hub_.lock();
-    if (!hub) return close();
-    PlacePools& files = hub->files;
-    files.add(place,
-              [hub = std::move(hub), lane = &lane_, self = shared_from_this(), work = std::move(work), then]() mutable {
-                  work();
-                  work = nullptr;  // its file may end with it, here
-                  asio::post(lane->io, [self = std::move(self), then] { ((*self).*then)(); });
-              });
+    auto server = weak_server_.lock();
+    if (!server) return close();
+    PlacePools& files = server->files;
+    files.add(place, [server = std::move(server), io_thread = &io_thread_, self = shared_from_this(),
+                      work = std::move(work), then]() mutable {
+        work();
+        work = nullptr;  // its file may end with it, here
+        asio::post(io_thread->io, [self = std::move(self), then] { ((*self).*then)(); });
+    });
 }
 
 void Session::open_upload() {
@@ -38,7 +38,7 @@ void Session::upload_opened() {
     if (state_ != State::disk) return;
     if (upload_->fault()) return refuse(*upload_->fault());
     state_ = State::body;
-    watchdog_.within(std::chrono::milliseconds(hub_.options.idle_timeout_ms));
+    watchdog_.within(std::chrono::milliseconds(server_.options.idle_timeout_ms));
     if (parser_->head().has_body() && request_.header("expect") == "100-continue" && in_.empty())
         return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
     parse();
@@ -63,7 +63,7 @@ void Session::upload_written() {
     if (state_ != State::body && state_ != State::disk) return;
     if (upload_->fault()) return refuse(*upload_->fault());
     if (state_ == State::disk) return finish_upload();
-    watchdog_.within(std::chrono::milliseconds(hub_.options.idle_timeout_ms));
+    watchdog_.within(std::chrono::milliseconds(server_.options.idle_timeout_ms));
     read_upload();
 }
 
@@ -78,7 +78,8 @@ void Session::finish_upload() {
 
 void Session::upload_kept() {
     if (state_ != State::disk) {  // the connection ended meanwhile, and nobody takes the file over
-        if (auto hub = weak_hub_.lock()) hub->files.add("", [path = request_.body_file] { remove_file(path); });
+        if (auto server = weak_server_.lock())
+            server->files.add("", [path = request_.body_file] { remove_file(path); });
         return;
     }
     if (upload_->fault()) return refuse(*upload_->fault());
@@ -91,13 +92,13 @@ void Session::drop_upload() {
     to_write_.clear();
     if (!upload_) return;
     const std::string place = upload_->place();
-    hub_.files.add(place, [file = std::exchange(upload_, nullptr)] {});
+    server_.files.add(place, [file = std::exchange(upload_, nullptr)] {});
 }
 
 void Session::drop_file() {
     if (!file_) return;
     const std::string place = file_->place();
-    hub_.files.add(place, [file = std::exchange(file_, nullptr)] {});
+    server_.files.add(place, [file = std::exchange(file_, nullptr)] {});
 }
 
 void Session::open_file() {

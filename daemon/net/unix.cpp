@@ -206,7 +206,7 @@ bool UnixSocket::send(std::string text) {
     return true;
 }
 
-// What the kernel takes without waiting: most messages go out at once, without a turn of the loop.
+// What the kernel takes without waiting: most messages go out at once, without a task on the loop.
 std::size_t UnixSocket::sent_at_once(Parts& parts, int descriptor) {
     std::array<iovec, 2> pieces{};
     for (std::size_t i = 0; i < parts.size(); ++i) pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
@@ -282,30 +282,30 @@ void UnixSocket::ended(const std::string& why) {
 
 // One user's part of what is bounded: how much, and which connection began first.
 struct UserShare {
-    std::size_t held = 0;
+    std::size_t used = 0;
     std::shared_ptr<UnixSocket> oldest;
 };
 
 // Ends the oldest ones of the users who hold most, until nobody's part is over `of_user` and the sum not over `in_all`.
-template <class Held>
+template <class Part>
 void bound(const std::set<std::shared_ptr<UnixSocket>>& sockets, std::size_t of_user, std::size_t in_all,
-           const char* why, Held held) {
+           const char* why, Part part_of) {
     std::map<std::int64_t, UserShare> users;
     std::size_t sum = 0;
     for (const auto& socket : sockets) {
-        const std::size_t part = held(*socket);
+        const std::size_t part = part_of(*socket);
         if (part == 0) continue;
         UserShare& share = users[socket->who().uid];
         sum += part;
-        share.held += part;
+        share.used += part;
         if (!share.oldest || socket->begun() < share.oldest->begun()) share.oldest = socket;
     }
     const auto most = std::max_element(users.begin(), users.end(), [](const auto& one, const auto& other) {
-        return one.second.held < other.second.held;
+        return one.second.used < other.second.used;
     });
-    if (most == users.end() || (most->second.held <= of_user && sum <= in_all)) return;
+    if (most == users.end() || (most->second.used <= of_user && sum <= in_all)) return;
     most->second.oldest->ended(why);
-    bound(sockets, of_user, in_all, why, held);
+    bound(sockets, of_user, in_all, why, part_of);
 }
 
 void UnixSockets::bound_strangers() {

@@ -51,7 +51,7 @@ struct SocketShared {
     std::atomic<std::size_t> unread = 0;  // bytes of texts that the loop has not taken yet
 };
 
-class WebSocket : public LaneMember, public std::enable_shared_from_this<WebSocket> {
+class WebSocket : public IoThreadMember, public std::enable_shared_from_this<WebSocket> {
   public:
     WebSocket(SocketRole role, SocketEvents events, std::shared_ptr<SocketShared> shared)
         : role_(std::move(role)),
@@ -90,7 +90,7 @@ class WebSocket : public LaneMember, public std::enable_shared_from_this<WebSock
 };
 
 WebSocket::~WebSocket() {
-    if (role_.lane) role_.lane->leave(this);
+    if (role_.io_thread) role_.io_thread->leave(this);
     std::lock_guard lock(shared_->mutex);
     shared_->closed = true;
 }
@@ -103,7 +103,7 @@ void WebSocket::take(Wire& wire) {
     stream_->write_buffer_bytes(write_buffer);
     stream_->auto_fragment(false);
     stream_->binary(true);  // texts may hold bytes that are no UTF-8, as a worker's output does
-    if (role_.lane) role_.lane->join(this);
+    if (role_.io_thread) role_.io_thread->join(this);
 }
 
 void WebSocket::accept(Wire& wire, const MessageHead& head, std::shared_ptr<void> ticket) {
@@ -163,16 +163,16 @@ void WebSocket::heard() {
     std::string text(static_cast<const char*>(in_.data().data()), in_.size());
     in_.consume(in_.size());
     const std::size_t bytes = text.size() + 1;
-    Loop::Task tell;
+    Loop::Task deliver;
     if (events_->read)
-        tell = events_->read(std::move(text));
+        deliver = events_->read(std::move(text));
     else if (events_->on_text)
-        tell = [events = events_, text = std::move(text)]() mutable { events->on_text(std::move(text)); };
+        deliver = [events = events_, text = std::move(text)]() mutable { events->on_text(std::move(text)); };
     // On the loop nothing but `alive` says whether the server, and with it the io_context, is still there.
     auto task = [weak = weak_from_this(), alive = role_.alive, events = events_, shared = shared_,
-                 tell = std::move(tell), bytes]() mutable {
+                 deliver = std::move(deliver), bytes]() mutable {
         if (!*alive) return;
-        if (tell && !shared->silent) tell();
+        if (deliver && !shared->silent) deliver();
         const std::size_t before = shared->unread.fetch_sub(bytes);
         if (before > unread_limit && before - bytes <= unread_limit && *alive)
             asio::post(shared->io, [weak] {
@@ -252,7 +252,7 @@ void WebSocket::ended(std::string why) {
         if (*alive && events->on_closed) events->on_closed(why);
     });
     ticket_.reset();
-    if (role_.lane) role_.lane->leave(this);
+    if (role_.io_thread) role_.io_thread->leave(this);
 }
 
 namespace {

@@ -1,14 +1,14 @@
 // A WebSocket over a TLS connection, either side, and its handle on the loop. Frames are read and written by Beast, in
-// the thread of the connection's io_context; texts and the end are told to the loop, in order.
+// the thread of the connection's io_context; texts and the end are posted to the loop, in order.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "daemon/net/http/http_parser.hpp"
-#include "daemon/net/lanes.hpp"
 #include "daemon/net/loop/asio.hpp"
 #include "daemon/net/server.hpp"
+#include "daemon/net/server_state.hpp"
 #include "daemon/net/wire.hpp"
 
 namespace rtrain::net {
@@ -19,8 +19,8 @@ struct SocketRole {
     Loop& loop;
     std::shared_ptr<bool> alive;  // of the loop's thread: false: nobody listens to events any more
     Peer peer;
-    Lane* lane = nullptr;            // of a server's socket
-    std::shared_ptr<void> keeper{};  // the hub: kept by the handle, so that its io_context is there to post to
+    IoThread* io_thread = nullptr;   // of a server's socket
+    std::shared_ptr<void> keeper{};  // the server state: kept by the handle, so that its io_context is there to post to
 };
 
 // Made on the loop; the connection is given to it later, in the connection's own thread.

@@ -91,11 +91,11 @@ class Training {
         for (auto& group : optimizer_->param_groups()) static_cast<torch::optim::SGDOptions&>(group.options()).lr(rate);
     }
 
-    torch::Tensor train_step(const torch::Tensor& mine) {
+    torch::Tensor train_step(const torch::Tensor& rows) {
         optimizer_->zero_grad();
         torch::Tensor loss = parallel_->forward([&] {
-            const torch::Tensor scores = net_->forward(data_.train_images.index_select(0, mine));
-            return torch::nn::functional::cross_entropy(scores, data_.train_labels.index_select(0, mine));
+            const torch::Tensor scores = net_->forward(data_.train_images.index_select(0, rows));
+            return torch::nn::functional::cross_entropy(scores, data_.train_labels.index_select(0, rows));
         });
         loss.backward();
         optimizer_->step();
@@ -107,9 +107,9 @@ class Training {
         const torch::Tensor all = torch::tensor(order, torch::kLong).to(data_.train_labels.device());
         const std::int64_t steps = (all.size(0) + batch_ - 1) / batch_;
         while (step_ < steps) {
-            const torch::Tensor mine = all.slice(0, step_ * batch_, std::min((step_ + 1) * batch_, all.size(0)));
+            const torch::Tensor rows = all.slice(0, step_ * batch_, std::min((step_ + 1) * batch_, all.size(0)));
             set_learning_rate(steps);
-            const torch::Tensor loss = train_step(mine);
+            const torch::Tensor loss = train_step(rows);
             ++step_;
             if (step_ == steps || step_ % checkpoint_steps_ == 0) report(loss.item<double>(), step_ == steps);
         }

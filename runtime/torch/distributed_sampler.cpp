@@ -31,9 +31,9 @@ std::vector<std::int64_t> DistributedSampler::indices(std::uint64_t epoch) const
         order = at::arange(samples_, at::TensorOptions(at::kLong));
     }
     const auto* stored = order.const_data_ptr<std::int64_t>();
-    std::vector<std::int64_t> mine;
-    for (std::int64_t i = 0; i < per_rank(); ++i) mine.push_back(stored[(i * world_size_ + rank_) % samples_]);
-    return mine;
+    std::vector<std::int64_t> shard;
+    for (std::int64_t i = 0; i < per_rank(); ++i) shard.push_back(stored[(i * world_size_ + rank_) % samples_]);
+    return shard;
 }
 
 }  // namespace rtrain::ddp

@@ -15,19 +15,19 @@ using torch::optim::SGDParamState;
 // SGD keeps its state by the parameter's implementation pointer; none before the first step.
 SGDParamState* momentum_of(torch::optim::SGD& optimizer, const at::Tensor& parameter) {
     auto& states = optimizer.state();
-    const auto found = states.find(parameter.unsafeGetTensorImpl());
-    return found == states.end() ? nullptr : static_cast<SGDParamState*>(found->second.get());
+    const auto entry = states.find(parameter.unsafeGetTensorImpl());
+    return entry == states.end() ? nullptr : static_cast<SGDParamState*>(entry->second.get());
 }
 
 const at::Tensor& wanted(const TensorFiles& files, const std::string& key, const at::Tensor& like) {
-    const auto found = files.tensors.find(key);
-    if (found == files.tensors.end())
+    const auto entry = files.tensors.find(key);
+    if (entry == files.tensors.end())
         throw std::runtime_error("the checkpoint has no tensor '" + key + "': it is of another model");
-    if (found->second.sizes() != like.sizes()) {
+    if (entry->second.sizes() != like.sizes()) {
         throw std::runtime_error("the checkpoint's tensor '" + key +
                                  "' has another shape than the model's: it is of another model");
     }
-    return found->second;
+    return entry->second;
 }
 
 }  // namespace

@@ -181,8 +181,8 @@ class Copying {
 
     void work() {
         const std::unique_ptr<char[]> buffer(new char[buffer_bytes]);
-        for (std::size_t mine = next_++; mine < pieces_.size() && !faulty_; mine = next_++)
-            copy(pieces_[mine], buffer.get());
+        for (std::size_t index = next_++; index < pieces_.size() && !faulty_; index = next_++)
+            copy(pieces_[index], buffer.get());
     }
 
     void work_in_threads() {
@@ -202,9 +202,9 @@ class Copying {
     }
 
     std::size_t threads() const {
-        cpu_set_t mine;
-        if (total_ <= alone_bytes || ::sched_getaffinity(0, sizeof mine, &mine) != 0) return 1;
-        return std::min({threads_max, static_cast<std::size_t>(CPU_COUNT(&mine)), pieces_.size()});
+        cpu_set_t usable;
+        if (total_ <= alone_bytes || ::sched_getaffinity(0, sizeof usable, &usable) != 0) return 1;
+        return std::min({threads_max, static_cast<std::size_t>(CPU_COUNT(&usable)), pieces_.size()});
     }
 
     void note(StagingFault found) {

@@ -92,7 +92,7 @@ ssize_t Link::receive(char* bytes, std::size_t size) {
     return got;
 }
 
-void Link::read(const std::function<void(FromAgent)>& hear) {
+void Link::read(const std::function<void(FromAgent)>& on_message) {
     flush();
     std::array<char, 65536> bytes;
     while (open()) {
@@ -108,7 +108,7 @@ void Link::read(const std::function<void(FromAgent)>& hear) {
             if (!body->has_value()) break;
             auto message = decode_from_agent(**body);
             if (!message) return lost(message.error().message);
-            hear(std::move(message).value());
+            on_message(std::move(message).value());
             if (!open()) return;
         }
         if (static_cast<std::size_t>(got) < bytes.size()) return;

@@ -31,7 +31,7 @@ class Link {
 
     // Reads what is there and hands every whole message to `hear`. Closes itself at the end of the stream or when the
     // bytes make no sense; the reason is then in `why_closed`.
-    void read(const std::function<void(FromAgent)>& hear);
+    void read(const std::function<void(FromAgent)>& on_message);
     const std::string& why_closed() const { return why_closed_; }
     int descriptor() const { return descriptor_; }  // the last one that came with a message; -1: none. The link's own
 

@@ -65,17 +65,17 @@ bool ReportedDirectory::named(const std::string& name) const {
 }
 
 std::string ReportedDirectory::remove() {
-    const auto stays = [&](int error) {
+    const auto not_renamed = [&](int error) {
         return "the reported directory " + path_ + " stays: it cannot be renamed, to be removed: " + errno_text(error);
     };
-    if (error_ != 0) return stays(error_);
-    if (!lock(own_)) return stays(EWOULDBLOCK);
+    if (error_ != 0) return not_renamed(error_);
+    if (!lock(own_)) return not_renamed(EWOULDBLOCK);
     const std::string aside = ".rtrain-removed-" + std::to_string(facts_.st_ino);
     const bool ours = named(name_);
     const int error = ours && ::renameat(parent_, name_.c_str(), parent_, aside.c_str()) != 0 ? errno : 0;
     ::flock(own_, LOCK_UN);
     if (!ours || error == ENOENT) return {};  // another rank was quicker
-    if (error != 0) return stays(error);
+    if (error != 0) return not_renamed(error);
     if (!named(aside)) {  // without locks: it was made anew between the look and the rename
         if (::renameat2(parent_, aside.c_str(), parent_, name_.c_str(), RENAME_NOREPLACE) == 0) return {};
         return "the directory " + path_ + " is now " + parent_path_ + "/" + aside + ": " + errno_text(errno);

@@ -17,7 +17,7 @@ namespace rtrain::worker {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto pulse_every = 1000ms;
+constexpr auto heartbeat_every = 1000ms;
 constexpr auto redial_every = 100ms;
 constexpr auto welcome_within = 5s;
 constexpr auto refusal_patience = 10s;
@@ -85,7 +85,7 @@ void Session::start_heartbeat() {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    heartbeat_ = std::thread([this] { pulse_loop(); });
+    heartbeat_ = std::thread([this] { heartbeat_loop(); });
     ::pthread_setname_np(heartbeat_.native_handle(), "rtrain-pulse");
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -100,7 +100,7 @@ void Session::close(std::unique_ptr<Session> session) {
 
 Session::~Session() {
     if (!heartbeat_.joinable()) return;
-    let_agent_hear();
+    serve_agent();
     {
         const Lock lock(state_);
         closing_ = true;
@@ -145,7 +145,7 @@ std::string Session::dial(Place place) {
         link_.wait().until_ready(100);
         link_.read([&](FromAgent message) {
             welcome |= std::holds_alternative<Welcome>(message);
-            hear(std::move(message));
+            on_message(std::move(message));
         });
     }
     if (!welcome) return give_up_dialling();
@@ -162,7 +162,7 @@ std::string Session::dial(Place place) {
     return {};
 }
 
-void Session::hear(FromAgent message) {
+void Session::on_message(FromAgent message) {
     if (auto* welcome = std::get_if<Welcome>(&message)) {
         holder_ = welcome->holder;
         // Written once: a forked child may read it while the parent's thread hears the next one.
@@ -185,7 +185,7 @@ void Session::hear(FromAgent message) {
         std::uint64_t& last = reported->directory->empty() ? settled_ : promised_;
         last = std::max(last, reported->index);
     } else if (auto* committed = std::get_if<Committed>(&message)) {
-        hear(*committed);
+        on_message(*committed);
     } else if (auto* broadcast = std::get_if<Broadcast>(&message)) {
         if (!asked_ || asked_->first != broadcast->index) return;  // an answer that came twice
         heard_[broadcast->index] = broadcast->data.value_or("");
@@ -195,12 +195,12 @@ void Session::hear(FromAgent message) {
         wish_ = *wanted;
         if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
     } else if (const auto* offer = std::get_if<BoardOffer>(&message)) {
-        hear(*offer);
+        on_message(*offer);
     }
 }
 
 // Where memory cannot be shared the offer is not taken, and everything goes over the socket.
-void Session::hear(const BoardOffer& offer) {
+void Session::on_message(const BoardOffer& offer) {
     if (link_.descriptor() < 0) return;
     board_ = Board::open(link_.descriptor(), offer.seat);
     if (!board_) return;
@@ -209,7 +209,7 @@ void Session::hear(const BoardOffer& offer) {
     send(BoardTaken{});
 }
 
-void Session::hear(const Committed& news) {
+void Session::on_message(const Committed& news) {
     std::erase(uncommitted_, news.index);
     settled_ = std::max(settled_, news.index);
     if (news.error) {
@@ -227,7 +227,7 @@ void Session::hear(const Committed& news) {
 
 void Session::read_news() {
     if (!link_.open()) return;
-    link_.read([this](FromAgent message) { hear(std::move(message)); });
+    link_.read([this](FromAgent message) { on_message(std::move(message)); });
     if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
 }
 
@@ -269,20 +269,21 @@ int Session::wait_for_agent(Lock& lock, const char* doing, Place place, std::opt
 
 void Session::send(const FromWorker& message) { link_.send(encode(message)); }
 
-void Session::pulse() {
+void Session::send_heartbeat() {
     if (!caller_waits_) read_news();
     if (!link_.open() && !caller_waits_ && refused_.empty() && holder_ == 0) dial_fault_ = dial(Place::wanted);
     if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
     const std::int64_t waited_us = data_wait_us_;
-    send(Pulse{.silent_ms = silent.count(), .cpu_ms = cpu_ms(), .data_wait_ms = waited_us < 0 ? -1 : waited_us / 1000});
+    send(Heartbeat{
+        .silent_ms = silent.count(), .cpu_ms = cpu_ms(), .data_wait_ms = waited_us < 0 ? -1 : waited_us / 1000});
 }
 
-void Session::pulse_loop() {
+void Session::heartbeat_loop() {
     Lock lock(state_);
     while (!closing_) {
-        pulse();
-        close_now_.wait_for(lock, link_.open() ? pulse_every : redial_every, [this] { return closing_; });
+        send_heartbeat();
+        close_now_.wait_for(lock, link_.open() ? heartbeat_every : redial_every, [this] { return closing_; });
     }
 }
 

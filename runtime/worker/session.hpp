@@ -80,28 +80,28 @@ class Session {  // every int is an RTW_ code
     int not_ours() const;
     int wrong_process() const;
     void start_heartbeat();
-    void hear(FromAgent);
-    void hear(const Committed&);
-    void hear(const BoardOffer&);
+    void on_message(FromAgent);
+    void on_message(const Committed&);
+    void on_message(const BoardOffer&);
     void read_news();
     void look_at_board();
     void wait_for_news(Lock&, std::chrono::milliseconds limit);
     void send_report_frame(std::uint64_t index, const std::string& frame, bool with_files);
     bool released(std::uint64_t index) const;
-    void let_agent_hear();
+    void serve_agent();
     int wait_until(Lock&, const char* doing, std::optional<Clock::time_point> deadline,
                    const std::function<bool()>& done);
     int wait_for_agent(Lock&, const char* doing, Place, std::optional<Clock::time_point> deadline);
     int gone(const char* doing) const;
-    int ask_for_directory(Lock&, std::string& path);
+    int request_directory(Lock&, std::string& path);
     int stage_files(Lock&, const ReportCall&, Report&, std::string& fault);
     int find_place(Lock&, const ReportCall&, std::string& path, std::string& full, std::string& fault);
     int send_report(Lock&, Report);
     int take_upload_fault();
     void remove_reported(Lock&, ReportedDirectory&);
     void send(const FromWorker&);
-    void pulse_loop();
-    void pulse();
+    void heartbeat_loop();
+    void send_heartbeat();
     bool foreign_process() const;
 
     const Settings settings_;
@@ -135,7 +135,7 @@ class Session {  // every int is an RTW_ code
     std::uint64_t returned_ = 0;  // the last report that passed
     bool counts_ = false;         // next_report_ and next_broadcast_ are this process's
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
-    bool said_what_stays_ = false;  // of the directories that `report` should have removed
+    bool leftovers_reported_ = false;  // of the directories that `report` should have removed
     std::condition_variable close_now_;
     std::thread heartbeat_;
     int process_ = 0;

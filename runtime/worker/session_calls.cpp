@@ -99,7 +99,7 @@ void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
     read_news();
 }
 
-int Session::ask_for_directory(Lock& lock, std::string& path) {
+int Session::request_directory(Lock& lock, std::string& path) {
     staged_.clear();
     staging_ = true;
     send(Stage{});
@@ -118,7 +118,7 @@ int Session::stage(std::string& path) {
     const Lock call(calls_);
     Lock lock(state_);
     if (const int code = take_place(lock, "asking for a checkpoint directory"); code != RTW_OK) return code;
-    const int code = ask_for_directory(lock, path);
+    const int code = request_directory(lock, path);
     if (code == RTW_OK) own_directories_.push_back(path);
     return code;
 }
@@ -135,7 +135,7 @@ int Session::find_place(Lock& lock, const ReportCall& call, std::string& path, s
         std::filesystem::remove(std::filesystem::path(path) / ".manifest.json", ignored);
         return RTW_OK;
     }
-    const int code = ask_for_directory(lock, path);
+    const int code = request_directory(lock, path);
     if (code == RTW_STORAGE) full = staged_error_;
     if (code != RTW_OK) return code == RTW_STORAGE ? RTW_OK : code;
     lock.unlock();  // the heartbeat goes on while bytes are copied
@@ -189,7 +189,7 @@ bool Session::released(std::uint64_t index) const {
 }
 
 // Rounds that the ranks have passed by themselves may be in this process's memory alone.
-void Session::let_agent_hear() {
+void Session::serve_agent() {
     const Lock call(calls_, std::try_to_lock);
     if (!call.owns_lock()) return;  // another thread is in a call, and this process ends all the same
     Lock lock(state_);
@@ -233,14 +233,15 @@ int Session::take_upload_fault() {
 // is of it. Said once, since the next report's directory is often the same.
 void Session::remove_reported(Lock& lock, ReportedDirectory& reported) {
     lock.unlock();  // the heartbeat goes on
-    const std::string stays = reported.remove();
+    const std::string leftover = reported.remove();
     lock.lock();
-    if (!stays.empty() && !std::exchange(said_what_stays_, true)) std::fprintf(stderr, "rtrain: %s\n", stays.c_str());
+    if (!leftover.empty() && !std::exchange(leftovers_reported_, true))
+        std::fprintf(stderr, "rtrain: %s\n", leftover.c_str());
 }
 
 int Session::report(ReportCall call) {
     if (foreign_process()) return wrong_process();
-    const Lock turn(calls_);
+    const Lock only_call(calls_);
     Lock lock(state_);
     if (const int code = take_place(lock, "reporting"); code != RTW_OK) return code;
     if (kept_.size() >= kept_max) return gone("reporting");

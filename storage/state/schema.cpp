@@ -98,7 +98,7 @@ Status check_sums(Database& database, const std::string& table) {
 
 // SQLite's check goes on past a page that it could not read, and tells of it in its text alone: "Page 21: unable to get
 // the page. error code=266", "failed to get page 22". Pages that cannot be are told of in other words.
-bool tells_of_unread_page(std::string_view answer) {
+bool names_unread_page(std::string_view answer) {
     constexpr std::string_view before = "error code=";
     const std::size_t at = answer.rfind(before);
     int code = 0;
@@ -113,7 +113,7 @@ Status check_structure(Database& database) {
     std::string answer;
     Status checked = database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) { answer = row.text(0); });
     if (!checked) return unread(checked.error());
-    if (tells_of_unread_page(answer))
+    if (names_unread_page(answer))
         return Error{ErrorCode::io, "the state database could not be read: " + answer,
                      "check the disk, and the memory of this machine"};
     if (answer != "ok") return damaged(answer);

@@ -1,7 +1,7 @@
 // Gangs of one bundle made, committed and removed through the real core and the real journal:
 // `bench_gangs DIRECTORY [seconds] [batch]` prints one JSON object. Each round makes `batch` gangs and ends them again
-// in four turns, as a head does when that many requests come together: submitted and placed, asked to stop, emptied,
-// removed. Each turn is one transaction that is on disk (fsync) before the next begins. The processor's time stands
+// in four batches, as a head does when that many requests come together: submitted and placed, asked to stop, emptied,
+// removed. Each batch is one transaction that is on disk (fsync) before the next begins. The processor's time stands
 // beside the wall clock's: on a busy machine that one measures the others.
 #include <algorithm>
 #include <chrono>
@@ -43,7 +43,7 @@ class Bench {
                                                .total = {{std::string(cpu_key), units(8)}},
                                                .gpus = gpus,
                                                .held = {}});
-        turn(events);
+        decide_and_commit(events);
         commit_ms_.clear();
         decide_ms_.clear();
         decide_seconds_ = commit_seconds_ = 0;
@@ -52,18 +52,18 @@ class Bench {
     void round() {
         std::vector<Event> submit, stop, empty, remove;
         for (std::size_t i = 0; i < batch_; ++i) submit.emplace_back(submission());
-        for (const Decision& decision : turn(submit)) {
+        for (const Decision& decision : decide_and_commit(submit)) {
             if (!decision.created) std::puts("a gang was refused"), std::exit(1);
             stop.emplace_back(RunStopAsked{.run = *decision.created, .by = "bench", .wall_ms = 0, .deadline = {}});
             remove.emplace_back(RunRemoved{*decision.created});
         }
-        for (const Decision& decision : turn(stop))
+        for (const Decision& decision : decide_and_commit(stop))
             for (const Effect& effect : decision.act)
                 if (const auto* order = std::get_if<StopAttempt>(&effect))
                     empty.emplace_back(NodeEmptied{.attempt = order->attempt, .node = order->node});
         if (empty.size() != batch_) std::puts("a gang was not placed"), std::exit(1);
-        turn(empty);
-        turn(remove);
+        decide_and_commit(empty);
+        decide_and_commit(remove);
     }
 
     void print(std::uint64_t gangs, double seconds) {
@@ -91,7 +91,7 @@ class Bench {
         return event;
     }
 
-    std::vector<Decision> turn(const std::vector<Event>& events) {
+    std::vector<Decision> decide_and_commit(const std::vector<Event>& events) {
         now_.ms += 1;
         const auto begun = Clock::now();
         const double processor_begun = processor_seconds();

@@ -302,10 +302,10 @@ Trace trace_of(const Options& options) {
 
 // The first that the cluster could never hold; null: there is none.
 const TraceJob* too_large(const Trace& trace, std::uint32_t nodes) {
-    const auto found = std::find_if(trace.begin(), trace.end(), [&](const TraceJob& job) {
+    const auto entry = std::find_if(trace.begin(), trace.end(), [&](const TraceJob& job) {
         return job.gpus > 0 && job.workers > std::uint64_t{nodes} * (gpus_per_node / job.gpus);
     });
-    return found == trace.end() ? nullptr : &*found;
+    return entry == trace.end() ? nullptr : &*entry;
 }
 
 int bench(const Options& options) {

@@ -28,7 +28,7 @@ void SimHead::later(std::int64_t ms, std::function<void()> what) {
 
 void SimHead::start() {
     up_ = true;
-    turn_planned_ = false;
+    decide_planned_ = false;
     cluster_ = disk_.cluster;
     received_ = disk_.news_seen;
     for (const auto& [id, node] : cluster_.nodes) heard_[id.value] = world_.now();
@@ -64,18 +64,18 @@ void SimHead::request(Event event) {
 
 void SimHead::take(Event event) {
     waiting_.push_back(std::move(event));
-    plan_turn();
+    plan_decide();
 }
 
-void SimHead::plan_turn() {
+void SimHead::plan_decide() {
     gathered_.wanted = true;
-    if (std::exchange(turn_planned_, true)) return;
-    later(world_.dice.between(0, 2), [this] { begin_turn(); });
+    if (std::exchange(decide_planned_, true)) return;
+    later(world_.dice.between(0, 2), [this] { begin_decide(); });
 }
 
 // Decides what has come; it becomes durable with the next commit.
-void SimHead::begin_turn() {
-    turn_planned_ = false;
+void SimHead::begin_decide() {
+    decide_planned_ = false;
     while (!waiting_.empty()) {
         const Event event = std::move(waiting_.front());
         waiting_.pop_front();
@@ -86,8 +86,8 @@ void SimHead::begin_turn() {
 }
 
 void SimHead::take_up(const Event& event) {
-    head::Turn one = head::decide_turn(cluster_, world_.now(), world_.now().ms, {event});
-    const Decision& decision = one.decisions.front();
+    head::Decisions batch = head::decide_events(cluster_, world_.now(), world_.now().ms, {event});
+    const Decision& decision = batch.by_event.front();
     world_.oracle.decided(event, decision, cluster_);
     world_.say("head", "event " + std::to_string(event.index()) + " " + decision.note);
     const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<RunRemoved>(event) ||
@@ -97,7 +97,7 @@ void SimHead::take_up(const Event& event) {
     if (decision.created || asked || too_late) gathered_.asked.emplace_back(event, decision);
     for (const Effect& effect : decision.act)
         gathered_.orders.push_back({.effect = effect, .message = head::order_of(cluster_, effect, {})});
-    for (auto& entry : one.entries) gathered_.entries.push_back(std::move(entry));
+    for (auto& entry : batch.entries) gathered_.entries.push_back(std::move(entry));
 }
 
 void SimHead::begin_commit() {
@@ -118,7 +118,7 @@ void SimHead::commit() {
     const Pending done = *std::exchange(writing_, std::nullopt);
     acknowledge(done);
     perform(done);
-    if (up_ && gathered_.wanted) plan_turn();
+    if (up_ && gathered_.wanted) plan_decide();
 }
 
 void SimHead::acknowledge(const Pending& done) {
@@ -163,14 +163,14 @@ void SimHead::opened(const std::string& node, std::uint64_t connection) {
 }
 
 void SimHead::closed(const std::string& node, std::uint64_t connection) {
-    const auto found = sessions_.find(node);
-    if (found != sessions_.end() && found->second.connection == connection) sessions_.erase(found);
+    const auto entry = sessions_.find(node);
+    if (entry != sessions_.end() && entry->second.connection == connection) sessions_.erase(entry);
 }
 
 void SimHead::heard(const std::string& node, std::uint64_t connection, const protocol::FromAgent& message) {
-    const auto found = sessions_.find(node);
-    if (!up_ || found == sessions_.end() || found->second.connection != connection) return;
-    Session& session = found->second;
+    const auto entry = sessions_.find(node);
+    if (!up_ || entry == sessions_.end() || entry->second.connection != connection) return;
+    Session& session = entry->second;
     heard_[node] = world_.now();
     if (const auto why = head::objection(cluster_, NodeId{node}, message);
         why && !std::holds_alternative<protocol::News>(message))
@@ -183,13 +183,13 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
                                                  .node_timeout_ms = node_timeout_ms,
                                                  .news_seen = disk_.news_seen[node]});
     }
-    if (const auto* said = std::get_if<protocol::Register>(&message)) {
-        if (said->next_news <= received_[node]) {  // a new installation: its numbers begin anew
+    if (const auto* full = std::get_if<protocol::Register>(&message)) {
+        if (full->next_news <= received_[node]) {  // a new installation: its numbers begin anew
             received_[node] = disk_.news_seen[node] = 0;
             if (writing_) writing_->received[node] = 0;
         }
         session.registered = true;
-        take(head::registered(cluster_, NodeId{node}, *said, "10.0.0.9"));
+        take(head::registered(cluster_, NodeId{node}, *full, "10.0.0.9"));
     }
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&message); batch != nullptr && session.registered)
         for (const protocol::News& one : batch->items) take_news(node, one);
@@ -200,7 +200,7 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
 void SimHead::take_news(const std::string& node, const protocol::News& news) {
     if (news.seq <= received_[node]) return;
     received_[node] = news.seq;
-    plan_turn();  // also news that are no event are acknowledged once durable
+    plan_decide();  // also news that are no event are acknowledged once durable
     if (const auto why = head::objection(cluster_, NodeId{node}, news))
         throw Violation{"an honest agent is not believed: " + node + " of " + *why};
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {

@@ -1,11 +1,11 @@
-// The simulated head: the real turn (decide, records, effects), words and orders of the daemon, over a simulated disk
-// and network. It goes on deciding while a commit is under way, as the daemon does, and can die between any two of:
-// decided, durable, acknowledged, each single effect.
+// The simulated head: the real decisions (decide, records, effects), words and orders of the daemon, over a simulated
+// disk and network. It goes on deciding while a commit is under way, as the daemon does, and can die between any two
+// of: decided, durable, acknowledged, each single effect.
 #pragma once
 
 #include <deque>
 
-#include "daemon/head/events/turn.hpp"
+#include "daemon/head/events/decisions.hpp"
 #include "tests/sim/world.hpp"
 
 namespace rtrain::sim {
@@ -49,8 +49,8 @@ class SimHead {
     };
     void take(Event event);
     void take_news(const std::string& node, const protocol::News& news);
-    void plan_turn();
-    void begin_turn();
+    void plan_decide();
+    void begin_decide();
     void take_up(const Event& event);
     void begin_commit();
     void commit();
@@ -63,7 +63,7 @@ class SimHead {
 
     World& world_;
     Disk disk_;
-    bool up_ = false, turn_planned_ = false;
+    bool up_ = false, decide_planned_ = false;
     std::uint64_t life_ = 0, timer_ = 0;
     Cluster cluster_;
     std::deque<Event> waiting_;

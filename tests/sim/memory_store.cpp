@@ -22,10 +22,10 @@ Status MemoryStore::put(const std::string& path, const std::string& bytes) {
 }
 
 Result<std::string> MemoryStore::get(const std::string& path, std::int64_t most) {
-    const auto found = objects_.find(path);
-    if (found == objects_.end()) return Error{ErrorCode::not_found, path + " does not exist", ""};
-    if (static_cast<std::int64_t>(found->second.size()) > most) return storage::too_large(path, most);
-    return found->second;
+    const auto entry = objects_.find(path);
+    if (entry == objects_.end()) return Error{ErrorCode::not_found, path + " does not exist", ""};
+    if (static_cast<std::int64_t>(entry->second.size()) > most) return storage::too_large(path, most);
+    return entry->second;
 }
 
 Status MemoryStore::append(const std::string& path, const std::string& bytes) {
@@ -40,9 +40,9 @@ Status MemoryStore::put_file(const std::string& local, const std::string& path, 
 }
 
 Status MemoryStore::get_file(const std::string& path, const std::string& local, const storage::Progress&) {
-    const auto found = objects_.find(path);
-    if (found == objects_.end()) return Error{ErrorCode::not_found, path + " does not exist", ""};
-    std::ofstream(local, std::ios::binary) << found->second;
+    const auto entry = objects_.find(path);
+    if (entry == objects_.end()) return Error{ErrorCode::not_found, path + " does not exist", ""};
+    std::ofstream(local, std::ios::binary) << entry->second;
     return Done{};
 }
 

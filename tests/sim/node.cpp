@@ -37,10 +37,10 @@ void SimNode::start_agent() {
 void SimNode::find_attempts() {
     const auto images = disk_.images;
     for (const auto& [key, saved] : images) {
-        agent::AttemptFound found{.saved = saved, .workers = {}};
+        agent::AttemptFound attempt{.saved = saved, .workers = {}};
         for (const auto& [process, pid] : disk_.started)
-            if (process.first == key) found.workers[process.second] = pid;
-        input(found);
+            if (process.first == key) attempt.workers[process.second] = pid;
+        input(attempt);
         if (!up_ || !saved.launch) continue;
         for (const protocol::LaunchWorker& worker : saved.launch->workers) {
             const ProcessKey process{key, worker.rank};
@@ -181,19 +181,19 @@ void SimNode::send_group(AttemptKey key, const std::string& to, const protocol::
     world_.after(link->second.ms - world_.now().ms, [this, key, peer, message] {
         SimNode& other = *world_.nodes.at(peer);
         if (group_links_.contains({key, peer}) && other.group_links_.contains({key, name_}))
-            other.group_said(key, name_, message);
+            other.from_group(key, name_, message);
     });
 }
 
-void SimNode::group_said(AttemptKey key, const std::string& from, const protocol::GroupMessage& message) {
+void SimNode::from_group(AttemptKey key, const std::string& from, const protocol::GroupMessage& message) {
     if (up_) input(agent::PeerMessage{.attempt = key, .node = from, .message = message});
 }
 
 void SimNode::group_cut(AttemptKey key, const std::string& from) {
     if (group_links_.erase({key, from}) == 0 || !up_) return;
     cut_since_[key] = world_.now();
-    const auto found = state_.attempts.find(key);
-    const bool coordinates = found != state_.attempts.end() && found->second.coordinator.has_value();
+    const auto entry = state_.attempts.find(key);
+    const bool coordinates = entry != state_.attempts.end() && entry->second.coordinator.has_value();
     input(agent::GroupCut{.attempt = key, .node = coordinates ? from : ""});
 }
 

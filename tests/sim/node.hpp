@@ -24,7 +24,7 @@ class SimNode {
     void opened(std::uint64_t connection);
     void closed(std::uint64_t connection);
     void heard(std::uint64_t connection, const protocol::FromHead& message);
-    void group_said(agent::AttemptKey key, const std::string& from, const protocol::GroupMessage& message);
+    void from_group(agent::AttemptKey key, const std::string& from, const protocol::GroupMessage& message);
     void group_cut(agent::AttemptKey key, const std::string& from);
     bool accepts_group() const;
     bool kill_some_process(std::int32_t signal);
@@ -57,7 +57,7 @@ class SimNode {
     void dial();
     void later(std::int64_t ms, std::function<void()> what);  // unless the agent has died meanwhile
     void find_attempts();
-    void note_ask(const agent::Input& what);
+    void note_request(const agent::Input& what);
     void prepared(const protocol::Prepare& order);
     void spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
     void live(ProcessKey key);

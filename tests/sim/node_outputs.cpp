@@ -36,7 +36,7 @@ struct Carry {
         if (const auto* emptied = std::get_if<protocol::Emptied>(&out.news.what)) {
             if (disk.images.contains(key_of(emptied->attempt)) && node.leaves_its_part(key_of(emptied->attempt)))
                 throw Violation{node.name_ + " is empty, and the coordinator waits for its part of a checkpoint"};
-            world.oracle.said_emptied(node.name_, emptied->attempt);
+            world.oracle.reported_emptied(node.name_, emptied->attempt);
         }
         if (const auto* notice = std::get_if<protocol::Notice>(&out.news.what)) check(*notice);
     }
@@ -79,8 +79,8 @@ struct Carry {
     }
     void operator()(const SignalWorker& out) const {
         const ProcessKey key{out.attempt, out.rank};
-        const auto found = node.processes_.find(key);
-        if (found == node.processes_.end() || (out.signal != SIGKILL && found->second.stubborn)) return;
+        const auto entry = node.processes_.find(key);
+        if (entry == node.processes_.end() || (out.signal != SIGKILL && entry->second.stubborn)) return;
         ExitCause cause;
         cause.signal = out.signal;
         world.after(world.dice.between(1, out.signal == SIGKILL ? 3 : 150),
@@ -183,18 +183,18 @@ struct Carry {
     void operator()(const WriteEnd&) const {}
 };
 
-void SimNode::note_ask(const Input& what) {
-    const auto* said = std::get_if<HeadMessage>(&what);
-    const auto* ask = said == nullptr ? nullptr : std::get_if<protocol::RequestCheckpoint>(&said->message);
-    if (ask == nullptr) return;
-    const auto found = state_.attempts.find(key_of(ask->attempt));
-    if (found != state_.attempts.end() && found->second.coordinator && found->second.phase == Phase::running)
-        world_.oracle.asked(found->first, ask->asked, found->second.local->passed);
+void SimNode::note_request(const Input& what) {
+    const auto* order = std::get_if<HeadMessage>(&what);
+    const auto* request = order == nullptr ? nullptr : std::get_if<protocol::RequestCheckpoint>(&order->message);
+    if (request == nullptr) return;
+    const auto entry = state_.attempts.find(key_of(request->attempt));
+    if (entry != state_.attempts.end() && entry->second.coordinator && entry->second.phase == Phase::running)
+        world_.oracle.asked(entry->first, request->asked, entry->second.local->passed);
 }
 
 void SimNode::input(const Input& what) {
     state_.wall_minus_now_ms = 0;
-    note_ask(what);
+    note_request(what);
     const Outputs outputs = agent::step(state_, world_.now(), what);
     const std::uint64_t life = life_;
     for (const Output& output : outputs) {

@@ -81,11 +81,11 @@ void SimNode::live(ProcessKey key) {
 }
 
 void SimNode::join(ProcessKey key) {
-    const auto found = processes_.find(key);
-    if (!up_ || found == processes_.end() || !found->second.alive) return;
-    worker::Hello hello{.rank = key.second, .pid = found->second.pid, .next_index = found->second.next_index};
+    const auto entry = processes_.find(key);
+    if (!up_ || entry == processes_.end() || !entry->second.alive) return;
+    worker::Hello hello{.rank = key.second, .pid = entry->second.pid, .next_index = entry->second.next_index};
     input(agent::WorkerJoined{.attempt = key.first, .rank = key.second, .hello = hello});
-    if (found->second.waits) report(key);
+    if (entry->second.waits) report(key);
 }
 
 void SimNode::report(ProcessKey key) {
@@ -100,13 +100,13 @@ void SimNode::report(ProcessKey key) {
 }
 
 void SimNode::answered(ProcessKey key, std::uint64_t index) {
-    const auto found = processes_.find(key);
-    if (found == processes_.end() || !found->second.alive || !found->second.waits || found->second.next_index != index)
+    const auto entry = processes_.find(key);
+    if (entry == processes_.end() || !entry->second.alive || !entry->second.waits || entry->second.next_index != index)
         return;
-    world_.oracle.passed(key.first, index, found->second.world_size);
-    found->second.waits = false;
-    ++found->second.next_index;
-    ++found->second.step;
+    world_.oracle.passed(key.first, index, entry->second.world_size);
+    entry->second.waits = false;
+    ++entry->second.next_index;
+    ++entry->second.step;
     live(key);
 }
 
@@ -143,16 +143,16 @@ void SimNode::upload_begins(const agent::Upload& order, std::int64_t ms) {
     uploading_[order.attempt] = {.index = order.index, .moved = world_.now()};
     for (std::int64_t at = world_.dice.between(1'000, 200'000); at < ms; at += world_.dice.between(1'000, 200'000))
         later(at, [this, order, at] {
-            const auto found = uploading_.find(order.attempt);
-            if (found == uploading_.end() || found->second.index != order.index) return;
-            found->second.moved = world_.now();
+            const auto entry = uploading_.find(order.attempt);
+            if (entry == uploading_.end() || entry->second.index != order.index) return;
+            entry->second.moved = world_.now();
             input(agent::UploadMoved{.attempt = order.attempt, .index = order.index, .bytes = at});
         });
 }
 
 void SimNode::upload_ends(const agent::Upload& order) {
-    const auto found = uploading_.find(order.attempt);
-    if (found != uploading_.end() && found->second.index == order.index) uploading_.erase(found);
+    const auto entry = uploading_.find(order.attempt);
+    if (entry != uploading_.end() && entry->second.index == order.index) uploading_.erase(entry);
 }
 
 // Its part is on its way, and the other one, who gathers the parts, has been within reach for long enough to know.

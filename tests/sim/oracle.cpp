@@ -41,7 +41,7 @@ bool Oracle::condition_holds(const After& after, const Cluster& cluster) const {
 }
 
 // A run never starts before those it waits for have ended, and of an array so many at a time.
-void Oracle::check_held_back(const Run& run, const Cluster& cluster) const {
+void Oracle::check_blocked(const Run& run, const Cluster& cluster) const {
     for (const After& after : run.spec.after)
         require(condition_holds(after, cluster), run.name + " starts before its condition holds");
     if (run.array_parallel == 0) return;
@@ -61,7 +61,7 @@ void Oracle::check_starts(const Decision& decision, const Cluster& after) const 
         const Run& run = after.runs.at(starts->run);
         require(!terminal(run.state) && run.stop_by.empty(),
                 run.name + " is over or was stopped, and starts " + text(*starts));
-        check_held_back(run, after);
+        check_blocked(run, after);
     }
 }
 
@@ -87,10 +87,10 @@ void Oracle::check_answer(const Event& event, const Decision& decision, const Cl
         const auto* stop = std::get_if<StopAttempt>(&effect);
         const auto attempt = stop == nullptr ? after.attempts.end() : after.attempts.find(stop->attempt);
         if (attempt == after.attempts.end() || attempt->first != commit->attempt || !attempt->second.request) continue;
-        const auto asked =
-            asked_.find({{attempt->first.run.value, attempt->second.incarnation}, attempt->second.request->asked.ms});
+        const auto asked = requested_.find(
+            {{attempt->first.run.value, attempt->second.incarnation}, attempt->second.request->asked.ms});
         const auto report = report_of_.find({after.runs.at(attempt->first.run).name, commit->directory});
-        require(asked != asked_.end() && report != report_of_.end() && report->second > asked->second,
+        require(asked != requested_.end() && report != report_of_.end() && report->second > asked->second,
                 text(attempt->first) + " leaves with " + commit->directory + ", which is older than the ask for one");
     }
 }
@@ -223,17 +223,17 @@ void Oracle::passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t wo
 }
 
 // 8: no worker outlives its attempt.
-void Oracle::said_emptied(const std::string& node, const protocol::AttemptRef& ref) {
+void Oracle::reported_emptied(const std::string& node, const protocol::AttemptRef& ref) {
     if (ref.incarnation == 0) return;
     const auto key = agent::key_of(ref);
-    const auto found = alive_.find({node, key});
-    require(found == alive_.end() || found->second.empty(), node + " says it is empty, but a process is alive");
+    const auto entry = alive_.find({node, key});
+    require(entry == alive_.end() || entry->second.empty(), node + " says it is empty, but a process is alive");
     emptied_.insert({node, key});
 }
 
 bool Oracle::accepted(const std::string& key, RunId run) {
-    const auto [found, fresh] = accepted_.emplace(key, run);
-    require(fresh || found->second == run, "one submission made two runs");
+    const auto [entry, fresh] = accepted_.emplace(key, run);
+    require(fresh || entry->second == run, "one submission made two runs");
     return fresh;
 }
 
@@ -253,8 +253,8 @@ bool Oracle::check_lost_condition(const Run& run, const Cluster& disk) const {
 
 void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
     const auto count = [&](const std::map<std::uint64_t, std::uint32_t>& of) {
-        const auto found = of.find(run.id.value);
-        return found == of.end() ? 0u : found->second;
+        const auto entry = of.find(run.id.value);
+        return entry == of.end() ? 0u : entry->second;
     };
     const std::uint32_t faults = count(faults_);
     require(run.failures <= faults, run.name + " counts " + std::to_string(run.failures) + " failures, but only " +

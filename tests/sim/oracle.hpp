@@ -30,11 +30,11 @@ class Oracle {
     void exited(const std::string& node, agent::AttemptKey key, std::uint32_t rank, const ExitCause& cause);
     void reported(agent::AttemptKey key, std::uint32_t rank, std::uint64_t index) { reported_[{key, rank}] = index; }
     void passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t world_size) const;
-    // The coordinator was told of an ask when so many reports had passed.
-    void asked(agent::AttemptKey key, std::int64_t ask, std::uint64_t passed) {
-        asked_.try_emplace({key, ask}, passed);
+    // The coordinator got a checkpoint request when so many reports had passed.
+    void asked(agent::AttemptKey key, std::int64_t request, std::uint64_t passed) {
+        requested_.try_emplace({key, request}, passed);
     }
-    void said_emptied(const std::string& node, const protocol::AttemptRef& ref);
+    void reported_emptied(const std::string& node, const protocol::AttemptRef& ref);
     void fault(std::uint64_t run) { ++faults_[run]; }  // something a run may count as a failure
     void preparation_fault(std::uint64_t run) { ++preparation_faults_[run]; }
     void permanent_fault(std::uint64_t run) { permanent_.insert(run); }
@@ -49,7 +49,7 @@ class Oracle {
     void note_end(const Run& run);
     void check_late(const Event& event, const Decision& decision) const;
     bool condition_holds(const After& after, const Cluster& cluster) const;
-    void check_held_back(const Run& run, const Cluster& cluster) const;
+    void check_blocked(const Run& run, const Cluster& cluster) const;
     void check_answer(const Event& event, const Decision& decision, const Cluster& after) const;
     void check_starts(const Decision& decision, const Cluster& after) const;
     bool check_lost_condition(const Run& run, const Cluster& disk) const;
@@ -75,7 +75,7 @@ class Oracle {
     std::set<std::uint64_t> permanent_;
     std::map<agent::AttemptKey, std::set<std::uint32_t>> succeeded_;                 // ranks that ended with 0
     std::map<std::pair<agent::AttemptKey, std::uint32_t>, std::uint64_t> reported_;  // by rank: its last report
-    std::map<std::pair<agent::AttemptKey, std::int64_t>, std::uint64_t> asked_;      // reports passed then
+    std::map<std::pair<agent::AttemptKey, std::int64_t>, std::uint64_t> requested_;  // reports passed then
     std::map<std::pair<std::string, std::string>, std::uint64_t> report_of_;         // by run and directory
     std::map<std::string, RunId> accepted_;
     std::set<RunId> stop_asked_;

@@ -60,7 +60,7 @@ Users::Users(World& world) : world_(world) {}
 
 void Users::begin() {
     if (!world_.settings.queues.rules.empty())
-        ask("queues", QueuesConfigured{.queues = world_.settings.queues, .by = "queues.yaml"});
+        request("queues", QueuesConfigured{.queues = world_.settings.queues, .by = "queues.yaml"});
     for (int i = 0; i < world_.settings.runs; ++i) {
         RunSubmitted event = some_submission(world_.dice, world_.settings, i);
         if (world_.dice.one_in(6)) {  // a job array, some at a time
@@ -69,7 +69,7 @@ void Users::begin() {
         }
         const bool follows = world_.dice.one_in(4);
         world_.after(world_.dice.between(1'000, 25'000),
-                     [this, event, follows] { ask(event.submit_key, follows ? after_another(event) : event); });
+                     [this, event, follows] { request(event.submit_key, follows ? after_another(event) : event); });
     }
     runs_ = static_cast<std::size_t>(world_.settings.runs);
     if (world_.dice.one_in(2))
@@ -89,15 +89,15 @@ RunSubmitted Users::after_another(RunSubmitted event) {
     return event;
 }
 
-void Users::ask(const std::string& key, const Event& event) {
+void Users::request(const std::string& key, const Event& event) {
     if (const auto* stop = std::get_if<RunStopAsked>(&event)) world_.oracle.stop_asked(stop->run);
-    if (asking_.emplace(key, event).second) repeat(key);
+    if (unanswered_.emplace(key, event).second) repeat(key);
 }
 
 void Users::repeat(const std::string& key) {
-    const auto found = asking_.find(key);
-    if (found == asking_.end()) return;
-    world_.head->request(found->second);
+    const auto entry = unanswered_.find(key);
+    if (entry == unanswered_.end()) return;
+    world_.head->request(entry->second);
     world_.after(world_.dice.between(1'000, 5'000), [this, key] { repeat(key); });
 }
 
@@ -105,31 +105,33 @@ void Users::answered(const Event& event, const Decision& decision) {
     if (const auto* submitted = std::get_if<RunSubmitted>(&event)) {
         if (decision.created && world_.oracle.accepted(submitted->submit_key, *decision.created))
             runs_ += submitted->array.empty() ? 0 : submitted->array.size() - 1;
-        asking_.erase(submitted->submit_key);
+        unanswered_.erase(submitted->submit_key);
         if (decision.refused) {  // what it was to come after cannot succeed any more
             RunSubmitted alone = *submitted;
             alone.spec.after.clear();
-            ask(alone.submit_key, alone);
+            request(alone.submit_key, alone);
         }
         if (decision.created && !world_.healed &&
             world_.dice.one_in(3))  // a client that never saw the answer asks late
             world_.after(world_.dice.between(5'000, 40'000), [this, again = *submitted, run = *decision.created] {
-                if (!removing_.contains(run)) ask(again.submit_key, again);  // a removed run's key is forgotten
+                if (!removing_.contains(run)) request(again.submit_key, again);  // a removed run's key is forgotten
             });
         if (decision.created && !world_.healed && world_.dice.one_in(5)) {
             const RunId run = *decision.created;
             world_.after(world_.dice.between(500, 20'000), [this, run] {
                 if (removing_.contains(run)) return;
-                ask("stop" + std::to_string(run.value),
-                    RunStopAsked{.run = run, .by = "ana", .wall_ms = world_.now().ms});
+                request("stop" + std::to_string(run.value),
+                        RunStopAsked{.run = run, .by = "ana", .wall_ms = world_.now().ms});
             });
         }
     }
-    if (std::holds_alternative<QueuesConfigured>(event)) asking_.erase("queues");
-    if (const auto* undrained = std::get_if<NodeUndrained>(&event)) asking_.erase("undrain " + undrained->node.value);
+    if (std::holds_alternative<QueuesConfigured>(event)) unanswered_.erase("queues");
+    if (const auto* undrained = std::get_if<NodeUndrained>(&event))
+        unanswered_.erase("undrain " + undrained->node.value);
     if (const auto* removed = std::get_if<RunRemoved>(&event))
-        asking_.erase("remove" + std::to_string(removed->run.value));
-    if (const auto* stop = std::get_if<RunStopAsked>(&event)) asking_.erase("stop" + std::to_string(stop->run.value));
+        unanswered_.erase("remove" + std::to_string(removed->run.value));
+    if (const auto* stop = std::get_if<RunStopAsked>(&event))
+        unanswered_.erase("stop" + std::to_string(stop->run.value));
 }
 
 // `rtrain runs rm`. A run that others are being submitted to come after stays: they would be refused, and come without.
@@ -140,18 +142,20 @@ void Users::remove_some_run() {
                                                    [&](const After& one) { return one.run == id; });
     };
     for (const auto& [id, run] : world_.head->disk().runs) {
-        const bool asked = asking_.contains(run.submit_key) || asking_.contains("stop" + std::to_string(id.value));
-        const bool needed = std::any_of(asking_.begin(), asking_.end(),
+        const bool asked =
+            unanswered_.contains(run.submit_key) || unanswered_.contains("stop" + std::to_string(id.value));
+        const bool needed = std::any_of(unanswered_.begin(), unanswered_.end(),
                                         [&, run_id = id](const auto& one) { return wanted(one.second, run_id); });
         if (!terminal(run.state) || asked || needed || !removing_.insert(id).second) continue;
-        return ask("remove" + std::to_string(id.value), RunRemoved{id});
+        return request("remove" + std::to_string(id.value), RunRemoved{id});
     }
 }
 
 void Users::stop_what_waits() {
     for (const auto& [id, run] : world_.head->disk().runs)
         if (run.state == RunState::queued && run.reason.is<reasons::NeverFits>())
-            ask("stop" + std::to_string(id.value), RunStopAsked{.run = id, .by = "ana", .wall_ms = world_.now().ms});
+            request("stop" + std::to_string(id.value),
+                    RunStopAsked{.run = id, .by = "ana", .wall_ms = world_.now().ms});
     world_.after(60'000, [this] { stop_what_waits(); });  // the next of an array may be as large
 }
 

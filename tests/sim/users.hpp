@@ -10,18 +10,18 @@ class Users {
     explicit Users(World& world);
     void begin();
     void answered(const Event& event, const Decision& decision);  // durable
-    bool done() const { return asking_.empty(); }
+    bool done() const { return unanswered_.empty(); }
     std::size_t runs() const { return runs_; }  // that there will be
     void stop_what_waits();                     // faults are over: what could never be placed is taken back
     void remove_some_run();                     // one that is over, of which nothing more is asked
-    void ask(const std::string& key, const Event& event);
+    void request(const std::string& key, const Event& event);
 
   private:
     void repeat(const std::string& key);
     RunSubmitted after_another(RunSubmitted event);
 
     World& world_;
-    std::map<std::string, Event> asking_;
+    std::map<std::string, Event> unanswered_;
     std::set<RunId> removing_;
     std::size_t runs_ = 0;
 };

@@ -105,8 +105,8 @@ bool World::dial_head(const std::string& node) {
 }
 
 std::uint64_t World::connection_of(const std::string& node) const {
-    const auto found = connections_.find(node);
-    return found == connections_.end() || !found->second.open ? 0 : found->second.id;
+    const auto entry = connections_.find(node);
+    return entry == connections_.end() || !entry->second.open ? 0 : entry->second.id;
 }
 
 Time World::arrival(Time& last) {
@@ -193,7 +193,7 @@ void World::one_fault() {
             return leave(name);
         case 10:
         case 11:
-            return ask_some_run();
+            return act_on_some_run();
         default:
             node.kill_some_process(dice.one_in(3) ? 6 : 9);
             return;
@@ -214,8 +214,8 @@ void World::leave(const std::string& name) {
     cut(name);
 }
 
-// A person asks something of a live run.
-void World::ask_some_run() {
+// A user requests a checkpoint, a stop or another change of a live run.
+void World::act_on_some_run() {
     std::vector<RunId> live;
     for (const auto& [id, run] : head->disk().runs)
         if (!terminal(run.state)) live.push_back(id);
@@ -244,7 +244,7 @@ void World::heal() {
     slow_disk = storage_full = false;
     say("world", "no more faults");
     after(60'000, [this] {
-        for (const auto& [name, node] : nodes) users->ask("undrain " + name, NodeUndrained{{name}});
+        for (const auto& [name, node] : nodes) users->request("undrain " + name, NodeUndrained{{name}});
     });
     after(300'000, [this] { users->stop_what_waits(); });
 }

@@ -74,7 +74,7 @@ class World {
     void one_fault();
     void drain_or_undrain(const std::string& name);
     void leave(const std::string& name);
-    void ask_some_run();
+    void act_on_some_run();
     void heal();
     bool quiet() const;
     Time arrival(Time& last);

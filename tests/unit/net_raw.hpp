@@ -60,12 +60,12 @@ class RawTls {
         close(fd_);
     }
     void say(const std::string& bytes) { (void)SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())); }
-    std::string hear_some() {  // what comes first
+    std::string read_some() {  // what comes first
         char buffer[4096];
         const int n = SSL_read(ssl_, buffer, sizeof buffer);
         return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : "";
     }
-    std::string hear_all() {
+    std::string read_all() {
         std::string out;
         char buffer[4096];
         for (int n = 0; (n = SSL_read(ssl_, buffer, sizeof buffer)) > 0;)

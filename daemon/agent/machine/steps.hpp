@@ -52,7 +52,7 @@ void on(Step& step, const UploadMoved& input);
 
 // ---- watch.cpp: workers that hang, agents that are alone
 void worker_was_busy(Step& step, LocalWorker& worker);
-void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& heartbeat);
+void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Heartbeat& heartbeat);
 void watch_time(Step& step, LocalAttempt& attempt);
 std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt);
 void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // attempt.cpp

@@ -91,7 +91,7 @@ void worker_was_busy(Step& step, LocalWorker& worker) {
     worker.kill_at.reset();
 }
 
-void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& heartbeat) {
+void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Heartbeat& heartbeat) {
     LocalWorker& worker = attempt.workers[rank];
     const std::int64_t between = worker.heartbeat_at ? (step.now - *worker.heartbeat_at).ms : 0;
     // Writing down its stacks is little work, and no sign of life.

@@ -19,7 +19,7 @@ std::optional<std::string> Ownership::user_on_disk(const std::string& run_name) 
             return std::nullopt;
         return "";
     }
-    const json header = run_header(*directory).said;
+    const json header = run_header(*directory).content;
     const json user = header.is_object() ? header.value("user", json()) : json();
     return user.is_string() ? user.get<std::string>() : "";
 }

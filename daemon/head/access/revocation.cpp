@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t announce_pause_ms = 500;
 constexpr std::int64_t serials_each_ms = 10;  // of a long list: thousands that leave in a row are told of at once
 constexpr std::int64_t leaf_lasts_ms = 366LL * 24 * 3'600'000;
-constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *told_prefix = "revoked/";
+constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *revoked_node_prefix = "revoked/";
 
 std::string text_of(const std::map<std::string, std::int64_t>& serials) {
     std::string out;
@@ -44,7 +44,7 @@ void Revocations::open() {
     if (Status erased = journal_.erase_settings(empty); !erased)
         std::fprintf(stderr, "rtrain head: %s\n", erased.error().message.c_str());
     tokens_.revoke_certificates(refused_);
-    announce_(told());
+    announce_(serials_in_force());
 }
 
 void Revocations::issued(const std::string& node, const std::string& serial,
@@ -57,15 +57,15 @@ void Revocations::issued(const std::string& node, const std::string& serial,
 }
 
 void Revocations::revoke(const std::string& node) {
-    const auto found = lists_.find(issued_prefix + node);
-    if (found == lists_.end()) return;
-    const std::string setting = told_prefix + node;
-    for (const auto& [serial, expires] : found->second) {
+    const auto entry = lists_.find(issued_prefix + node);
+    if (entry == lists_.end()) return;
+    const std::string setting = revoked_node_prefix + node;
+    for (const auto& [serial, expires] : entry->second) {
         lists_[setting][serial] = expires;
         fresh_.insert(serial);
         refused_.insert(serial);
     }
-    lists_.erase(found);
+    lists_.erase(entry);
     changed_.insert({setting, issued_prefix + node});
 }
 
@@ -85,10 +85,10 @@ void Revocations::saved(const Pending& batch) {
 
 void Revocations::announce() {
     announcing_ = false;
-    announce_(told());
+    announce_(serials_in_force());
 }
 
-std::vector<std::string> Revocations::told() const {
+std::vector<std::string> Revocations::serials_in_force() const {
     std::vector<std::string> out;
     for (const auto& [setting, serials] : lists_) {
         if (!setting.starts_with(revoked_prefix)) continue;

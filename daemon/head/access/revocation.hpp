@@ -39,7 +39,7 @@ class Revocations {
   private:
     using Serials = std::map<std::string, std::int64_t>;  // when they expire
     void announce();
-    std::vector<std::string> told() const;
+    std::vector<std::string> serials_in_force() const;
 
     net::Loop& loop_;
     state::SqliteJournal& journal_;

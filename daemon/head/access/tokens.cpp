@@ -97,20 +97,20 @@ std::vector<state::TokenRow> TokenBook::rows() const {
 
 std::optional<state::TokenRow> TokenBook::row(const std::string& id) const {
     const std::lock_guard lock(guard_);
-    const auto found = rows_.find(id);
-    if (found == rows_.end()) return std::nullopt;
-    return found->second;
+    const auto entry = rows_.find(id);
+    if (entry == rows_.end()) return std::nullopt;
+    return entry->second;
 }
 
 Result<state::TokenRow> TokenBook::check(const std::string& text, std::int64_t wall_ms) const {
     const auto token = security::parse_token(text);
     if (!token) return unauthorised("the token is malformed: " + token.error().message);
-    const auto found = rows_.find(token->id);
+    const auto entry = rows_.find(token->id);
     // An unknown id and a wrong secret are told alike: what exists is nobody's business.
-    const std::string hash = found == rows_.end() ? "" : found->second.secret_hash;
+    const std::string hash = entry == rows_.end() ? "" : entry->second.secret_hash;
     if (!security::equal_constant_time(hash, security::sha256_hex(token->secret)))
         return unauthorised("the token is not known to this cluster");
-    const state::TokenRow& row = found->second;
+    const state::TokenRow& row = entry->second;
     if (row.revoked) return unauthorised("the token " + row.id + " was revoked");
     if (row.expires_wall_ms != 0 && wall_ms >= row.expires_wall_ms)
         return unauthorised("the token " + row.id + " has expired");

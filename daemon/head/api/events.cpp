@@ -8,7 +8,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t rows_of_a_turn = 200;
+constexpr std::size_t rows_each = 200;
 
 void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, std::uint64_t after,
                    std::optional<RunId> run) {
@@ -17,13 +17,13 @@ void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feed
     feeds.add(
         std::move(stream),
         [&view = exchange.view, &journal, caller = exchange.caller, after, run](net::Stream& to) mutable {
-            const auto rows = journal.events(EventId{after}, rows_of_a_turn, run);
+            const auto rows = journal.events(EventId{after}, rows_each, run);
             for (const state::EventRow& row : rows) {
                 after = row.id.value;
                 if (!to.write(sse(text_of(event_for(view, caller, row)), std::to_string(after))))
                     return Feeds::Pumped::ended;
             }
-            return rows.size() == rows_of_a_turn ? Feeds::Pumped::again : Feeds::Pumped::goes_on;
+            return rows.size() == rows_each ? Feeds::Pumped::again : Feeds::Pumped::goes_on;
         },
         exchange.permitted);
 }

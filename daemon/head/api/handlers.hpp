@@ -32,7 +32,7 @@ void delete_run(Exchange&, const HeadOptions&, const Ownership&, Sessions&);
 
 // run_requests.cpp
 void post_stop(Exchange&);
-void post_checkpoint_ask(Exchange&);
+void post_checkpoint_request(Exchange&);
 void post_resize(Exchange&);
 void post_stack(Exchange&, Sessions&);
 

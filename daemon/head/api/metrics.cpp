@@ -61,8 +61,8 @@ void follow_reports(Exchange& exchange, const state::SqliteJournal& journal, Fee
             }
             if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
             if (!whole || rows.size() == rows_at_once) return Feeds::Pumped::again;
-            const auto found = view.cluster.runs.find(run);
-            if (found != view.cluster.runs.end() && !events.ended_for_good(found->second))
+            const auto entry = view.cluster.runs.find(run);
+            if (entry != view.cluster.runs.end() && !events.ended_for_good(entry->second))
                 return Feeds::Pumped::goes_on;
             to.write(sse("{}", "", "end"));
             return Feeds::Pumped::ended;

@@ -24,15 +24,15 @@ std::optional<double> known(std::int64_t value, double units_per_one) {
     return static_cast<double>(value) / units_per_one;
 }
 
-metrics::LiveGpu live_gpu(const protocol::GpuHeartbeat& pulse, std::size_t index) {
+metrics::LiveGpu live_gpu(const protocol::GpuHeartbeat& gpu, std::size_t index) {
     return {.index = static_cast<std::uint32_t>(index),
-            .uuid = pulse.uuid,
-            .utilization_ratio = known(pulse.utilization_percent, 100),
-            .power_watts = known(pulse.power_mw, 1'000),
-            .temperature_celsius = known(pulse.temperature_c, 1),
-            .memory_used_bytes = pulse.memory_used,
-            .memory_total_bytes = pulse.memory_total,
-            .xids = pulse.xids};
+            .uuid = gpu.uuid,
+            .utilization_ratio = known(gpu.utilization_percent, 100),
+            .power_watts = known(gpu.power_mw, 1'000),
+            .temperature_celsius = known(gpu.temperature_c, 1),
+            .memory_used_bytes = gpu.memory_used,
+            .memory_total_bytes = gpu.memory_total,
+            .xids = gpu.xids};
 }
 
 metrics::LiveRun live_run(const state::MetricRow& row) {
@@ -66,7 +66,7 @@ struct MetricsPage::Making {
 
     bool step() { return take_node() || sampling.step(); }
     bool take_node();
-    void take_worker(const protocol::WorkerHeartbeat& pulse);
+    void take_worker(const protocol::WorkerHeartbeat& worker);
     void take_report(RunId run) {
         if (auto row = view.reports.last(run)) reports[run] = std::move(row);
     }
@@ -81,27 +81,28 @@ bool MetricsPage::Making::take_node() {
     const NodeSeen* seen = sessions.seen(node->first.value);
     if (!seen || !seen->connected) return true;
     metrics::LiveNode& shown = live.nodes[node->first];
-    shown.memory_used_bytes = seen->pulse.memory_used;
-    for (std::size_t i = 0; i < seen->pulse.gpus.size(); ++i) shown.gpus.push_back(live_gpu(seen->pulse.gpus[i], i));
+    shown.memory_used_bytes = seen->heartbeat.memory_used;
+    for (std::size_t i = 0; i < seen->heartbeat.gpus.size(); ++i)
+        shown.gpus.push_back(live_gpu(seen->heartbeat.gpus[i], i));
     if (!shown.gpus.empty()) shown.gpus_seen = static_cast<std::uint32_t>(shown.gpus.size());
-    for (const protocol::WorkerHeartbeat& pulse : seen->pulse.workers) take_worker(pulse);
+    for (const protocol::WorkerHeartbeat& worker : seen->heartbeat.workers) take_worker(worker);
     return true;
 }
 
-void MetricsPage::Making::take_worker(const protocol::WorkerHeartbeat& pulse) {
-    const Attempt* attempt = find_attempt(view.cluster, pulse.attempt);
+void MetricsPage::Making::take_worker(const protocol::WorkerHeartbeat& worker) {
+    const Attempt* attempt = find_attempt(view.cluster, worker.attempt);
     if (!attempt) return;
     if (!terminal(attempt->state))
         live.workers.push_back({.attempt = attempt->id,
-                                .rank = Rank{pulse.rank},
-                                .resident_bytes = pulse.resident_bytes,
-                                .cpu_ms = pulse.cpu_ms,
-                                .heartbeat_age_seconds = known(pulse.heartbeat_age_ms, 1'000),
-                                .data_wait_seconds = known(pulse.data_wait_ms, 1'000)});
-    if (pulse.interval_ms <= 0) return;
-    const auto [at, fresh] = steps.try_emplace(attempt->id.run, Steps{pulse.interval_ms, pulse.interval_ms});
-    at->second.fastest_ms = std::min(at->second.fastest_ms, pulse.interval_ms);
-    at->second.slowest_ms = std::max(at->second.slowest_ms, pulse.interval_ms);
+                                .rank = Rank{worker.rank},
+                                .resident_bytes = worker.resident_bytes,
+                                .cpu_ms = worker.cpu_ms,
+                                .heartbeat_age_seconds = known(worker.heartbeat_age_ms, 1'000),
+                                .data_wait_seconds = known(worker.data_wait_ms, 1'000)});
+    if (worker.interval_ms <= 0) return;
+    const auto [at, fresh] = steps.try_emplace(attempt->id.run, Steps{worker.interval_ms, worker.interval_ms});
+    at->second.fastest_ms = std::min(at->second.fastest_ms, worker.interval_ms);
+    at->second.slowest_ms = std::max(at->second.slowest_ms, worker.interval_ms);
 }
 
 net::Response MetricsPage::Making::page(metrics::Metrics& counted) {
@@ -116,7 +117,7 @@ net::Response MetricsPage::Making::page(metrics::Metrics& counted) {
             .file = {}};
 }
 
-bool MetricsPage::ask(Reader reader) {
+bool MetricsPage::request(Reader reader) {
     const auto of_user =
         std::count_if(waiting_.begin(), waiting_.end(), [&](const Reader& other) { return other.user == reader.user; });
     if (waiting_.size() >= readers_max || static_cast<std::size_t>(of_user) >= readers_max_of_user) return false;
@@ -129,9 +130,9 @@ void MetricsPage::begin() {
     making_ = true;
     served_ = std::exchange(waiting_, {});
     const auto making = std::make_shared<Making>(view_, sessions_);
-    const net::Loop::LongestTurn longest = loop_.longest_turn();
-    making->live.longest_turn_seconds = static_cast<double>(longest.wall_us) / 1e6;
-    making->live.longest_turn_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;
+    const net::Loop::LongestTask longest = loop_.longest_task();
+    making->live.longest_task_seconds = static_cast<double>(longest.wall_us) / 1e6;
+    making->live.longest_task_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;
     in_slices(loop_, [this, making] {
         if (making->step()) return true;
         format(making);
@@ -159,7 +160,7 @@ void MetricsPage::answer(const net::Response& page) {
 }
 
 void get_prometheus(Exchange& exchange, MetricsPage& page) {
-    if (!page.ask({exchange.caller.user, exchange.responder}))
+    if (!page.request({exchange.caller.user, exchange.responder}))
         refuse(exchange, {ErrorCode::unreachable, "too many wait for /metrics already", "ask again in some seconds"});
 }
 

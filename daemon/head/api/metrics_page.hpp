@@ -27,7 +27,7 @@ class MetricsPage {
         std::shared_ptr<net::Responder> responder;
     };
     // Answers later, on the loop; false: too many wait already, of this user or of all.
-    bool ask(Reader reader);
+    bool request(Reader reader);
 
   private:
     struct Making;

@@ -33,9 +33,9 @@ std::string parent_of(const Run& run) {
 Status mark_parent(const Exchange& exchange, spec::Job& job) {
     job.labels.erase(parent_label);
     const auto asking = asking_run(exchange);
-    const auto found = asking ? exchange.view.cluster.runs.find(*asking) : exchange.view.cluster.runs.end();
-    if (found == exchange.view.cluster.runs.end()) return Done{};
-    const Run& parent = found->second;
+    const auto entry = asking ? exchange.view.cluster.runs.find(*asking) : exchange.view.cluster.runs.end();
+    if (entry == exchange.view.cluster.runs.end()) return Done{};
+    const Run& parent = entry->second;
     if (parent.state == RunState::stopping || terminal(parent.state))
         return Error{ErrorCode::conflict, "run " + parent.name + ", which submits this one, is ending", ""};
     job.labels[parent_label] = exchange.view.run_id(parent.id);

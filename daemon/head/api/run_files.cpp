@@ -55,8 +55,8 @@ Result<RunDirectory> opened(const Place& place) {
     auto directory = storage::open_beneath(*base, place.name, O_RDONLY | O_DIRECTORY);
     if (!directory && directory.error().code == ErrorCode::unauthorised) return directory.error();
     const RunHeader header = directory ? run_header(*directory) : RunHeader();
-    if (!header.said.is_object()) return unseen;
-    if (place.user.empty() || header.said.value("user", json()) == json(place.user))
+    if (!header.content.is_object()) return unseen;
+    if (place.user.empty() || header.content.value("user", json()) == json(place.user))
         return RunDirectory{std::move(*directory), storage::other_owner(header.owner)};
     return Error{ErrorCode::unauthorised,
                  "run.json of " + place.name + " at " + place.storage_path + " does not name " + place.user,
@@ -110,11 +110,12 @@ Error bad_key(const std::string& key) {
 // What workers and driver say of a checkpoint's validation decides which checkpoints are kept. Other values: none.
 std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body) {
     if (!key.starts_with(validation_prefix)) return std::nullopt;
-    const json said = parsed_or_null(body);
-    if (!said.is_object()) return std::nullopt;
+    const json validation = parsed_or_null(body);
+    if (!validation.is_object()) return std::nullopt;
     CheckpointValidated event{.run = run.id, .directory = key.substr(validation_prefix.size())};
-    event.pending = said.value("status", json()) == json("PENDING_VALIDATION");
-    event.metrics = protocol::numbers_of(said.value("metrics", json()).dump(), run.spec.retention.score_attribute);
+    event.pending = validation.value("status", json()) == json("PENDING_VALIDATION");
+    event.metrics =
+        protocol::numbers_of(validation.value("metrics", json()).dump(), run.spec.retention.score_attribute);
     return event;
 }
 

@@ -172,12 +172,12 @@ void remove_record(const Shared& removal, const SetAside& aside, std::function<v
 
 void remove_on_nodes(const Shared& removal);
 
-void node_answered(const Shared& removal, const std::string& node, const protocol::Cleared& said) {
-    if (!said.error.empty())
+void node_answered(const Shared& removal, const std::string& node, const protocol::Cleared& answer) {
+    if (!answer.error.empty())
         return refuse(removal->exchange,
-                      {ErrorCode::io, "node " + node + " could not remove " + removal->run_path + ": " + said.error,
+                      {ErrorCode::io, "node " + node + " could not remove " + removal->run_path + ": " + answer.error,
                        "rtrain runs rm " + removal->name + " --files again, or without --files"});
-    removal->removed = removal->removed || said.removed;
+    removal->removed = removal->removed || answer.removed;
     remove_on_nodes(removal);
 }
 
@@ -226,7 +226,7 @@ void remove_on_nodes(const Shared& removal) {
     const std::string node = removal->nodes.back();
     removal->nodes.pop_back();
     removal->sessions.clear(node, removal->order, removal->deadline_ms - monotonic_ms(),
-                            [removal, node](const protocol::Cleared& said) { node_answered(removal, node, said); });
+                            [removal, node](const protocol::Cleared& answer) { node_answered(removal, node, answer); });
 }
 
 // False: refused. A node that has left the cluster is not waited for; if all have, nobody can remove anything.

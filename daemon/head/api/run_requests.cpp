@@ -18,11 +18,11 @@ constexpr std::int64_t longest_ms = 366LL * 24 * 3'600'000;
 // A whole number of the body within its bounds; none: it was left out.
 Result<std::optional<std::int64_t>> number_field(const json& body, const char* name, std::int64_t least,
                                                  std::int64_t most) {
-    const auto found = body.find(name);
-    if (found == body.end() || found->is_null()) return std::optional<std::int64_t>();
-    const bool fits = found->is_number_integer() && found->get<double>() >= static_cast<double>(least) &&
-                      found->get<double>() <= static_cast<double>(most);
-    if (fits) return std::optional(found->get<std::int64_t>());
+    const auto entry = body.find(name);
+    if (entry == body.end() || entry->is_null()) return std::optional<std::int64_t>();
+    const bool fits = entry->is_number_integer() && entry->get<double>() >= static_cast<double>(least) &&
+                      entry->get<double>() <= static_cast<double>(most);
+    if (fits) return std::optional(entry->get<std::int64_t>());
     return Error{
         ErrorCode::usage,
         std::string(name) + " must be a whole number from " + std::to_string(least) + " to " + std::to_string(most),
@@ -30,13 +30,13 @@ Result<std::optional<std::int64_t>> number_field(const json& body, const char* n
 }
 
 // Decides about the run that {run} names, and answers with the run as it is then.
-void ask_of_run(Exchange& exchange, RunId id, Event event) {
+void request_of_run(Exchange& exchange, RunId id, Event event) {
     exchange.events.take(std::move(event), [kept = exchange, id](const Decision& decision) mutable {
-        const auto found = kept.view.cluster.runs.find(id);
-        if (found == kept.view.cluster.runs.end())
+        const auto entry = kept.view.cluster.runs.find(id);
+        if (entry == kept.view.cluster.runs.end())
             return refuse(kept, find_run(kept.view, kept.variables["run"]).error());
         if (decision.refused) return refuse(kept, *decision.refused);
-        reply_json(kept, 202, full_run_json(kept.view, found->second, words_for(kept.caller, found->second)));
+        reply_json(kept, 202, full_run_json(kept.view, entry->second, words_for(kept.caller, entry->second)));
     });
 }
 
@@ -108,20 +108,20 @@ void post_stop(Exchange& exchange) {
         exchange.events.take(std::move(same), [](const Decision&) {});  // one that has ended meanwhile is as wanted
     }
     exchange.events.take(std::move(event), [kept = exchange, id = *id](const Decision& decision) mutable {
-        const auto found = kept.view.cluster.runs.find(id);
-        if (found == kept.view.cluster.runs.end())
+        const auto entry = kept.view.cluster.runs.find(id);
+        if (entry == kept.view.cluster.runs.end())
             return refuse(kept, find_run(kept.view, kept.variables["run"]).error());
-        const bool ended = decision.refused && terminal(found->second.state);
+        const bool ended = decision.refused && terminal(entry->second.state);
         if (decision.refused && !ended) return refuse(kept, *decision.refused);
         reply_json(kept, ended ? 200 : 202,
-                   full_run_json(kept.view, found->second, words_for(kept.caller, found->second)));
+                   full_run_json(kept.view, entry->second, words_for(kept.caller, entry->second)));
     });
 }
 
-void post_checkpoint_ask(Exchange& exchange) {
+void post_checkpoint_request(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
-    ask_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
+    request_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
 }
 
 void post_resize(Exchange& exchange) {
@@ -136,7 +136,7 @@ void post_resize(Exchange& exchange) {
     if (!*workers) return refuse(exchange, {ErrorCode::usage, "workers is missing: how many there are to be", ""});
     RunResizeAsked event{.run = *id, .by = exchange.caller.user, .workers = static_cast<std::uint32_t>(**workers)};
     if (*deadline) event.deadline = Duration{**deadline};
-    ask_of_run(exchange, *id, std::move(event));
+    request_of_run(exchange, *id, std::move(event));
 }
 
 // The stacks go the way of every line; `marker` stands in the line before them.

@@ -133,9 +133,9 @@ void get_checkpoints(Exchange& exchange) {
             exchange, count,
             [&view = exchange.view, id = run.id, latest, directories = std::move(directories)](std::size_t i) -> json {
                 const auto of = view.cluster.runs.find(id);
-                const auto found = view.cluster.checkpoints.find({.run = id, .directory = directories[i]});
-                if (of == view.cluster.runs.end() || found == view.cluster.checkpoints.end()) return nullptr;
-                json item = checkpoint_json(of->second, found->second);
+                const auto entry = view.cluster.checkpoints.find({.run = id, .directory = directories[i]});
+                if (of == view.cluster.runs.end() || entry == view.cluster.checkpoints.end()) return nullptr;
+                json item = checkpoint_json(of->second, entry->second);
                 item["latest"] = directories[i] == latest;
                 return item;
             });
@@ -148,24 +148,24 @@ void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJourna
         const Time now = exchange.view.clock.now();
         const RunId id = run.id;
         const auto why = std::make_shared<std::optional<Explanation>>();
-        const auto tell = [why, now, id, &journal](Exchange& to, const Status& looked) {
+        const auto reply = [why, now, id, &journal](Exchange& to, const Status& looked) {
             if (!looked) return refuse(to, looked.error());
-            const auto found = to.view.cluster.runs.find(id);
-            if (found == to.view.cluster.runs.end())
+            const auto entry = to.view.cluster.runs.find(id);
+            if (entry == to.view.cluster.runs.end())
                 return refuse(to, {ErrorCode::not_found, "the run was removed meanwhile", "rtrain ps --all"});
             // Without a copy: it is not in the queue, or left it meanwhile.
-            const Explanation told =
-                *why ? **why : explain(to.view.cluster, now, id, words_for(to.caller, found->second));
-            reply_json(to, 200, explanation_json(to.view, journal, found->second, told));
+            const Explanation explanation =
+                *why ? **why : explain(to.view.cluster, now, id, words_for(to.caller, entry->second));
+            reply_json(to, 200, explanation_json(to.view, journal, entry->second, explanation));
         };
-        if (run.state != RunState::queued && run.state != RunState::recovering) return tell(exchange, Done{});
+        if (run.state != RunState::queued && run.state != RunState::recovering) return reply(exchange, Done{});
         planner.look(
             exchange.caller.user,
             [why, now, id, words = words_for(exchange.caller, run)](Cluster& copy) {
                 copy.index.catch_up(copy);
                 if (copy.runs.contains(id)) *why = explain(copy, now, id, words);
             },
-            [kept = exchange, tell](const Status& looked) mutable { guarded(kept, [&] { tell(kept, looked); }); },
+            [kept = exchange, reply](const Status& looked) mutable { guarded(kept, [&] { reply(kept, looked); }); },
             run.spec.after);
     });
 }
@@ -199,9 +199,9 @@ void reply_queue(Exchange& exchange, const Reasons& reasons) {
     reply_list(exchange, count,
                [&view = exchange.view, caller = exchange.caller, now, in_queue, order = std::move(order),
                 reasons](std::size_t i) -> json {
-                   const auto found = view.cluster.runs.find(order[i]);
-                   if (found == view.cluster.runs.end()) return nullptr;
-                   const Run& run = found->second;
+                   const auto entry = view.cluster.runs.find(order[i]);
+                   if (entry == view.cluster.runs.end()) return nullptr;
+                   const Run& run = entry->second;
                    if (run.state != RunState::queued && run.state != RunState::recovering) return nullptr;
                    const auto known = reasons.find(run.id);
                    const bool explained = known != reasons.end();

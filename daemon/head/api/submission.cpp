@@ -48,17 +48,17 @@ enum class For { submit, plan };  // a plan may be of a job without a name; secr
 bool is_sha256(const std::string& text) { return text.size() == 64 && storage::is_hex(text); }
 
 std::string text_field(const json& body, const char* name, Problems& problems) {
-    const auto found = body.find(name);
-    if (found == body.end() || found->is_null()) return "";
-    if (found->is_string()) return found->get<std::string>();
+    const auto entry = body.find(name);
+    if (entry == body.end() || entry->is_null()) return "";
+    if (entry->is_string()) return entry->get<std::string>();
     problems.push_back({.path = name, .message = "must be a string"});
     return "";
 }
 
 bool flag_field(const json& body, const char* name, Problems& problems) {
-    const auto found = body.find(name);
-    if (found == body.end() || found->is_null()) return false;
-    if (found->is_boolean()) return found->get<bool>();
+    const auto entry = body.find(name);
+    if (entry == body.end() || entry->is_null()) return false;
+    if (entry->is_boolean()) return entry->get<bool>();
     problems.push_back({.path = name, .message = "must be true or false"});
     return false;
 }
@@ -248,7 +248,7 @@ std::string own_key(const std::string& key, const std::string& user) {
 }
 
 // Records of versions before this one have the key as it was sent.
-const Run* made_before(const Known& known, const std::string& key, const std::string& user) {
+const Run* earlier_submission(const Known& known, const std::string& key, const std::string& user) {
     if (key.empty()) return nullptr;
     for (const std::string& kept : {own_key(key, user), key})
         for (const RunId id : known.view.names.submitted(kept)) {
@@ -371,8 +371,8 @@ Status check_memory(const Known& known, const std::string& user, const Submissio
 }
 
 void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRequest read) {
-    if (const Run* before = made_before(known, read.body.value("key", json()).is_string() ? read.body["key"] : "",
-                                        exchange.caller.user)) {
+    if (const Run* before = earlier_submission(
+            known, read.body.value("key", json()).is_string() ? read.body["key"] : "", exchange.caller.user)) {
         drop_audit(exchange);
         return reply_json(exchange, 200, submitted_json(exchange.view, before->id));
     }
@@ -406,7 +406,7 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
     const auto after = predecessors(exchange.view, submission.job.after);
     if (!after) return refuse(exchange, after.error());
     submission.key.clear();  // a plan makes nothing that could have been made before
-    planner.ask(
+    planner.plan(
         exchange.view.clock.now(), event_of(known, submission, *after, exchange.caller.user),
         [kept = exchange, queue = submission.job.queue, lines = submission.lines](const Result<Plan>& made) mutable {
             guarded(kept, [&] {

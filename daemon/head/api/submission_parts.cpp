@@ -60,9 +60,9 @@ Result<JobArray> parse_array(const std::string& text) {
     return array;
 }
 
-ArrayMember array_member(const json& said, Problems& problems) {
+ArrayMember array_member(const json& member, Problems& problems) {
     constexpr std::uint64_t index_at_most = 999'999;
-    const auto field = [&](const char* name) { return said.is_object() ? said.value(name, json()) : json(); };
+    const auto field = [&](const char* name) { return member.is_object() ? member.value(name, json()) : json(); };
     const json array = field("array"), index = field("index");
     if (array.is_string() && index.is_number_unsigned() && index.get<std::uint64_t>() <= index_at_most)
         return {.array = array.get<std::string>(), .index = index.get<std::uint32_t>()};

@@ -18,7 +18,7 @@ struct ArrayMember {                                    // of a run that goes on
     std::string array;                                  // empty: none
     std::uint32_t index = 0;
 };
-ArrayMember array_member(const json& said, Problems& problems);  // {"array", "index"}
+ArrayMember array_member(const json& member, Problems& problems);  // {"array", "index"}
 
 Result<std::vector<After>> predecessors(const View& view, const std::vector<std::string>& after);
 std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job);  // warnings

@@ -40,11 +40,11 @@ Result<JoinWish> join_wish(const Exchange& exchange) {
     if (!body) return body.error();
     JoinWish out;
     for (auto [name, into] : {std::pair{"token", &out.token}, {"node", &out.node}, {"request", &out.request}}) {
-        const auto found = body->find(name);
-        if (found == body->end() || !found->is_string())
+        const auto entry = body->find(name);
+        if (entry == body->end() || !entry->is_string())
             return Error{ErrorCode::usage, std::string("\"") + name + "\" is missing or no string",
                          "see /openapi.json"};
-        *into = found->get<std::string>();
+        *into = entry->get<std::string>();
     }
     if (!is_node_name(out.node))
         return Error{ErrorCode::usage, "'" + out.node + "' is no name for a node: 1 to 63 of A-Z a-z 0-9 . _ -",

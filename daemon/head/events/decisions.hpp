@@ -1,5 +1,5 @@
-// One turn of the head: the events that came since the last one are decided in order; what they change is committed
-// together, and only then performed. This part is pure, so that the simulator runs the same turn.
+// The events that came to the head since it decided last are decided in order; what they change is committed
+// together, and only then performed. This part is pure, so that the simulator runs the same code.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace rtrain::head {
 
-struct Turn {
+struct Decisions {
     Time now;
-    std::vector<Decision> decisions;    // one per event, in order
+    std::vector<Decision> by_event;     // one each, in order
     std::vector<state::Entry> entries;  // what to make durable; an event that changed nothing leaves none
 };
 
 // `after_each`: a look at the cluster as each event has left it.
-Turn decide_turn(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events,
-                 const std::function<void()>& after_each = {});
+Decisions decide_events(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events,
+                        const std::function<void()>& after_each = {});
 
 }  // namespace rtrain::head

@@ -10,8 +10,8 @@ using protocol::numbers_of;
 
 const std::string& score_of(const Cluster& cluster, RunId run) {
     static const std::string none;
-    const auto found = cluster.runs.find(run);
-    return found == cluster.runs.end() ? none : found->second.spec.retention.score_attribute;
+    const auto entry = cluster.runs.find(run);
+    return entry == cluster.runs.end() ? none : entry->second.spec.retention.score_attribute;
 }
 
 AttemptId id_of(const Cluster& cluster, const protocol::AttemptRef& ref) {
@@ -24,16 +24,16 @@ struct ToEvent {
     const NodeId& node;
     using Answer = std::optional<Event>;
 
-    Answer operator()(const protocol::Prepared& said) const {
-        NodePrepared event{.attempt = id_of(cluster, said.attempt),
-                           .incarnation = said.attempt.incarnation,
+    Answer operator()(const protocol::Prepared& news) const {
+        NodePrepared event{.attempt = id_of(cluster, news.attempt),
+                           .incarnation = news.attempt.incarnation,
                            .node = node,
-                           .claimed_number = said.claimed ? said.attempt.number : 0,
-                           .from = said.from,
-                           .master_address = said.master_address,
-                           .master_port = said.master_port,
+                           .claimed_number = news.claimed ? news.attempt.number : 0,
+                           .from = news.from,
+                           .master_address = news.master_address,
+                           .master_port = news.master_port,
                            .earlier = {}};
-        for (const protocol::EarlierCheckpoint& one : said.earlier)
+        for (const protocol::EarlierCheckpoint& one : news.earlier)
             event.earlier.push_back(
                 {.run = event.attempt.run,
                  .directory = one.directory,
@@ -41,7 +41,7 @@ struct ToEvent {
                  .sequence = one.report,
                  .world_size = one.world_size,
                  .bytes = one.bytes,
-                 .metrics = numbers_of(one.metrics_json, score_of(cluster, RunId{said.attempt.run})),
+                 .metrics = numbers_of(one.metrics_json, score_of(cluster, RunId{news.attempt.run})),
                  .committed = {},
                  .committed_wall_ms = one.wall_ms,
                  .deleting = false,
@@ -50,32 +50,32 @@ struct ToEvent {
                  .spared = !one.counts});
         return event;
     }
-    Answer operator()(const protocol::PrepareFailed& said) const {
-        return NodePrepareFailed{.attempt = id_of(cluster, said.attempt),
-                                 .incarnation = said.attempt.incarnation,
+    Answer operator()(const protocol::PrepareFailed& news) const {
+        return NodePrepareFailed{.attempt = id_of(cluster, news.attempt),
+                                 .incarnation = news.attempt.incarnation,
                                  .node = node,
-                                 .why = said.why,
-                                 .permanent = said.permanent};
+                                 .why = news.why,
+                                 .permanent = news.permanent};
     }
-    Answer operator()(const protocol::Started& said) const {
-        return WorkerStarted{id_of(cluster, said.attempt), Rank{said.rank}, said.pid};
+    Answer operator()(const protocol::Started& news) const {
+        return WorkerStarted{id_of(cluster, news.attempt), Rank{news.rank}, news.pid};
     }
-    Answer operator()(const protocol::Exited& said) const {
-        return WorkerExited{id_of(cluster, said.attempt), Rank{said.rank}, said.cause, said.exit_wall_us};
+    Answer operator()(const protocol::Exited& news) const {
+        return WorkerExited{id_of(cluster, news.attempt), Rank{news.rank}, news.cause, news.exit_wall_us};
     }
-    Answer operator()(const protocol::Emptied& said) const { return NodeEmptied{id_of(cluster, said.attempt), node}; }
+    Answer operator()(const protocol::Emptied& news) const { return NodeEmptied{id_of(cluster, news.attempt), node}; }
     Answer operator()(const protocol::Reported&) const { return std::nullopt; }
-    Answer operator()(const protocol::Committed& said) const {
-        return CheckpointCommitted{.attempt = id_of(cluster, said.attempt),
-                                   .directory = said.directory,
-                                   .world_size = said.world_size,
-                                   .bytes = said.bytes,
-                                   .metrics = numbers_of(said.metrics_json, score_of(cluster, RunId{said.attempt.run})),
-                                   .wall_ms = said.wall_ms,
-                                   .answers = said.answers ? std::optional(Time{*said.answers}) : std::nullopt};
+    Answer operator()(const protocol::Committed& news) const {
+        return CheckpointCommitted{.attempt = id_of(cluster, news.attempt),
+                                   .directory = news.directory,
+                                   .world_size = news.world_size,
+                                   .bytes = news.bytes,
+                                   .metrics = numbers_of(news.metrics_json, score_of(cluster, RunId{news.attempt.run})),
+                                   .wall_ms = news.wall_ms,
+                                   .answers = news.answers ? std::optional(Time{*news.answers}) : std::nullopt};
     }
-    Answer operator()(const protocol::Deleted& said) const {
-        return CheckpointDeleted{RunId{said.run}, said.directory};
+    Answer operator()(const protocol::Deleted& news) const {
+        return CheckpointDeleted{RunId{news.run}, news.directory};
     }
     Answer operator()(const protocol::Notice&) const { return std::nullopt; }
 };
@@ -87,9 +87,9 @@ const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& 
     if (ref.incarnation != 0)
         for (auto it = cluster.attempts.lower_bound(first); it != cluster.attempts.end() && !(last < it->first); ++it)
             if (it->second.incarnation == ref.incarnation) return &it->second;
-    const auto found = cluster.attempts.find({RunId{ref.run}, ref.number});
-    if (found == cluster.attempts.end() || ref.incarnation != 0) return nullptr;
-    return &found->second;
+    const auto entry = cluster.attempts.find({RunId{ref.run}, ref.number});
+    if (entry == cluster.attempts.end() || ref.incarnation != 0) return nullptr;
+    return &entry->second;
 }
 
 protocol::AttemptRef reference(const Attempt& attempt) {
@@ -100,16 +100,16 @@ std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, const 
     return std::visit(ToEvent{cluster, node}, news.what);
 }
 
-Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& said,
+Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& registration,
                  const std::string& far_address) {
     NodeRegistered event{.node = node,
-                         .address = said.address.empty() ? far_address : said.address,
-                         .port = said.port,
-                         .labels = said.labels,
-                         .total = said.total,
-                         .gpus = said.gpus,
+                         .address = registration.address.empty() ? far_address : registration.address,
+                         .port = registration.port,
+                         .labels = registration.labels,
+                         .total = registration.total,
+                         .gpus = registration.gpus,
                          .held = {}};
-    for (const protocol::AttemptRef& ref : said.held) event.held.push_back(id_of(cluster, ref));
+    for (const protocol::AttemptRef& ref : registration.held) event.held.push_back(id_of(cluster, ref));
     return event;
 }
 

@@ -16,7 +16,7 @@ protocol::AttemptRef reference(const Attempt& attempt);
 // Returns the event that a piece of news is to the core; nothing where it goes to tables beside the core (reports,
 // notices).
 std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, const protocol::News& news);
-Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& said,
+Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& registration,
                  const std::string& far_address);
 
 }  // namespace rtrain::head

@@ -81,8 +81,8 @@ struct Judge {
     Objection operator()(const protocol::NewsBatch&) const { return std::nullopt; }
     Objection operator()(const protocol::Cleared&) const { return std::nullopt; }  // what it was asked: Agents::cleared
     Objection operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
-    Objection operator()(const protocol::Heartbeat& pulse) const {
-        for (const protocol::WorkerHeartbeat& worker : pulse.workers)
+    Objection operator()(const protocol::Heartbeat& heartbeat) const {
+        for (const protocol::WorkerHeartbeat& worker : heartbeat.workers)
             if (find_attempt(cluster, worker.attempt) != nullptr)  // others are not looked at
                 if (auto why = of_rank(worker.attempt, worker.rank)) return why;
         return std::nullopt;
@@ -90,50 +90,50 @@ struct Judge {
     Objection operator()(const protocol::LogChunk& chunk) const { return of_rank(chunk.attempt, chunk.rank); }
 
     // ---- news ----------------------------------------------------------------------------------------------------
-    Objection operator()(const protocol::Prepared& said) const {
-        if (removed(said.attempt.run) || find_attempt(cluster, said.attempt) == nullptr)
+    Objection operator()(const protocol::Prepared& news) const {
+        if (removed(news.attempt.run) || find_attempt(cluster, news.attempt) == nullptr)
             return std::nullopt;  // it is told to give that up
-        if (!said.claimed) return of_node(said.attempt);
-        if (!plain_name(said.from)) return named(said.attempt) + no_name;
-        if (said.attempt.number > attempt_numbers) return named(said.attempt) + ": a number that no run comes to";
-        if (said.earlier.size() > protocol::earlier_most)
-            return named(said.attempt) + ": too many checkpoints of before";
-        for (const protocol::EarlierCheckpoint& one : said.earlier)
+        if (!news.claimed) return of_node(news.attempt);
+        if (!plain_name(news.from)) return named(news.attempt) + no_name;
+        if (news.attempt.number > attempt_numbers) return named(news.attempt) + ": a number that no run comes to";
+        if (news.earlier.size() > protocol::earlier_most)
+            return named(news.attempt) + ": too many checkpoints of before";
+        for (const protocol::EarlierCheckpoint& one : news.earlier)
             if (one.directory.empty() || !plain_name(one.directory))
-                return named(said.attempt) + no_name;
+                return named(news.attempt) + no_name;
             else if (one.metrics_json.size() > earlier_bytes_most)
-                return named(said.attempt) + ": too long metrics of a checkpoint of before";
-        return of_rank(said.attempt, 0);
+                return named(news.attempt) + ": too long metrics of a checkpoint of before";
+        return of_rank(news.attempt, 0);
     }
-    Objection operator()(const protocol::PrepareFailed& said) const { return of_node(said.attempt); }
-    Objection operator()(const protocol::Started& said) const { return of_rank(said.attempt, said.rank); }
-    Objection operator()(const protocol::Exited& said) const { return of_rank(said.attempt, said.rank); }
-    Objection operator()(const protocol::Emptied& said) const { return of_node(said.attempt); }
+    Objection operator()(const protocol::PrepareFailed& news) const { return of_node(news.attempt); }
+    Objection operator()(const protocol::Started& news) const { return of_rank(news.attempt, news.rank); }
+    Objection operator()(const protocol::Exited& news) const { return of_rank(news.attempt, news.rank); }
+    Objection operator()(const protocol::Emptied& news) const { return of_node(news.attempt); }
     // The coordinator, which is the agent of rank 0's node, tells of all ranks.
-    Objection operator()(const protocol::Reported& said) const {
-        if (auto why = of_rank(said.attempt, 0)) return why;
-        if (!plain_name(said.checkpoint)) return named(said.attempt) + no_name;
-        const Attempt* attempt = find_attempt(cluster, said.attempt);
-        if (attempt && !said.metrics_json.empty() && said.metrics_json.rbegin()->first >= attempt->workers.size())
-            return named(said.attempt) + ": metrics of a rank that it does not have";
+    Objection operator()(const protocol::Reported& news) const {
+        if (auto why = of_rank(news.attempt, 0)) return why;
+        if (!plain_name(news.checkpoint)) return named(news.attempt) + no_name;
+        const Attempt* attempt = find_attempt(cluster, news.attempt);
+        if (attempt && !news.metrics_json.empty() && news.metrics_json.rbegin()->first >= attempt->workers.size())
+            return named(news.attempt) + ": metrics of a rank that it does not have";
         return std::nullopt;
     }
-    Objection operator()(const protocol::Committed& said) const {
-        if (!plain_name(said.directory)) return named(said.attempt) + no_name;
-        return of_rank(said.attempt, 0);
+    Objection operator()(const protocol::Committed& news) const {
+        if (!plain_name(news.directory)) return named(news.attempt) + no_name;
+        return of_rank(news.attempt, 0);
     }
-    Objection operator()(const protocol::Deleted& said) const {
-        const RunId run{said.run};
-        const auto known = cluster.checkpoints.find({.run = run, .directory = said.directory});
+    Objection operator()(const protocol::Deleted& news) const {
+        const RunId run{news.run};
+        const auto known = cluster.checkpoints.find({.run = run, .directory = news.directory});
         if (known == cluster.checkpoints.end() || known->second.deleting) return std::nullopt;
         if (knows(run)) return std::nullopt;  // late, or wrong: the core erases no checkpoint that is kept
         return "run " + run_id_text(cluster.meta.cluster_id, run) +
                ": the checkpoint is not to be removed, and nothing of the run was ever on it";
     }
-    Objection operator()(const protocol::Notice& said) const {
-        if (said.attempt.incarnation != 0 || said.attempt.number != 0) return of_node(said.attempt);
-        const RunId run{said.attempt.run};
-        if (removed(said.attempt.run) || knows(run) || removing_any(run)) return std::nullopt;
+    Objection operator()(const protocol::Notice& news) const {
+        if (news.attempt.incarnation != 0 || news.attempt.number != 0) return of_node(news.attempt);
+        const RunId run{news.attempt.run};
+        if (removed(news.attempt.run) || knows(run) || removing_any(run)) return std::nullopt;
         return "run " + run_id_text(cluster.meta.cluster_id, run) + ": nothing of it was ever on it";
     }
 };
@@ -149,9 +149,9 @@ struct NamesUnknown {
         return cluster.runs.contains(RunId{ref.run}) && find_attempt(cluster, ref) == nullptr;
     }
     bool operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
-    template <class Said>
-    bool operator()(const Said& said) const {
-        if constexpr (requires { said.attempt; }) return unknown(said.attempt);
+    template <class Message>
+    bool operator()(const Message& message) const {
+        if constexpr (requires { message.attempt; }) return unknown(message.attempt);
         return false;
     }
 };
@@ -162,8 +162,8 @@ bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage
 const Run* owner_of(const Cluster& cluster, const std::set<RunId>& named) {
     const Run* owner = nullptr;
     for (const RunId id : named)
-        if (const auto found = cluster.runs.find(id); found != cluster.runs.end() && on_cluster(found->second))
-            owner = &found->second;
+        if (const auto entry = cluster.runs.find(id); entry != cluster.runs.end() && on_cluster(entry->second))
+            owner = &entry->second;
     return owner;
 }
 

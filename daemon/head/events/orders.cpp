@@ -15,9 +15,9 @@ using nlohmann::json;
 using protocol::FromHead;
 
 const Attempt* attempt_of(const Cluster& cluster, AttemptId id, std::uint32_t incarnation) {
-    const auto found = cluster.attempts.find(id);
-    if (found != cluster.attempts.end() && (incarnation == 0 || found->second.incarnation == incarnation))
-        return &found->second;
+    const auto entry = cluster.attempts.find(id);
+    if (entry != cluster.attempts.end() && (incarnation == 0 || entry->second.incarnation == incarnation))
+        return &entry->second;
     return incarnation == 0 ? nullptr : find_attempt(cluster, {id.run.value, incarnation, 0});
 }
 
@@ -61,14 +61,15 @@ struct ToOrder {
     using Answer = std::optional<FromHead>;
 
     const Run* run_of(RunId id) const {
-        const auto found = cluster.runs.find(id);
-        return found == cluster.runs.end() ? nullptr : &found->second;
+        const auto entry = cluster.runs.find(id);
+        return entry == cluster.runs.end() ? nullptr : &entry->second;
     }
 
     Answer operator()(const PrepareNode& effect) const {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
         const Run* run = run_of(effect.attempt.run);
-        // Later in the same turn it may have ended: a node that claimed it now would claim a number that is spent.
+        // A later event of the same commit may have ended it: a node that claimed it now would claim a number that is
+        // spent.
         if (!attempt || !run || terminal(attempt->state) || attempt->state == AttemptState::stopping)
             return std::nullopt;
         const Attempt* before = attempt_before(cluster, attempt->id);

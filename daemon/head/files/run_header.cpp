@@ -12,7 +12,7 @@ RunHeader run_header(const storage::Descriptor& directory) {
     const auto text = file ? text_of(*file) : std::nullopt;
     struct stat written{}, above{};
     if (!text || ::fstat(file->number(), &written) != 0 || ::fstat(directory.number(), &above) != 0) return header;
-    header.said = parsed_or_null(*text);
+    header.content = parsed_or_null(*text);
     header.owner = written.st_uid == 0 ? above : written;
     return header;
 }

@@ -41,8 +41,8 @@ Status Submissions::save(const std::string& key, const Files& files) {
 bool Submissions::any_user(const std::string& key) const { return settings_.contains(any_user_prefix + key); }
 
 std::string Submissions::code(const std::string& key) const {
-    const auto found = settings_.find(code_prefix + key);
-    return found == settings_.end() ? "" : found->second;
+    const auto entry = settings_.find(code_prefix + key);
+    return entry == settings_.end() ? "" : entry->second;
 }
 
 std::map<std::string, std::string> Submissions::secrets(const Run& run) const {

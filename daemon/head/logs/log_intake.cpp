@@ -76,22 +76,22 @@ void LogIntake::put_off(const LogName& name, const Source& from, const Error& wh
     }
     if (put_off_.empty()) {
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
-        loop_.after(put_off_ms, [this] { ask_again(); });
+        loop_.after(put_off_ms, [this] { offer_again(); });
     }
     put_off_[name] = from;
-    tell_of_room();
+    note_room();
     protocol::LogAck later = ack_of(name, from, 0);
     later.later = true;
     send_(from.node, later);
 }
 
-void LogIntake::ask_again() {
+void LogIntake::offer_again() {
     const auto wait = std::make_shared<bool>(true);
     on_log_thread([this, wait] { *wait = store_.waits_for_room(); },
                   [this, wait] {
-                      tell_of_room();
+                      note_room();
                       if (*wait) {
-                          loop_.after(put_off_ms, [this] { ask_again(); });
+                          loop_.after(put_off_ms, [this] { offer_again(); });
                           return;
                       }
                       for (const auto& [name, from] : std::exchange(put_off_, {}))
@@ -100,9 +100,9 @@ void LogIntake::ask_again() {
 }
 
 // Once when there is none, and once when there is again.
-void LogIntake::tell_of_room() {
+void LogIntake::note_room() {
     const bool wait = store_.waiting();
-    if (std::exchange(told_of_no_room_, wait) == wait) return;
+    if (std::exchange(room_noted_, wait) == wait) return;
     const std::string disk = "the disk of the head's data directory (" + options_.data_dir + ")";
     const std::string text = wait ? disk +
                                         " is nearly full: workers' logs stay on their nodes until there is room; "

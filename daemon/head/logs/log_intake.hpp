@@ -35,8 +35,8 @@ class LogIntake {
     void on_log_thread(std::function<void()> work, net::Loop::Task then);
     void taken(const LogName& name, const Source& from, const Result<std::uint64_t>& size);
     void put_off(const LogName& name, const Source& from, const Error& why);
-    void ask_again();  // for what was put off
-    void tell_of_room();
+    void offer_again();  // for what was put off
+    void note_room();
 
     struct Unsynced {
         Source from;
@@ -57,7 +57,7 @@ class LogIntake {
     bool syncing_ = false;
     std::map<LogName, Source> put_off_;  // that could not be written
     std::size_t waiting_bytes_ = 0;      // that wait for their files
-    bool told_of_no_room_ = false;
+    bool room_noted_ = false;
     net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes to
 };
 

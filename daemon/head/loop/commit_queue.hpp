@@ -14,12 +14,13 @@ namespace rtrain::head {
 
 class CommitQueue {
   public:
-    // A batch that has so many rows to write takes no further turn, so that who waits for its first waits for few
+    // A batch that has so many rows to write takes no further decisions, so that who waits for its first waits for few
     // behind it, however much comes while a commit is under way. A row costs some 5 us: a full batch is near 10 ms of
-    // writing, beside which its fsync counts little. A single turn, which is what one message brought, stays whole.
+    // writing, beside which its fsync counts little. What was decided at once, on what one message brought, stays
+    // whole.
     static constexpr std::size_t rows_at_most = 2'000;
 
-    // Adds to a batch that is closed what belongs to its turns and lies elsewhere: numbers of news, metrics, ...
+    // Adds to a batch that is closed what belongs to its decisions and lies elsewhere: numbers of news, metrics, ...
     using Collect = std::function<void(Pending&)>;
 
     Pending& newest() { return newest_; }
@@ -51,7 +52,7 @@ class CommitQueue {
     bool under_way() const { return under_way_ != nullptr; }
     // The batch behind which all that was decided by now is durable; none: it is.
     Pending* last_decided() {
-        if (!newest_.turns.empty()) return &newest_;
+        if (!newest_.decided.empty()) return &newest_;
         return closed_.empty() ? under_way_.get() : closed_.back().get();
     }
     bool about(RunId run) const {

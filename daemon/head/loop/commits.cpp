@@ -47,7 +47,7 @@ void EventLoop::committed(const Status& status) {
     no_room_->reset();
     steps_.saved(*done);
     hand_over(std::move(*done));
-    if (!waiting_.empty() || queue_.wanted()) turn();  // the disk does not wait for what is performed
+    if (!waiting_.empty() || queue_.wanted()) decide_and_commit();  // the disk does not wait for what is performed
     perform_some();
 }
 
@@ -58,10 +58,10 @@ void EventLoop::wait_for_room(const Error& why) {
         std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());
     *no_room_ = why;
     queue_.each([](Pending& one) {
-        for (Pending::Decided& decided : one.turns)
+        for (Pending::Decided& decided : one.decided)
             for (Answer& answer : decided.answers) answer = {};
         for (Aside& aside : one.asides) aside.done = {};
-        for (const auto& tell : std::exchange(one.told, {})) tell();
+        for (const auto& answer : std::exchange(one.once_durable, {})) answer();
     });
     loop_.after(room_again_ms, [this] {
         if (queue_.under_way() && !outcome_.valid() && !*failure_) write();
@@ -70,22 +70,22 @@ void EventLoop::wait_for_room(const Error& why) {
 
 void EventLoop::once_durable(std::function<void()> task) {
     Pending* last = *no_room_ ? nullptr : queue_.last_decided();
-    if (last) return last->told.push_back(std::move(task));
+    if (last) return last->once_durable.push_back(std::move(task));
     task();
 }
 
 void EventLoop::once_written(Task task) {
     if (*no_room_) return task();
-    queue_.newest().told.push_back(std::move(task));
+    queue_.newest().once_durable.push_back(std::move(task));
     queue_.newest().then.emplace_back([] {});  // a commit now
-    post_turn();
+    post_decide();
 }
 
 bool EventLoop::ended_for_good(const Run& run) const { return terminal(run.state) && !queue_.about(run.id); }
 
 void EventLoop::settle() noexcept {
     queue_.newest().then.emplace_back([] {});
-    turn();
+    decide_and_commit();
     while (queue_.under_way() && !*failure_ && outcome_.valid()) committed(outcome_.get());
     while (!durable_.empty()) perform_some();
 }

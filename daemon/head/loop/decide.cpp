@@ -1,4 +1,4 @@
-// A turn: what has come is decided, in order, and its commit begins. See event_loop.hpp for the picture.
+// What has come is decided, in order, and its commit begins. See event_loop.hpp for the picture.
 #include <algorithm>
 #include <utility>
 
@@ -20,8 +20,8 @@ void recount([[maybe_unused]] const Cluster& cluster) {
 
 }  // namespace
 
-void EventLoop::turn() {
-    turn_posted_ = false;
+void EventLoop::decide_and_commit() {
+    decide_posted_ = false;
     if (*failure_) return;
     decide_waiting();
     if (full()) queue_.close([this](Pending& batch) { collect(batch); });
@@ -38,20 +38,21 @@ void EventLoop::decide_waiting() {
     const std::int64_t begun_us = monotonic_us();
     const auto check = [this] { recount(cluster_); };
     Pending::Decided decided{
-        .turn = decide_turn(cluster_, clock_.now(), wall_ms(), events, check), .orders = {}, .answers = {}};
+        .decisions = decide_events(cluster_, clock_.now(), wall_ms(), events, check), .orders = {}, .answers = {}};
     const std::int64_t decided_us = monotonic_us();
     metrics_.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
     for (const Waiting& one : inputs) metrics_.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
-    steps_.decided(decided.turn);
-    for (const Decision& decision : decided.turn.decisions)
+    steps_.decided(decided.decisions);
+    for (const Decision& decision : decided.decisions.by_event)
         for (auto& order : steps_.orders(decision.act)) decided.orders.push_back(std::move(order));
     for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
-    for (std::size_t i = 0; i < inputs.size(); ++i) add_audit(std::move(inputs[i].audit), decided.turn.decisions[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        add_audit(std::move(inputs[i].audit), decided.decisions.by_event[i]);
     queue_.newest().add(std::move(decided));
     wake();
 }
 
-// Adds the audit row to the transaction of the change: the newest batch takes both within one turn. A refused event
+// Adds the audit row to the transaction of the change: the newest batch takes both at once. A refused event
 // changed nothing and has no row.
 void EventLoop::add_audit(std::optional<state::AuditRow> row, const Decision& decision) {
     if (!row || decision.refused) return;

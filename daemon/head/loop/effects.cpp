@@ -8,22 +8,24 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t slice_us = 1'000;  // what is durable is performed for so long, before others have their turn
+constexpr std::int64_t slice_us =
+    1'000;  // what is durable is performed for so long, before the loop goes on with other tasks
 
 }  // namespace
 
 void EventLoop::hand_over(Pending durable) {
     for (Aside& aside : durable.asides)
         if (aside.done) durable_.push_back(std::move(aside.done));
-    for (Pending::Decided& one : durable.turns) {
+    for (Pending::Decided& one : durable.decided) {
         for (auto& order : one.orders) durable_.push_back(std::move(order));
-        const auto turn = std::make_shared<const Turn>(std::move(one.turn));
-        durable_.emplace_back([this, turn] { steps_.performed(*turn); });
+        const auto decisions = std::make_shared<const Decisions>(std::move(one.decisions));
+        durable_.emplace_back([this, decisions] { steps_.performed(*decisions); });
         for (std::size_t i = 0; i < one.answers.size(); ++i)
             if (one.answers[i])
-                durable_.emplace_back([turn, i, answer = std::move(one.answers[i])] { answer(turn->decisions[i]); });
+                durable_.emplace_back(
+                    [decisions, i, answer = std::move(one.answers[i])] { answer(decisions->by_event[i]); });
     }
-    for (auto& task : durable.told) durable_.push_back(std::move(task));
+    for (auto& task : durable.once_durable) durable_.push_back(std::move(task));
     for (auto& task : durable.then) durable_.push_back(std::move(task));
 }
 

@@ -1,10 +1,9 @@
 // The loop around the core, in the order in which it happens:
 //   take (events.cpp) ─► decide each (decide.cpp) ─► one commit (commits.cpp) ─► perform, answer (effects.cpp)
-// Only a turn changes the cluster. It follows right behind the task that took something, and goes on while a commit is
-// under way: what it decides meanwhile shares the next. What is durable is performed in slices, so that no decision
-// waits for a long one.
-// Nothing is performed or answered before its record is durable; when a commit fails, nothing is performed at all and
-// the process ends.
+// Only `decide_and_commit` changes the cluster. It follows right behind the task that took an event, and goes on while
+// a commit is under way: what it decides meanwhile shares the next. What is durable is performed in slices, so that no
+// decision waits for a long one. Nothing is performed or answered before its record is durable; when a commit fails,
+// nothing is performed at all and the process ends.
 #pragma once
 
 #include <deque>
@@ -31,8 +30,8 @@ class EventLoop {
 
     // What the other parts of the head do at each step of a batch. Named in the order of the steps.
     struct Steps {
-        // A turn was decided; at once. What people look up follows the cluster: two requests never find one name free.
-        std::function<void(const Turn&)> decided;
+        // Events were decided; at once. What people look up follows the cluster: two requests never find one name free.
+        std::function<void(const Decisions&)> decided;
         // What carries effects out, to be called once they are durable.
         std::function<std::vector<Task>(const std::vector<Effect>&)> orders;
         // Rows that lie elsewhere and go with the newest batch.
@@ -41,8 +40,8 @@ class EventLoop {
         std::function<void(Pending&)> collect;
         // The batch is on disk, and nothing of it was performed.
         std::function<void(const Pending&)> saved;
-        // The orders of the turn are out: what ends or goes with a run.
-        std::function<void(const Turn&)> performed;
+        // The orders of these decisions are out: what ends or goes with a run.
+        std::function<void(const Decisions&)> performed;
         // News that are durable by now are acknowledged.
         Task acknowledge;
     };
@@ -50,16 +49,16 @@ class EventLoop {
     EventLoop(net::Loop& loop, state::SqliteJournal& journal, const Clock& clock, metrics::Metrics& metrics);
     void connect(Steps steps) { steps_ = std::move(steps); }                     // before the first event
     void name_cluster(const std::string& id) { cluster_.meta.cluster_id = id; }  // before the first event
-    const Cluster& cluster() const { return cluster_; }                          // changed by turns alone
+    const Cluster& cluster() const { return cluster_; }                          // changed by decisions alone
 
     // ---- events.cpp: the way in
     void take(Event event, Answer answer = {});  // `answer` is called when the event is durable and its effects are out
     void save(Aside aside);
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
-    void turn_when_full();     // news came that may wait, but not too many of them
+    void decide_when_full();   // news came that may wait, but not too many of them
     void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
     // ---- commits.cpp: what waits for the disk
-    // What is told of the records waits until they are durable: runs `task` then; at once when they are, or when there
+    // An answer about the records waits until they are durable: runs `task` then; at once when they are, or when there
     // is no room for them.
     void once_durable(Task task);
     // Runs `task` once all that came is on disk, undecided events and rows without a turn too; at once while there is
@@ -91,10 +90,10 @@ class EventLoop {
         std::optional<state::AuditRow> audit{};
     };
     std::optional<state::AuditRow> taken_audit();
-    void post_turn();
+    void post_decide();
     void acknowledge();
 
-    void turn();
+    void decide_and_commit();
     void decide_waiting();
     void add_audit(std::optional<state::AuditRow> row, const Decision& decision);
     void wake();
@@ -105,7 +104,7 @@ class EventLoop {
     void write();                          // the batch that is under way
     void committed(const Status& status);  // that was under way: performs, answers, goes on
     void wait_for_room(const Error& why);
-    void give_up_waiting();  // who waits for what will never be durable is told why
+    void give_up_waiting();  // who waits for what will never be durable gets the reason
 
     void hand_over(Pending durable);  // what it asks for is queued, in order
     void perform_some();              // of the queue, for a slice of time; the rest behind what has come since
@@ -122,7 +121,7 @@ class EventLoop {
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
     std::uint64_t commits_ = 0;
-    bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false;
+    bool decide_posted_ = false, perform_posted_ = false, acknowledging_ = false;
     const std::shared_ptr<std::optional<Error>> failure_ = std::make_shared<std::optional<Error>>();
     const std::shared_ptr<std::optional<Error>> no_room_ = std::make_shared<std::optional<Error>>();
     net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes from

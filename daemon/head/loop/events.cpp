@@ -1,4 +1,4 @@
-// The way in: events, what is saved beside them, and the turn that they ask for. See event_loop.hpp for the picture.
+// The way in: events, what is saved beside them, and the decisions that they cause. See event_loop.hpp for the picture.
 #include <utility>
 
 #include "daemon/head/loop/event_loop.hpp"
@@ -19,7 +19,7 @@ void EventLoop::take(Event event, Answer answer) {
     const std::int64_t posted_us = net::posted_us();
     waiting_.push_back(
         {std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us, taken_audit()});
-    post_turn();
+    post_decide();
 }
 
 void EventLoop::save(Aside aside) {
@@ -29,20 +29,20 @@ void EventLoop::save(Aside aside) {
     if (aside.done) next.add(taken_audit());  // else it goes with an event, whose row that is
     next.rows += aside.settings.size() + aside.tokens.size();
     next.asides.push_back(std::move(aside));
-    post_turn();
+    post_decide();
 }
 
 std::optional<state::AuditRow> EventLoop::taken_audit() {
     return auditing_ ? std::exchange(*auditing_, std::nullopt) : std::nullopt;
 }
 
-void EventLoop::post_turn() {
-    if (std::exchange(turn_posted_, true)) return;
-    loop_.next([this] { turn(); });
+void EventLoop::post_decide() {
+    if (std::exchange(decide_posted_, true)) return;
+    loop_.next([this] { decide_and_commit(); });
 }
 
-void EventLoop::turn_when_full() {
-    if (full()) post_turn();
+void EventLoop::decide_when_full() {
+    if (full()) post_decide();
 }
 
 void EventLoop::later_acknowledge() {
@@ -53,7 +53,7 @@ void EventLoop::later_acknowledge() {
 void EventLoop::acknowledge() {
     acknowledging_ = false;
     queue_.newest().then.emplace_back([this] { steps_.acknowledge(); });
-    turn();  // what is acknowledged must have been decided
+    decide_and_commit();  // what is acknowledged must have been decided
 }
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// What is decided and not yet durable: turns that share one commit, and what waits for it.
+// What is decided and not yet durable: decisions that share one commit, and what waits for it.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/head/events/turn.hpp"
+#include "daemon/head/events/decisions.hpp"
 
 namespace rtrain::head {
 
@@ -21,30 +21,30 @@ struct Aside {
 
 struct Pending {
     struct Decided {
-        Turn turn;
+        Decisions decisions;
         std::vector<std::function<void()>> orders;                  // made of the state as it was decided
         std::vector<std::function<void(const Decision&)>> answers;  // one per decision, or none
     };
-    std::vector<Decided> turns;
+    std::vector<Decided> decided;
     std::vector<Aside> asides;
-    std::vector<std::function<void()>> told;  // answers that tell of it
-    std::vector<std::function<void()>> then;  // when all of it is durable and performed
+    std::vector<std::function<void()>> once_durable;  // answers that depend on it
+    std::vector<std::function<void()>> then;          // when all of it is durable and performed
     state::Batch batch;
     std::size_t rows = 0;  // to be written, as far as they are in the batch by now
-    // Of the batch's turns, beside the settings that they become.
+    // Of the batch's decisions, beside the settings that they become.
     struct NewsNumber {
         std::uint64_t number = 0, installation = 0;
     };
     std::map<std::string, NewsNumber> news;  // by node: the highest that came
     std::set<std::string> revoked;           // serials of certificates
 
-    void add(Decided decided) {
-        for (state::Entry& entry : decided.turn.entries) {
+    void add(Decided fresh) {
+        for (state::Entry& entry : fresh.decisions.entries) {
             rows += 1 + entry.records.size();
             batch.entries.push_back(std::move(entry));
         }
-        decided.turn.entries.clear();
-        turns.push_back(std::move(decided));
+        fresh.decisions.entries.clear();
+        decided.push_back(std::move(fresh));
     }
     void add(state::Notice notice) {
         ++rows;
@@ -55,14 +55,14 @@ struct Pending {
         ++rows;
         batch.audit.push_back(std::move(*row));
     }
-    bool wanted() const { return !turns.empty() || !asides.empty() || !then.empty(); }  // a commit now, not by and by
+    bool wanted() const { return !decided.empty() || !asides.empty() || !then.empty(); }  // a commit now, not by and by
     bool writes() const {
         return !batch.entries.empty() || !batch.notices.empty() || !batch.metrics.empty() || !batch.settings.empty() ||
                !batch.tokens.empty() || !batch.audit.empty();
     }
     bool about(RunId run) const {  // does it change this run?
-        for (const Decided& one : turns)
-            for (const Decision& decision : one.turn.decisions)
+        for (const Decided& one : decided)
+            for (const Decision& decision : one.decisions.by_event)
                 for (const Record& record : decision.save)
                     if (const Run* changed = std::get_if<Run>(&record); changed && changed->id == run) return true;
         return false;

@@ -54,12 +54,12 @@ Planner::Planner(const Cluster& cluster, net::Loop& loop, PlannerLimits limits)
 
 Planner::~Planner() { thread_.stop(); }
 
-void Planner::ask(Time now, RunSubmitted event, Then then) {
+void Planner::plan(Time now, RunSubmitted event, Then then) {
     const auto made = std::make_shared<Plan>();
     const std::string user = event.user;
     const std::vector<After> after = event.spec.after;
     look(
-        user, [made, now, event = std::move(event)](const Cluster& copy) { *made = plan(copy, now, event); },
+        user, [made, now, event = std::move(event)](const Cluster& copy) { *made = rtrain::plan(copy, now, event); },
         [made, then = std::move(then)](const Status& looked) {
             if (!looked) return then(looked.error());
             then(std::move(*made));
@@ -102,9 +102,9 @@ void Planner::begin_next() {
     hand_over(question);
 }
 
-void Planner::saw(const Turn& turn) {
+void Planner::saw(const Decisions& decisions) {
     if (!copy_) return;
-    for (const Decision& decision : turn.decisions)
+    for (const Decision& decision : decisions.by_event)
         for (const Record& record : decision.save) {
             const Run* run = std::get_if<Run>(&record);
             since_.push_back(run ? Record(without_texts(*run)) : record);

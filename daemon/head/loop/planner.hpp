@@ -3,11 +3,11 @@
 // long.
 //
 //   first question ─► the loop copies what counts, in slices ─┐
-//   each turn ─► its records, until the next question ────────┴─► the planner's thread: apply them, look ─► the loop
+//   each decision ─► its records, until the next question ────┴─► the planner's thread: apply them, look ─► the loop
 //
-// The records of a turn are what `decide` changed, so the copy is the cluster as it was at the question, although the
-// cluster goes on while it is copied: what was copied late is newer, and the same records make it so once more. The
-// copy stays for a minute behind the last question. One question is worked on at a time; users take turns.
+// The records of a decision are what `decide` changed, so the copy is the cluster as it was at the question, although
+// the cluster goes on while it is copied: what was copied late is newer, and the same records make it so once more. The
+// copy stays for a minute behind the last question. One question is worked on at a time; users alternate.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/head/events/turn.hpp"
+#include "daemon/head/events/decisions.hpp"
 #include "daemon/net/loop/loop.hpp"
 #include "daemon/net/loop/work_thread.hpp"
 #include "scheduler/plan.hpp"
@@ -26,7 +26,7 @@
 namespace rtrain::head {
 
 struct PlannerLimits {
-    std::int64_t slice_us = 2'000;      // the loop copies for so long, before others have their turn
+    std::int64_t slice_us = 2'000;      // the loop copies for so long, before it goes on with other tasks
     std::int64_t deadline_ms = 15'000;  // of a question, with its wait behind others
     std::int64_t kept_ms = 60'000;      // the copy, behind the last question
     std::size_t questions = 32;         // at a time
@@ -45,10 +45,10 @@ class Planner {
     Planner& operator=(const Planner&) = delete;
 
     // Calls `then` on the loop, once: the plan, or Error{unreachable} when too many questions wait or the time is over.
-    void ask(Time now, RunSubmitted event, Then then);
+    void plan(Time now, RunSubmitted event, Then then);
     // Runs `work` on the planner's thread, and calls `done` on the loop, once. Done with an error, work may still run.
     void look(const std::string& user, Work work, Done done, const std::vector<After>& after = {});
-    void saw(const Turn& turn);  // each one, when it has been decided
+    void saw(const Decisions& decisions);  // each one, when it has been decided
     bool keeps_copy() const { return copy_ != nullptr; }
 
   private:

@@ -89,13 +89,13 @@ std::string error_body(const Error& error, const Problems& problems) {
 }
 
 std::string Exchange::query(const std::string& name, const std::string& otherwise) const {
-    const auto found = request.query.find(name);
-    return found == request.query.end() ? otherwise : found->second;
+    const auto entry = request.query.find(name);
+    return entry == request.query.end() ? otherwise : entry->second;
 }
 
 bool Exchange::asked(const std::string& name) const {
-    const auto found = request.query.find(name);
-    return found != request.query.end() && found->second != "false" && found->second != "0";
+    const auto entry = request.query.find(name);
+    return entry != request.query.end() && entry->second != "false" && entry->second != "0";
 }
 
 void drop_body(const Exchange& exchange) {

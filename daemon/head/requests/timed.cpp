@@ -21,7 +21,7 @@ struct Unanswered {
             send({(*no_room)->code, "the head could not write down what it was asked: " + (*no_room)->message,
                   (*no_room)->next + "; it may still be done once there is room: look before you ask again"});
     }
-    void send(const Error& told) const { inner->send({.status = http_status(told), .body = error_body(told, {})}); }
+    void send(const Error& error) const { inner->send({.status = http_status(error), .body = error_body(error, {})}); }
     const std::shared_ptr<net::Responder> inner;
     const Why failure, no_room;
 };
@@ -36,10 +36,11 @@ class Timed : public net::Responder {
           route_(route),
           begun_us_(monotonic_us()) {}
     void send(net::Response response) override {
-        if (events_.all_durable()) return tell(metrics_, asked_->inner, route_, begun_us_, std::move(response));
+        if (events_.all_durable())
+            return send_and_measure(metrics_, asked_->inner, route_, begun_us_, std::move(response));
         auto held = std::make_shared<net::Response>(std::move(response));
         events_.once_durable([&metrics = metrics_, asked = asked_, &route = route_, begun_us = begun_us_, held] {
-            tell(metrics, asked->inner, route, begun_us, std::move(*held));
+            send_and_measure(metrics, asked->inner, route, begun_us, std::move(*held));
         });
     }
     std::shared_ptr<net::Stream> stream(std::string type) override { return asked_->inner->stream(std::move(type)); }
@@ -49,8 +50,8 @@ class Timed : public net::Responder {
     bool wants_socket() const override { return asked_->inner->wants_socket(); }
 
   private:
-    static void tell(metrics::Metrics& metrics, const std::shared_ptr<net::Responder>& inner, const Route& route,
-                     std::int64_t begun_us, net::Response response) {
+    static void send_and_measure(metrics::Metrics& metrics, const std::shared_ptr<net::Responder>& inner,
+                                 const Route& route, std::int64_t begun_us, net::Response response) {
         const double seconds = static_cast<double>(monotonic_us() - begun_us) / 1e6;
         metrics.http_request(
             {.method = route.method, .route = route.pattern, .status = response.status, .seconds = seconds});

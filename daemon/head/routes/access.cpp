@@ -14,8 +14,8 @@ bool owns(const View& view, const Caller& caller, const std::string& run_text) {
 }
 
 std::string value_of(const Variables& variables, const std::string& name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? "" : found->second;
+    const auto entry = variables.find(name);
+    return entry == variables.end() ? "" : entry->second;
 }
 
 }  // namespace

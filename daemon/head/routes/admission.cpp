@@ -40,12 +40,12 @@ Error no_longer_opens() {
 // most: a head that ends does not answer.
 std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path) {
     if (caller.role != Role::node) return std::nullopt;
-    const auto said = std::make_shared<std::promise<std::optional<net::Response>>>();
-    auto heard = said->get_future();
-    uses_.loop.post([&view = uses_.view, caller, path, said] {
-        said->set_value(refuse_unreached(view, caller, path, Touch::write));
+    const auto promised = std::make_shared<std::promise<std::optional<net::Response>>>();
+    auto refused = promised->get_future();
+    uses_.loop.post([&view = uses_.view, caller, path, promised] {
+        promised->set_value(refuse_unreached(view, caller, path, Touch::write));
     });
-    if (heard.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return heard.get();
+    if (refused.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return refused.get();
     return refusal({ErrorCode::unreachable, "the head was too busy to say whether this may be written",
                     "send it again in some seconds"});
 }

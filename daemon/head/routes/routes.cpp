@@ -19,7 +19,7 @@ constexpr Route table[] = {
     {"POST", "/v1/runs/{run}/stop", Access::owner, "stop a run, now or once its next checkpoint is committed", "",
      with<post_stop>},
     {"POST", "/v1/runs/{run}/checkpoint", Access::owner, "ask a run for a checkpoint now", "",
-     with<post_checkpoint_ask>},
+     with<post_checkpoint_request>},
     {"POST", "/v1/runs/{run}/resize", Access::owner, "give a run another number of workers", "", with<post_resize>},
     {"POST", "/v1/runs/{run}/stack", Access::owner, "let Python ranks write their stacks into their logs", "rank",
      with<post_stack>},

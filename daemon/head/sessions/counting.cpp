@@ -12,7 +12,7 @@ bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !caus
 
 // Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
 // checkpoint.
-bool tells_of_a_lost_checkpoint(const std::string& reason) {
+bool means_lost_checkpoint(const std::string& reason) {
     return reason.starts_with("storage_") || reason == "too_many_files" || reason == "metrics_too_large" ||
            reason == "ranks_ended" || reason == "checkpoint_given_up";
 }
@@ -39,26 +39,28 @@ void count_news(metrics::Metrics& metrics, const View& view, const protocol::New
     const auto known = [&](const protocol::AttemptRef& attempt) {
         return view.cluster.runs.contains(RunId{attempt.run});
     };
-    if (const auto* said = std::get_if<protocol::Committed>(&news.what); said && known(said->attempt))
-        metrics.checkpoint_saved({.run = RunId{said->attempt.run},
-                                  .save_seconds = static_cast<double>(said->upload_ms) / 1e3,
-                                  .blocked_seconds = static_cast<double>(said->blocked_us) / 1e6});
-    if (const auto* said = std::get_if<protocol::Exited>(&news.what);
-        said && known(said->attempt) && failed_by_itself(said->cause))
-        metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::detect,
-                          std::max(0.0, static_cast<double>(wall_ms() - said->exit_wall_us / 1'000) / 1e3));
-    if (const auto* said = std::get_if<protocol::Started>(&news.what);
-        said && known(said->attempt) && said->rank == 0 && said->restore_ms > 0 && said->attempt.number > 1)
-        metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::restore,
-                          static_cast<double>(said->restore_ms) / 1e3);
-    if (const auto* said = std::get_if<protocol::Notice>(&news.what); said && known(said->attempt)) {
-        if (tells_of_a_lost_checkpoint(said->reason)) metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);
-        if (!said->reason.empty()) metrics.warned(RunId{said->attempt.run}, said->reason);
+    if (const auto* committed = std::get_if<protocol::Committed>(&news.what); committed && known(committed->attempt))
+        metrics.checkpoint_saved({.run = RunId{committed->attempt.run},
+                                  .save_seconds = static_cast<double>(committed->upload_ms) / 1e3,
+                                  .blocked_seconds = static_cast<double>(committed->blocked_us) / 1e6});
+    if (const auto* exited = std::get_if<protocol::Exited>(&news.what);
+        exited && known(exited->attempt) && failed_by_itself(exited->cause))
+        metrics.lost_time(RunId{exited->attempt.run}, metrics::LostPhase::detect,
+                          std::max(0.0, static_cast<double>(wall_ms() - exited->exit_wall_us / 1'000) / 1e3));
+    if (const auto* started = std::get_if<protocol::Started>(&news.what);
+        started && known(started->attempt) && started->rank == 0 && started->restore_ms > 0 &&
+        started->attempt.number > 1)
+        metrics.lost_time(RunId{started->attempt.run}, metrics::LostPhase::restore,
+                          static_cast<double>(started->restore_ms) / 1e3);
+    if (const auto* notice = std::get_if<protocol::Notice>(&news.what); notice && known(notice->attempt)) {
+        if (means_lost_checkpoint(notice->reason))
+            metrics.checkpoint_failed(RunId{notice->attempt.run}, notice->reason);
+        if (!notice->reason.empty()) metrics.warned(RunId{notice->attempt.run}, notice->reason);
     }
-    if (const auto* said = std::get_if<protocol::Reported>(&news.what)) {
-        const auto last = view.reports.last(RunId{said->attempt.run});
-        if (last && last->index + 1 == said->index && said->wall_ms >= last->wall_ms)
-            metrics.reported(last->attempt.run, static_cast<double>(said->wall_ms - last->wall_ms) / 1e3);
+    if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
+        const auto last = view.reports.last(RunId{report->attempt.run});
+        if (last && last->index + 1 == report->index && report->wall_ms >= last->wall_ms)
+            metrics.reported(last->attempt.run, static_cast<double>(report->wall_ms - last->wall_ms) / 1e3);
     }
 }
 

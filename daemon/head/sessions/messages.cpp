@@ -26,28 +26,28 @@ protocol::FromHead keep_it(const protocol::LogChunk& chunk) {
 }  // namespace
 
 void Sessions::on_message(const std::string& node, std::uint64_t id, Result<protocol::FromAgent> message) {
-    const auto found = sessions_.find(node);
-    if (found == sessions_.end() || found->second.id != id) return;
-    Session& session = found->second;
+    const auto entry = sessions_.find(node);
+    if (entry == sessions_.end() || entry->second.id != id) return;
+    Session& session = entry->second;
     if (!message) return refuse(session, {message.error().message, message.error().next});
     NodeSeen& seen = seen_[node];
     seen.heard_ms = monotonic_ms();
     if (const auto* hello = std::get_if<protocol::Hello>(&*message)) return welcome(node, session, *hello);
     if (!session.welcomed) return refuse(session, {"hello comes first"});
-    if (const auto* said = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *said);
+    if (const auto* full = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *full);
     if (!session.registered) return refuse(session, {"register comes before news, heartbeats and logs"});
     const auto why_not = objection(uses_.view.cluster, NodeId{node}, *message);
-    if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message); pulse && !why_not) seen.pulse = std::move(*pulse);
+    if (auto* sign = std::get_if<protocol::Heartbeat>(&*message); sign && !why_not) seen.heartbeat = std::move(*sign);
     if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
         for (const protocol::News& news : batch->items) take_news(node, news);
-    uses_.events.turn_when_full();
+    uses_.events.decide_when_full();
     const bool unknown = why_not && of_unknown_attempt(uses_.view.cluster, *message);
     if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message))
         unknown ? send(node, keep_it(*chunk)) : take_log(node, *chunk, !why_not);
-    const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has told of it
+    const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has reported it
     if (why_not && !news && !unknown) object(node, *why_not);
-    if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
+    if (const auto* answer = std::get_if<protocol::Cleared>(&*message)) cleared(node, *answer);
 }
 
 void Sessions::take_news(const std::string& node, const protocol::News& news) {

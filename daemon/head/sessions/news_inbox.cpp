@@ -44,18 +44,18 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
     count_news(metrics_, view_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         for (Event& event : reports_.take(cluster, *report)) events_.take(std::move(event));
-    } else if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
-        notice(node, *said);
+    } else if (const auto* message = std::get_if<protocol::Notice>(&news.what)) {
+        notice(node, *message);
     } else if (auto event = event_of(cluster, NodeId{node}, news)) {
         events_.take(std::move(*event));
     }
     return std::nullopt;
 }
 
-void NewsInbox::notice(const std::string& node, const protocol::Notice& said) {
+void NewsInbox::notice(const std::string& node, const protocol::Notice& message) {
     std::optional<RunId> run;
-    if (view_.cluster.runs.contains(RunId{said.attempt.run})) run = RunId{said.attempt.run};
-    events_.note({.wall_ms = wall_ms(), .text = said.text, .about_run = run, .about_node = NodeId{node}});
+    if (view_.cluster.runs.contains(RunId{message.attempt.run})) run = RunId{message.attempt.run};
+    events_.note({.wall_ms = wall_ms(), .text = message.text, .about_run = run, .about_node = NodeId{node}});
 }
 
 void NewsInbox::add_numbers(Pending& batch) {
@@ -73,11 +73,11 @@ void NewsInbox::numbers_saved(const Pending& batch) {
     }
 }
 
-void NewsInbox::acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& tell) {
+void NewsInbox::acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& send) {
     for (const std::string& node : std::exchange(unacknowledged_, {})) {
         const Box& box = boxes_[node];
         if (box.durable != box.received) unacknowledged_.insert(node);  // what came since, when it is durable
-        tell(node, box.durable);
+        send(node, box.durable);
     }
 }
 

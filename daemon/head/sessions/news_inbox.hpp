@@ -29,15 +29,15 @@ class NewsInbox {
 
     void add_numbers(Pending& batch);  // the highest numbers of the news that came
     void numbers_saved(const Pending& batch);
-    // Calls `tell` for each node that said something since the last time, with the number up to which it is durable.
-    void acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& tell);
+    // Calls `send` for each node that said something since the last time, with the number up to which it is durable.
+    void acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& send);
 
   private:
     struct Box {
         std::uint64_t received = 0, durable = 0;
         std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
     };
-    void notice(const std::string& node, const protocol::Notice& said);
+    void notice(const std::string& node, const protocol::Notice& message);
 
     EventLoop& events_;
     const View& view_;

@@ -21,8 +21,8 @@ std::vector<std::function<void()>> OrderSender::orders(const std::vector<Effect>
 // An order for a node that is away is dropped: at its next registration the core says again what still counts.
 std::function<void()> OrderSender::order(const Effect& effect, Launching& launching) {
     const Run* run = nullptr;
-    if (const auto found = view_.cluster.runs.find(about(effect)); found != view_.cluster.runs.end())
-        run = &found->second;
+    if (const auto entry = view_.cluster.runs.find(about(effect)); entry != view_.cluster.runs.end())
+        run = &entry->second;
     if (std::holds_alternative<WriteResult>(effect)) return [this, effect] { write_result(effect); };
     const std::string node = addressee(effect).value;
     if (!sessions_.has(node)) return {};
@@ -53,9 +53,9 @@ bool OrderSender::has_been_on(const Run& run, const NodeId& node) const {
 // A run that has ended does not change any more: what it leaves is told from its records once they are durable, not
 // while others wait for a decision. It may have been removed since.
 void OrderSender::write_result(const Effect& effect) {
-    const auto found = view_.cluster.runs.find(about(effect));
-    if (found == view_.cluster.runs.end()) return;
-    const Run& run = found->second;
+    const auto entry = view_.cluster.runs.find(about(effect));
+    if (entry == view_.cluster.runs.end()) return;
+    const Run& run = entry->second;
     const OrderFacts facts{
         .code_sha256 = {},
         .secrets = on_s3(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run) : OrderFacts().secrets,

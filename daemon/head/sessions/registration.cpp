@@ -30,32 +30,32 @@ void Sessions::welcome(const std::string& node, Session& session, const protocol
     session.socket->send(protocol::encode(protocol::FromHead{answer}));
 }
 
-void Sessions::register_node(const std::string& node, Session& session, const protocol::Register& said) {
+void Sessions::register_node(const std::string& node, Session& session, const protocol::Register& registration) {
     if (uses_.revocations.revoked(session.serial))  // since it dialled
         return refuse(session, {.message = "the certificate of node '" + node + "' was revoked",
                                 .next = "rtrain node join ... with a new token",
                                 .left = true});
-    if (const auto far = out_of_bounds(said.total))
+    if (const auto far = out_of_bounds(registration.total))
         return refuse(session, {.message = "node '" + node + "' offers " + *far,
                                 .next = "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
     uses_.revocations.issued(node, session.serial);  // one from before serials were kept
-    uses_.news.begin(node, said.next_news);
+    uses_.news.begin(node, registration.next_news);
     session.registered = true;
-    session.held = said.held;
+    session.held = registration.held;
     NodeSeen& seen = seen_[node];
     seen.connected = true;
-    seen.gpu_model = said.gpu_model;
-    seen.facts = said.facts;
-    Event event = registered(uses_.view.cluster, NodeId{node}, said, session.far_address);
-    tell_that_it_moved(node, std::get<NodeRegistered>(event));
+    seen.gpu_model = registration.gpu_model;
+    seen.facts = registration.facts;
+    Event event = registered(uses_.view.cluster, NodeId{node}, registration, session.far_address);
+    send_moved(node, std::get<NodeRegistered>(event));
     check_address(std::get<NodeRegistered>(event));
-    tell_where_peers_are(node, session);
-    tell_revoked(node);
+    send_peers(node, session);
+    send_revoked(node);
     uses_.events.take(std::move(event));
 }
 
 // An agent that came back at another address or port: the groups of its attempts must dial it there.
-void Sessions::tell_that_it_moved(const std::string& node, const NodeRegistered& now) {
+void Sessions::send_moved(const std::string& node, const NodeRegistered& now) {
     const auto before = uses_.view.cluster.nodes.find(NodeId{node});
     if (before == uses_.view.cluster.nodes.end()) return;
     if (before->second.address == now.address && before->second.port == now.port) return;
@@ -72,7 +72,7 @@ void Sessions::check_address(const NodeRegistered& now) {
 }
 
 // What it missed while it was away.
-void Sessions::tell_where_peers_are(const std::string& node, const Session& session) {
+void Sessions::send_peers(const std::string& node, const Session& session) {
     std::set<NodeId> peers;
     for (const protocol::AttemptRef& ref : session.held)
         if (const Attempt* attempt = find_attempt(uses_.view.cluster, ref)) {

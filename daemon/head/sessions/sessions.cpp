@@ -53,9 +53,9 @@ void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Re
 }
 
 void Sessions::closed(const std::string& node, std::uint64_t session) {
-    const auto found = sessions_.find(node);
-    if (found == sessions_.end() || found->second.id != session) return;  // an old one, replaced since
-    sessions_.erase(found);
+    const auto entry = sessions_.find(node);
+    if (entry == sessions_.end() || entry->second.id != session) return;  // an old one, replaced since
+    sessions_.erase(entry);
     seen_[node].connected = false;
 }
 
@@ -66,34 +66,34 @@ void Sessions::refuse(Session& session, protocol::Refuse refusal) {
 }
 
 void Sessions::send(const std::string& node, const protocol::FromHead& message) {
-    const auto found = sessions_.find(node);
-    if (found == sessions_.end() || !found->second.registered) return;
-    if (!found->second.socket->send(protocol::encode(message)))
-        found->second.socket->close("more waits to be sent than a connection may hold");
+    const auto entry = sessions_.find(node);
+    if (entry == sessions_.end() || !entry->second.registered) return;
+    if (!entry->second.socket->send(protocol::encode(message)))
+        entry->second.socket->close("more waits to be sent than a connection may hold");
 }
 
 void Sessions::dismiss(const std::string& node, const std::string& why) {
-    if (auto found = sessions_.find(node); found != sessions_.end())
-        refuse(found->second,
+    if (auto entry = sessions_.find(node); entry != sessions_.end())
+        refuse(entry->second,
                {.message = why, .next = "rtrain node join ... with a new token brings it back", .left = true});
     seen_.erase(node);
     addresses_.forget(node);
 }
 
 bool Sessions::connected(const std::string& node) const {
-    const auto found = sessions_.find(node);
-    return found != sessions_.end() && found->second.registered;
+    const auto entry = sessions_.find(node);
+    return entry != sessions_.end() && entry->second.registered;
 }
 
 const NodeSeen* Sessions::seen(const std::string& node) const {
-    const auto found = seen_.find(node);
-    return found == seen_.end() ? nullptr : &found->second;
+    const auto entry = seen_.find(node);
+    return entry == seen_.end() ? nullptr : &entry->second;
 }
 
 const std::vector<protocol::AttemptRef>& Sessions::held(const std::string& node) const {
     static const std::vector<protocol::AttemptRef> none;
-    const auto found = sessions_.find(node);
-    return found == sessions_.end() ? none : found->second.held;
+    const auto entry = sessions_.find(node);
+    return entry == sessions_.end() ? none : entry->second.held;
 }
 
 void Sessions::acknowledge() {
@@ -121,32 +121,32 @@ void Sessions::clear(const std::string& node, protocol::Clear order, std::int64_
     });
 }
 
-void Sessions::cleared(const std::string& node, const protocol::Cleared& said) {
-    const auto found = clearing_.find(said.id);
-    if (found == clearing_.end() || found->second.node != node) return;  // too late, or not what this node was asked
-    const auto then = std::move(found->second.then);
-    clearing_.erase(found);
-    then(said);
+void Sessions::cleared(const std::string& node, const protocol::Cleared& answer) {
+    const auto entry = clearing_.find(answer.id);
+    if (entry == clearing_.end() || entry->second.node != node) return;  // too late, or not what this node was asked
+    const auto then = std::move(entry->second.then);
+    clearing_.erase(entry);
+    then(answer);
 }
 
 // Sends the revoked serials to an agent. A program that simulates nodes says so in its facts and gets none: it accepts
 // no connections.
-void Sessions::tell_revoked(const std::string& node) {
+void Sessions::send_revoked(const std::string& node) {
     if (!seen_[node].facts.contains("simulated")) send(node, protocol::Revoked{revoked_});
 }
 
 void Sessions::revoke(std::vector<std::string> serials) {
     revoked_ = std::move(serials);
     for (const auto& [node, session] : sessions_)
-        if (session.registered) tell_revoked(node);
+        if (session.registered) send_revoked(node);
 }
 
 // A cable that is plugged in again brings the old connection back to life, but a lost node comes back by registering.
 void Sessions::hang_up(const std::string& node, const std::string& why) {
-    const auto found = sessions_.find(node);
-    if (found == sessions_.end()) return;
-    found->second.socket->close("the node was taken for lost: " + why);
-    sessions_.erase(found);
+    const auto entry = sessions_.find(node);
+    if (entry == sessions_.end()) return;
+    entry->second.socket->close("the node was taken for lost: " + why);
+    sessions_.erase(entry);
     seen_[node].connected = false;
 }
 

@@ -24,7 +24,7 @@ namespace rtrain::head {
 struct NodeSeen {  // what is known of a node beside the records; gone with the head, told anew at each registration
     std::int64_t heard_ms = 0;  // monotonic
     bool connected = false;
-    protocol::Heartbeat pulse;
+    protocol::Heartbeat heartbeat;
     std::string gpu_model, program_version;
     std::map<std::string, std::string> facts;
     std::uint64_t objections = 0;  // messages about what is not its own
@@ -74,16 +74,16 @@ class Sessions {
     };
     void closed(const std::string& node, std::uint64_t session);
     void refuse(Session& session, protocol::Refuse refusal);
-    void tell_revoked(const std::string& node);
-    void cleared(const std::string& node, const protocol::Cleared& said);
+    void send_revoked(const std::string& node);
+    void cleared(const std::string& node, const protocol::Cleared& answer);
     void check_leases();
     void hang_up(const std::string& node, const std::string& why);
 
     // ---- registration.cpp
     void welcome(const std::string& node, Session& session, const protocol::Hello& hello);
-    void register_node(const std::string& node, Session& session, const protocol::Register& said);
-    void tell_where_peers_are(const std::string& node, const Session& session);
-    void tell_that_it_moved(const std::string& node, const NodeRegistered& now);
+    void register_node(const std::string& node, Session& session, const protocol::Register& registration);
+    void send_peers(const std::string& node, const Session& session);
+    void send_moved(const std::string& node, const NodeRegistered& now);
     void check_address(const NodeRegistered& now);
 
     // ---- messages.cpp

@@ -13,29 +13,29 @@ using nlohmann::json;
 
 }  // namespace
 
-std::string joined(const protocol::Reported& said) {
+std::string joined(const protocol::Reported& report) {
     std::string out = "{";
-    for (const auto& [rank, text] : said.metrics_json) {
+    for (const auto& [rank, text] : report.metrics_json) {
         const bool whole = text.starts_with('{') && json::accept(text);
         out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":" + (whole ? text : "{}");
     }
-    if (!said.checkpoint.empty())
-        out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json(said.checkpoint).dump();
+    if (!report.checkpoint.empty())
+        out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json(report.checkpoint).dump();
     return out + "}";
 }
 
-std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reported& said) {
-    const Attempt* attempt = find_attempt(cluster, said.attempt);
-    const auto run = cluster.runs.find(RunId{said.attempt.run});
+std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reported& report) {
+    const Attempt* attempt = find_attempt(cluster, report.attempt);
+    const auto run = cluster.runs.find(RunId{report.attempt.run});
     if (!attempt || run == cluster.runs.end()) return {};
     waiting_.push_back(
-        {.attempt = attempt->id, .index = said.index, .wall_ms = said.wall_ms, .ranks_json = joined(said)});
+        {.attempt = attempt->id, .index = report.index, .wall_ms = report.wall_ms, .ranks_json = joined(report)});
     remember(waiting_.back());
 
     std::vector<Event> events;
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
-    const auto rank0 = said.metrics_json.find(0);
-    if (!reached_.contains(attempt->id) && rank0 != said.metrics_json.end())
+    const auto rank0 = report.metrics_json.find(0);
+    if (!reached_.contains(attempt->id) && rank0 != report.metrics_json.end())
         if (const auto stop = protocol::reached_stop(run->second.spec.stop_at, rank0->second)) {
             reached_.insert(attempt->id);
             events.push_back(StopMetricReached{attempt->id, stop->first, stop->second});
@@ -46,8 +46,8 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
 std::vector<state::MetricRow> Reports::to_save() { return std::exchange(waiting_, {}); }
 
 std::shared_ptr<const state::MetricRow> Reports::last(RunId run) const {
-    const auto found = last_.find(run);
-    return found == last_.end() ? nullptr : found->second;
+    const auto entry = last_.find(run);
+    return entry == last_.end() ? nullptr : entry->second;
 }
 
 void Reports::end(RunId run) {

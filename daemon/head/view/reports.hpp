@@ -18,7 +18,7 @@ namespace rtrain::head {
 class Reports {
   public:
     // Events that the report means for the core.
-    std::vector<Event> take(const Cluster& cluster, const protocol::Reported& said);
+    std::vector<Event> take(const Cluster& cluster, const protocol::Reported& report);
     std::vector<state::MetricRow> to_save();                        // and forgets them
     std::size_t waiting() const { return waiting_.size(); }         // to be saved
     std::shared_ptr<const state::MetricRow> last(RunId run) const;  // null: it has none
@@ -35,6 +35,6 @@ class Reports {
 };
 
 // All ranks' metrics as one object, {"0":{...},"1":{...}}, and its "checkpoint"; what is no JSON object is {}.
-std::string joined(const protocol::Reported& said);
+std::string joined(const protocol::Reported& report);
 
 }  // namespace rtrain::head

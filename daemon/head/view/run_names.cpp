@@ -40,19 +40,19 @@ void RunNames::saw(const Run& run) {
 }
 
 void RunNames::forget(RunId run) {
-    const auto found = known_.find(run);
-    if (found == known_.end()) return;
-    leave(names_, found->second.name, run);
-    leave(keys_, found->second.key, run);
-    leave(found->second.state);
-    const auto user = found->second.user;
-    if ((user->second -= found->second.bytes) == 0) bytes_of_users_.erase(user);
-    known_.erase(found);
+    const auto entry = known_.find(run);
+    if (entry == known_.end()) return;
+    leave(names_, entry->second.name, run);
+    leave(keys_, entry->second.key, run);
+    leave(entry->second.state);
+    const auto user = entry->second.user;
+    if ((user->second -= entry->second.bytes) == 0) bytes_of_users_.erase(user);
+    known_.erase(entry);
 }
 
 void RunNames::leave(RunState state) {
-    const auto found = in_states_.find(state);
-    if (--found->second == 0) in_states_.erase(found);
+    const auto entry = in_states_.find(state);
+    if (--entry->second == 0) in_states_.erase(entry);
 }
 
 void RunNames::leave(Index& index, Index::iterator place, RunId run) {
@@ -62,13 +62,13 @@ void RunNames::leave(Index& index, Index::iterator place, RunId run) {
 
 const std::set<RunId>& RunNames::in(const Index& index, const std::string& text) {
     static const std::set<RunId> none;
-    const auto found = index.find(text);
-    return found == index.end() ? none : found->second;
+    const auto entry = index.find(text);
+    return entry == index.end() ? none : entry->second;
 }
 
 std::size_t RunNames::bytes_of_user(const std::string& user) const {
-    const auto found = bytes_of_users_.find(user);
-    return found == bytes_of_users_.end() ? 0 : found->second;
+    const auto entry = bytes_of_users_.find(user);
+    return entry == bytes_of_users_.end() ? 0 : entry->second;
 }
 
 const std::set<RunId>& RunNames::named(const std::string& name) const { return in(names_, name); }

@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t read_size = 64u << 10;
 constexpr std::size_t together_limit = 64u << 10;
-constexpr std::uint64_t ask_first = 1u << 20;  // larger bodies wait for "100 Continue"
+constexpr std::uint64_t expect_continue_above = 1u << 20;  // larger bodies wait for "100 Continue"
 
 bool idempotent(const std::string& method) {
     return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" || method == "OPTIONS";
@@ -48,7 +48,7 @@ std::string head_text(const Endpoint& endpoint, const Call& call, std::uint64_t 
     if (!endpoint.bearer.empty()) out += "Authorization: Bearer " + endpoint.bearer + "\r\n";
     if (length > 0 || call.method == "PUT" || call.method == "POST")
         out += "Content-Length: " + std::to_string(length) + "\r\n";
-    if (length > ask_first) out += "Expect: 100-continue\r\n";
+    if (length > expect_continue_above) out += "Expect: 100-continue\r\n";
     for (const auto& [name, value] : call.headers) out += name + ": " + value + "\r\n";
     return out + "\r\n";
 }
@@ -222,7 +222,7 @@ Status Client::Body::send(const Call& call, SentBody& body, AnswerBody& answer) 
         return written;
     }
     if (Status written = write(head); !written) return written;
-    if (body.length() > ask_first) {
+    if (body.length() > expect_continue_above) {
         if (Status came = read_head(*parser); !came) return came;
         if (parser->head().status != 100) return Done{};  // refused: the body is not wanted
         fresh();
@@ -254,7 +254,7 @@ Result<Response> Client::Body::exchange(const Call& call) {
     return response;
 }
 
-// The peer closed it while it was idle, or said something that nobody asked for.
+// The peer closed it while it was idle, or sent something that nobody requested.
 bool Client::Body::stale() const {
     char byte = 0;
     const ssize_t seen = ::recv(wire->tls().next_layer().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -48,8 +48,8 @@ std::int64_t thread_cpu_us() {
     return static_cast<std::int64_t>(spent.tv_sec) * 1'000'000 + spent.tv_nsec / 1'000;
 }
 
-// Keeps the longest turns of this minute and of the one before, so that each of several readers sees a long turn.
-class LongestTurns {
+// Keeps the longest task of this minute and of the one before, so that each of several readers sees a long one.
+class LongestTasks {
   public:
     void begin() {
         begun_us_ = monotonic_us();
@@ -60,28 +60,28 @@ class LongestTurns {
         move_on(now_us);
         raise(newest_, {.wall_us = now_us - begun_us_, .cpu_us = thread_cpu_us() - begun_cpu_us_});
     }
-    Loop::LongestTurn longest() {
+    Loop::LongestTask longest() {
         move_on(monotonic_us());
-        Loop::LongestTurn both = newest_;
+        Loop::LongestTask both = newest_;
         raise(both, before_);
         return both;
     }
 
   private:
     static constexpr std::int64_t span_us = 60'000'000;
-    static void raise(Loop::LongestTurn& to, const Loop::LongestTurn& by) {
+    static void raise(Loop::LongestTask& to, const Loop::LongestTask& by) {
         to.wall_us = std::max(to.wall_us, by.wall_us);
         to.cpu_us = std::max(to.cpu_us, by.cpu_us);
     }
     void move_on(std::int64_t now_us) {
         const std::int64_t passed_us = now_us - since_us_;
         if (passed_us < span_us) return;
-        before_ = passed_us < 2 * span_us ? newest_ : Loop::LongestTurn{};
+        before_ = passed_us < 2 * span_us ? newest_ : Loop::LongestTask{};
         newest_ = {};
         since_us_ = now_us;
     }
     std::int64_t begun_us_ = 0, begun_cpu_us_ = 0, since_us_ = monotonic_us();
-    Loop::LongestTurn newest_, before_;
+    Loop::LongestTask newest_, before_;
 };
 
 struct Watch {
@@ -104,15 +104,15 @@ struct Loop::Body {
     PlacePools pools{ThreadPriority::normal};
     std::vector<Task> following;  // what runs when the present task has returned
     bool in_task = false;
-    LongestTurns turns;
+    LongestTasks longest;
 
     void run(const Task& task) {
         in_task = true;
-        turns.begin();
+        longest.begin();
         task();
         while (!following.empty())
             for (const Task& one : std::exchange(following, {})) one();
-        turns.end();
+        longest.end();
         in_task = false;
     }
     void arm(int descriptor, const std::shared_ptr<Watch>& watch) {
@@ -219,7 +219,7 @@ void Loop::offload_at(const std::string& place, Task work, Task done) {
     });
 }
 
-Loop::LongestTurn Loop::longest_turn() const { return body_->turns.longest(); }
+Loop::LongestTask Loop::longest_task() const { return body_->longest.longest(); }
 
 void* Loop::io_context() { return &body_->io; }
 

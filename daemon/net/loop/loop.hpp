@@ -41,7 +41,7 @@ class Loop {
     void unwatch(int descriptor);           // the descriptor stays the caller's
     void on_signal(int signal, Task task);  // SIGTERM, SIGINT, SIGHUP
     // Runs `work` on a small pool of threads, then `done` on the loop: file system and blocking network calls. What it
-    // throws is told on standard error, and `done` still comes.
+    // throws is reported on standard error, and `done` still comes.
     void offload(Task work, Task done);
     // The same on threads for one place alone, such as a storage path: where it hangs, no other place's work waits.
     void offload_at(const std::string& place, Task work, Task done);
@@ -63,12 +63,12 @@ class Loop {
             [answer, then = std::move(then)]() mutable { then(std::move(**answer)); });
     }
 
-    // The longest turns of the last one to two minutes: a task with all that followed it before the next could begin.
+    // The longest task of the last one to two minutes, with all that followed it before the next could begin.
     // Counted on the wall clock and as the thread's CPU time, each by itself.
-    struct LongestTurn {
+    struct LongestTask {
         std::int64_t wall_us = 0, cpu_us = 0;
     };
-    LongestTurn longest_turn() const;  // of the loop's own thread
+    LongestTask longest_task() const;  // of the loop's own thread
 
     void* io_context();  // boost::asio::io_context*, for daemon/net alone
 

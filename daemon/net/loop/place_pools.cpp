@@ -63,7 +63,7 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         ++idle;
         return true;
     }
-    // The places take turns: one with much work does not keep the others waiting.
+    // The places alternate: one with much work does not keep the others waiting.
     void make_ready_what_may() {
         auto at = places.lower_bound(next_place);
         for (std::size_t looked_at = 0; looked_at < places.size(); ++looked_at) {

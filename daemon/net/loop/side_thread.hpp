@@ -1,4 +1,4 @@
-// Threads beside the loop: of lanes and of pools.
+// Threads beside the loop: I/O threads of servers, and pools.
 #pragma once
 
 #include <functional>

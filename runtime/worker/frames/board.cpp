@@ -157,7 +157,7 @@ void Board::ring() {
 
 // In the order of their indexes. A rank that comes too late for this look finds each_rings() set, or rings as the last.
 // What went over the socket left its slot empty.
-void Board::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& hear) {
+void Board::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& on_frame) {
     Seat& one = seat(number);
     const std::uint64_t newest = one.come.load(std::memory_order_seq_cst);
     if (newest <= taken) return;
@@ -172,7 +172,7 @@ void Board::take(std::uint32_t number, std::uint64_t& taken, const std::function
                       .frame = std::string(slot.frame, std::min(bytes, frame_max)),
                       .interval_ms = slot.interval_ms.load(std::memory_order_relaxed)};
         slot.bytes.store(0, std::memory_order_release);
-        hear(std::move(posted));
+        on_frame(std::move(posted));
     }
 }
 
@@ -208,9 +208,9 @@ bool Board::agent_is_due(std::uint64_t index) {
 // Two that come at once may both see that all have come; each of them sees it if the other does not (both write, then
 // read, in one order for all). One of them passes the round.
 Board::Come Board::come(std::uint64_t index, bool posted) {
-    Seat& mine = seat(own_);
-    if (!posted) mine.sent.store(index, std::memory_order_relaxed);
-    mine.come.store(index, std::memory_order_seq_cst);
+    Seat& own_seat = seat(own_);
+    if (!posted) own_seat.sent.store(index, std::memory_order_relaxed);
+    own_seat.come.store(index, std::memory_order_seq_cst);
     if (head().each_rings.load(std::memory_order_seq_cst) != 0) return Come::rings;
     bool all_posted = false;
     if (!all_have_come(index, all_posted)) return Come::waits;

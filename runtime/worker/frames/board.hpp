@@ -52,7 +52,7 @@ class Board {
         std::int64_t interval_ms = -1;  // as in post()
     };
     // What was posted behind report `taken`, which goes on to the newest.
-    void take(std::uint32_t seat, std::uint64_t& taken, const std::function<void(Posted)>& hear);
+    void take(std::uint32_t seat, std::uint64_t& taken, const std::function<void(Posted)>& on_frame);
 
     // ---- a worker's side, of its own seat
     // False: too long, or the slot is not free. `interval_ms`: from the report before to this one; -1: there is none.

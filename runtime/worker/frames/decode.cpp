@@ -157,7 +157,7 @@ Broadcast broadcast(Fields& f) {
     return m;
 }
 
-Pulse pulse(Fields& f) {
+Heartbeat heartbeat(Fields& f) {
     return {.silent_ms = f.number<std::int64_t>("silent_ms", 0, time_max),
             .cpu_ms = f.number<std::int64_t>("cpu_ms", 0, time_max),
             .data_wait_ms = f.has("data_wait_ms") ? f.number<std::int64_t>("data_wait_ms", 0, time_max) : -1};
@@ -269,7 +269,7 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
     return decoded<FromWorker>(body, "worker", from_worker_most,
                                [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
                                    if (type == "report") return report(f);
-                                   if (type == "pulse") return pulse(f);
+                                   if (type == "pulse") return heartbeat(f);
                                    if (type == "stage") return Stage{};
                                    if (type == "broadcast") return broadcast(f);
                                    if (type == "hello") return hello(f);

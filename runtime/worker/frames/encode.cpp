@@ -65,7 +65,7 @@ struct ToJson {
         if (m.data) data = storage::base64_encode(*m.data);
         return {{"type", "broadcast"}, {"index", m.index}, {"data", data}};
     }
-    OrderedJson operator()(const Pulse& m) const {
+    OrderedJson operator()(const Heartbeat& m) const {
         OrderedJson value = {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
         if (m.data_wait_ms >= 0) value["data_wait_ms"] = m.data_wait_ms;
         return value;

@@ -61,10 +61,10 @@ struct Report {
     Upload upload = Upload::run_default;
     bool operator==(const Report&) const = default;
 };
-struct Pulse {
+struct Heartbeat {
     std::int64_t silent_ms = 0, cpu_ms = 0;
     std::int64_t data_wait_ms = -1;  // it waited for input, since its start; -1: it does not tell
-    bool operator==(const Pulse&) const = default;
+    bool operator==(const Heartbeat&) const = default;
 };
 struct Fail {
     std::string text;
@@ -135,7 +135,7 @@ struct BoardOffer {  // comes with the board's descriptor
     bool operator==(const BoardOffer&) const = default;
 };
 
-using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Pulse, Fail, BoardTaken, Come, Release>;
+using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Heartbeat, Fail, BoardTaken, Come, Release>;
 using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted, BoardOffer>;
 
 // A whole frame, its length in front. Text that is not UTF-8 is sent with replacement characters.

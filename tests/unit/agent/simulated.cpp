@@ -16,12 +16,12 @@ struct World {
     explicit World(std::uint64_t seed = 1)
         : node("sim-0001", {.port = 7434, .gpus = 8}, {.seed = seed, .run_ms = 4'000, .wall_minus_now_ms = 0}) {}
 
-    void hear(SimulatedDeeds deeds) {
+    void take(SimulatedDeeds deeds) {
         for (protocol::FromAgent& message : deeds.to_head) heard.push_back(std::move(message));
     }
-    void say(protocol::FromHead message) { hear(node.on_message(now, std::move(message))); }
+    void say(protocol::FromHead message) { take(node.on_message(now, std::move(message))); }
     void register_node() {
-        hear(node.connected(now));
+        take(node.connected(now));
         say(protocol::Welcome{.cluster_id = "c0ffee"});
     }
     void prepare() {
@@ -35,7 +35,7 @@ struct World {
         const Time end = now + Duration{ms};
         for (auto at = node.next_wake(); at && *at <= end; at = node.next_wake()) {
             now = std::max(now, *at);
-            hear(node.wake(now));
+            take(node.wake(now));
         }
         now = end;
     }

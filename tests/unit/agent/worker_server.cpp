@@ -116,7 +116,7 @@ struct Line {
     bool connected = false;
 };
 
-bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -126,11 +126,11 @@ TEST_CASE("a process is welcome with its attempt's key, a rank of this node, and
     right.hello();
     CHECK(right.heard() == "welcome");
     right.hello({.rank = 1});
-    CHECK(tells(right.heard(), "refuse: a connection is for one rank"));
+    CHECK(contains(right.heard(), "refuse: a connection is for one rank"));
     wrong_key.hello({.key = "guessed"});
-    CHECK(tells(wrong_key.heard(), "refuse: wrong key"));
+    CHECK(contains(wrong_key.heard(), "refuse: wrong key"));
     wrong_rank.hello({.rank = 2});
-    CHECK(tells(wrong_rank.heard(), "has no rank 2 on this node"));
+    CHECK(contains(wrong_rank.heard(), "has no rank 2 on this node"));
     no_hello.say(worker::Stage{});
     CHECK(no_hello.heard() == "closed");
 }
@@ -142,7 +142,7 @@ TEST_CASE("a hello that nests without bound, or is as long as a broadcast may be
     const std::string body = R"({"type":"report","index":1,"metrics":{"a":)" + brackets + R"(},"upload":"none"})";
     deep.raw(std::string("\0\0", 2) + static_cast<char>(body.size() >> 8) + static_cast<char>(body.size() & 0xff) +
              body);
-    CHECK(tells(deep.heard(), "more than 128 levels"));
+    CHECK(contains(deep.heard(), "more than 128 levels"));
     huge.raw(std::string("\3\xb0\0\0[", 5));  // 59 MiB
     CHECK(huge.heard() == "closed");
     right.hello();
@@ -190,7 +190,7 @@ TEST_CASE("a process of another user is refused, also with the right key") {
     ::close(pipe[0]);
     ::waitpid(child, nullptr, 0);
     heard.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    CHECK(tells(heard, "refuse: attempt run-a1 runs as user 65533, and this process as user 65534"));
+    CHECK(contains(heard, "refuse: attempt run-a1 runs as user 65533, and this process as user 65534"));
 }
 
 namespace {
@@ -261,7 +261,7 @@ TEST_CASE("a rank's second process reads what it is told, and the first one's co
     Line older(agent.path);  // a library that knows of no other process
     older.place = worker::Place::untold;
     older.hello();
-    CHECK(tells(older.heard(), "refuse: rank 0 belongs to process " + std::to_string(first.pid)));
+    CHECK(contains(older.heard(), "refuse: rank 0 belongs to process " + std::to_string(first.pid)));
     first.tell('s');
     CHECK(comes_true([&] { return agent.stages == 1; }));
     CHECK(agent.cuts == 0);
@@ -276,13 +276,13 @@ TEST_CASE("a place passes on when its process ends or gives it up, also while a 
     Process second(agent.path);
     CHECK(second.heard() == "welcome");
     Process reader(agent.path, worker::Place::not_wanted);
-    CHECK(tells(reader.heard(), "reads, " + std::to_string(second.pid)));
+    CHECK(contains(reader.heard(), "reads, " + std::to_string(second.pid)));
     second.tell('f');
     CHECK(second.heard() == "holds");
     second.kill();
     Process third(agent.path), only_reads(agent.path, worker::Place::not_wanted);
     CHECK(third.heard() == "welcome");
-    CHECK(tells(only_reads.heard(), " has the place"));
+    CHECK(contains(only_reads.heard(), " has the place"));
 }
 
 TEST_CASE("one process that connects again has the place, and its old connection's end is not the new one's") {
@@ -309,7 +309,7 @@ TEST_CASE("after the agent's restart the place is still its process's, who ever 
     before.reset();
     Agent agent;
     Process child(agent.path);
-    CHECK(tells(child.heard(), "reads, " + std::to_string(first.pid)));
+    CHECK(contains(child.heard(), "reads, " + std::to_string(first.pid)));
     first.end();
     Process next(agent.path);
     CHECK(next.heard() == "welcome");

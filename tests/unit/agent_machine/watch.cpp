@@ -32,7 +32,7 @@ struct Seen {
 Seen idle_seconds(Machine& machine, int seconds) {
     Seen seen;
     for (int i = 0; i < seconds; ++i) {
-        for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerMessage{attempt_1, rank, worker::Pulse{}});
+        for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerMessage{attempt_1, rank, worker::Heartbeat{}});
         const Outputs out = machine.later(1'000);
         for (const SignalWorker& one : all<SignalWorker>(out)) seen.killed.push_back(one);
         for (const DumpStacks& one : all<DumpStacks>(out)) seen.stacks.push_back(one);
@@ -68,7 +68,7 @@ TEST_CASE("a rank that goes on while its stacks are written is not killed") {
     Machine machine = past_the_first_report();
     machine.take(report(0, 2));
     CHECK(idle_seconds(machine, 60).stacks.size() == 2);  // a warning, and the hang
-    machine.take(WorkerMessage{attempt_1, 1, worker::Pulse{.cpu_ms = 900}});
+    machine.take(WorkerMessage{attempt_1, 1, worker::Heartbeat{.cpu_ms = 900}});
     CHECK(idle(machine, 59).empty());
     CHECK(idle(machine, 3).size() == 1);
 }
@@ -92,7 +92,7 @@ TEST_CASE("nothing hangs before the first report, while a checkpoint is written,
     Machine computes = past_the_first_report();
     for (int i = 1; i <= 200; ++i) {
         for (const std::uint32_t rank : {0u, 1u})
-            computes.take(WorkerMessage{attempt_1, rank, worker::Pulse{.cpu_ms = 100 * i}});
+            computes.take(WorkerMessage{attempt_1, rank, worker::Heartbeat{.cpu_ms = 100 * i}});
         REQUIRE(all<SignalWorker>(computes.later(1'000)).empty());
     }
 
@@ -233,7 +233,7 @@ TEST_CASE("a scratch directory beyond its quota is named to each attempt that us
 
 TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last step and its wait for input") {
     Machine machine = past_the_first_report();
-    machine.take(WorkerMessage{attempt_1, 1, worker::Pulse{.cpu_ms = 40, .data_wait_ms = 12}});
+    machine.take(WorkerMessage{attempt_1, 1, worker::Heartbeat{.cpu_ms = 40, .data_wait_ms = 12}});
     machine.now = machine.now + Duration{400};
     machine.take(report(1, 2));
     const auto beat = all<SendHeartbeat>(machine.later(600));

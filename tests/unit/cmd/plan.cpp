@@ -70,8 +70,8 @@ TEST_CASE("all that is wrong with nodes and allocations is told at once, each at
         "allocations": [{"node": "a", "resources": {"CPU": 5, "GPU": 2}}, {"node": "zz"}, {"resources": {}},
         {"node": "a", "resources": {"CPU": 4}, "gpu": {"9": 1}}, {"node": "b", "resources": {"CPU": -1}}]})"),
                  wrong);
-    std::vector<std::string> told;
-    for (const Problem& one : wrong) told.push_back(one.path + " | " + one.message);
+    std::vector<std::string> problems;
+    for (const Problem& one : wrong) problems.push_back(one.path + " | " + one.message);
     const std::vector<std::string> expected{
         "nodes[1].state | node b: state \"asleep\" is none of ready, draining, quarantined, lost, dead",
         "nodes[1].labels | node b: labels must be a map",
@@ -86,7 +86,7 @@ TEST_CASE("all that is wrong with nodes and allocations is told at once, each at
         "allocations[2] | each of allocations needs a \"node\"",
         "allocations[3].gpu | an allocation names GPU 9 of node a, which has 1",
         "allocations[4].resources.CPU | allocation on b: resources.CPU: \"-1\" is not an amount: it is negative"};
-    CHECK(told == expected);
+    CHECK(problems == expected);
     wrong.clear();
     cluster_from(json::parse(R"({"nodes": {"a": {}}, "allocations": 7})"), wrong);
     REQUIRE(wrong.size() == 2);

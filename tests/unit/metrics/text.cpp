@@ -72,8 +72,8 @@ Cluster cluster() {
 
 Live live() {
     Live live;
-    live.longest_turn_seconds = 0.25;
-    live.longest_turn_cpu_seconds = 0.125;
+    live.longest_task_seconds = 0.25;
+    live.longest_task_cpu_seconds = 0.125;
     LiveGpu gpu;
     gpu.uuid = "GPU-0abc";
     gpu.utilization_ratio = 0.75;
@@ -255,7 +255,7 @@ TEST_CASE("records that change while they are taken are shown as they were at th
     std::vector<RunId> taken;
     Sampling sampling(changing, Time{271'000}, 12 * minute_ms, [&](RunId id) { taken.push_back(id); });
     REQUIRE(sampling.step());
-    changing.runs.erase({2});  // it ended, and its turn is last
+    changing.runs.erase({2});  // it ended, and its place is last
     changing.runs[{3}].state = RunState::starting;
     changing.runs[{4}] = run({4}, "late", RunState::queued);
     while (sampling.step()) continue;

@@ -124,17 +124,17 @@ TEST_CASE("what is known is never closed for strangers, and takes none of their 
 TEST_CASE("requests of an address, or of a caller, are counted; time gives them back") {
     ConnectionTable table(small());
     const auto stranger = table.enter("a", [] {}), other = table.enter("b", [] {});
-    CHECK(table.may_ask(stranger, noon));
-    CHECK(table.may_ask(stranger, noon));
-    CHECK(!table.may_ask(stranger, noon));
-    CHECK(table.may_ask(other, noon));
-    CHECK(!table.may_ask(stranger, noon + 900ms));
-    CHECK(table.may_ask(stranger, noon + 2s));
+    CHECK(table.may_request(stranger, noon));
+    CHECK(table.may_request(stranger, noon));
+    CHECK(!table.may_request(stranger, noon));
+    CHECK(table.may_request(other, noon));
+    CHECK(!table.may_request(stranger, noon + 900ms));
+    CHECK(table.may_request(stranger, noon + 2s));
     table.give_back_request(stranger);
-    CHECK(table.may_ask(stranger, noon + 2s));
+    CHECK(table.may_request(stranger, noon + 2s));
     REQUIRE(table.belongs_to(stranger, "ana"));
-    for (int i = 0; i < 5; ++i) CHECK(table.may_ask(stranger, noon + 2s));
-    CHECK(!table.may_ask(stranger, noon + 2s));
+    for (int i = 0; i < 5; ++i) CHECK(table.may_request(stranger, noon + 2s));
+    CHECK(!table.may_request(stranger, noon + 2s));
 }
 
 TEST_CASE("bytes that were read are held by the address or the caller, until they are given back") {
@@ -170,7 +170,7 @@ TEST_CASE("nothing of a stranger's body is read") {
     TestServer server(echo, asking(64));
     RawTls stranger(server.server->port());
     stranger.say(post("", 10u << 20));  // none of it follows
-    CHECK(stranger.hear_all().starts_with("HTTP/1.1 401 "));
+    CHECK(stranger.read_all().starts_with("HTTP/1.1 401 "));
     CHECK(server.requests == 0);
 }
 

@@ -75,9 +75,9 @@ TEST_CASE("what comes next runs right behind its task, before what was posted ea
     CHECK(order == "0abcde");
 }
 
-TEST_CASE("the longest turn is a task with what followed it, on the wall clock and as CPU time") {
+TEST_CASE("the longest task counts with what followed it, on the wall clock and as CPU time") {
     Loop loop;
-    CHECK(loop.longest_turn().wall_us == 0);
+    CHECK(loop.longest_task().wall_us == 0);
     // The clock itself is what is tested.
     const auto sleep = [] { usleep(20'000); };
     loop.post([&] {
@@ -88,12 +88,12 @@ TEST_CASE("the longest turn is a task with what followed it, on the wall clock a
         });
     });
     run_bounded(loop);
-    const Loop::LongestTurn longest = loop.longest_turn();
+    const Loop::LongestTask longest = loop.longest_task();
     CHECK(longest.wall_us >= 40'000);
     CHECK(longest.cpu_us <= longest.wall_us - 40'000 + 1'000);  // it slept
     loop.post([&] { loop.stop(); });
     run_bounded(loop);
-    CHECK(loop.longest_turn().wall_us == longest.wall_us);  // reading it forgets nothing, and neither do short turns
+    CHECK(loop.longest_task().wall_us == longest.wall_us);  // reading it forgets nothing, and neither do short tasks
 }
 
 TEST_CASE("timers fire in the order of their times, and a cancelled one never does") {
@@ -212,7 +212,7 @@ TEST_CASE("offloaded work runs beside the loop, and its end comes back to it") {
 
 TEST_CASE("what offloaded work throws ends nobody: it is an error of the answer, and what follows still comes") {
     Loop loop;
-    std::string said;
+    std::string message;
     int ended = 0;
     const auto end = [&] {
         if (++ended == 2) loop.stop();
@@ -221,7 +221,7 @@ TEST_CASE("what offloaded work throws ends nobody: it is an error of the answer,
     loop.offload([]() -> rtrain::Result<int> { throw std::runtime_error("stale file handle"); },
                  [](const rtrain::Error& error) { return error; },
                  [&](const rtrain::Result<int>& answer) {
-                     said = answer ? "an answer" : answer.error().message;
+                     message = answer ? "an answer" : answer.error().message;
                      loop.offload([] { return rtrain::Result<int>(7); },
                                   [](const rtrain::Error& error) { return error; },
                                   [&](const rtrain::Result<int>& next) {
@@ -230,7 +230,7 @@ TEST_CASE("what offloaded work throws ends nobody: it is an error of the answer,
                                   });
                  });
     run_bounded(loop);
-    CHECK(said.find("stale file handle") != std::string::npos);
+    CHECK(message.find("stale file handle") != std::string::npos);
 }
 
 TEST_CASE("a loop that ends waits for work that has begun and drops the rest") {

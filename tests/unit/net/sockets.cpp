@@ -302,7 +302,7 @@ TEST_CASE("a stream that is cut ends at once without what waits, also when its f
         auto follower = std::make_unique<RawTls>(server.endpoint().port, "", "", Buffers::little);
         follower->say("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         std::string heard;
-        for (int i = 0; i < 100 && heard.find("data: 1") == std::string::npos; ++i) heard += follower->hear_some();
+        for (int i = 0; i < 100 && heard.find("data: 1") == std::string::npos; ++i) heard += follower->read_some();
         return follower;
     };
     const auto pieces_taken = [&](std::size_t most) {
@@ -327,7 +327,7 @@ TEST_CASE("a stream that is cut ends at once without what waits, also when its f
         if (closed_before) kept->close();
         kept->cut();
     });
-    CHECK(follower->hear_all().size() < taken * piece);  // what the kernel had, at most
+    CHECK(follower->read_all().size() < taken * piece);  // what the kernel had, at most
     CHECK(closed.wait(2));
     server.home.on_loop([&] {
         CHECK_FALSE(kept->write("late"));

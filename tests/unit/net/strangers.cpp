@@ -47,7 +47,7 @@ TEST_CASE("noise on the port, before TLS and inside it, never stops the server")
     for (int i = 0; i < 16; ++i) {
         RawTls stranger(server.server->port());
         stranger.say(i % 2 ? noise(random, 1 + random() % 3'000) : nearly(random));
-        const std::string answer = stranger.hear_all();  // bounded: an error answer, or the idle timeout
+        const std::string answer = stranger.read_all();  // bounded: an error answer, or the idle timeout
         CHECK((answer.empty() || answer.starts_with("HTTP/1.1 ")));
     }
     still_serves(server);
@@ -68,7 +68,7 @@ TEST_CASE("malformed requests get an answer that says so") {
     for (const auto& [request, status] : cases) {
         RawTls stranger(server.server->port());
         stranger.say(request);
-        const std::string answer = stranger.hear_all();
+        const std::string answer = stranger.read_all();
         INFO(request.substr(0, 80));
         CHECK(answer.starts_with("HTTP/1.1 " + status));
     }
@@ -82,7 +82,7 @@ TEST_CASE("requests in one packet are answered in order") {
     peer.say(
         "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nxyGET /b HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\nConnection: "
         "close\r\n\r\n");
-    const std::string all = peer.hear_all();
+    const std::string all = peer.read_all();
     const auto a = all.find("POST /a xy"), b = all.find("GET /b"), c = all.find("GET /c");
     CHECK((a != all.npos && b != all.npos && c != all.npos && a < b && b < c));
 }
@@ -112,7 +112,7 @@ TEST_CASE("whoever connects and says nothing, or half a request, is let go after
     close(silent);
     RawTls half(server.server->port());
     half.say("GET / HT");
-    CHECK(half.hear_all().empty());
+    CHECK(half.read_all().empty());
     still_serves(server);
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a server with connections of every kind open ends quickly, and their 
     const auto begun = std::chrono::steady_clock::now();
     server.reset();
     CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(20));
-    for (auto& peer : peers) CHECK(peer->hear_all().empty());
+    for (auto& peer : peers) CHECK(peer->read_all().empty());
     close(handshaking);
 }
 

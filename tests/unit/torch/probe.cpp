@@ -39,11 +39,11 @@ int train(const std::string& out, std::int64_t first, std::int64_t last, const c
     DataParallel parallel(group, net->parameters(), net->buffers());
     for (std::int64_t step = first; step < last; ++step) {
         const std::int64_t begin = step * global_batch % samples;
-        const torch::Tensor mine = torch::arange(begin + group.rank(), begin + global_batch, group.size());
+        const torch::Tensor rows = torch::arange(begin + group.rank(), begin + global_batch, group.size());
         optimizer.zero_grad();
         torch::Tensor loss = parallel.forward([&] {
-            return torch::nn::functional::cross_entropy(net->forward(data.index_select(0, mine)),
-                                                        labels.index_select(0, mine));
+            return torch::nn::functional::cross_entropy(net->forward(data.index_select(0, rows)),
+                                                        labels.index_select(0, rows));
         });
         loss.backward();
         optimizer.step();

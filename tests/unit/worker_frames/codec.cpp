@@ -33,7 +33,7 @@ std::string why(const std::string& body) {
 }  // namespace
 
 TEST_CASE("everything a worker says is heard by the agent as it was said") {
-    const std::vector<FromWorker> said = {
+    const std::vector<FromWorker> messages = {
         Hello{.attempt = "ab12cd-7-a3", .rank = 5, .pid = 4711, .key = "k", .next_index = 9, .uncommitted = {6, 8}},
         Stage{},
         Report{.index = 1, .metrics_json = R"({"loss":0.5,"note":"ü"})"},
@@ -43,7 +43,7 @@ TEST_CASE("everything a worker says is heard by the agent as it was said") {
         Report{.index = 3, .checkpoint_error = "no space left on /runs"},
         Broadcast{.index = 3, .data = std::string("\0\xff bytes", 8)},
         Broadcast{.index = 4},
-        Pulse{.silent_ms = 1'500, .cpu_ms = 42},
+        Heartbeat{.silent_ms = 1'500, .cpu_ms = 42},
         Fail{"Traceback:\n  ValueError"},
         Hello{.attempt = "ab12cd-7-a3", .board = true},
         BoardTaken{},
@@ -51,11 +51,11 @@ TEST_CASE("everything a worker says is heard by the agent as it was said") {
         Hello{.attempt = "ab12cd-7-a3", .place = Place::not_wanted},
         Release{},
         Come{}};
-    for (const FromWorker& one : said) CHECK(decode_from_worker(body_of(encode(one))).value() == one);
+    for (const FromWorker& one : messages) CHECK(decode_from_worker(body_of(encode(one))).value() == one);
 }
 
 TEST_CASE("everything an agent says is heard by the worker as it was said") {
-    const std::vector<FromAgent> said = {
+    const std::vector<FromAgent> messages = {
         Welcome{.context_json = R"({"world_size":2})",
                 .checkpoint =
                     ResumeFrom{.path = "/c", .directory = "checkpoint_000002-a001", .metrics_json = R"({"epoch":2})"}},
@@ -73,18 +73,18 @@ TEST_CASE("everything an agent says is heard by the worker as it was said") {
         Wanted{Wish::stop},
         Wanted{.what = Wish::checkpoint, .reason = "resize", .deadline_wall_ms = 17, .workers = 4},
         BoardOffer{3}};
-    for (const FromAgent& one : said) CHECK(decode_from_agent(body_of(encode(one))).value() == one);
+    for (const FromAgent& one : messages) CHECK(decode_from_agent(body_of(encode(one))).value() == one);
 }
 
 TEST_CASE("frames that arrive byte by byte, or many at once, come out whole and in order") {
-    const std::string stream = encode(FromWorker{Pulse{.silent_ms = 1, .cpu_ms = 1}}) + encode(FromWorker{Stage{}});
+    const std::string stream = encode(FromWorker{Heartbeat{.silent_ms = 1, .cpu_ms = 1}}) + encode(FromWorker{Stage{}});
     FrameReader slow;
     std::vector<FromWorker> heard;
     for (const char byte : stream) {
         slow.add({&byte, 1});
         if (auto body = slow.next().value()) heard.push_back(decode_from_worker(*body).value());
     }
-    CHECK(heard == std::vector<FromWorker>{Pulse{.silent_ms = 1, .cpu_ms = 1}, Stage{}});
+    CHECK(heard == std::vector<FromWorker>{Heartbeat{.silent_ms = 1, .cpu_ms = 1}, Stage{}});
 
     FrameReader quick;
     quick.add(stream);
@@ -116,7 +116,7 @@ TEST_CASE("what is broken is refused with the field's name") {
 
 TEST_CASE("a field of a later version does not disturb this one") {
     const auto answer = decode_from_worker(R"({"type":"pulse","silent_ms":3,"cpu_ms":4,"gpu_ms":5})");
-    CHECK(answer.value() == FromWorker{Pulse{.silent_ms = 3, .cpu_ms = 4}});
+    CHECK(answer.value() == FromWorker{Heartbeat{.silent_ms = 3, .cpu_ms = 4}});
 }
 
 TEST_CASE("text that is not UTF-8 is shown with replacement characters, not lost with its frame") {

@@ -116,10 +116,10 @@ TEST_CASE("the head's log tells each hour where the audit ends, so that a cut en
         const storage::Descriptor file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
         REQUIRE(::dup2(file.number(), STDERR_FILENO) == STDERR_FILENO);
     }
-    bool told = false, told_again = false;
+    bool end_in_feed = false, end_in_next_feed = false;
     {
         HeadUnderTest head({.data_dir = folder.path + "/data", .audit_end_ms = 20});
-        const auto end_is_told = [&] {
+        const auto feed_ends = [&] {
             const json last = rows_of(head).back();
             const std::string line =
                 "the audit ends at " + last["sequence"].dump() + ":" + last["hash"].get<std::string>();
@@ -129,14 +129,14 @@ TEST_CASE("the head's log tells each hour where the audit ends, so that a cut en
                 return text.find(line + "\n") != std::string::npos;
             });
         };
-        told = end_is_told();
+        end_in_feed = feed_ends();
         head.make_token("user", "ann");
-        told_again = end_is_told();
+        end_in_next_feed = feed_ends();
     }
     ::dup2(before, STDERR_FILENO);
     ::close(before);
-    CHECK(told);
-    CHECK(told_again);
+    CHECK(end_in_feed);
+    CHECK(end_in_next_feed);
 }
 
 TEST_CASE("dry_run keeps no change out of the audit, but where the route knows it") {

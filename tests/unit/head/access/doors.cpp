@@ -72,16 +72,16 @@ TEST_CASE("a join token lets one node in, once, and only under the name it asked
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
     const auto request = security::make_request("whatever").value();
-    const auto ask = [&](const std::string& token, const std::string& node) {
+    const auto join_with = [&](const std::string& token, const std::string& node) {
         return head.call_as("", "POST", "/v1/join", {{"token", token}, {"node", node}, {"request", request.request}});
     };
-    CHECK(ask(head.started.join_token, "../n1").status == 400);
-    const Answer joined = ask(head.started.join_token, "n1");
+    CHECK(join_with(head.started.join_token, "../n1").status == 400);
+    const Answer joined = join_with(head.started.join_token, "n1");
     REQUIRE(joined.status == 200);
     CHECK(joined.body["ca"] == head.started.ca);
-    CHECK(ask(head.started.join_token, "n2").body["message"].get<std::string>().find("used already") !=
+    CHECK(join_with(head.started.join_token, "n2").body["message"].get<std::string>().find("used already") !=
           std::string::npos);
-    CHECK(ask(head.admin, "n2").status == 403);
+    CHECK(join_with(head.admin, "n2").status == 403);
     CHECK(head.call_as(head.started.join_token, "GET", "/v1/runs").status == 401);  // used up
     CHECK(head.call_as(head.make_token("node", ""), "GET", "/v1/runs").status == 403);
 

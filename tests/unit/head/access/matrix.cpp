@@ -165,7 +165,7 @@ std::string wanted(const std::string& who, char letter) {
     return who.find(static_cast<char>(std::tolower(letter))) != std::string::npos ? "404" : "403";
 }
 
-std::string told(int status, const std::string& wish) {
+std::string outcome(int status, const std::string& wish) {
     if (wish == "let in" && status != 401 && status != 403 && status < 500) return wish;
     return std::to_string(status);
 }
@@ -189,7 +189,7 @@ TEST_CASE("every route answers every credential as the table of this test says")
                                                           .target = concrete(pattern, cast.sha256),
                                                           .body = body_for(method, pattern, cast.code)});
             INFO(credential.what << ": " << answer.status << " " << answer.text.substr(0, 200));
-            CHECK(told(answer.status, wish) == wish);
+            CHECK(outcome(answer.status, wish) == wish);
             ++cells;
         }
     }

@@ -16,8 +16,8 @@ Answer asked_by(const net::Endpoint& node) {
     return HeadUnderTest::send(node, {.method = "HEAD", .target = "/v1/blobs/" + std::string(64, '0')});
 }
 
-Answer ask_to_join(const HeadUnderTest& head, const std::string& token, const std::string& node,
-                   const std::string& request) {
+Answer request_to_join(const HeadUnderTest& head, const std::string& token, const std::string& node,
+                       const std::string& request) {
     const json body{{"token", token}, {"node", node}, {"request", request}};
     return HeadUnderTest::send(head.endpoint(""), {.method = "POST", .target = "/v1/join", .body = body.dump()});
 }
@@ -119,12 +119,12 @@ TEST_CASE("a node that is away for a moment keeps its name and its certificate; 
     }
     const std::string token = head.make_token("node", "");
     const std::string request = security::make_request("n1").value().request;
-    const Answer refused = ask_to_join(head, token, "n1", request);
+    const Answer refused = request_to_join(head, token, "n1", request);
     CHECK(refused.status == 409);
     CHECK(refused.body["message"].get<std::string>().find("'n1' is taken") != std::string::npos);
     CHECK(asked_by(node).status == 404);
     REQUIRE(head.call("POST", "/v1/nodes/n1/leave").status == 200);
-    CHECK(ask_to_join(head, token, "n1", request).status == 200);  // the token was not used up
+    CHECK(request_to_join(head, token, "n1", request).status == 200);  // the token was not used up
     CHECK(asked_by(node).status == 401);
 }
 
@@ -133,9 +133,9 @@ TEST_CASE("a malformed signing request revokes nothing and uses up no token") {
     HeadUnderTest head({.data_dir = folder.path});
     const net::Endpoint node = join(head, "n1");
     const std::string token = head.make_token("node", "");
-    CHECK(ask_to_join(head, token, "n1", "no PEM").status >= 400);
+    CHECK(request_to_join(head, token, "n1", "no PEM").status >= 400);
     CHECK(asked_by(node).status == 404);
-    CHECK(ask_to_join(head, token, "n1", security::make_request("n1").value().request).status == 200);
+    CHECK(request_to_join(head, token, "n1", security::make_request("n1").value().request).status == 200);
     CHECK(asked_by(node).status == 401);
 }
 

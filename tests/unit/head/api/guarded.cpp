@@ -30,7 +30,7 @@ struct Story {
     View view{events.cluster(), clock, names, reports};
     std::shared_ptr<Heard> heard = std::make_shared<Heard>();
     Exchange exchange{view, events, loop, {.method = "POST", .path = "/v1/ru\nns"}, heard};
-    std::string said() const {
+    std::string body() const {
         REQUIRE(heard->answers.size() == 1);
         CHECK(heard->answers[0].status == 500);
         return heard->answers[0].body;
@@ -42,11 +42,11 @@ struct Story {
 TEST_CASE("what a handler throws is its answer, with what was asked and what to do") {
     Story story;
     guarded(story.exchange, [] { throw std::out_of_range("the sky"); });
-    const test::json said = test::json::parse(story.said());
-    CHECK(said["code"] == "internal");
-    CHECK(said["message"].get<std::string>().find("the sky") != std::string::npos);
-    CHECK(said["message"].get<std::string>().find(R"(POST "/v1/ru\nns")") != std::string::npos);
-    CHECK(said["next"].get<std::string>().find("report it") != std::string::npos);
+    const test::json error = test::json::parse(story.body());
+    CHECK(error["code"] == "internal");
+    CHECK(error["message"].get<std::string>().find("the sky") != std::string::npos);
+    CHECK(error["message"].get<std::string>().find(R"(POST "/v1/ru\nns")") != std::string::npos);
+    CHECK(error["next"].get<std::string>().find("report it") != std::string::npos);
 }
 
 TEST_CASE("a head without memory ends: nothing it would go on with can be relied on") {
@@ -72,6 +72,6 @@ TEST_CASE("what a handler's work on the pool throws, or its answer, is answered 
             story.loop.after(1, [&] { story.loop.stop(); });
             story.loop.run();
         }
-        CHECK(story.said().find(on_pool_itself ? "the disk" : "the number") != std::string::npos);
+        CHECK(story.body().find(on_pool_itself ? "the disk" : "the number") != std::string::npos);
     }
 }

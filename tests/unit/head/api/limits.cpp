@@ -118,13 +118,13 @@ TEST_CASE("a run is found by the beginning of its id where only one has it") {
     head.call("POST", "/v1/runs/run0/stop");
     REQUIRE(eventually([&] { return state_of(head, "run0") == "STOPPED"; }));
     REQUIRE(head.call("DELETE", "/v1/runs/run0").status == 200);
-    const auto said = [&](const std::string& text) {
+    const auto message_of = [&](const std::string& text) {
         return head.call("GET", "/v1/runs/" + text).body.value("message", std::string());
     };
-    CHECK(said(common + "1").find("is the beginning of 3 run ids") != std::string::npos);  // 10, 11, 12
-    CHECK(said(common.substr(0, 3)).find("is the beginning of 11 run ids") != std::string::npos);
-    CHECK(said(common + "13").find("there is no run") != std::string::npos);
-    CHECK(said(common + "01").find("there is no run") != std::string::npos);
+    CHECK(message_of(common + "1").find("is the beginning of 3 run ids") != std::string::npos);  // 10, 11, 12
+    CHECK(message_of(common.substr(0, 3)).find("is the beginning of 11 run ids") != std::string::npos);
+    CHECK(message_of(common + "13").find("there is no run") != std::string::npos);
+    CHECK(message_of(common + "01").find("there is no run") != std::string::npos);
     for (int i = 1; i <= 2; ++i) {
         const std::string name = "run" + std::to_string(9 + i);
         head.call("POST", "/v1/runs/" + name + "/stop");

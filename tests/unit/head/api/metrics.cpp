@@ -80,15 +80,15 @@ TEST_CASE("news and their number become durable together: nobody ever sees the o
     for (int round = 0; round < 20; ++round) {
         const std::string text = "notice " + std::to_string(round);
         agent.tell(protocol::Notice{.attempt = attempt, .text = text});
-        std::int64_t told = 0, seen = 0;
+        std::int64_t noted = 0, seen = 0;
         REQUIRE(eventually([&] {
             const auto read = database.each(
                 "SELECT (SELECT count(*) FROM events WHERE note=?1), (SELECT coalesce(max(CAST(value AS INTEGER)), 0) "
                 "FROM settings WHERE key='head.news_seen/n1')",
-                {text}, [&](const state::Row& row) { told = row.integer(0), seen = row.integer(1); });
-            return read.ok() && (told > 0 || seen >= static_cast<std::int64_t>(agent.seq));
+                {text}, [&](const state::Row& row) { noted = row.integer(0), seen = row.integer(1); });
+            return read.ok() && (noted > 0 || seen >= static_cast<std::int64_t>(agent.seq));
         }));
-        CHECK(told == 1);
+        CHECK(noted == 1);
         CHECK(seen == static_cast<std::int64_t>(agent.seq));
     }
 }

@@ -15,9 +15,9 @@ const std::string long_name(300, 'x');  // no file system has names of more than
 std::string nested(std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
 
 // One connection for all: thousands of requests.
-class Asker {
+class Requester {
   public:
-    explicit Asker(const HeadUnderTest& head) : client_(head.endpoint(head.admin)) {}
+    explicit Requester(const HeadUnderTest& head) : client_(head.endpoint(head.admin)) {}
     int operator()(const std::string& method, const std::string& target, const std::string& body) {
         const auto answer = client_.call({.method = method, .target = target, .body = body});
         INFO(method << " " << target << " " << body.substr(0, 300));
@@ -79,9 +79,9 @@ class Oddities {
                                                  {1, "two", nullptr},
                                                  {{"at", {{"scaling.workers", 3}}}, {"file", 5}},
                                                  {{"a", {{"b", {{"c", json::array({1, json::object()})}}}}}}};
-        const std::size_t drawn = draw_() % (texts.size() + values.size() + 1);
-        if (drawn < texts.size()) return texts[drawn];
-        if (drawn < texts.size() + values.size()) return values[drawn - texts.size()];
+        const std::size_t index = draw_() % (texts.size() + values.size() + 1);
+        if (index < texts.size()) return texts[index];
+        if (index < texts.size() + values.size()) return values[index - texts.size()];
         return std::string(draw_() % 5'000, 'y');
     }
 
@@ -137,7 +137,7 @@ TEST_CASE("values of wrong types in any field of any body are answered, and the 
         {"POST", "/v1/head/backup", {{"file", folder.path + "/backup"}}},
         {"PUT", "/v1/runs/waits/values/validation-x", {{"status", "done"}, {"metrics", {{"loss", 1}}}}}};
     Oddities odd;
-    Asker ask(head);
+    Requester request(head);
     for (const Body& body : bodies)
         for (const auto& [name, value] : body.sound.items())
             for (int round = 0; round < 40; ++round) {
@@ -146,7 +146,7 @@ TEST_CASE("values of wrong types in any field of any body are answered, and the 
                 if (body.target == std::string("/v1/head/backup")) {
                     if (changed[name].is_string() && changed[name].get<std::string>().starts_with("/")) continue;
                 }
-                ask(body.method, body.target, changed.dump());
+                request(body.method, body.target, changed.dump());
             }
     std::vector<std::string> places;
     add_places(json::parse(spec::json_schema()), "", places);
@@ -155,29 +155,29 @@ TEST_CASE("values of wrong types in any field of any body are answered, and the 
         for (int round = 0; round < 12; ++round) {
             json changed = planned;
             changed["job"][json::json_pointer(place)] = odd.value();
-            ask("POST", "/v1/plan", changed.dump());
+            request("POST", "/v1/plan", changed.dump());
         }
     CHECK(head.call("GET", "/v1/status").status == 200);
     const json runs = head.call("GET", "/v1/runs?limit=1000&all=true").body.at("items");
     CHECK_FALSE(runs.empty());
     for (const json& run : runs)
-        CHECK(ask("GET", "/v1/runs/" + run["run_id"].get<std::string>() + "/explain", "") == 200);
+        CHECK(request("GET", "/v1/runs/" + run["run_id"].get<std::string>() + "/explain", "") == 200);
 }
 
 TEST_CASE("bodies that are no object, cut off, or nested without end are refused") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
     REQUIRE(head.call("POST", "/v1/runs", {{"job", job("waits")}}).status == 201);
-    Asker ask(head);
+    Requester request(head);
     constexpr std::size_t deep = 2'000'000;
     const std::string body = R"({"job":)" + json(job("deep")).dump();
     for (const char* route : {"/v1/runs", "/v1/plan"}) {
         for (const char* text : {"[]", "7", "null", "{", "\"x\"", "{\"job\":}", "{\"job\":1e999}", "\xff\xfe"})
-            CHECK(ask("POST", route, text) >= 400);
-        CHECK(ask("POST", route, R"({"job":)" + nested(deep) + "}") == 400);
-        CHECK(ask("POST", route, body + R"(,"lines":{"at":{"x":)" + nested(deep) + "}}}") == 400);
+            CHECK(request("POST", route, text) >= 400);
+        CHECK(request("POST", route, R"({"job":)" + nested(deep) + "}") == 400);
+        CHECK(request("POST", route, body + R"(,"lines":{"at":{"x":)" + nested(deep) + "}}}") == 400);
     }
-    CHECK(ask("PUT", "/v1/runs/waits/values/validation-x", R"({"metrics":)" + nested(deep) + "}") == 200);
+    CHECK(request("PUT", "/v1/runs/waits/values/validation-x", R"({"metrics":)" + nested(deep) + "}") == 200);
     CHECK(head.call("GET", "/v1/status").status == 200);
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("news are acknowledged once durable, repeats change nothing, and a res
     const TemporaryFolder folder;
     std::string admin;
     net::Endpoint node;
-    std::uint64_t told = 0;
+    std::uint64_t acknowledged = 0;
     protocol::AttemptRef attempt;
     {
         HeadUnderTest head({.data_dir = folder.path});
@@ -63,15 +63,15 @@ TEST_CASE("news are acknowledged once durable, repeats change nothing, and a res
         agent.say(protocol::News{agent.seq, protocol::Started{.attempt = attempt, .rank = 0, .pid = 999}});
         REQUIRE(eventually([&] { return agent.expect<protocol::NewsAck>().seq == agent.seq; }));
         CHECK(head.call("GET", "/v1/runs/long/attempts").body["items"][0]["workers"][0]["pid"] == 100);
-        told = agent.seq;
+        acknowledged = agent.seq;
     }
     HeadUnderTest again({.data_dir = folder.path});
     again.admin = admin;
     CHECK(again.started.admin_token.empty());
     node.port = again.started.port;
     HandMadeAgent agent(node, "n1");
-    agent.seq = told;
-    CHECK(agent.register_node({attempt}).news_seen == told);
+    agent.seq = acknowledged;
+    CHECK(agent.register_node({attempt}).news_seen == acknowledged);
     CHECK(state_of(again, "long") == "RUNNING");
     end_well(agent, attempt, 2);
     CHECK(eventually([&] { return state_of(again, "long") == "SUCCEEDED"; }));

@@ -44,9 +44,9 @@ TEST_CASE("a loopback address beside another is said of its node, whoever came f
 TEST_CASE("it is said once of each node, and of many at once in one line") {
     Addresses some;
     for (const char* name : {"a", "b", "c"}) some.known(name, "127.0.0.1");
-    const auto said = some.known("far", "10.0.0.2");
-    REQUIRE(said);
-    CHECK(said->text.ends_with("so it is with 2 more"));
+    const auto warning = some.known("far", "10.0.0.2");
+    REQUIRE(warning);
+    CHECK(warning->text.ends_with("so it is with 2 more"));
     CHECK_FALSE(some.known("a", "127.0.0.1"));  // its agent came back
     CHECK_FALSE(some.known("further", "10.0.0.3"));
     CHECK(some.known("d", "127.0.0.1"));

@@ -68,8 +68,8 @@ TEST_CASE("the score of a commit may be nested; a key that is spelled like its p
     const auto score = [&](const char* metrics) {
         const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .metrics_json = metrics}};
         const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value());
-        const auto found = event.metrics.find("eval/top/acc");
-        return found == event.metrics.end() ? std::optional<double>() : found->second;
+        const auto entry = event.metrics.find("eval/top/acc");
+        return entry == event.metrics.end() ? std::optional<double>() : entry->second;
     };
     CHECK(score(R"({"eval":{"top":{"acc":0.5}}})") == 0.5);
     CHECK(score(R"({"eval/top":{"acc":0.5}})") == 0.5);
@@ -83,8 +83,8 @@ TEST_CASE("the score of a commit may be nested; a key that is spelled like its p
 
 TEST_CASE("a commit carries which ask it answers; an older agent does not say") {
     const Cluster cluster = cluster_with_attempt();
-    const auto answers = [&](std::optional<std::int64_t> said) {
-        const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .answers = said}};
+    const auto answers = [&](std::optional<std::int64_t> request) {
+        const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .answers = request}};
         return std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value()).answers;
     };
     CHECK(answers(7'000) == Time{7'000});

@@ -37,7 +37,7 @@ Cluster cluster_of_two() {
 
 struct Case {
     std::string what;
-    protocol::FromAgent said;
+    protocol::FromAgent message;
     std::set<NodeId> may;
 };
 
@@ -125,10 +125,11 @@ TEST_CASE("a node speaks of its own ranks only, whatever kind of message it says
     std::set<std::size_t> messages, kinds;
     for (const auto& cases : {of_itself(), of_preparation(), of_workers(), of_reports()})
         for (const Case& one_case : cases) {
-            messages.insert(one_case.said.index());
-            if (const auto* said = std::get_if<protocol::News>(&one_case.said)) kinds.insert(said->what.index());
+            messages.insert(one_case.message.index());
+            if (const auto* message = std::get_if<protocol::News>(&one_case.message))
+                kinds.insert(message->what.index());
             for (const NodeId& node : anybody) {
-                const auto why = head::objection(cluster, node, one_case.said);
+                const auto why = head::objection(cluster, node, one_case.message);
                 INFO(one_case.what << ", by " << node.value << ": " << why.value_or("believed"));
                 CHECK(!why.has_value() == one_case.may.contains(node));
             }
@@ -139,11 +140,11 @@ TEST_CASE("a node speaks of its own ranks only, whatever kind of message it says
 
 TEST_CASE("a checkpoint that is kept is not said to be gone by a node that never had anything of its run") {
     Cluster cluster = cluster_of_two();
-    const auto said = news(protocol::Deleted{.run = 7, .directory = "kept-a001"});
+    const auto message = news(protocol::Deleted{.run = 7, .directory = "kept-a001"});
     cluster.checkpoints.erase({run, "going-a001"});
-    CHECK(head::objection(cluster, stranger, said));
+    CHECK(head::objection(cluster, stranger, message));
     CHECK(head::objection(cluster, stranger, news(protocol::Notice{.attempt = {.run = 7}})));
-    CHECK(!head::objection(cluster, two, said));
+    CHECK(!head::objection(cluster, two, message));
 }
 
 TEST_CASE("a node reaches cluster:// beneath its own runs, and what it is to remove") {
@@ -268,7 +269,7 @@ TEST_CASE("a node that may not write to a run is told so before a byte of the up
         raw.say(
             "PUT /v1/storage/victim/model.pt HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\n"
             "Content-Length: 1000000\r\n\r\n");
-        return raw.hear_some();
+        return raw.read_some();
     };
     CHECK(begin(second).starts_with("HTTP/1.1 403"));
     CHECK(begin(first).starts_with("HTTP/1.1 100"));
@@ -284,25 +285,25 @@ TEST_CASE("a node reads and writes the files of its own runs at the head, and fe
     REQUIRE(head.call("POST", "/v1/runs", {{"job", job("victim")}, {"key", "k"}}).status < 300);
     start_attempt(owner, 1);
     other.register_node();
-    const auto asks = [](const net::Endpoint& node, const std::string& method, const std::string& target) {
+    const auto status_of = [](const net::Endpoint& node, const std::string& method, const std::string& target) {
         return HeadUnderTest::send(node, {.method = method, .target = target, .body = method == "PUT" ? "x" : ""})
             .status;
     };
     const std::string file = "/v1/storage/victim/model.pt";
-    CHECK(asks(first, "PUT", file) == 201);
-    CHECK(asks(first, "GET", file) == 200);
-    CHECK(asks(first, "GET", "/v1/storage/victim?list=1") == 200);
-    CHECK(asks(first, "PUT", "/v1/storage/.rtrain-probe-victim-node-1") == 201);
+    CHECK(status_of(first, "PUT", file) == 201);
+    CHECK(status_of(first, "GET", file) == 200);
+    CHECK(status_of(first, "GET", "/v1/storage/victim?list=1") == 200);
+    CHECK(status_of(first, "PUT", "/v1/storage/.rtrain-probe-victim-node-1") == 201);
     for (const char* method : {"GET", "PUT", "DELETE"}) {
-        CHECK(asks(second, method, file) == 403);
+        CHECK(status_of(second, method, file) == 403);
         const int refused = std::string(method) == "GET" ? 404 : 403;  // of no run: nothing is there to be delivered to
-        CHECK(asks(first, method, "/v1/storage/another/model.pt") == refused);
+        CHECK(status_of(first, method, "/v1/storage/another/model.pt") == refused);
     }
-    CHECK(asks(second, "DELETE", "/v1/storage/victim?tree=1") == 403);
-    CHECK(asks(second, "GET", "/v1/storage/victim?list=1") == 403);
-    CHECK(asks(first, "GET", "/v1/storage/?list=1") == 404);
-    CHECK(asks(first, "GET", file) == 200);  // still there
-    CHECK(asks(first, "GET", "/v1/blobs/" + std::string(64, '0')) == 403);
-    CHECK(asks(first, "PUT", "/v1/blobs/" + std::string(64, '0')) != 201);  // before its body is read
-    CHECK(asks(first, "HEAD", "/v1/blobs/" + std::string(64, '0')) == 404);
+    CHECK(status_of(second, "DELETE", "/v1/storage/victim?tree=1") == 403);
+    CHECK(status_of(second, "GET", "/v1/storage/victim?list=1") == 403);
+    CHECK(status_of(first, "GET", "/v1/storage/?list=1") == 404);
+    CHECK(status_of(first, "GET", file) == 200);  // still there
+    CHECK(status_of(first, "GET", "/v1/blobs/" + std::string(64, '0')) == 403);
+    CHECK(status_of(first, "PUT", "/v1/blobs/" + std::string(64, '0')) != 201);  // before its body is read
+    CHECK(status_of(first, "HEAD", "/v1/blobs/" + std::string(64, '0')) == 404);
 }

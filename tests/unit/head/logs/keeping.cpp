@@ -54,7 +54,8 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
     const std::string place = folder.path + "/values/" + std::to_string(attempt.run),
                       route = "/v1/runs/validates/values/";
     const auto put = [&](const std::string& key, const json& value) { return head.call("PUT", route + key, value); };
-    const json pending = {{"status", "PENDING_VALIDATION"}}, said = {{"status", "VALIDATED"}, {"metrics", {{"a", 1}}}};
+    const json pending = {{"status", "PENDING_VALIDATION"}},
+               validated = {{"status", "VALIDATED"}, {"metrics", {{"a", 1}}}};
     for (int i = 0; i <= 1'000; ++i) {
         const std::string directory = "checkpoint_" + std::to_string(i);
         agent.tell(protocol::Committed{.attempt = attempt, .directory = directory, .world_size = 1});
@@ -62,10 +63,10 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
             REQUIRE(eventually([&] { return put("validation-" + directory, pending).status == 200; }));
     }
     for (int i = 0; i < 1'000; ++i) {
-        std::ofstream(place + "/validation-checkpoint_" + std::to_string(i)) << said.dump();
+        std::ofstream(place + "/validation-checkpoint_" + std::to_string(i)) << validated.dump();
         if (i < 999) std::ofstream(place + "/other-" + std::to_string(i)) << "1";
     }
-    CHECK(put("validation-checkpoint_1000", said).status == 200);
+    CHECK(put("validation-checkpoint_1000", validated).status == 200);
     CHECK(put("other-999", 1).status == 200);
     CHECK(put("other-1000", 1).status == 507);
     CHECK(put("other-999", 2).status == 200);
@@ -76,7 +77,7 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
     CHECK(agent.expect<protocol::Delete>().directory == "checkpoint_0");
     agent.tell(protocol::Deleted{.run = attempt.run, .directory = "checkpoint_0"});
     REQUIRE(eventually([&] { return put("validation-checkpoint_0", pending).status == 409; }));
-    CHECK(put("validation-checkpoint_0", said).status == 200);
+    CHECK(put("validation-checkpoint_0", validated).status == 200);
     CHECK(head.call("GET", route + "validation-checkpoint_0").status == 404);
-    CHECK(head.call("GET", route + "validation-checkpoint_8").body == said);
+    CHECK(head.call("GET", route + "validation-checkpoint_8").body == validated);
 }

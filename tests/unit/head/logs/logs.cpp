@@ -128,15 +128,15 @@ TEST_CASE("ranges take their number of entries, however many numbers lie in them
 
 TEST_CASE("selectors are read as people write them, and what is not understood is named") {
     const Cluster cluster;
-    const auto ask = [&](const LogWords& words) { return log_question(cluster, RunId{7}, words, 10'000); };
-    const auto some = ask({.rank = "0,3-5", .attempt = "all"}).value().ranks;
+    const auto question_of = [&](const LogWords& words) { return log_question(cluster, RunId{7}, words, 10'000); };
+    const auto some = question_of({.rank = "0,3-5", .attempt = "all"}).value().ranks;
     REQUIRE(some);
     CHECK(some->ranges() == 2);
     for (const std::uint32_t rank : {0u, 3u, 4u, 5u}) CHECK(some->contains(rank));
     for (const std::uint32_t rank : {1u, 2u, 6u}) CHECK_FALSE(some->contains(rank));
-    CHECK_FALSE(ask({.rank = "all", .attempt = "all"}).value().attempts.has_value());
-    CHECK(ask({.attempt = "2", .since_ms = "4000"}).value().since_wall_ms == 6'000);
+    CHECK_FALSE(question_of({.rank = "all", .attempt = "all"}).value().attempts.has_value());
+    CHECK(question_of({.attempt = "2", .since_ms = "4000"}).value().since_wall_ms == 6'000);
     for (const char* broken : {"x", "3-", "-3", "5-3", "1,,2", "0-4294967295"})
-        CHECK(ask({.rank = broken}).error().message.find(broken) != std::string::npos);
-    CHECK(ask({.stream = "out,both"}).error().code == ErrorCode::usage);
+        CHECK(question_of({.rank = broken}).error().message.find(broken) != std::string::npos);
+    CHECK(question_of({.stream = "out,both"}).error().code == ErrorCode::usage);
 }

@@ -12,11 +12,11 @@ using head::Pending;
 
 namespace {
 
-// A turn that writes so many rows; `at` tells it from others.
-Pending::Decided turn_of(std::size_t rows, std::int64_t at) {
+// Decisions that write so many rows; `at` tells them from others.
+Pending::Decided decided_of(std::size_t rows, std::int64_t at) {
     Pending::Decided one;
-    one.turn.now = Time{at};
-    one.turn.entries.resize(rows);
+    one.decisions.now = Time{at};
+    one.decisions.entries.resize(rows);
     return one;
 }
 
@@ -45,7 +45,7 @@ std::uint64_t commits(const HeadUnderTest& head) {
 }  // namespace
 
 TEST_CASE(
-    "a batch takes turns until it is full; what is decided behind it goes into the next, and all of it in order") {
+    "a batch takes decisions until it is full; what is decided behind it goes into the next, and all of it in order") {
     CommitQueue queue;
     CHECK_FALSE(queue.wanted());
     CHECK(queue.begin(nothing) == nullptr);
@@ -54,11 +54,11 @@ TEST_CASE(
     const auto write = [&] {
         if (const Pending* next = queue.begin(nothing)) {
             most = std::max(most, next->batch.entries.size());
-            for (const auto& one : next->turns) begun.push_back(one.turn.now.ms);
+            for (const auto& one : next->decided) begun.push_back(one.decisions.now.ms);
         }
     };
     for (std::int64_t at = 1; at <= 100; ++at) {  // the first is at the writer for all that time
-        queue.newest().add(turn_of(CommitQueue::rows_at_most / 10, at));
+        queue.newest().add(decided_of(CommitQueue::rows_at_most / 10, at));
         if (queue.full(0)) queue.close(nothing);
         write();
     }
@@ -66,7 +66,7 @@ TEST_CASE(
     while (queue.under_way()) {
         ++batches;
         const auto done = queue.end();
-        for (const auto& one : done->turns) durable.push_back(one.turn.now.ms);
+        for (const auto& one : done->decided) durable.push_back(one.decisions.now.ms);
         write();
     }
     CHECK_FALSE(queue.wanted());
@@ -79,17 +79,17 @@ TEST_CASE(
 TEST_CASE("who asks waits for the batch with the newest decision, wherever it is") {
     CommitQueue queue;
     CHECK(queue.last_decided() == nullptr);
-    queue.newest().add(turn_of(1, 1));
+    queue.newest().add(decided_of(1, 1));
     CHECK(queue.last_decided() == &queue.newest());
     const Pending* first = queue.begin(nothing);
     CHECK(queue.last_decided() == first);
-    queue.newest().add(turn_of(1, 2));
+    queue.newest().add(decided_of(1, 2));
     CHECK(queue.last_decided() == &queue.newest());
     queue.close(nothing);
-    CHECK(queue.last_decided()->turns.front().turn.now == Time{2});
+    CHECK(queue.last_decided()->decided.front().decisions.now == Time{2});
     CHECK(queue.begin(nothing) == nullptr);  // one at a time
     const auto done = queue.end();
-    CHECK(done->turns.front().turn.now == Time{1});
+    CHECK(done->decided.front().decisions.now == Time{1});
     CHECK(queue.last_decided() == queue.begin(nothing));
     queue.end();
     CHECK(queue.last_decided() == nullptr);
@@ -129,14 +129,14 @@ TEST_CASE("a flood of news while the disk is busy becomes several transactions, 
     while (acknowledged < agent.seq) acknowledged = agent.expect<protocol::NewsAck>().seq;
     CHECK(acknowledged == agent.seq);
     CHECK(commits(head) - before >= messages / 2);
-    std::vector<std::string> told;
+    std::vector<std::string> notices;
     for (std::uint64_t after = 0;;) {
         const json items = head.call("GET", "/v1/events?limit=1000&after=" + std::to_string(after)).body["items"];
         for (const json& item : items)
-            if (item["text"].get<std::string>().starts_with("notice ")) told.push_back(item["text"]);
+            if (item["text"].get<std::string>().starts_with("notice ")) notices.push_back(item["text"]);
         if (items.empty()) break;
         after = items.back()["id"].get<std::uint64_t>();
     }
-    REQUIRE(told.size() == messages * each);
-    for (std::size_t i = 0; i < told.size(); ++i) REQUIRE(told[i] == "notice " + std::to_string(i + 1));
+    REQUIRE(notices.size() == messages * each);
+    for (std::size_t i = 0; i < notices.size(); ++i) REQUIRE(notices[i] == "notice " + std::to_string(i + 1));
 }

@@ -60,7 +60,7 @@ TEST_CASE("an upload that takes more than the reserve leaves is refused while it
     const std::string chunk = "4000\r\n" + std::string(0x4000, 'x') + "\r\n";  // no length is told before
     for (int i = 0; i < 10; ++i) raw.say(chunk);
     raw.say("0\r\n\r\n");
-    const std::string answer = raw.hear_all();
+    const std::string answer = raw.read_all();
     CHECK(answer.starts_with("HTTP/1.1 507"));
     CHECK(answer.find("make room") != std::string::npos);
     CHECK(eventually([&] { return files_below(folder.path + "/storage") == 0; }));
@@ -81,7 +81,7 @@ TEST_CASE("an upload ends, and leaves nothing behind, when its token is revoked"
     REQUIRE(eventually([&] { return files_below(folder.path + "/storage") == 1; }));
     REQUIRE(head.call("DELETE", "/v1/tokens/" + made["id"].get<std::string>()).status == 200);
     raw.say(chunk);  // and it never says that this is all
-    CHECK(raw.hear_all().starts_with("HTTP/1.1 401"));
+    CHECK(raw.read_all().starts_with("HTTP/1.1 401"));
     CHECK(eventually([&] { return files_below(folder.path + "/storage") == 0; }));
 }
 

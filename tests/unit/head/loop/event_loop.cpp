@@ -23,7 +23,7 @@ struct Story {
     Steps seen;
 
     Story() {
-        events.connect({.decided = [this](const Turn&) { seen.push_back("decided"); },
+        events.connect({.decided = [this](const Decisions&) { seen.push_back("decided"); },
                         .orders = [this](const std::vector<Effect>&) -> std::vector<EventLoop::Task> {
                             seen.push_back("orders made");
                             return {[this] { seen.push_back("order sent"); }};
@@ -35,7 +35,7 @@ struct Story {
                                 CHECK(journal->last_event().value > 0);
                                 seen.push_back("saved");
                             },
-                        .performed = [this](const Turn&) { seen.push_back("performed"); },
+                        .performed = [this](const Decisions&) { seen.push_back("performed"); },
                         .acknowledge = [this] { seen.push_back("acknowledged"); }});
     }
     void start() {

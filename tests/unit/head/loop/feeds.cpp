@@ -15,9 +15,9 @@ struct UnreadStream final : net::Stream {
     bool write(std::string) override { return !ended; }
     void close() override { ended = true; }
     void cut() override { was_cut = true; }
-    void on_closed(std::function<void()> task) override { told = std::move(task); }
+    void on_closed(std::function<void()> task) override { closed = std::move(task); }
     bool ended = false, was_cut = false;
-    std::function<void()> told;
+    std::function<void()> closed;
 };
 
 void run_until(net::Loop& loop, const std::function<bool()>& done) {
@@ -58,8 +58,8 @@ TEST_CASE("a follower that has read all is let go of") {
     const std::weak_ptr<int> held = holds;
     feeds.add(
         stream, [holds = std::move(holds)](net::Stream&) { return Feeds::Pumped::ended; },
-        [&, told = false]() mutable {
-            if (stream->ended && !std::exchange(told, true)) stream->told();
+        [&, closed = false]() mutable {
+            if (stream->ended && !std::exchange(closed, true)) stream->closed();
             return true;
         });
     run_until(loop, [&] { return held.expired(); });

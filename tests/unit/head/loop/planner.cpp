@@ -13,16 +13,16 @@ using namespace rtrain::stories;
 
 namespace {
 
-constexpr PlannerLimits by_one{.slice_us = 0};  // a turn of the loop for each run that is copied
+constexpr PlannerLimits by_one{.slice_us = 0};  // a task of the loop for each run that is copied
 
 // A cluster that decides on a loop, and its planner.
 struct Planning {
     explicit Planning(PlannerLimits limits) : planner(cluster, loop, limits) { cluster.meta.cluster_id = "c0ffee00"; }
 
-    Turn tell(const Event& event) {
-        Turn turn = decide_turn(cluster, now, 0, {event}, {});
-        planner.saw(turn);
-        return turn;
+    Decisions tell(const Event& event) {
+        Decisions decisions = decide_events(cluster, now, 0, {event}, {});
+        planner.saw(decisions);
+        return decisions;
     }
     void fill(std::uint32_t waiting) {
         tell(node("n1", 4));
@@ -41,11 +41,11 @@ struct Planning {
         REQUIRE_FALSE(late);
     }
     // What it answers, and what `plan` says at the moment of the question.
-    void ask_and_compare(const RunSubmitted& event) {
+    void plan_and_compare(const RunSubmitted& event) {
         const Plan expected = plan(cluster, now, event);
         std::optional<Result<Plan>> made;
         loop.post([&] {
-            planner.ask(now, event, [&](Result<Plan> answer) {
+            planner.plan(now, event, [&](Result<Plan> answer) {
                 made = std::move(answer);
                 loop.stop();
             });
@@ -74,10 +74,10 @@ TEST_CASE("a plan on the copy says what it would have said on the cluster") {
     Planning story(by_one);
     story.fill(50);
     const Cluster before = story.cluster;
-    story.ask_and_compare(asked);
+    story.plan_and_compare(asked);
     CHECK(story.cluster == before);
-    story.ask_and_compare(submission({.name = "first"}));  // the name is taken
-    story.ask_and_compare(submission({.name = "huge", .cpus = 100}));
+    story.plan_and_compare(submission({.name = "first"}));  // the name is taken
+    story.plan_and_compare(submission({.name = "huge", .cpus = 100}));
 }
 
 TEST_CASE("what is decided while the cluster is copied, and later, is in the plan") {
@@ -85,36 +85,36 @@ TEST_CASE("what is decided while the cluster is copied, and later, is in the pla
     story.fill(60);
     std::optional<Result<Plan>> made;
     std::optional<Plan> expected;
-    int turns = 0;
-    // Each turn, while the copy is made of run after run: the one just copied or yet to be copied ends, another comes.
+    int tasks = 0;
+    // Each task, while the copy is made of run after run: the one just copied or yet to be copied ends, another comes.
     const std::function<void()> go_on = [&] {
-        story.tell(RunStopAsked{.run = RunId{static_cast<std::uint64_t>(3 + 2 * turns)}, .by = "ana"});
-        story.tell(submission({.name = "late" + std::to_string(turns), .cpus = 1, .priority = 90}));
-        story.tell(node("n" + std::to_string(10 + turns), 1));
+        story.tell(RunStopAsked{.run = RunId{static_cast<std::uint64_t>(3 + 2 * tasks)}, .by = "ana"});
+        story.tell(submission({.name = "late" + std::to_string(tasks), .cpus = 1, .priority = 90}));
+        story.tell(node("n" + std::to_string(10 + tasks), 1));
         expected = plan(story.cluster, story.now, asked);
-        if (++turns < 20) story.loop.post(go_on);
+        if (++tasks < 20) story.loop.post(go_on);
     };
     story.loop.post([&] {
-        story.planner.ask(story.now, asked, [&](Result<Plan> answer) {
+        story.planner.plan(story.now, asked, [&](Result<Plan> answer) {
             made = std::move(answer);
             story.loop.stop();
         });
         story.loop.post(go_on);
     });
     story.run();
-    REQUIRE(turns == 20);  // it was not handed over before
+    REQUIRE(tasks == 20);  // it was not handed over before
     REQUIRE((made.has_value() && made->ok()));
     CHECK((*made)->why.headline == expected->why.headline);
     CHECK((*made)->why.rules == expected->why.rules);
     CHECK((*made)->answer.seats == expected->answer.seats);
-    story.ask_and_compare(asked);  // by the same copy
+    story.plan_and_compare(asked);  // by the same copy
     for (std::uint64_t run = 1; run < 30; ++run) story.tell(RunStopAsked{.run = RunId{run}, .by = "ana"});
     story.tell(node("n40", 8));
-    story.ask_and_compare(asked);
+    story.plan_and_compare(asked);
     RunSubmitted behind = asked;  // a predecessor that has ended is in no copy
     behind.spec.after = {{.run = RunId{3}, .what = AfterWhat::ended}};
-    story.ask_and_compare(behind);
-    story.ask_and_compare(asked);
+    story.plan_and_compare(behind);
+    story.plan_and_compare(asked);
 }
 
 TEST_CASE("what looks at the copy sees the cluster as it was when it was asked, and an exception is its answer") {
@@ -138,17 +138,17 @@ TEST_CASE("what looks at the copy sees the cluster as it was when it was asked, 
     CHECK(made.headline == expected.headline);
     CHECK(made.rules == expected.rules);
     CHECK(wrong.find("the sky") != std::string::npos);
-    story.ask_and_compare(asked);
+    story.plan_and_compare(asked);
 }
 
 TEST_CASE("a plan that is not made in time is answered all the same, once, with what to do") {
     PlannerLimits limits = by_one;
     limits.deadline_ms = 0;
     Planning story(limits);
-    story.fill(2'000);  // so many turns of the loop until it is copied
+    story.fill(2'000);  // so many tasks of the loop until it is copied
     int answers = 0;
     story.loop.post([&] {
-        story.planner.ask(story.now, asked, [&](const Result<Plan>& answer) {
+        story.planner.plan(story.now, asked, [&](const Result<Plan>& answer) {
             ++answers;
             REQUIRE_FALSE(answer);
             CHECK(answer.error().code == ErrorCode::unreachable);
@@ -169,17 +169,17 @@ TEST_CASE("a user has so many questions at a time, and all users together") {
     story.fill(5);
     std::string refused;
     int plans = 0;
-    const auto ask = [&](const std::string& user) {
+    const auto plan_for = [&](const std::string& user) {
         RunSubmitted event = asked;
         event.user = user;
-        story.planner.ask(story.now, event, [&, user](const Result<Plan>& answer) {
+        story.planner.plan(story.now, event, [&, user](const Result<Plan>& answer) {
             if (!answer) CHECK(answer.error().code == ErrorCode::unreachable);
             if (!answer) refused += user + " ";
             if (answer && ++plans % 3 == 0) story.loop.stop();
         });
     };
     const auto all = [&] {
-        for (const char* user : {"ana", "ana", "ana", "bob", "eve"}) ask(user);
+        for (const char* user : {"ana", "ana", "ana", "bob", "eve"}) plan_for(user);
     };
     for (int round = 1; round <= 2; ++round) {
         story.loop.post(all);
@@ -189,11 +189,11 @@ TEST_CASE("a user has so many questions at a time, and all users together") {
     CHECK(refused == "ana eve ana eve ");
 }
 
-TEST_CASE("users take turns: who asks once does not wait behind all that another has asked before") {
+TEST_CASE("users alternate: who asks once does not wait behind all that another has asked before") {
     Planning story(by_one);
     story.fill(5);
     std::vector<std::string> answered;
-    const auto ask = [&](const std::string& user) {
+    const auto plan_for = [&](const std::string& user) {
         story.planner.look(
             user, [](Cluster&) {},
             [&, user](const Status& looked) {
@@ -203,9 +203,9 @@ TEST_CASE("users take turns: who asks once does not wait behind all that another
             });
     };
     story.loop.post([&] {
-        for (int i = 0; i < 6; ++i) ask("ana");
-        ask("bob");
-        ask("eve");
+        for (int i = 0; i < 6; ++i) plan_for("ana");
+        plan_for("bob");
+        plan_for("eve");
     });
     story.run();
     CHECK(answered == std::vector<std::string>{"ana", "bob", "eve", "ana", "ana", "ana", "ana", "ana"});
@@ -216,7 +216,7 @@ TEST_CASE("the copy goes some time after the last question, also where nothing e
     limits.kept_ms = 20;
     Planning story(limits);
     story.fill(5);
-    story.ask_and_compare(asked);
+    story.plan_and_compare(asked);
     CHECK(story.planner.keeps_copy());
     const std::function<void()> look = [&] {
         if (!story.planner.keeps_copy()) return story.loop.stop();
@@ -225,5 +225,5 @@ TEST_CASE("the copy goes some time after the last question, also where nothing e
     story.loop.post(look);
     story.run();
     CHECK_FALSE(story.planner.keeps_copy());
-    story.ask_and_compare(asked);
+    story.plan_and_compare(asked);
 }

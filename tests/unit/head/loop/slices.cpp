@@ -1,4 +1,4 @@
-// What looks at many records does so in slices: others have their turn in between, and the answer is whole all the
+// What looks at many records does so in slices: other tasks run in between, and the answer is whole all the
 // same.
 #include "daemon/head/loop/slices.hpp"
 
@@ -134,7 +134,7 @@ TEST_CASE("a loop that is stuck does not say that it lives, and answers nobody; 
     std::atomic<bool> stuck = false;
     const auto live = [&] {
         ++lives;
-        stuck.wait(true);  // as a turn without end would be
+        stuck.wait(true);  // as a task without end would be
     };
     HeadUnderTest head({.data_dir = folder.path, .alive = live, .alive_every_ms = 5});
     REQUIRE(eventually([&] { return lives > 3; }));
