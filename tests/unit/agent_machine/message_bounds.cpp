@@ -43,11 +43,11 @@ namespace {
 // The report of ranks 1 and 2 with so many files of one path each, as their node sends it.
 protocol::GroupReport sent_with(std::size_t files, const std::string& path) {
     Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
-    machine.feed(report_with_files(1, 1));
-    machine.feed(report_with_files(2, 1));
+    machine.take(report_with_files(1, 1));
+    machine.take(report_with_files(2, 1));
     StagedListed listed{.attempt = attempt_1, .index = 1};
     listed.files.assign(files, {.rank = 1, .path = path});
-    const auto sent = all<ToGroup>(machine.feed(std::move(listed)));
+    const auto sent = all<ToGroup>(machine.take(std::move(listed)));
     REQUIRE(sent.size() == 1);
     CHECK(protocol::encode(sent[0].message).size() < 16u << 20);
     auto report = std::get<protocol::GroupReport>(sent[0].message);

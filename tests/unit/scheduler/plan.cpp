@@ -21,7 +21,7 @@ Plan planned_then_submitted(World& world, const RunSubmitted& event) {
     const RunId id = world.last.created.value();
     const bool starts = world.run(id).state == RunState::starting;
     CHECK((plan.answer.verdict == Verdict::feasible_now) == starts);
-    const Explanation after = explain(world.cluster, world.now, id);
+    const Explanation after = explain(world.cluster, world.now, id, JobWords::shown);
     if (!starts) CHECK(plan.why.rules == after.rules);
     if (!starts) CHECK(plan.why.holders == after.holders);
     if (!starts) CHECK(plan.why.groups.size() == after.groups.size());

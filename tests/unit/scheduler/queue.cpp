@@ -26,7 +26,7 @@ TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may
     CHECK(world.run(big).state == RunState::queued);
     CHECK(world.run(behind).state == RunState::queued);
     const auto says_behind = [&] {
-        return explain(world.cluster, world.now, behind)
+        return explain(world.cluster, world.now, behind, JobWords::shown)
                    .headline.find("It waits behind a run that needs the same nodes.") != std::string::npos;
     };
     CHECK(says_behind());
@@ -85,7 +85,7 @@ TEST_CASE("explain knows what lenders claim back, what was promised, and who sta
     };
     const auto rules = [](const World& world, RunId id) {
         std::string text;
-        for (const Rule& rule : explain(world.cluster, world.now, id).rules) text += rule.text + "\n";
+        for (const Rule& rule : explain(world.cluster, world.now, id, JobWords::shown).rules) text += rule.text + "\n";
         return text;
     };
     World world;
@@ -111,7 +111,7 @@ TEST_CASE("explain knows what lenders claim back, what was promised, and who sta
         const RunId urgent = world.submit({.name = "urgent", .gpus = units(4), .priority = 90});
         world.commits(one, "checkpoint_000001-a001");
         world.empties(one);
-        CHECK(says(explain(world.cluster, world.now, one).headline, "It stands aside for 15 s more"));
+        CHECK(says(explain(world.cluster, world.now, one, JobWords::shown).headline, "It stands aside for 15 s more"));
         CHECK(says(rules(world, one), "last attempt: gives way to urgent"));
         CHECK(says(rules(world, one), "4 are kept for runs that others give way to"));
         world.commits(two, "checkpoint_000001-a001");
@@ -208,12 +208,12 @@ TEST_CASE("explain says the state, the place in the queue, the need, each node's
     const RunId big = world.submit({.name = "big", .workers = 2, .gpus = units(4)});
     world.submit({.name = "later", .gpus = units(4)});
     world.pass(720'000);
-    const Explanation why = explain(world.cluster, world.now, big);
+    const Explanation why = explain(world.cluster, world.now, big, JobWords::shown);
     CHECK(why.headline ==
           "QUEUED 12m, position 1 of 2 in queue \"default\". Needs 2 workers x 4 GPU 1 CPU, all at once.");
     REQUIRE(why.placement);
     CHECK(why.placement->reasons.at(0).text == "0 of 4 GPUs untouched, bundle needs 4");
     CHECK(why.placement->nearest_change == "would start now with scaling.workers=1");
     CHECK(why.holders == std::vector<std::string>{"n1: 4 GPU 1 CPU by vit (attempt 1)"});
-    CHECK(explain(world.cluster, world.now, {77}).headline == "no run c0ffee-77");
+    CHECK(explain(world.cluster, world.now, {77}, JobWords::shown).headline == "no run c0ffee-77");
 }
