@@ -82,7 +82,7 @@ TEST_CASE("an event is about the run that it happened to, and tells the users of
     story.agent.tell(protocol::Emptied{attempt});
     story.ends("FAILED");
     REQUIRE(eventually([&] { return state_of(story.head, follows) == "FAILED"; }));  // with its predecessor
-    for (const std::string& route : {"/v1/events", "/v1/events?run=follows", "/v1/runs/follows"})
+    for (const std::string route : {"/v1/events", "/v1/events?run=follows", "/v1/runs/follows"})
         CHECK_FALSE(has(story.read(story.bob, route), "s3cr3t"));
     const std::string own = story.read(story.ann, "/v1/events?run=digits");
     CHECK(has(own, "digits is FAILED: rank 0 on n1: exited with code 3 (" + words));

@@ -121,11 +121,11 @@ TEST_CASE("what looks at the copy sees the cluster as it was when it was asked, 
     Planning story(by_one);
     story.fill(30);
     const RunId last{31};
-    Explanation expected = explain(story.cluster, story.now, last), made;
+    Explanation expected = explain(story.cluster, story.now, last, JobWords::shown), made;
     std::string wrong;
     story.loop.post([&] {
         story.planner.look(
-            "ana", [&](Cluster& copy) { made = explain(copy, story.now, last); },
+            "ana", [&](Cluster& copy) { made = explain(copy, story.now, last, JobWords::shown); },
             [&](const Status& looked) { REQUIRE(looked); });
         story.planner.look(
             "ana", [](Cluster&) { throw std::runtime_error("the sky"); },
