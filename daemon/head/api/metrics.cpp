@@ -93,8 +93,10 @@ void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds&
     if (!page) return refuse(exchange, page.error());
     // Rows that came but are not written yet belong to the answer.
     exchange.events.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
-        if (kept.asked("follow")) return follow_reports(kept, journal, feeds, run, after_of(kept), question);
-        reply_rows(kept, journal, run, page, question);
+        guarded(kept, [&] {
+            if (kept.asked("follow")) return follow_reports(kept, journal, feeds, run, after_of(kept), question);
+            reply_rows(kept, journal, run, page, question);
+        });
     });
 }
 

@@ -63,7 +63,9 @@ void take(const Json& json, T& value) {
     };
     try {
         std::apply([&](const auto&... field) { (take_one(field), ...); }, Fields<T>::list);
-    } catch (const std::exception& wrong) { throw std::invalid_argument(std::string(name) + ": " + wrong.what()); }
+    } catch (const UnknownKind&) { throw; } catch (const std::exception& wrong) {
+        throw std::invalid_argument(std::string(name) + ": " + wrong.what());
+    }
 }
 template <class Tag, class Value>
 void take(const Json& json, Id<Tag, Value>& id) {

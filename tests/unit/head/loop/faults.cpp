@@ -139,7 +139,7 @@ TEST_CASE(
         INFO(target);
         const Answer answer = head.call("GET", target);
         CHECK(answer.status == 500);
-        CHECK(answer.body["code"] == "io");
+        CHECK(answer.body["code"] == "internal");
         CHECK(answer.body["message"].get<std::string>().find("no such table") != std::string::npos);
     }
     CHECK(head.call("GET", "/v1/events?follow=true").status == 200);  // ends at once
