@@ -6,6 +6,7 @@ import pathlib
 import re
 import sys
 import warnings
+from typing import Any, NoReturn
 
 import names
 from typing_extensions import Unpack
@@ -113,6 +114,9 @@ def python_reference(folder):
     _lazy.public_in = remember
     modules, left_out = public_modules()
     lend_names(moved)
+    for name in modules:  # functions that only refuse are made elsewhere, with these annotations
+        for one in (Any, NoReturn):
+            vars(sys.modules[name]).setdefault(one.__name__, one)
     pdoc.render.configure(docformat="markdown", show_source=False, search=True, template_directory=HERE / "pdoc")
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

@@ -22,6 +22,7 @@ import links  # noqa: E402
 import make_site  # noqa: E402
 import pages  # noqa: E402
 import python_reference  # noqa: E402
+from rtrain import _public_names  # noqa: E402
 
 with_doxygen = pytest.mark.skipif(shutil.which("doxygen") is None, reason="doxygen is not installed")
 needs = pytest.mark.skipif(
@@ -71,7 +72,7 @@ def public_names(module: types.ModuleType) -> set[str]:
         if isinstance(member, types.ModuleType) or name.startswith("__"):
             continue
         names.add(name)
-        own = isinstance(member, type) and (member.__module__, member.__name__) == (module.__name__, name)
+        own = isinstance(member, type) and _public_names._public_names.get(member) == f"{module.__name__}:{name}"
         bases = member.__mro__ if own else ()  # another name for a class has no methods of its own
         for base in bases:
             if base is member or (base.__module__.startswith("rtrain") and "._" in base.__module__):
