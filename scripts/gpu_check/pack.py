@@ -19,7 +19,7 @@ _FILES = (
     "runtime/torch/**/*.[ch]pp", "runtime/torch/*_names/**/*.h", "runtime/worker/rtrain.hpp", "runtime/worker/rtrain_worker.h",
 )  # fmt: skip
 _BUILT = ("rtrain", "librtrain_worker.so")
-_CARRIED = ("cloudpickle", "pathspec")  # pure Python that the package asks for and PyTorch does not
+_CARRIED = ("cloudpickle", "pyyaml")  # what the package asks for and PyTorch does not
 
 
 def files():

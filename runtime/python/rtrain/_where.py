@@ -95,7 +95,7 @@ def init(
     """
     global _connection
     _arguments.check("rtrain.init", others, _arguments.INIT)
-    _requirements.check()
+    _requirements.check("cloudpickle")
     environment = _runtime_env.checked(runtime_env, "rtrain.init(runtime_env=)")
     if _connection is not None and _connection.pid == os.getpid():
         if ignore_reinit_error:

@@ -6,7 +6,7 @@ import pathlib
 from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
-_FIT_NEEDS = ("cloudpickle", "pathspec", "zstandard")
+_FIT_NEEDS = ("cloudpickle", "yaml", "zstandard")
 
 
 def check(rows, options):
