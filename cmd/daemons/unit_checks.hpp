@@ -1,4 +1,4 @@
-// What must hold on a machine before a unit for it is of use.
+// Checks of a machine before a unit is written for it.
 #pragma once
 
 #include <sys/types.h>

@@ -17,7 +17,7 @@ constexpr const char* mark = "# rtrain's ";  // what each form begins with
 constexpr std::int64_t unit_bytes_most = 1 << 20;
 constexpr mode_t for_all_to_read = 0644;
 
-// What stands there; nothing: no file does.
+// Returns the content of the file; nothing: there is no file.
 Result<std::optional<std::string>> content(const storage::Descriptor& directory, const std::string& name,
                                            const std::string& path) {
     struct stat seen{};

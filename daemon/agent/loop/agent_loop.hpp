@@ -15,7 +15,7 @@ namespace rtrain::agent {
 
 class AgentLoop {
   public:
-    // What the other parts of the agent do at each step. Named in the order of the steps.
+    // The functions that the other parts of the agent run at each step, in the order of the steps.
     struct Steps {
         // Returns what workers have posted in shared memory. It was there before the input that is taken next.
         std::function<std::vector<WorkerMessage>()> posted;

@@ -1,4 +1,4 @@
-// What an agent's restart needs of an attempt, as a file of its directory on this node.
+// A saved attempt holds what an agent's restart needs of it, as a file of its directory on this node.
 #pragma once
 
 #include "daemon/agent/performers/live_attempts.hpp"
