@@ -11,6 +11,9 @@
 namespace rtrain::agent::setup {
 
 inline const AttemptKey attempt_1{17, 1};
+// What one rank put into a checkpoint, before and after its hash is known.
+inline const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
+inline const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
 
 template <class T>
 std::vector<T> all(const Outputs& outputs) {

@@ -17,6 +17,7 @@
 #include "storage/uri/s3/client.hpp"
 #include "storage/uri/s3/s3.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/source_directory.hpp"
 
 namespace rtrain::storage {
 
@@ -24,8 +25,8 @@ class S3Server {
   public:
     explicit S3Server(std::vector<std::string> options = {}) {
         const char* given = std::getenv("RTRAIN_TEST_PYTHON");
-        const std::string python = given != nullptr ? given : RTRAIN_SOURCE_DIR "/.venv/bin/python";
-        std::vector<std::string> words{python, RTRAIN_SOURCE_DIR "/tests/s3/server.py", "--bucket", "runs"};
+        const std::string python = given != nullptr ? given : test::source_directory() + "/.venv/bin/python";
+        std::vector<std::string> words{python, test::source_directory() + "/tests/s3/server.py", "--bucket", "runs"};
         words.insert(words.end(), options.begin(), options.end());
         int to[2], from[2];
         REQUIRE(::pipe2(to, O_CLOEXEC) == 0);

@@ -7,18 +7,12 @@
 #include <fstream>
 
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
 
 namespace {
-
-struct Folder {
-    Folder() { std::filesystem::create_directory(path); }
-    ~Folder() { std::filesystem::remove_all(path); }
-    std::string path =
-        (std::filesystem::temp_directory_path() / ("rtrain-journal-" + std::to_string(::getpid()))).string();
-};
 
 struct Storage {
     std::string lines;

@@ -26,7 +26,7 @@ __attribute__((constructor)) void become_shim(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "__shim") == 0) _exit(shim_main(argc, argv));
 }
 
-constexpr AttemptKey attempt{17, 1};
+constexpr AttemptKey launched{17, 1};
 constexpr std::int64_t patience_ms = 60'000;
 
 // A launcher on a loop, and what it has told.
@@ -47,7 +47,7 @@ struct Story {
     WorkerStart worker(std::vector<std::string> program, std::uint32_t rank = 0) {
         const std::string directory = folder.path + "/" + rank_text(rank);
         REQUIRE(make_directory(directory, 0755));
-        return {.attempt = attempt,
+        return {.attempt = launched,
                 .rank = rank,
                 .directory = directory,
                 .out = directory + "/out",
@@ -255,7 +255,7 @@ TEST_CASE("a signal to a worker reaches its whole group, and what escaped from i
     REQUIRE(
         story.until([&] { return read_whole(start.cwd + "/child").ok() && !text_of(start.cwd + "/child").empty(); }));
 
-    story.launcher->signal(attempt, 0, SIGTERM);
+    story.launcher->signal(launched, 0, SIGTERM);
 
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGTERM);
@@ -270,7 +270,7 @@ TEST_CASE("a worker that still waits before its program can be stopped") {
     story.launcher->start(start);
     REQUIRE(story.until([&] { return read_whole(start.directory + "/started").ok(); }));
     CHECK(story.started.empty());  // it is a process, but not yet its program
-    story.launcher->signal(attempt, 0, SIGTERM);
+    story.launcher->signal(launched, 0, SIGTERM);
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGTERM);
     CHECK(text_of(start.out) == "");
@@ -346,7 +346,7 @@ TEST_CASE("a worker whose pid nobody has written down can be ended all the same"
     story.launcher->start(start);
     REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
     REQUIRE(::unlink((start.directory + "/started").c_str()) == 0);
-    story.launcher->signal(attempt, 0, SIGKILL);
+    story.launcher->signal(launched, 0, SIGKILL);
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGKILL);
     CHECK(story.until([&] { return !alive(story.started[0]); }));
@@ -361,7 +361,7 @@ TEST_CASE("a stranger that was given the shim's pid is not taken for it: the wor
         REQUIRE(write_whole(start.directory + "/started",
                             "pid " + own + "\nstart_time 1\nshim " + own + "\n" + since + "boot_id " + boot, 0600,
                             Durable::no));
-        story.launcher->adopt(attempt, 0, start.directory, start.err);
+        story.launcher->adopt(launched, 0, start.directory, start.err);
         REQUIRE(story.until_ended());
         CHECK(story.ended[0].signal == SIGKILL);
     }
@@ -380,8 +380,8 @@ TEST_CASE("a new agent adopts the workers of the old one, running or ended meanw
     story.ended.clear();
 
     story.launcher = story.make();
-    CHECK(story.launcher->adopt(attempt, 0, running.directory, running.err) == pid);
-    story.launcher->adopt(attempt, 1, quick.directory, quick.err);
+    CHECK(story.launcher->adopt(launched, 0, running.directory, running.err) == pid);
+    story.launcher->adopt(launched, 1, quick.directory, quick.err);
     REQUIRE(story.until_ended(1));
     CHECK(story.ended[1].exit_code == 0);
     std::ofstream(running.cwd + "/gate") << "go\n";

@@ -9,7 +9,7 @@ using namespace rtrain::agent;
 namespace {
 
 constexpr std::int64_t machine_kib = 62LL << 20;
-constexpr AttemptKey attempt{17, 1};
+constexpr AttemptKey killed_attempt{17, 1};
 const std::string of_the_machine =
     "3,99,46868616,-;Out of memory: Killed process 4242 (python) total-vm:90000000kB, anon-rss:64801996kB, "
     "file-rss:6720kB, shmem-rss:0kB, UID:0 pgtables:256kB oom_score_adj:0\n";
@@ -26,7 +26,7 @@ struct Kernel {
 };
 
 MemoryDeath killed(std::int64_t pid) {
-    return {.attempt = attempt, .pid = pid, .killed = true, .directly = true, .peak_kib = 61LL << 20};
+    return {.attempt = killed_attempt, .pid = pid, .killed = true, .directly = true, .peak_kib = 61LL << 20};
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ TEST_CASE("the counter of the attempt's own group goes before that of the machin
 
 TEST_CASE("a worker that failed by itself hears that the kernel killed somebody meanwhile") {
     Kernel kernel;
-    MemoryDeath death{.attempt = attempt, .pid = 7};
+    MemoryDeath death{.attempt = killed_attempt, .pid = 7};
     CHECK(kernel.watch.meanwhile(death) == "");
     ++kernel.kills;
     CHECK(kernel.watch.meanwhile(death) == "memory ran out meanwhile, and the kernel killed a process on this node");

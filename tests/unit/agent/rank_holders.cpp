@@ -15,7 +15,7 @@ using namespace rtrain::agent;
 
 namespace {
 
-constexpr AttemptKey attempt{.run = 7, .incarnation = 1}, later{.run = 7, .incarnation = 2};
+constexpr AttemptKey earlier{.run = 7, .incarnation = 1}, later{.run = 7, .incarnation = 2};
 constexpr ProcessId first{.pid = 100, .start = 5}, second{.pid = 101, .start = 6}, same_pid{.pid = 100, .start = 9};
 
 struct Processes {
@@ -30,28 +30,28 @@ struct Processes {
 TEST_CASE("a rank's place belongs to its first process, also while that one is not connected") {
     RankHolders holders;
     Processes processes;
-    CHECK(holders.holder(attempt, 0, processes.runs()) == std::nullopt);
-    CHECK(holders.claim(attempt, 0, first, processes.runs()) == first);
-    CHECK(holders.claim(attempt, 0, second, processes.runs()) == first);
-    CHECK(holders.claim(attempt, 0, first, processes.runs()) == first);
-    CHECK(holders.claim(attempt, 1, second, processes.runs()) == second);
+    CHECK(holders.holder(earlier, 0, processes.runs()) == std::nullopt);
+    CHECK(holders.claim(earlier, 0, first, processes.runs()) == first);
+    CHECK(holders.claim(earlier, 0, second, processes.runs()) == first);
+    CHECK(holders.claim(earlier, 0, first, processes.runs()) == first);
+    CHECK(holders.claim(earlier, 1, second, processes.runs()) == second);
     CHECK(holders.claim(later, 0, second, processes.runs()) == second);
-    CHECK(holders.holder(attempt, 0, processes.runs()) == first);
+    CHECK(holders.holder(earlier, 0, processes.runs()) == first);
 }
 
 TEST_CASE("a place passes on when its process has ended, also to a process with the same number, or gives it up") {
     RankHolders holders;
     Processes processes;
-    holders.claim(attempt, 0, first, processes.runs());
-    holders.release(attempt, 0, second);  // not its own
-    CHECK(holders.claim(attempt, 0, second, processes.runs()) == first);
+    holders.claim(earlier, 0, first, processes.runs());
+    holders.release(earlier, 0, second);  // not its own
+    CHECK(holders.claim(earlier, 0, second, processes.runs()) == first);
     processes.ended.insert(5);
-    CHECK(holders.holder(attempt, 0, processes.runs()) == std::nullopt);
-    CHECK(holders.claim(attempt, 0, same_pid, processes.runs()) == same_pid);
-    holders.release(attempt, 0, same_pid);
-    CHECK(holders.claim(attempt, 0, second, processes.runs()) == second);
-    holders.forget(attempt);
-    CHECK(holders.holder(attempt, 0, processes.runs()) == std::nullopt);
+    CHECK(holders.holder(earlier, 0, processes.runs()) == std::nullopt);
+    CHECK(holders.claim(earlier, 0, same_pid, processes.runs()) == same_pid);
+    holders.release(earlier, 0, same_pid);
+    CHECK(holders.claim(earlier, 0, second, processes.runs()) == second);
+    holders.forget(earlier);
+    CHECK(holders.holder(earlier, 0, processes.runs()) == std::nullopt);
 }
 
 TEST_CASE("the next agent knows who had the place: who comes first after its start does not take it") {
@@ -63,8 +63,8 @@ TEST_CASE("the next agent knows who had the place: who comes first after its sta
     const auto kept = kept_holder(path);
     std::filesystem::remove(path);
     REQUIRE(kept == first);
-    holders.restore(attempt, 0, *kept);
-    CHECK(holders.claim(attempt, 0, second, processes.runs()) == first);
+    holders.restore(earlier, 0, *kept);
+    CHECK(holders.claim(earlier, 0, second, processes.runs()) == first);
     CHECK(kept_holder(path) == std::nullopt);
 }
 

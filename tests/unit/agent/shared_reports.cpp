@@ -13,6 +13,7 @@
 #include "daemon/agent/worker_link/worker_server.hpp"
 #include "runtime/worker/rtrain_worker.h"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -323,13 +324,6 @@ struct Reporter {
     void close() { rtw_close(std::exchange(handle, nullptr)); }
     int report(const std::string& metrics) { return rtw_report_metrics(handle, metrics.c_str()); }
     rtw_worker* handle = nullptr;
-};
-
-struct Folder {
-    Folder() { std::filesystem::create_directory(path); }
-    ~Folder() { std::filesystem::remove_all(path); }
-    std::string path =
-        (std::filesystem::temp_directory_path() / ("rtrain-board-" + std::to_string(::getpid()))).string();
 };
 
 std::string metrics_of(int number) { return R"({"a":)" + std::to_string(number) + "}"; }

@@ -9,7 +9,7 @@ using namespace rtrain::agent;
 
 namespace {
 
-constexpr protocol::AttemptRef attempt{17, 1, 1};
+constexpr protocol::AttemptRef simulated_attempt{17, 1, 1};
 
 // A head that hears everything, and a clock that goes from one wake to the next.
 struct World {
@@ -25,12 +25,14 @@ struct World {
         say(protocol::Welcome{.cluster_id = "c0ffee"});
     }
     void prepare() {
-        say(protocol::Prepare{.attempt = attempt,
+        say(protocol::Prepare{.attempt = simulated_attempt,
                               .claim = true,
                               .world_size = 2,
                               .nodes = {{.node = "sim-0001", .address = "127.0.0.1", .port = 7434, .ranks = {0, 1}}}});
     }
-    void launch() { say(protocol::Launch{.attempt = attempt, .workers = {{.rank = 0}, {.rank = 1, .local_rank = 1}}}); }
+    void launch() {
+        say(protocol::Launch{.attempt = simulated_attempt, .workers = {{.rank = 0}, {.rank = 1, .local_rank = 1}}});
+    }
     void pass(std::int64_t ms) {
         const Time end = now + Duration{ms};
         for (auto at = node.next_wake(); at && *at <= end; at = node.next_wake()) {
@@ -88,7 +90,7 @@ TEST_CASE("its workers start, run for a seeded time, exit with 0, and its attemp
     REQUIRE(exited.size() == 2);
     CHECK((exited[0].cause.success() && exited[1].cause.success()));
     CHECK(exited[0].exit_wall_us == exited[1].exit_wall_us);  // a gang ends together
-    world.say(protocol::Stop{.attempt = attempt, .grace_ms = 0, .why = "ended", .end_as = "SUCCEEDED"});
+    world.say(protocol::Stop{.attempt = simulated_attempt, .grace_ms = 0, .why = "ended", .end_as = "SUCCEEDED"});
     CHECK(world.news<protocol::Emptied>().size() == 1);
     CHECK(world.node.workers_ended() == 2);
 }
@@ -99,7 +101,7 @@ TEST_CASE("a stopped worker dies of its signal before its time") {
     world.prepare();
     world.launch();
     world.pass(500);
-    world.say(protocol::Stop{.attempt = attempt, .grace_ms = 10'000, .why = "asked", .end_as = "STOPPED"});
+    world.say(protocol::Stop{.attempt = simulated_attempt, .grace_ms = 10'000, .why = "asked", .end_as = "STOPPED"});
     world.pass(100);
     const auto exited = world.news<protocol::Exited>();
     REQUIRE(exited.size() == 2);
@@ -115,7 +117,7 @@ TEST_CASE("a stop that comes before its workers have started ends them once they
     world.register_node();
     world.prepare();
     world.launch();
-    world.say(protocol::Stop{.attempt = attempt, .grace_ms = 1'000, .why = "asked", .end_as = "STOPPED"});
+    world.say(protocol::Stop{.attempt = simulated_attempt, .grace_ms = 1'000, .why = "asked", .end_as = "STOPPED"});
     world.pass(3'000);
     CHECK(world.news<protocol::Exited>().size() == 2);
     CHECK(world.news<protocol::Emptied>().size() == 1);

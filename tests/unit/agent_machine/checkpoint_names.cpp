@@ -7,11 +7,7 @@ using namespace rtrain;
 using namespace rtrain::agent;
 using namespace rtrain::agent::setup;
 
-namespace {
-
-const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE(
     "files that lie in the run already name the checkpoint, whichever rank brings them and whatever rank 0 wishes") {

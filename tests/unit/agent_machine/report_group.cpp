@@ -11,9 +11,6 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
-const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
-
 // Both ranks have reported with files, and these were listed.
 Outputs report_checkpoint(Machine& machine, std::uint64_t index, const std::string& name = {}, bool exact = false) {
     machine.take(report_with_files(0, index, name));

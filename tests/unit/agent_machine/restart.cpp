@@ -11,9 +11,6 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
-const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
-
 Machine uploading(const Shape& shape) {
     Machine machine = running(shape);
     for (const std::uint32_t rank : shape.nodes[shape.here]) machine.take(report_with_files(rank, 1));

@@ -10,20 +10,14 @@
 #include "storage/spec/archive/tar.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-    std::string path;
-    Folder() {
-        std::string text = (fs::temp_directory_path() / "rtrain-code-XXXXXX").string();
-        path = ::mkdtemp(text.data());
-    }
-    ~Folder() { fs::remove_all(path); }
-    Folder(const Folder&) = delete;
+struct CodeFolder : Folder {
     void write(const std::string& name, const std::string& bytes = "x") const {
         fs::create_directories(fs::path(path + "/" + name).parent_path());
         std::ofstream(path + "/" + name, std::ios::binary) << bytes;
@@ -38,7 +32,8 @@ struct Folder {
     }
 };
 
-std::string archive_with(const Folder& folder, const std::vector<TarEntry>& entries) {  // as no rtrain would make it
+std::string archive_with(const CodeFolder& folder,
+                         const std::vector<TarEntry>& entries) {  // as no rtrain would make it
     const std::string file = folder.path + "/evil.tar.zst";
     auto out = TarWriter::create(file);
     REQUIRE(out.ok());
@@ -57,7 +52,7 @@ TarEntry entry(const std::string& path, TarType type = TarType::file, const std:
 }  // namespace
 
 TEST_CASE("a directory comes back with its files, modes, links and empty directories") {
-    Folder folder;
+    CodeFolder folder;
     folder.write("src/train.py", "print()");
     folder.write("src/pkg/a b\xC3\xA4.txt", std::string(300'000, 'z'));
     folder.write("src/" + std::string(120, 'd') + "/" + std::string(120, 'f'), "long");
@@ -84,7 +79,7 @@ TEST_CASE("a directory comes back with its files, modes, links and empty directo
 }
 
 TEST_CASE("what belongs to unpacking is done before anybody finds the directory; where it fails nothing is there") {
-    Folder folder;
+    CodeFolder folder;
     folder.write("src/train.py", "print()");
     const auto packed = pack_directory(folder.path + "/src", folder.path + "/out");
     REQUIRE(packed.ok());
@@ -102,7 +97,7 @@ TEST_CASE("what belongs to unpacking is done before anybody finds the directory;
 }
 
 TEST_CASE("the same content has the same name, whatever its times, owners and order of creation") {
-    Folder folder;
+    CodeFolder folder;
     folder.write("a/x", "1");
     folder.write("a/y", "2");
     folder.write("b/y", "2");
@@ -117,7 +112,7 @@ TEST_CASE("the same content has the same name, whatever its times, owners and or
 }
 
 TEST_CASE("ignore files leave things out; .rtrainignore has the last word") {
-    Folder folder;
+    CodeFolder folder;
     for (const std::string name :
          {"train.py", ".git/config", ".venv/bin/python", "pkg/__pycache__/a.pyc", "data/big.bin", "data/keep.txt",
           "logs/a.log", "logs/deep/b.log", "out.log", "sub/tmp/x", "sub/tmp.txt", "sub/model.pt", "model.pt"})
@@ -133,7 +128,7 @@ TEST_CASE("ignore files leave things out; .rtrainignore has the last word") {
 }
 
 TEST_CASE("an archive without the file that it needs is refused; a linked directory brings it") {
-    Folder folder;
+    CodeFolder folder;
     folder.write("src/real/train.py", "print()");
     folder.write("src/other.py", "print()");
     folder.write("src/.gitignore", "other.py\n");
@@ -174,7 +169,7 @@ TEST_CASE("patterns of ignore files") {
 }
 
 TEST_CASE("what cannot be shipped is named, with the way out") {
-    Folder folder;
+    CodeFolder folder;
     folder.write("src/a");
     fs::create_symlink("/etc/passwd", folder.path + "/src/out");
     const auto link = pack_directory(folder.path + "/src", folder.path + "/out");
@@ -191,7 +186,7 @@ TEST_CASE("what cannot be shipped is named, with the way out") {
 }
 
 TEST_CASE("an archive that reaches out of its directory is refused, and leaves nothing") {
-    Folder folder;
+    CodeFolder folder;
     const std::vector<std::vector<TarEntry>> archives = {
         {entry("../evil")},
         {entry("a/../../evil")},
@@ -220,7 +215,7 @@ TEST_CASE("an archive that reaches out of its directory is refused, and leaves n
 }
 
 TEST_CASE("a cut archive, and one that is none, are told") {
-    Folder folder;
+    CodeFolder folder;
     folder.write("src/a", std::string(100'000, 'q') + std::string(100'000, 'r'));
     const auto packed = pack_directory(folder.path + "/src", folder.path + "/out");
     fs::resize_file(packed->file, fs::file_size(packed->file) / 2);

@@ -10,21 +10,13 @@
 
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
+#include "tests/unit/source_directory.hpp"
 
 namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-    fs::path path;
-    Folder() {
-        std::string text = (fs::temp_directory_path() / "rtrain-ignore-XXXXXX").string();
-        path = ::mkdtemp(text.data());
-    }
-    ~Folder() { fs::remove_all(path); }
-    Folder(const Folder&) = delete;
-};
 
 void lay_out(const nlohmann::json& test, const fs::path& folder) {
     for (const char* list : {"travels", "stays"})
@@ -46,19 +38,20 @@ std::vector<std::string> files(const fs::path& folder) {
 
 TEST_CASE("ignore files are read as the table says, which is what git does") {
     const char* other = std::getenv("RTRAIN_IGNORE_CASES");
-    const std::string file = other != nullptr ? other : RTRAIN_SOURCE_DIR "/tests/ignore_cases.json";
+    const std::string file = other != nullptr ? other : test::source_directory() + "/tests/ignore_cases.json";
     const auto table = nlohmann::json::parse(std::ifstream(file));
     REQUIRE(table.size() > 40);
     for (const auto& test : table) {
         INFO(test.at("case").get<std::string>());
         const Folder folder;
-        lay_out(test, folder.path / "src");
-        const auto packed = pack_directory((folder.path / "src").string(), (folder.path / "out").string());
+        lay_out(test, fs::path(folder.path) / "src");
+        const auto packed =
+            pack_directory((fs::path(folder.path) / "src").string(), (fs::path(folder.path) / "out").string());
         REQUIRE(packed.ok());
-        REQUIRE(unpack_archive(packed->file, (folder.path / "code").string()).ok());
+        REQUIRE(unpack_archive(packed->file, (fs::path(folder.path) / "code").string()).ok());
         auto travels = test.at("travels").get<std::vector<std::string>>();
         std::sort(travels.begin(), travels.end());
-        CHECK(files(folder.path / "code") == travels);
+        CHECK(files(fs::path(folder.path) / "code") == travels);
     }
 }
 

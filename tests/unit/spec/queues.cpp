@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/unit/catch.hpp"
+#include "tests/unit/source_directory.hpp"
 
 namespace rtrain::spec {
 namespace {
@@ -31,7 +32,7 @@ using Lines = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("the example of configs/ is read, and every field of it means something") {
-    std::ifstream file(RTRAIN_SOURCE_DIR "/configs/queues.yaml");
+    std::ifstream file(test::source_directory() + "/configs/queues.yaml");
     std::stringstream text;
     text << file.rdbuf();
     const Queues queues = queues_of(text.str());

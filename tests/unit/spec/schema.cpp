@@ -11,6 +11,7 @@
 
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/source_directory.hpp"
 
 namespace rtrain::spec {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path repository() { return RTRAIN_SOURCE_DIR; }
+fs::path repository() { return test::source_directory(); }
 
 std::string text_of(const fs::path& file) {
     std::ifstream stream(file, std::ios::binary);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/unit/catch.hpp"
+#include "tests/unit/source_directory.hpp"
 
 namespace rtrain::spec {
 namespace {
@@ -46,7 +47,7 @@ bool allowed(const StorageRules& rules, const StorageUser& who, const std::strin
 }  // namespace
 
 TEST_CASE("the example of configs/ is read, and every field of it means something to the storage rules") {
-    std::ifstream file(RTRAIN_SOURCE_DIR "/configs/storage-rules.yaml");
+    std::ifstream file(test::source_directory() + "/configs/storage-rules.yaml");
     std::stringstream text;
     text << file.rdbuf();
     const StorageRules rules = rules_of(text.str());

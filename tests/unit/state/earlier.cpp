@@ -1,6 +1,7 @@
 // Databases that earlier versions have left behind (tests/data; make_state.py there has made them).
 #include <map>
 
+#include "tests/unit/source_directory.hpp"
 #include "tests/unit/state_story.hpp"
 
 using namespace rtrain;
@@ -10,7 +11,7 @@ namespace {
 
 void put_data(const ScratchDirectory& scratch, const std::string& file) {
     std::filesystem::create_directories(scratch / "data");
-    std::filesystem::copy_file(RTRAIN_SOURCE_DIR "/tests/data/" + file, scratch / "data/state.db");
+    std::filesystem::copy_file(test::source_directory() + "/tests/data/" + file, scratch / "data/state.db");
 }
 
 std::map<std::string, std::string> reasons_of(const Cluster& cluster) {

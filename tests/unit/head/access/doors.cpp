@@ -6,6 +6,7 @@
 
 #include "daemon/head/routes/routes.hpp"
 #include "tests/unit/head_agent.hpp"
+#include "tests/unit/source_directory.hpp"
 
 using namespace rtrain;
 using namespace rtrain::test;
@@ -289,7 +290,7 @@ TEST_CASE("the page for machines describes exactly the routes there are, and the
         routed.insert(method + " " + path);
     }
     CHECK(described == routed);
-    std::ifstream file(RTRAIN_SOURCE_DIR "/configs/openapi.json");
+    std::ifstream file(test::source_directory() + "/configs/openapi.json");
     std::ostringstream copy;
     copy << file.rdbuf();
     const bool same = copy.str() == head::openapi();  // GET /openapi.json of a head gives the new text

@@ -18,7 +18,7 @@ struct Heard : net::Responder {
 };
 
 // A request, and the parts of a head that it is given; nobody serves.
-struct Story {
+struct GuardedRequest {
     test::TemporaryFolder folder;
     std::unique_ptr<state::SqliteJournal> journal = state::SqliteJournal::open(folder.path).value();
     net::Loop loop;
@@ -40,7 +40,7 @@ struct Story {
 }  // namespace
 
 TEST_CASE("what a handler throws is its answer, with what was asked and what to do") {
-    Story story;
+    GuardedRequest story;
     guarded(story.exchange, [] { throw std::out_of_range("the sky"); });
     const test::json error = test::json::parse(story.body());
     CHECK(error["code"] == "internal");
@@ -50,14 +50,14 @@ TEST_CASE("what a handler throws is its answer, with what was asked and what to 
 }
 
 TEST_CASE("a head without memory ends: nothing it would go on with can be relied on") {
-    Story story;
+    GuardedRequest story;
     CHECK_THROWS_AS(guarded(story.exchange, [] { throw std::bad_alloc(); }), std::bad_alloc);
     CHECK(story.heard->answers.empty());
 }
 
 TEST_CASE("what a handler's work on the pool throws, or its answer, is answered too") {
     for (const bool on_pool_itself : {true, false}) {
-        Story story;
+        GuardedRequest story;
         on_pool(
             story.exchange,
             [on_pool_itself]() -> Result<int> {
