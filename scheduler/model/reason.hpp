@@ -3,6 +3,7 @@
 // compares or searches a text.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -11,7 +12,8 @@
 
 namespace rtrain {
 
-struct Reason {
+class Reason {
+  public:
     using Value =
         std::variant<reasons::None, reasons::Text, reasons::NoRoom, reasons::NeverFits, reasons::QuotaFull,
                      reasons::QuotaReclaimed, reasons::AfterRuns, reasons::ArrayLimit, reasons::PredecessorEnded,
@@ -21,18 +23,29 @@ struct Reason {
                      reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot,
                      reasons::RequestedBy, reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested,
                      reasons::RoomToGrow, reasons::DrainedBy, reasons::Silent, reasons::Quarantined>;
-    Value value;
 
     Reason() = default;
+    explicit Reason(Value value) {
+        if (value.index() != 0) value_ = std::make_shared<const Value>(std::move(value));
+    }
     template <class T>
         requires requires { T::kind; }
-    Reason(T what) : value(std::move(what)) {}
-    bool none() const { return value.index() == 0; }
+    Reason(T what) : Reason(Value(std::move(what))) {}
+    bool none() const { return value_ == nullptr; }
     template <class T>
     bool is() const {
-        return std::holds_alternative<T>(value);
+        return std::holds_alternative<T>(value());
     }
-    bool operator==(const Reason&) const = default;
+    const Value& value() const {
+        static const Value nothing;
+        return value_ ? *value_ : nothing;
+    }
+    bool operator==(const Reason& other) const { return value_ == other.value_ || value() == other.value(); }
+
+  private:
+    // Shared, and never changed: a record is copied at each change of it, its reason seldom changes, and the largest
+    // alternative would make each run's record an eighth larger. None: null.
+    std::shared_ptr<const Value> value_;
 };
 
 const char* kind_of(const Reason& reason);  // "no_room"
@@ -41,11 +54,11 @@ std::string to_text(const Reason& reason);   // one sentence; of none: empty
 std::string to_text(const ExitCause& exit);  // "exit code 3: ValueError: ..."
 // Returns the reason with the first line alone of what a job, an agent or a person has said, and with the place in the
 // job's files where that follows.
-Reason in_brief(Reason reason);
+Reason in_brief(const Reason& reason);
 
 // A job's own words (its last error text, the output of its setup) are its user's: others read "(hidden)".
 enum class JobWords { shown, hidden };
-Reason without_job_words(Reason reason);
+Reason without_job_words(const Reason& reason);
 std::string to_text(const Reason& reason, JobWords words);
 // Returns what an agent has said of a job up to the job's own words, which stand behind a bracket or from the second
 // line on; "(hidden)" follows where there were any.

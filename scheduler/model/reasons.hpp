@@ -15,7 +15,7 @@ namespace rtrain {
 enum class RunState;   // records.hpp
 enum class AfterWhat;  // policies.hpp
 
-struct Reason;
+class Reason;
 
 // `kind` is the name of a reason on disk and in the API: it is for ever. A `cause` has one element, or none.
 // clang-format off: one a line where they fit

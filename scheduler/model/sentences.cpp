@@ -236,7 +236,13 @@ struct Sentence {
     }
 };
 
-// Changes what others have said, in a reason and in those that it holds.
+// Returns the reason with what `change` makes of it and of those that it holds.
+template <class Change>
+Reason changed(const Reason& reason, const Change& change) {
+    Reason::Value value = reason.value();
+    std::visit(change, value);
+    return Reason(std::move(value));
+}
 struct Shorten {
     void operator()(reasons::RankFailed& why) const { why.exit.detail = first_line(why.exit.detail); }
     void operator()(reasons::NotPrepared& why) const { why.why = first_line(why.why); }
@@ -245,12 +251,12 @@ struct Shorten {
     void operator()(reasons::DrainedBy& why) const { why.text = first_line(why.text); }
     void operator()(reasons::NodeLost& why) const {
         why.why = first_line(why.why);
-        for (Reason& cause : why.cause) std::visit(*this, cause.value);
+        for (Reason& cause : why.cause) cause = changed(cause, *this);
     }
     template <class Other>
     void operator()(Other& why) const {
         if constexpr (requires { why.cause; })
-            for (Reason& cause : why.cause) std::visit(*this, cause.value);
+            for (Reason& cause : why.cause) cause = changed(cause, *this);
     }
 };
 struct Hide {
@@ -261,22 +267,22 @@ struct Hide {
     void operator()(reasons::Text& why) const { why.text = without_output(why.text); }
     void operator()(reasons::Quarantined& why) const {
         for (reasons::Evidence& one : why.evidence)
-            for (Reason& cause : one.cause) std::visit(*this, cause.value);
+            for (Reason& cause : one.cause) cause = changed(cause, *this);
     }
     template <class Other>
     void operator()(Other& why) const {
         if constexpr (requires { why.cause; })
-            for (Reason& cause : why.cause) std::visit(*this, cause.value);
+            for (Reason& cause : why.cause) cause = changed(cause, *this);
     }
 };
 
 }  // namespace
 
 const char* kind_of(const Reason& reason) {
-    return std::visit([]<class T>(const T&) { return T::kind; }, reason.value);
+    return std::visit([]<class T>(const T&) { return T::kind; }, reason.value());
 }
 
-std::string to_text(const Reason& reason) { return std::visit(Sentence{}, reason.value); }
+std::string to_text(const Reason& reason) { return std::visit(Sentence{}, reason.value()); }
 
 std::string to_text(const Reason& reason, JobWords words) {
     return to_text(words == JobWords::shown ? reason : without_job_words(reason));
@@ -307,15 +313,9 @@ std::string to_text(const ExitCause& exit) {
     return text;
 }
 
-Reason in_brief(Reason reason) {
-    std::visit(Shorten{}, reason.value);
-    return reason;
-}
+Reason in_brief(const Reason& reason) { return changed(reason, Shorten{}); }
 
-Reason without_job_words(Reason reason) {
-    std::visit(Hide{}, reason.value);
-    return reason;
-}
+Reason without_job_words(const Reason& reason) { return changed(reason, Hide{}); }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 namespace notes {

@@ -22,16 +22,18 @@ void take_kind(const Json& json, const std::string& kind, Reason::Value& value) 
 void put(std::string& out, const Reason& reason) {
     out += "{\"kind\":";
     append_string(out, kind_of(reason));
-    std::visit([&](const auto& what) { put_members(out, what); }, reason.value);
+    std::visit([&](const auto& what) { put_members(out, what); }, reason.value());
     out += '}';
 }
 
 void take(const Json& json, Reason& reason) {
-    reason = {};
-    if (!json.is_string()) return take_kind(json, json.at("kind").get<std::string>(), reason.value);
-    reasons::Text old;
-    take(json, old.text);
-    if (!old.text.empty()) reason = std::move(old);
+    Reason::Value value;
+    if (!json.is_string()) {
+        take_kind(json, json.at("kind").get<std::string>(), value);
+    } else if (reasons::Text old; take(json, old.text), !old.text.empty()) {
+        value = std::move(old);
+    }
+    reason = Reason(std::move(value));
 }
 
 }  // namespace rtrain::state
