@@ -8,6 +8,7 @@
 #include "cmd/text/status_text.hpp"
 #include "daemon/agent/peers/cluster_store.hpp"
 #include "daemon/net/client.hpp"
+#include "storage/base/checkpoint_name.hpp"
 #include "storage/uri/open_store.hpp"
 
 namespace rtrain::cmd {
@@ -38,6 +39,29 @@ Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const
                     .shown = "cluster://" + run_name};
 }
 
+// The run that a checkpoint's path leads into: the directory above with a run.json, and the rest of the path.
+struct WithinRun {
+    std::string run, checkpoint;
+};
+
+// `is_run` says whether a directory is a run's. None: `path` lies in no run.
+template <class IsRun>
+Result<std::optional<WithinRun>> within_run(const std::string& path, IsRun is_run) {
+    std::size_t slash = path.rfind('/');
+    for (std::size_t parts = 0; parts < storage::checkpoint_parts_most && slash != path.npos && slash > 0; ++parts) {
+        const Result<bool> run = is_run(path.substr(0, slash));
+        if (!run) return run.error();
+        if (*run) return std::optional(WithinRun{.run = path.substr(0, slash), .checkpoint = path.substr(slash + 1)});
+        slash = path.rfind('/', slash - 1);
+    }
+    return std::optional<WithinRun>();
+}
+
+Result<bool> is_run_on_disk(const std::string& path) {
+    std::error_code failed;
+    return fs::exists(fs::path(path) / "run.json", failed);
+}
+
 Result<RunStore> on_disk(const fs::path& run_directory, const std::string& checkpoint) {
     std::error_code failed;
     if (!fs::exists(run_directory / "run.json", failed))
@@ -61,6 +85,15 @@ Result<bool> holds(storage::Store& store, const std::string& path) {
     return text.ok();
 }
 
+// Of bucket/prefix/run.
+Result<bool> is_run_in_bucket(const std::string& path) {
+    const auto slash = path.rfind('/');
+    if (slash == path.npos) return false;
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store("s3://" + path.substr(0, slash));
+    if (!store) return store.error();
+    return holds(**store, path.substr(slash + 1) + "/run.json");
+}
+
 // `path`: bucket/prefix/run, or with a checkpoint's name behind it.
 Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoint) {
     const auto slash = path.rfind('/');
@@ -82,7 +115,10 @@ Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoin
                         .shown = shown};
     const Result<bool> committed = holds(**store, name + "/.manifest.json");
     if (!committed) return committed.error();
-    if (*committed && checkpoint.empty()) return in_bucket(above, name);
+    const Result<std::optional<WithinRun>> within =
+        *committed && checkpoint.empty() ? within_run(path, is_run_in_bucket) : std::optional<WithinRun>();
+    if (!within) return within.error();
+    if (*within) return in_bucket((*within)->run, (*within)->checkpoint);
     return Error{.code = ErrorCode::not_found,
                  .message = shown + " is no run's directory: it has no run.json",
                  .next = "give <storage_path>/<run name>"};
@@ -100,8 +136,32 @@ Result<RunStore> from_path(const std::string& text, const std::string& checkpoin
     fs::path path = fs::path(uri->path).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     std::error_code failed;
-    const bool is_checkpoint = checkpoint.empty() && fs::exists(path / ".manifest.json", failed);
-    return is_checkpoint ? on_disk(path.parent_path(), path.filename().string()) : on_disk(path, checkpoint);
+    if (checkpoint.empty() && fs::exists(path / ".manifest.json", failed))
+        if (const auto within = within_run(path.string(), is_run_on_disk); within && *within)
+            return on_disk((*within)->run, (*within)->checkpoint);
+    return on_disk(path, checkpoint);
+}
+
+bool is_run_at(const std::string& place) {
+    if (place.starts_with(cluster_scheme) || place.find('/') == place.npos) return true;  // the head says
+    if (place.find("://") == place.npos) return *is_run_on_disk(place);
+    const Result<storage::StorageUri> uri = storage::parse_uri(place);
+    if (uri && uri->scheme == storage::Scheme::file) return *is_run_on_disk(uri->path);
+    if (!uri || uri->scheme != storage::Scheme::s3) return false;
+    const Result<bool> run = is_run_in_bucket(uri->path);
+    return run && *run;
+}
+
+// Where the name of a checkpoint begins in RUN@CHECKPOINT or PATH@CHECKPOINT; npos: none is named. A path, and the
+// directory of a checkpoint, may have a '@' in them.
+std::size_t checkpoint_begin(const std::string& text) {
+    std::error_code failed;
+    const auto at = text.rfind('@');
+    if (at == text.npos || (is_path(text) && fs::exists(text, failed))) return text.npos;
+    if (text.find('/', at) == text.npos) return at;
+    for (auto one = text.find('@'); one != text.npos; one = text.find('@', one + 1))
+        if (is_run_at(text.substr(0, one))) return one;
+    return text.npos;
 }
 
 Result<RunStore> from_name(Invocation& call, const std::string& name, const std::string& checkpoint) {
@@ -144,12 +204,9 @@ bool is_path(const std::string& text) {
 }
 
 Result<RunStore> open_run_store(Invocation& call, const std::string& text) {
-    const auto at = text.rfind('@');
-    std::error_code failed;
-    const bool split =
-        at != text.npos && text.find('/', at) == text.npos && !(is_path(text) && fs::exists(text, failed));
-    const std::string place = split ? text.substr(0, at) : text;
-    const std::string checkpoint = split ? text.substr(at + 1) : "";
+    const auto at = checkpoint_begin(text);
+    const std::string place = text.substr(0, at);
+    const std::string checkpoint = at == text.npos ? "" : text.substr(at + 1);
     if (place.starts_with(cluster_scheme)) return on_cluster(call, place.substr(cluster_scheme.size()), checkpoint);
     return is_path(place) ? from_path(place, checkpoint) : from_name(call, place, checkpoint);
 }

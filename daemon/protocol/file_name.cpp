@@ -1,12 +1,13 @@
-// is_file_name stands apart from messages.cpp, which needs the JSON library: the pure coordinator asks it too.
+// It stands apart from messages.cpp, which needs the JSON library: the pure coordinator asks it too.
 #include "daemon/protocol/group.hpp"
+#include "storage/base/checkpoint_name.hpp"
 
 namespace rtrain::protocol {
 
-bool is_file_name(std::string_view text) {
+bool is_checkpoint_directory(std::string_view text) {
     constexpr std::size_t longest = 255;  // bytes, of Linux
-    return !text.empty() && text.size() <= longest && text != "." && text != ".." && text.find('/') == text.npos &&
-           text.find('\0') == text.npos;
+    if (text.find('/') != text.npos) return storage::checkpoint_path_fault(text).empty();
+    return !text.empty() && text.size() <= longest && text != "." && text != ".." && text.find('\0') == text.npos;
 }
 
 }  // namespace rtrain::protocol

@@ -32,6 +32,7 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     std::string error_reason{};          // its kind, one word of a notice
     bool sync = false;                   // some rank waits for the commit
     bool exact = false;                  // the node takes a directory without an attempt; rank 0's: the wish is claimed
+    bool deeper = false;                 // the node takes one that lies deeper in the run's
     bool operator==(const GroupReport&) const = default;
 };
 // To the coordinator: who has come while some have not, for naming missing ranks. Back: why `index` can never pass.
@@ -69,9 +70,10 @@ struct GroupStacks {
 using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted,
                                   GroupBroadcast, GroupStacks>;
 std::string encode(const GroupMessage&);
-// Errors: invalid, also for a checkpoint's directory that is_file_name refuses, and for files that would leave it.
+// Errors: invalid, also for what is_checkpoint_directory refuses, and for files that would leave it.
 Result<GroupMessage> decode_group(const std::string&);
-// Names one entry of a directory: no '/', no zero byte, not "." or "..", 1 to 255 bytes.
-bool is_file_name(std::string_view text);
+// Whether a checkpoint of a run may lie at `text`, relative to the run's directory. It is one entry of that (no '/', no
+// zero byte, not "." or "..", 1 to 255 bytes), or a deeper directory by the rules of storage::checkpoint_path_fault.
+bool is_checkpoint_directory(std::string_view text);
 
 }  // namespace rtrain::protocol

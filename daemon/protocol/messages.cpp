@@ -196,7 +196,7 @@ void fields(V& v, GroupReport& m) {
     v("index", m.index), v("metrics_json", m.metrics_json), v("checkpoint", m.checkpoint);
     v("directory_name", m.directory_name), v("files", m.files), v("checkpoint_error", m.checkpoint_error);
     v("error_reason", m.error_reason);
-    v("sync", m.sync), v("exact", m.exact);
+    v("sync", m.sync), v("exact", m.exact), v("deeper", m.deeper);
 }
 template <class V>
 void fields(V& v, GroupArrived& m) {
@@ -357,8 +357,8 @@ Result<GroupMessage> decode_group(const std::string& text) {
     const std::string* directory = nullptr;
     if (const auto* released = std::get_if<GroupReleased>(&*message)) directory = &released->directory;
     if (const auto* committed = std::get_if<GroupCommitted>(&*message)) directory = &committed->directory;
-    if (directory && !directory->empty() && !is_file_name(*directory))
-        return wrong("field 'directory' is not the name of a directory");
+    if (directory && !directory->empty() && !is_checkpoint_directory(*directory))
+        return wrong("field 'directory' is not the name of a directory in the run");
     const std::vector<StagedFile>* files = nullptr;
     if (const auto* report = std::get_if<GroupReport>(&*message)) files = &report->files;
     if (const auto* uploaded = std::get_if<GroupUploaded>(&*message)) files = &uploaded->files;

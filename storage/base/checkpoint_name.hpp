@@ -1,6 +1,7 @@
 // Names that a program gives to checkpoints.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,34 @@ inline std::string checkpoint_name_fault(std::string_view name) {
     if (name.ends_with(".json") || name.ends_with(".pkl"))
         return "may not end with .json or .pkl, as the run's own files do";
     if (has_attempt_form(name)) return "may not end with -a and digits: rtrain itself numbers names so";
+    return {};
+}
+
+inline constexpr std::size_t checkpoint_parts_most = 8;  // of a path to a directory that the loop has made itself
+
+// Why `path`, relative to the run's directory, cannot be a checkpoint's directory; empty: it can. The first part is a
+// name as above. The others name directories of the user's own below it, where nothing of rtrain's lies. Python has the
+// same rules.
+inline std::string checkpoint_path_fault(std::string_view path) {
+    const std::string_view first = path.substr(0, path.find('/'));
+    if (first.size() == path.size()) return checkpoint_name_fault(path);
+    if (path.size() > checkpoint_name_most)
+        return "has " + std::to_string(path.size()) + " bytes; the most is " + std::to_string(checkpoint_name_most);
+    if (const std::string why = checkpoint_name_fault(first); !why.empty())
+        return "begins with '" + std::string(first) + "', which " + why;
+    std::size_t parts = 1;
+    for (std::size_t begin = first.size() + 1; begin <= path.size(); ++parts) {
+        const std::size_t end = std::min(path.find('/', begin), path.size());
+        const std::string_view part = path.substr(begin, end - begin);
+        if (part.empty()) return "may not have an empty part";
+        if (part.front() == '.') return "may not have a part that begins with '.'";
+        for (const char c : part)
+            if (c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+                return "may not contain '\\' or control characters";
+        begin = end + 1;
+    }
+    if (parts > checkpoint_parts_most)
+        return "has " + std::to_string(parts) + " parts; the most is " + std::to_string(checkpoint_parts_most);
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/listing.hpp"
 #include "storage/uri/files/tree.hpp"
@@ -29,6 +30,19 @@ std::set<std::string> named_as_origin(const Listing& listing) {
     std::set<std::string> names;
     for (const auto& [number, origin] : listing.origins) names.insert(origin.from);
     return names;
+}
+
+// The directory of a checkpoint, committed or not, in which this file of the run lies; empty: in none.
+std::string checkpoint_around(const std::string& path, const std::string& run_name, const Listing& listing) {
+    std::size_t parts = 1;
+    for (auto slash = path.find('/'); slash != std::string::npos && parts <= checkpoint_parts_most; ++parts) {
+        const std::string directory = path.substr(0, slash);
+        if ((parts == 1 && (attempt_of(directory) || directory.starts_with(".staging"))) ||
+            claims_name(listing, run_name, directory))
+            return directory;
+        slash = path.find('/', slash + 1);
+    }
+    return "";
 }
 
 std::string why_garbage(const std::string& directory, const Listing& listing, const std::set<std::string>& origins) {
@@ -66,12 +80,8 @@ Result<GarbagePlan> plan_garbage(Store& store, const std::string& run_name) {
     GarbagePlan plan{.terminal = *terminal};
     std::map<std::string, std::int64_t> directories;
     for (const StoreEntry& entry : listing->files) {
-        const std::string below = entry.path.substr(run_name.size() + 1);
-        const auto slash = below.find('/');
-        if (slash == std::string::npos) continue;
-        const std::string top = below.substr(0, slash);
-        if (attempt_of(top) || claims_name(*listing, run_name, top)) directories[top] += entry.bytes;
-        if (top.starts_with(".staging")) directories[top] += entry.bytes;
+        const std::string around = checkpoint_around(entry.path.substr(run_name.size() + 1), run_name, *listing);
+        if (!around.empty() && !holds_claims(*listing, run_name, around)) directories[around] += entry.bytes;
     }
     const auto origins = named_as_origin(*listing);
     for (const auto& [directory, bytes] : directories) {

@@ -48,6 +48,17 @@ Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, c
     return committed;
 }
 
+// The directory whose manifest this file is, relative to the run's; empty: it is none.
+std::string_view manifest_of(const StoreEntry& entry, const std::string& run_name) {
+    std::string_view path = entry.path;
+    path.remove_prefix(std::min(path.size(), run_name.size() + 1));
+    if (path.size() < manifest_name.size() + 2 || !path.ends_with(manifest_name)) return {};
+    path.remove_suffix(manifest_name.size());
+    if (path.back() != '/') return {};
+    path.remove_suffix(1);
+    return path;
+}
+
 Status read_claim(Store& store, const StoreEntry& entry, std::uint32_t number, Listing& listing) {
     const auto text = store.get(entry.path);
     if (!text && text.error().code != ErrorCode::damaged) return text.error();
@@ -79,9 +90,9 @@ Status read_entry(Store& store, const std::string& run_name, const StoreEntry& e
                 return read_origin(store, entry, *number, listing);
         return Done{};
     }
-    if (place.rest != manifest_name || !(attempt_of(place.top) || claims_name(listing, run_name, place.top)))
-        return Done{};
-    const std::string directory(place.top);
+    const std::string directory(manifest_of(entry, run_name));
+    const bool numbered = directory == place.top && attempt_of(directory);
+    if (directory.empty() || !(numbered || claims_name(listing, run_name, directory))) return Done{};
     // A claim that cannot be read says nothing: then the manifest alone says whose the directory is.
     const auto owner = owner_of(store, run_name, directory);
     if (!owner && owner.error().code != ErrorCode::damaged) return owner.error();
@@ -116,8 +127,15 @@ void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_rep
     }
 }
 
+bool holds_claims(const Listing& listing, const std::string& run_name, const std::string& directory) {
+    const std::string path = name_path(run_name, directory) + "/";
+    const auto found = std::lower_bound(listing.files.begin(), listing.files.end(), path,
+                                        [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });
+    return found != listing.files.end() && found->path.starts_with(path);
+}
+
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory) {
-    if (!checkpoint_name_fault(directory).empty()) return false;
+    if (!checkpoint_path_fault(directory).empty()) return false;
     const std::string path = name_path(run_name, std::string(directory));
     const auto found = std::lower_bound(listing.files.begin(), listing.files.end(), path,
                                         [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });

@@ -1,5 +1,9 @@
 // Names that programs give to their checkpoints: <run>/names/<name> says whose the directory of that name is. A name is
-// never given to a second report, so an attempt that was fenced off never writes where a later one does.
+// never given to a second report, so an attempt that was fenced off never writes where a later one does. The directory
+// that a loop has made itself may lie deeper: names/epochs/3 is the claim of epochs/3. As a file and a directory cannot
+// have one name, no checkpoint lies in another one.
+
+#include <algorithm>
 
 #include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
@@ -20,6 +24,14 @@ Result<bool> has_name(Store& store, const std::string& run_name, const std::stri
     return there.error().code == ErrorCode::damaged ? Result<bool>(false) : there.error();
 }
 
+// Whether deeper directories are claimed: then `directory` is only what holds them.
+Result<bool> holds_claims(Store& store, const std::string& run_name, const std::string& directory) {
+    const std::string path = name_path(run_name, directory);
+    const auto claims = store.list(path);
+    if (!claims) return claims.error();
+    return std::any_of(claims->begin(), claims->end(), [&](const StoreEntry& entry) { return entry.path != path; });
+}
+
 }  // namespace
 
 Result<DirectoryClaim> read_directory_claim(Store& store, const std::string& run_name, const std::string& directory) {
@@ -35,6 +47,8 @@ Result<DirectoryClaim> read_directory_claim(Store& store, const std::string& run
 Result<bool> claim_directory(Store& store, const std::string& run_name, const std::string& directory,
                              DirectoryClaim wanted) {
     if (!checkpoint_name_fault(directory).empty()) return false;
+    if (const auto holds = holds_claims(store, run_name, directory); !holds || *holds)
+        return holds ? Result<bool>(false) : holds.error();
     auto ours = has_name(store, run_name, directory, wanted);
     if (ours || ours.error().code != ErrorCode::not_found) return ours;
     const auto run = read_run(store, run_name);
@@ -52,7 +66,7 @@ Result<DirectoryClaim> owner_of(Store& store, const std::string& run_name, const
     const auto attempt = attempt_of(directory);
     if (attempt && safe_relative(directory) && directory.find('/') == std::string::npos)
         return DirectoryClaim{.attempt = *attempt};
-    if (!checkpoint_name_fault(directory).empty())
+    if (!checkpoint_path_fault(directory).empty())
         return Error{ErrorCode::not_found, "\"" + directory + "\" is not the name of a checkpoint", ""};
     return read_directory_claim(store, run_name, directory);
 }

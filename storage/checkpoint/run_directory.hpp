@@ -3,6 +3,7 @@
 //   run.json  code/<sha256>.tar.zst  attempts/000002.json  attempts/000002/{metrics-000001.jsonl,end.json}
 //   checkpoint_000007-a002/{files..., .manifest.json}  result.json  logs/attempt-000002/rank-00000.{out,err}
 //   best/{files..., .manifest.json}  names/best: a name that the program gave, and whose it is
+//   epochs/3/{files..., .manifest.json}  names/epochs/3: a directory that the loop has made itself, and whose it is
 // A directory is a checkpoint's if its name has the form of the first kind, or lies in names/. Others are the user's.
 #pragma once
 
@@ -56,8 +57,8 @@ Result<Manifest> decode_manifest(const std::string&);
 
 // run.json. `create_run` is the claim of the name: false when it exists. Format 1 (which says no format) gives names of
 // checkpoints with their attempt alone; 2 also exact ones, which binaries of before would pass over: `wall_ms`, which
-// they need, has another name in it.
-inline constexpr std::uint32_t run_format = 2;
+// they need, has another name in it. In 3 a checkpoint may lie deeper than directly in the run's directory.
+inline constexpr std::uint32_t run_format = 3;
 struct RunHeader {
     std::string name, cluster_id, run_id, user, job_json, code_sha256;
     std::int64_t wall_ms = 0;
@@ -109,7 +110,8 @@ Result<SoundCheckpoint> newest_sound(Store&, const std::string& run_name);
 Status write_manifest(Store&, const std::string& run_name, const Manifest&);
 
 // names/<directory>: the report whose checkpoint may lie in the directory of exactly that name. Created exclusively
-// before its first byte, never changed and never removed: a name is used once in a run.
+// before its first byte, never changed and never removed: a name is used once in a run. A deeper directory is claimed
+// by the library of the rank that made it; `claim_directory` claims names in the run's directory alone.
 struct DirectoryClaim {
     std::uint32_t attempt = 0;
     std::uint64_t report = 0;  // 0: the directory's name says the attempt alone

@@ -97,3 +97,13 @@ def test_of_several_that_race_for_a_name_one_has_it_and_the_run_numbers_its_own(
     (tmp_path / "gate").touch()
     ended_well(cluster)
     assert directories(cluster) == ["best-2-a001", "best-a001", "best-a002"]
+
+
+def test_a_name_that_holds_deeper_claims_is_given_to_nobody(cluster, tmp_path, storage):
+    """As in a run that was copied there, whose loop had put a checkpoint into best/3."""
+    submit(cluster, tmp_path, storage)
+    cluster.wait_state("named", "RUNNING", "FAILED")
+    assert storage.create(cluster, "named/names/best/3", json.dumps({"schema_version": 1, "attempt": 9, "report": 1}).encode())
+    (tmp_path / "gate").touch()
+    ended_well(cluster)
+    assert directories(cluster) == ["best-2-a001", "best-a001", "best-a002"]

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "storage/base/checkpoint_name.hpp"
 #include "storage/base/relative_path.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
@@ -18,8 +19,10 @@ namespace {
 
 using storage::Descriptor;
 // The name of the note that a rank stages if its files lie in the run's directory already: the note holds their path,
-// and the files stay there. Other ranks may put theirs beside them until all ranks have come.
+// and the files stay there. Other ranks may put theirs beside them until all ranks have come. Of a directory that lies
+// deeper, its path below the run's directory follows, after a zero byte.
 constexpr const char* in_place_note = ".rtrain-in-place";
+constexpr std::size_t note_most = 4096 + 1 + storage::checkpoint_name_most;
 
 std::string path_of(const Descriptor& opened) { return "/proc/self/fd/" + std::to_string(opened.number()); }
 
@@ -35,14 +38,20 @@ Error unread(const Error& why, const std::string& name, const UserRights& rights
                               : ""};
 }
 
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+struct NotedPlace {
+    std::string path;  // as its rank calls it
+    std::string name;  // relative to the run's directory
+};
 
 // The note of a rank that put its files into the run's directory itself: where. Empty: it did not.
-std::string noted_place(const Descriptor& stage) {
+NotedPlace noted_place(const Descriptor& stage) {
     const auto note = storage::open_beneath(stage, in_place_note, a_file);
-    char text[4096];
+    char text[note_most];
     const ssize_t length = note ? ::read(note->number(), text, sizeof text) : 0;
-    return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "";
+    const std::string whole = length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "";
+    const auto zero = whole.find('\0');
+    if (zero == std::string::npos) return {whole, whole.substr(whole.rfind('/') + 1)};
+    return {whole.substr(0, zero), whole.substr(zero + 1)};
 }
 
 }  // namespace
@@ -73,7 +82,7 @@ Result<std::string> StagedFiles::in_place(const StagedPaths& staged) const {
     for (const auto& [rank, stage] : staged) {
         const auto opened = open_stage(stage);
         if (!opened && opened.error().code != ErrorCode::not_found) return opened.error();
-        const std::string name = opened ? name_of(noted_place(*opened)) : "";
+        const std::string name = opened ? noted_place(*opened).name : "";
         if (!found.empty() && !name.empty() && name != found)
             return Error{ErrorCode::invalid, "ranks bring the directories " + found + " and " + name + " of the run",
                          "of one report all bring the same directory, or all but one stage their files"};
@@ -87,13 +96,13 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     auto stage = open_stage(given);
     if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // a try before has moved its files
     if (!stage) return stage.error();
-    const std::string noted = noted_place(*stage);
-    const std::string named = noted.empty() ? given : noted;  // links in it may name it as its rank did
+    const NotedPlace noted = noted_place(*stage);
+    const std::string named = noted.path.empty() ? given : noted.path;  // links in it may name it as its rank did
     std::string place = given;
-    if (!noted.empty()) {
-        if (!context_.store->local() || !storage::safe_relative(name_of(noted)))
-            return Error{ErrorCode::invalid, noted + " is no directory of the run", ""};
-        place = context_.store->local_path(context_.prepare.run_name + "/" + name_of(noted));
+    if (!noted.path.empty()) {
+        if (!context_.store->local() || !storage::safe_relative(noted.name))
+            return Error{ErrorCode::invalid, noted.path + " is no directory of the run", ""};
+        place = context_.store->local_path(context_.prepare.run_name + "/" + noted.name);
         stage = open_stage(place);
         if (!stage) return stage.error();
     }
@@ -107,7 +116,7 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
                           .name = one.path,
                           .bytes = one.bytes,
                           .link = one.link,
-                          .in_place = !noted.empty()};
+                          .in_place = !noted.path.empty()};
         // Opened now, since an upload that cannot read them would be tried again and again.
         auto opened = open_entry(entry);
         struct stat facts{};

@@ -112,6 +112,12 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
     return files;
 }
 
+// The name of a file for a checkpoint's directory, which may lie deeper in the run's: no part of its path has a '\\'.
+std::string one_name(std::string directory) {
+    std::replace(directory.begin(), directory.end(), '/', '\\');
+    return directory;
+}
+
 // Of checkpoints before: one is on its way at most.
 void drop_lists(const std::string& spool, const std::string& kept) {
     std::error_code failed;
@@ -327,7 +333,7 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
     }
     auto found = staged.list(order.staged);
     if (!found) return fail(found.error());
-    const std::string kept_at = context.spool + "/" + order.directory + ".files";
+    const std::string kept_at = context.spool + "/" + one_name(order.directory) + ".files";
     if (Status made = make_directory(context.spool, 0711); !made) return fail(made.error());
     drop_lists(context.spool, kept_at);
     Moving moving(moved);

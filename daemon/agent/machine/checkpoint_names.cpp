@@ -38,6 +38,7 @@ bool given(const Coordinator& c, const std::string& name) {
 NewDirectory name_directory(Coordinator& c, const WishedName& wish) {
     ++c.counter;
     const std::string wanted = name_of(c, wish.text, c.counter);
+    if (wish.exact && wish.text.find('/') != std::string::npos) return {.name = wish.text};
     if (wish.exact && !wish.text.empty()) {
         const bool numbered = storage::attempt_of(wish.text) == c.attempt.number;  // where a rank has put its files
         c.names.try_emplace(numbered ? wish.text.substr(0, wish.text.rfind("-a")) : wanted, 1);

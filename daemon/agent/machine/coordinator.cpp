@@ -164,6 +164,7 @@ struct Wish {
 };
 Wish wish_of(const Coordinator& c, const Gathered& gathering) {
     Wish wish;
+    bool deeper = true;
     for (const auto& [node, report] : gathering.nodes) {
         wish.checkpoint = wish.checkpoint || report.checkpoint;
         wish.sync = wish.sync || report.sync;
@@ -175,7 +176,10 @@ Wish wish_of(const Coordinator& c, const Gathered& gathering) {
         const bool first = wish.name.text.empty() || node != c.own_node;
         if (!report.directory_name.empty() && first) wish.name.text = report.directory_name;
         wish.name.exact = wish.name.exact && report.exact;
+        deeper = deeper && report.deeper;
     }
+    // An agent of before refuses every message about a deeper directory: the checkpoint is given up instead.
+    if (wish.name.text.find('/') != std::string::npos) wish.name.exact = wish.name.exact && deeper;
     return wish;
 }
 
@@ -363,7 +367,7 @@ void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) 
     if (auto* report = std::get_if<GroupReport>(&message)) {
         std::erase_if(report->metrics_json, [&](const auto& one) { return foreign(one.first); });
         std::erase_if(report->files, [&](const StagedFile& file) { return foreign(file.rank); });
-        const bool in_place = report->exact && is_file_name(report->directory_name);
+        const bool in_place = report->exact && is_checkpoint_directory(report->directory_name);
         if (foreign(0) && !in_place) report->directory_name.clear();
     }
     if (auto* uploaded = std::get_if<GroupUploaded>(&message))

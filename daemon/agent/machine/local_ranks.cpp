@@ -57,7 +57,7 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
 
 // All ranks of the node have come: one message, with the files' names when there are some.
 void gather(LocalRanks& local, GroupSink& sink) {
-    GroupReport report{.index = local.passed + 1, .exact = true};
+    GroupReport report{.index = local.passed + 1, .exact = true, .deeper = true};
     StagedPaths staged;
     if (local.some_ended) {
         report.checkpoint_error = "ranks of this node have ended";

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "daemon/agent/workers/user_rights.hpp"
+#include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/tree.hpp"
 
@@ -30,16 +32,26 @@ bool is_of_a_run(const std::string& name) {
            name.find_first_not_of("0123456789", tag + 2) == std::string::npos;
 }
 
-// The run's own files, and the checkpoints whose names are claimed.
-bool is_all_of_a_run(const Descriptor& run) {
-    const auto names = storage::names_in(run);
-    if (!names) return false;
-    std::vector<std::string> claimed;
-    if (const auto folder = storage::open_beneath(run, "names", O_RDONLY | O_DIRECTORY))
-        if (auto found = storage::names_in(*folder)) claimed = std::move(*found);
+// Whether all of the run's directory, or of one that holds checkpoints, is known: the run's own files at its top, and
+// the checkpoints that are claimed. A directory in `claims` holds the claims of deeper checkpoints.
+bool is_all_of_a_run(const Descriptor& directory, const std::optional<Descriptor>& claims, std::size_t level = 0) {
+    const auto names = storage::names_in(directory);
+    if (!names || level > storage::checkpoint_parts_most) return false;
     return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
-        return is_of_a_run(name) || std::find(claimed.begin(), claimed.end(), name) != claimed.end();
+        if (level == 0 && is_of_a_run(name)) return true;
+        const auto claim = claims ? storage::open_beneath(*claims, name, O_PATH) : Result<Descriptor>(Error{});
+        struct stat seen{};
+        if (!claim || ::fstat(claim->number(), &seen) != 0) return false;
+        if (!S_ISDIR(seen.st_mode)) return true;
+        const auto below = storage::open_beneath(directory, name, O_RDONLY | O_DIRECTORY);
+        auto deeper = storage::open_beneath(*claims, name, O_RDONLY | O_DIRECTORY);
+        return below && deeper && is_all_of_a_run(*below, std::move(*deeper), level + 1);
     });
+}
+
+bool is_all_of_a_run(const Descriptor& run) {
+    auto claims = storage::open_beneath(run, "names", O_RDONLY | O_DIRECTORY);
+    return is_all_of_a_run(run, claims ? std::optional(std::move(*claims)) : std::nullopt);
 }
 
 class HandingOver {

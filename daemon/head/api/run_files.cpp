@@ -2,6 +2,7 @@
 // workers and driver leave for each other (a return value, what a validation said), which live as long as the record.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -10,7 +11,9 @@
 #include "daemon/head/files/run_header.hpp"
 #include "daemon/head/requests/file_answers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "daemon/protocol/group.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
+#include "storage/base/percent.hpp"
 #include "storage/uri/files/file_rights.hpp"
 #include "storage/uri/files/store.hpp"
 
@@ -73,10 +76,21 @@ bool plain_path(const std::string& path) {
 // What rtrain itself put there: records, code, logs, committed checkpoints. A storage path is the user's word, so
 // nothing else that happens to lie below it is given out.
 bool ours(const storage::Descriptor& directory, const std::string& path) {
-    const std::string top = path.substr(0, path.find('/'));
+    const auto lies_there = [&](const std::string& name) {
+        return storage::open_beneath(directory, name, O_PATH).ok();
+    };
+    const auto first = path.find('/');
+    const std::string top = path.substr(0, first);
     for (const char* name : {"run.json", "result.json", "driver.pkl", "attempts", "code", "logs", "names"})
         if (top == name) return true;
-    return storage::open_beneath(directory, top + "/.manifest.json", O_PATH).ok();
+    if (lies_there(top + "/.manifest.json")) return true;
+    if (first == std::string::npos || !lies_there("names/" + top)) return false;
+    for (auto slash = path.find('/', first + 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+        const std::string deeper = path.substr(0, slash);
+        if (!protocol::is_checkpoint_directory(deeper) || !lies_there("names/" + deeper)) return false;
+        if (lies_there(deeper + "/.manifest.json")) return true;
+    }
+    return false;
 }
 
 Result<json> listed(const Place& place, const std::string& prefix) {
@@ -88,23 +102,33 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     json items = json::array();
     if (!files && files.error().code == ErrorCode::unauthorised) return files.error();
     if (!files) return items;  // no such folder
-    std::string top;
+    std::string directory;
     bool shown = false;
-    for (const FoundFile& file : *files) {
-        const std::string above = file.path.substr(0, file.path.find('/'));
-        if (above != std::exchange(top, above) || above == file.path) shown = ours(run->directory, file.path);
+    for (const FoundFile& file : *files) {  // of one directory all are, or none
+        const std::string above = file.path.substr(0, std::min(file.path.rfind('/'), file.path.size()));
+        if (above != std::exchange(directory, above) || above == file.path) shown = ours(run->directory, file.path);
         if (shown) items.push_back({{"path", file.path}, {"bytes", file.bytes}});
     }
     return items;
 }
 
 bool is_key(const std::string& key) {
-    return !key.empty() && key.size() <= 100 && key[0] != '.' &&
-           key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == key.npos;
+    const std::size_t longest = key.starts_with(validation_prefix) ? 240 : 100;
+    return !key.empty() && key.size() <= longest && key[0] != '.' &&
+           key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-~%") == key.npos;
 }
 
 Error bad_key(const std::string& key) {
-    return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_' and '-'"};
+    return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_', '-', '~' and '%'"};
+}
+
+// The checkpoint whose validation the key names: percent-encoded, as a checkpoint's directory may lie deeper. Empty for
+// another way to write the same name: a checkpoint has one value.
+std::string validated_directory(const std::string& key) {
+    const std::string_view name = std::string_view(key).substr(validation_prefix.size());
+    const auto directory = storage::percent_decoded(name, storage::Plus::literal);
+    const bool canonical = directory && storage::percent_encoded(*directory, storage::Slash::encoded) == name;
+    return canonical ? *directory : "";
 }
 
 // What workers and driver say of a checkpoint's validation decides which checkpoints are kept. Other values: none.
@@ -112,7 +136,7 @@ std::optional<CheckpointValidated> validation_in(const std::string& key, const R
     if (!key.starts_with(validation_prefix)) return std::nullopt;
     const json validation = parsed_or_null(body);
     if (!validation.is_object()) return std::nullopt;
-    CheckpointValidated event{.run = run.id, .directory = key.substr(validation_prefix.size())};
+    CheckpointValidated event{.run = run.id, .directory = validated_directory(key)};
     event.pending = validation.value("status", json()) == json("PENDING_VALIDATION");
     event.metrics =
         protocol::numbers_of(validation.value("metrics", json()).dump(), run.spec.retention.score_attribute);
@@ -122,7 +146,7 @@ std::optional<CheckpointValidated> validation_in(const std::string& key, const R
 // Of a validation whose checkpoint is gone, or is no one's.
 bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
     return key.starts_with(validation_prefix) &&
-           !view.cluster.checkpoints.contains({.run = run, .directory = key.substr(validation_prefix.size())});
+           !view.cluster.checkpoints.contains({.run = run, .directory = validated_directory(key)});
 }
 
 // Those that the limit is for. What was said of checkpoints that are gone is removed.

@@ -13,14 +13,13 @@ using Objection = std::optional<std::string>;
 
 // Logs and last checkpoints are kept on a node for two weeks (pending_deliveries.cpp of the agent); one day for clocks.
 constexpr Duration delivery_time{15LL * 24 * 3'600'000};
-constexpr const char* no_name = ": the name of its checkpoint is a path";
+constexpr const char* no_name = ": its checkpoint does not name a directory of the run";
 constexpr std::size_t earlier_bytes_most = 16 << 10;  // an agent tells 32 numbers at most, and the score
 constexpr std::string_view probe_prefix = ".rtrain-probe-";
 constexpr std::uint32_t attempt_numbers = 1'000'000;  // far beyond what a run's directory ever has
 
-bool plain_name(std::string_view name) {
-    return name != "." && name != ".." && name.find('/') == std::string_view::npos &&
-           name.find('\0') == std::string_view::npos;
+bool none_or_of_run(std::string_view directory) {
+    return directory.empty() || protocol::is_checkpoint_directory(directory);
 }
 
 bool placed_on(const Attempt& attempt, const NodeId& node) {
@@ -94,12 +93,12 @@ struct Judge {
         if (removed(news.attempt.run) || find_attempt(cluster, news.attempt) == nullptr)
             return std::nullopt;  // it is told to give that up
         if (!news.claimed) return of_node(news.attempt);
-        if (!plain_name(news.from)) return named(news.attempt) + no_name;
+        if (!none_or_of_run(news.from)) return named(news.attempt) + no_name;
         if (news.attempt.number > attempt_numbers) return named(news.attempt) + ": a number that no run comes to";
         if (news.earlier.size() > protocol::earlier_most)
             return named(news.attempt) + ": too many checkpoints of before";
         for (const protocol::EarlierCheckpoint& one : news.earlier)
-            if (one.directory.empty() || !plain_name(one.directory))
+            if (!protocol::is_checkpoint_directory(one.directory))
                 return named(news.attempt) + no_name;
             else if (one.metrics_json.size() > earlier_bytes_most)
                 return named(news.attempt) + ": too long metrics of a checkpoint of before";
@@ -112,14 +111,14 @@ struct Judge {
     // The coordinator, which is the agent of rank 0's node, tells of all ranks.
     Objection operator()(const protocol::Reported& news) const {
         if (auto why = of_rank(news.attempt, 0)) return why;
-        if (!plain_name(news.checkpoint)) return named(news.attempt) + no_name;
+        if (!none_or_of_run(news.checkpoint)) return named(news.attempt) + no_name;
         const Attempt* attempt = find_attempt(cluster, news.attempt);
         if (attempt && !news.metrics_json.empty() && news.metrics_json.rbegin()->first >= attempt->workers.size())
             return named(news.attempt) + ": metrics of a rank that it does not have";
         return std::nullopt;
     }
     Objection operator()(const protocol::Committed& news) const {
-        if (!plain_name(news.directory)) return named(news.attempt) + no_name;
+        if (!none_or_of_run(news.directory)) return named(news.attempt) + no_name;
         return of_rank(news.attempt, 0);
     }
     Objection operator()(const protocol::Deleted& news) const {
@@ -176,7 +175,8 @@ bool removes_there(const Cluster& cluster, RunId run, std::string_view below, To
     for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
          at != cluster.checkpoints.end() && at->first.run == run; ++at)
         if (at->second.deleting &&
-            (beneath(below, at->first.directory) || (touch == Touch::read && below == "attempts")))
+            (beneath(below, at->first.directory) ||
+             (touch == Touch::read && (below == "attempts" || below == "names/" + at->first.directory))))
             return true;
     return false;
 }

@@ -25,8 +25,8 @@ bool of_unknown_attempt(const Cluster& cluster, const protocol::News& news);
 // May `node` read, write and remove `path` of cluster://? Only beneath the directory of a run that has an attempt on
 // it: a live one, or one that ended so lately that its agent may still deliver logs and the last checkpoint, also while
 // the run goes on elsewhere. A node
-// that was ordered to remove a checkpoint reaches that one, and the claims of its run. `now` is the cluster's time.
-// `named`: the runs of the name that the path begins with (run_named_in).
+// that was ordered to remove a checkpoint reaches that one, its name's claim, and the claims of its run. `now` is the
+// cluster's time. `named`: the runs of the name that the path begins with (run_named_in).
 enum class Touch { read, write };
 bool reaches_file(const Cluster& cluster, const std::set<RunId>& named, const NodeId& node, const std::string& path,
                   Touch touch, Time now);

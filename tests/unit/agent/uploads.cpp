@@ -357,13 +357,17 @@ TEST_CASE(
     REQUIRE(*storage::create_run(*store, {.name = "bert", .user = "daemon"}));
     REQUIRE(*storage::claim_directory(*store, "bert", "best", {.attempt = 1, .report = 1}));
     REQUIRE(store->put("bert/best/model.pt", "weights"));
-    REQUIRE(store->put("bert/plots/loss.png", "png"));
+    REQUIRE(*store->create("bert/names/epochs/1/ckpt", R"({"attempt": 1, "report": 2})"));
+    REQUIRE(store->put("bert/epochs/1/ckpt/model.pt", "weights"));
     const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
-    CHECK(hand_over_run(folder.path, "bert", user, "daemon").error().message.find("not all of a run") !=
-          std::string::npos);
-    std::filesystem::remove_all(folder.path + "/bert/plots");
+    for (const char* others : {"plots", "epochs/plots", "epochs/1/run.json", "epochs/1/x-a001"}) {
+        REQUIRE(store->put("bert/" + std::string(others) + "/loss.png", "png"));
+        CHECK(hand_over_run(folder.path, "bert", user, "daemon").error().message.find("not all of a run") !=
+              std::string::npos);
+        std::filesystem::remove_all(folder.path + "/bert/" + others);
+    }
     CHECK(hand_over_run(folder.path, "bert", user, "daemon").ok());
-    for (const char* one : {"", "/run.json", "/best/model.pt", "/names/best"}) {
+    for (const char* one : {"", "/run.json", "/best/model.pt", "/names/best", "/epochs/1/ckpt/model.pt", "/epochs"}) {
         struct stat seen{};
         REQUIRE(::stat((folder.path + "/bert" + one).c_str(), &seen) == 0);
         CHECK(seen.st_uid == entry->pw_uid);
@@ -502,6 +506,53 @@ TEST_CASE("files in the run's directory stay where they are, with what a slow ra
     CHECK_FALSE(sound->manifest);
     REQUIRE(sound->damaged.size() == 1);
     CHECK(sound->damaged[0].find("placed: late.pt: content has changed") == 0);
+}
+
+TEST_CASE("files deeper in the run's directory stay where they are, under their path from the run") {
+    InPlace story;
+    const std::string deep = story.folder.path + "/runs/digits/epochs/1/ckpt";
+    const std::string name = "epochs/1/ckpt";
+    std::filesystem::create_directories(deep);
+    std::ofstream(deep + "/model.pt") << "weights";
+    REQUIRE(*story.context.store->create("digits/names/" + name, R"({"attempt": 1, "report": 1})"));
+    story.write(".rtrain-in-place", "/as/its/rank/sees/it/epochs/1/ckpt" + std::string(1, '\0') + name);
+    const StagedListed listed = list_staged(story.context, story.listing());
+    CHECK(listed.why == "");
+    CHECK((listed.in_place == name && listed.exact && names(listed.files) == std::vector<std::string>{"model.pt"}));
+    auto order = story.order();
+    order.directory = name;
+    const Uploaded done = upload(story.context, order);
+    CHECK(done.why == "");
+    CHECK(upload(story.context, order).files == done.files);  // again: its answer was lost
+    storage::Manifest manifest{.directory = name, .attempt = 1, .report = 1, .world_size = 1};
+    for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
+    REQUIRE(commit(story.context, {attempt_1, manifest}).why == "");
+    CHECK(storage::newest_sound(*story.context.store, "digits")->manifest->directory == name);
+    CHECK(std::filesystem::exists(deep + "/.manifest.json"));
+}
+
+TEST_CASE("a note that leads out of the run, through a link, or to what is not claimed brings nothing") {
+    InPlace story;
+    const std::string run = story.folder.path + "/runs/digits";
+    std::filesystem::create_directories(run + "/epochs/1");
+    std::ofstream(run + "/epochs/1/model.pt") << "weights";
+    std::filesystem::create_directories(story.folder.path + "/outside/1");
+    std::ofstream(story.folder.path + "/outside/1/secret") << "secret";
+    std::filesystem::create_directory_symlink(story.folder.path + "/outside", run + "/led");
+    REQUIRE(*story.context.store->create("digits/names/led/1", R"({"attempt": 1, "report": 1})"));
+    REQUIRE(*story.context.store->create("digits/names/other/1", R"({"attempt": 1, "report": 2})"));
+    for (const char* name : {"epochs/1", "other/1", "led/1", "../outside/1", "epochs/../../../outside/1", "/epochs/1",
+                             "attempts/000001", "placed/sub", ""}) {
+        INFO(name);
+        story.write(".rtrain-in-place", run + "/placed" + std::string(1, '\0') + name);
+        const StagedListed listed = list_staged(story.context, story.listing());
+        CHECK_FALSE(listed.why.empty());
+        CHECK(listed.files.empty());
+        auto order = story.order();
+        order.directory = name;
+        CHECK_FALSE(upload(story.context, order).why.empty());
+    }
+    CHECK(*read_whole(story.folder.path + "/outside/1/secret") == "secret");
 }
 
 TEST_CASE("a link in a directory of the run becomes the content of the file beside it, also by its whole path") {

@@ -38,6 +38,10 @@ struct NamedRun {  // a store with the run "r" in it
         if (!claimed) FAIL(claimed.error().message);
         return *claimed;
     }
+    // As the library of a rank does it, whose files lie there already.
+    void claim_deeper(const std::string& path, std::uint32_t attempt, std::uint64_t report) const {
+        write("names/" + path, json{{"schema_version", 1}, {"attempt", attempt}, {"report", report}}.dump());
+    }
     Status commit(const std::string& directory, std::uint32_t attempt, std::uint64_t report) {
         REQUIRE(store->put("r/" + directory + "/model.pt", "weights").ok());
         const std::string hash = *hash_file(store->local_path("r/" + directory + "/model.pt"));
@@ -182,25 +186,126 @@ TEST_CASE("a claimed directory that was never committed is garbage, and its name
 TEST_CASE("a run of before keeps names with their attempt; one of after is refused, with what to do") {
     NamedRun run;
     json header = run.header();
-    CHECK(header["format"] == 2);
+    CHECK(header["format"] == 3);
     CHECK_FALSE(header.contains("wall_ms"));  // binaries of before need it: they refuse the run
-    CHECK(read_run(*run.store, "r")->format == 2);
+    CHECK(read_run(*run.store, "r")->format == 3);
+    header["format"] = 2;  // of before deeper directories
+    run.write("run.json", header.dump());
+    CHECK(run.claim("earlier", 1, 1));
     header.erase("format");
     header["wall_ms"] = header["created_wall_ms"];
     header.erase("created_wall_ms");
     run.write("run.json", header.dump());
     CHECK(read_run(*run.store, "r")->format == 1);
     CHECK_FALSE(run.claim("best", 1, 1));
-    CHECK_FALSE(fs::exists(run.path + "/r/names"));
-    header["format"] = 3;
+    CHECK_FALSE(fs::exists(run.path + "/r/names/best"));
+    header["format"] = 4;
     run.write("run.json", header.dump());
     const auto later = read_run(*run.store, "r");
     REQUIRE_FALSE(later);
     CHECK(later.error().code == ErrorCode::invalid);
-    CHECK(later.error().message == "r/run.json has format 3; this rtrain reads formats 1 to 2");
+    CHECK(later.error().message == "r/run.json has format 4; this rtrain reads formats 1 to 3");
     CHECK(later.error().next == "use the rtrain that made the run, or a newer one");
     CHECK(list_checkpoints(*run.store, "r").error().message == later.error().message);
     CHECK(plan_garbage(*run.store, "r").error().message == later.error().message);
+}
+
+TEST_CASE("a directory that lies deeper in the run is a checkpoint by its claim, and by nothing else") {
+    NamedRun run;
+    run.start();
+    run.claim_deeper("epochs/3", 1, 4);
+    run.claim_deeper("epochs/4-a007/ckpt", 1, 5);                            // the claim alone says the attempt
+    CHECK(run.commit("epochs/4", 1, 5).error().code == ErrorCode::invalid);  // nobody claimed it
+    CHECK(run.commit("epochs/3", 2, 4).error().message == "\"epochs/3\" is not the directory of report 4 of attempt 2");
+    REQUIRE(run.commit("epochs/3", 1, 4).ok());
+    REQUIRE(run.commit("epochs/4-a007/ckpt", 1, 5).ok());
+    run.write("epochs/notes.txt", "mine");
+    run.write("plots/deep/.manifest.json", *run.store->get("r/epochs/3/.manifest.json"));  // a copy, claimed by nobody
+    run.write("best-a001/deep/.manifest.json", "{}");
+    CHECK(run.listed() == Names{"epochs/3", "epochs/4-a007/ckpt"});
+    CHECK(run.start() == "epochs/4-a007/ckpt");
+    run.write("epochs/4-a007/ckpt/model.pt", "WEIGHTS");  // written on after its report
+    const auto sound = newest_sound(*run.store, "r");
+    CHECK(sound->manifest->directory == "epochs/3");
+    REQUIRE(sound->damaged.size() == 1);
+    CHECK(sound->damaged[0].starts_with("epochs/4-a007/ckpt: model.pt: content has changed"));
+    CHECK(run.start() == "epochs/3");
+    CHECK(verify_checkpoint(*run.store, "r", "epochs/3")->empty());
+    CHECK(*fetch_checkpoint(*run.store, "r", "epochs/3", "/nowhere", {}) == run.path + "/r/epochs/3");
+    REQUIRE(delete_checkpoint(*run.store, "r", "epochs/3").ok());
+    CHECK_FALSE(fs::exists(run.path + "/r/epochs/3"));
+    CHECK((fs::exists(run.path + "/r/epochs/notes.txt") && fs::exists(run.path + "/r/names/epochs/3")));
+    CHECK_FALSE(delete_checkpoint(*run.store, "r", "epochs").ok());
+    CHECK(fs::exists(run.path + "/r/epochs/4-a007/ckpt/model.pt"));
+}
+
+TEST_CASE("a name that holds deeper claims is nobody's checkpoint, and a checkpoint's name holds none") {
+    NamedRun run;
+    run.start();
+    run.claim_deeper("epochs/3", 1, 1);
+    CHECK_FALSE(run.claim("epochs", 1, 2));
+    CHECK_FALSE(run.claim("epochs/3", 1, 1));  // only its rank claims it
+    CHECK(owner_of(*run.store, "r", "epochs/3")->report == 1);
+    CHECK_FALSE(fs::is_regular_file(run.path + "/r/names/epochs"));
+    run.claim_deeper("best", 1, 3);
+    CHECK_FALSE(run.store->create("r/names/best/2", "{}"));  // a file is in the way: no checkpoint in another one
+}
+
+TEST_CASE("deeper directories that were never committed are garbage, without what lies beside them") {
+    NamedRun run;
+    run.start();
+    run.claim_deeper("epochs/1", 1, 1);
+    REQUIRE(run.commit("epochs/1", 1, 1).ok());
+    run.claim_deeper("epochs/2/ckpt", 1, 2);
+    run.write("epochs/2/ckpt/part/model.pt", "half");
+    run.write("epochs/2/log", "text");
+    const auto plan = plan_garbage(*run.store, "r");
+    REQUIRE(plan->items.size() == 1);
+    CHECK(plan->items[0].path == "r/epochs/2/ckpt");
+    CHECK(plan->items[0].bytes == 4);
+    REQUIRE(remove_garbage(*run.store, "r", plan->items[0]).ok());
+    CHECK_FALSE(fs::exists(run.path + "/r/epochs/2/ckpt"));
+    CHECK((fs::exists(run.path + "/r/epochs/2/log") && run.listed() == Names{"epochs/1"}));
+}
+
+TEST_CASE("which paths a directory of the loop's own may have in the run") {
+    const NamedRun run;
+    const std::string eight = "a/b/c/d/e/f/g/h";
+    for (const std::string& fine :
+         {std::string("best"), std::string("epochs/3"), std::string("epochs/3.json/x.pkl"), std::string("a/logs"),
+          std::string("a/b-a001"), std::string("a/b c"), eight, "a/" + std::string(198, 'x')})
+        CHECK(checkpoint_path_fault(fine) == "");
+    for (const std::string& wrong : {std::string(""),
+                                     std::string("/"),
+                                     std::string("a/"),
+                                     std::string("/a"),
+                                     std::string("a//b"),
+                                     std::string("a/."),
+                                     std::string("a/.."),
+                                     std::string("../a"),
+                                     std::string("a/../b"),
+                                     std::string("./a"),
+                                     std::string("a/.hidden/b"),
+                                     std::string(".staging/a"),
+                                     std::string("attempts/a"),
+                                     std::string("code/a"),
+                                     std::string("logs/a"),
+                                     std::string("names/a"),
+                                     std::string("run.json/a"),
+                                     std::string("x.pkl/a"),
+                                     std::string("x-a001/a"),
+                                     std::string("a\\b/c"),
+                                     std::string("a/b\\c"),
+                                     std::string("a/b\nc"),
+                                     std::string("a/b\0c", 5),
+                                     eight + "/i",
+                                     "a/" + std::string(199, 'x')}) {
+        INFO(wrong);
+        CHECK(checkpoint_path_fault(wrong) != "");
+        CHECK(owner_of(*run.store, "r", wrong).error().code == ErrorCode::not_found);
+    }
+    CHECK(checkpoint_path_fault("names/a") == "begins with 'names', which is that of a directory which every run has");
+    CHECK(checkpoint_path_fault(eight + "/i") == "has 9 parts; the most is 8");
 }
 
 TEST_CASE("which names a program may give") {

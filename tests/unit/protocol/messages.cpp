@@ -143,7 +143,8 @@ std::vector<FromHead> head_words(Draw& d) {
 std::vector<GroupMessage> group_words(Draw& d) {
     const std::vector<StagedFile> files = {{small(d), "f" + d.text(), d.size(), d.text()}};
     return {GroupJoin{d.attempt(), d.text(), d.ranks()},
-            GroupReport{d.number(~0ull), d.by_rank(), d.coin(), d.text(), files},
+            GroupReport{d.number(~0ull), d.by_rank(), d.coin(), d.text(), files, d.text(), d.text(), d.coin(), d.coin(),
+                        d.coin()},
             GroupArrived{d.number(~0ull), d.ranks(), d.ranks(), d.text()},
             GroupUploaded{d.number(~0ull), files, d.text()},
             GroupReleased{d.number(~0ull), d.text()},
@@ -228,8 +229,11 @@ TEST_CASE("another node's agent names a checkpoint's directory, and no path") {
         };
         CHECK(decoded("checkpoint_000001-a001").ok());
         CHECK(decoded("").ok());
+        CHECK(decoded("epochs/3/ckpt").ok());  // deeper in the run
         using namespace std::string_literals;
-        for (const std::string& name : {"../x"s, "a/b"s, "/etc/x"s, "."s, ".."s, "x\0y"s, std::string(300, 'x')})
+        for (const std::string& name : {"../x"s, "/etc/x"s, "."s, ".."s, "x\0y"s, std::string(300, 'x'), "a/.."s,
+                                        "a/../b"s, "a//b"s, "a/"s, "a/b\0c"s, "names/a"s, "attempts/a"s, "x-a001/a"s,
+                                        "a/.b"s, "a/b/c/d/e/f/g/h/i"s, "a/" + std::string(199, 'x')})
             CHECK(decoded(name).error().message.find("'directory'") != std::string::npos);
     }
 }

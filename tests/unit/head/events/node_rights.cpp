@@ -103,19 +103,24 @@ std::vector<Case> of_workers() {
 }
 
 std::vector<Case> of_reports() {
-    return {{"a report", news(protocol::Reported{.attempt = attempt, .index = 1, .metrics_json = {{2, "{}"}}}), {one}},
-            {"a report of rank 3",
-             news(protocol::Reported{.attempt = attempt, .index = 1, .metrics_json = {{3, "{}"}}}), nobody},
-            {"a report with a path",
-             news(protocol::Reported{.attempt = attempt, .index = 1, .checkpoint = "../x-a001"}), nobody},
-            {"a commit", news(protocol::Committed{.attempt = attempt, .directory = "c-a002"}), {one}},
-            {"a commit elsewhere", news(protocol::Committed{.attempt = attempt, .directory = "../c-a002"}), nobody},
-            {"a late commit", news(protocol::Committed{.attempt = {7, 11, 1}, .directory = "c-a001"}), {two}},
-            {"deleted what is kept", news(protocol::Deleted{.run = 7, .directory = "kept-a001"}), members},
-            {"deleted what was to go", news(protocol::Deleted{.run = 7, .directory = "going-a001"}), anybody},
-            {"a notice", news(protocol::Notice{.attempt = attempt}), members},
-            {"a notice of the attempt before", news(protocol::Notice{.attempt = {7, 11, 1}}), {two}},
-            {"a notice of who was to remove", news(protocol::Notice{.attempt = {.run = 7}}), anybody}};
+    return {
+        {"a report", news(protocol::Reported{.attempt = attempt, .index = 1, .metrics_json = {{2, "{}"}}}), {one}},
+        {"a report of rank 3", news(protocol::Reported{.attempt = attempt, .index = 1, .metrics_json = {{3, "{}"}}}),
+         nobody},
+        {"a report with a path", news(protocol::Reported{.attempt = attempt, .index = 1, .checkpoint = "../x-a001"}),
+         nobody},
+        {"a commit", news(protocol::Committed{.attempt = attempt, .directory = "c-a002"}), {one}},
+        {"a commit elsewhere", news(protocol::Committed{.attempt = attempt, .directory = "../c-a002"}), nobody},
+        {"a commit deeper", news(protocol::Committed{.attempt = attempt, .directory = "epochs/3"}), {one}},
+        {"a commit that leads up", news(protocol::Committed{.attempt = attempt, .directory = "epochs/../../x"}),
+         nobody},
+        {"a commit among the claims", news(protocol::Committed{.attempt = attempt, .directory = "attempts/1"}), nobody},
+        {"a late commit", news(protocol::Committed{.attempt = {7, 11, 1}, .directory = "c-a001"}), {two}},
+        {"deleted what is kept", news(protocol::Deleted{.run = 7, .directory = "kept-a001"}), members},
+        {"deleted what was to go", news(protocol::Deleted{.run = 7, .directory = "going-a001"}), anybody},
+        {"a notice", news(protocol::Notice{.attempt = attempt}), members},
+        {"a notice of the attempt before", news(protocol::Notice{.attempt = {7, 11, 1}}), {two}},
+        {"a notice of who was to remove", news(protocol::Notice{.attempt = {.run = 7}}), anybody}};
 }
 
 }  // namespace
@@ -173,6 +178,15 @@ TEST_CASE("a node reaches cluster:// beneath its own runs, and what it is to rem
     CHECK(!reaches(stranger, "train/going-a001", Touch::write));  // the run's own node was ordered to
     cluster.nodes[one].state = NodeState::draining;
     CHECK(reaches(stranger, "train/going-a001", Touch::write));  // it was itself: no node of the run's is ready
+    Checkpoint deeper = cluster.checkpoints.at({run, "going-a001"});
+    deeper.directory = "epochs/3";
+    cluster.checkpoints[{run, deeper.directory}] = deeper;
+    for (const char* path : {"train/epochs/3", "train/epochs/3/model.pt"}) CHECK(reaches(stranger, path, Touch::write));
+    CHECK(reaches(stranger, "train/names/epochs/3", Touch::read));  // whose it is decides whether it is removed
+    CHECK(!reaches(stranger, "train/names/epochs/3", Touch::write));
+    for (const char* path :
+         {"train/epochs", "train/epochs/30", "train/epochs/4/x", "train/names", "train/names/epochs"})
+        CHECK(!reaches(stranger, path, Touch::read));
     CHECK(reaches(stranger, "train/attempts", Touch::read));
     CHECK(!reaches(stranger, "train/attempts", Touch::write));
 

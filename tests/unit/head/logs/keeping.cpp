@@ -42,6 +42,26 @@ TEST_CASE("agents are told to let go of the attempts of a removed run") {
     CHECK(agent.expect<protocol::Forget>().attempt == attempt);
 }
 
+TEST_CASE("what is said of a checkpoint deeper in the run has one key, its path percent-encoded") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("deeper")}}).status == 201);
+    const auto attempt = start_attempt(agent, 1);
+    const auto put = [&](const std::string& key) {  // the path of a request is decoded once more
+        return head.call("PUT", "/v1/runs/deeper/values/validation-" + key, {{"status", "PENDING_VALIDATION"}}).status;
+    };
+    CHECK(put("epochs%252F3") == 409);  // not known yet
+    agent.tell(protocol::Committed{.attempt = attempt, .directory = "epochs/3", .world_size = 1});
+    CHECK(eventually([&] { return put("epochs%252F3") == 200; }));
+    for (const char* other : {"epochs%252f3", "%2565pochs%252F3", "epochs%25", "epochs_3"}) CHECK(put(other) == 409);
+    CHECK(put("epochs/3") == 404);  // no route
+    const std::string place = folder.path + "/values/" + std::to_string(attempt.run);
+    CHECK(std::filesystem::exists(place + "/validation-epochs%2F3"));
+    CHECK(std::distance(std::filesystem::directory_iterator(place), std::filesystem::directory_iterator()) == 1);
+}
+
 TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which goes with them") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
