@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain import train
 from rtrain.train import Result
-from rtrain.train._checkpoints import _checkpoint_names, _uploads
-from rtrain.train._checkpoints._run_directory import open_directory
+from rtrain.train._checkpoints import _checkpoint_names, _left_over, _uploads
+from rtrain.train._checkpoints._run_directory import open_directory, open_run_of
 from rtrain.train._driver._restore import Origin
 from rtrain.train._local._directory import Claim, Directory, claim_in_place, claim_name
 from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
@@ -114,17 +114,17 @@ def test_a_run_of_before_keeps_names_with_their_attempt_and_a_later_format_is_re
     file = tmp_path / "r" / "run.json"
     opened(tmp_path / "r").close()
     header = json.loads(file.read_text())
-    assert header["format"] == 2 and "wall_ms" not in header  # which binaries of before need: they refuse the run
+    assert header["format"] == 3 and "wall_ms" not in header  # which the first binaries need: they refuse the run
     header["wall_ms"] = header.pop("created_wall_ms")
     del header["format"]
     file.write_text(json.dumps(header))
     directory = opened(tmp_path / "r")
     assert not directory.claim_name("best", 1) and not (tmp_path / "r" / "names").exists()
     directory.close()
-    file.write_text(json.dumps({**header, "format": 3}))
+    file.write_text(json.dumps({**header, "format": 4}))
     for read in (lambda: Result.from_path(tmp_path / "r"), lambda: opened(tmp_path / "r")):
         with pytest.raises(
-            RuntimeError, match=r"has format 3; this rtrain reads formats 1 to 2: use the rtrain that made the run"
+            RuntimeError, match=r"has format 4; this rtrain reads formats 1 to 3: use the rtrain that made the run"
         ):
             read()
 
@@ -189,7 +189,8 @@ def test_a_function_gets_a_name_that_no_other_report_has(in_run) -> None:
 
 def test_what_cannot_be_a_checkpoint_where_it_lies_is_refused_by_name(in_run) -> None:
     facts, run, stages = in_run
-    for name in ("deep/er", "logs", "x-a001", "x-a002", "mine", "a.pkl"):
+    nine = "1/2/3/4/5/6/7/8/9"
+    for name in ("deep/er", "logs/x", "x-a001/in", "x-a002", "mine", "a.pkl", "deep/.hidden/x", "deep/a\\b", nine):
         (run / name).mkdir(parents=True)
 
     def refusal(name: str, **more: object) -> str:
@@ -197,7 +198,13 @@ def test_what_cannot_be_a_checkpoint_where_it_lies_is_refused_by_name(in_run) ->
             brought(facts, 1, stages, directory=str(run / name), upload=CheckpointUploadMode.NO_UPLOAD, **more)
         return str(caught.value)
 
-    assert "lies deeper in the run's directory; a checkpoint lies directly in it" in refusal("deep/er")
+    assert "its path in the run's directory begins with 'logs', which is that of a directory which every run has" in refusal(
+        "logs/x"
+    )
+    assert "begins with 'x-a001', which may not end with -a and digits" in refusal("x-a001/in")
+    assert "may not have a part that begins with '.'" in refusal("deep/.hidden/x")
+    assert "may not contain '\\' or control characters" in refusal("deep/a\\b")
+    assert "has 9 parts; the most is 8" in refusal(nine)
     assert "its name is that of a directory which every run has" in refusal("logs")
     assert "its name may not end with .json or .pkl" in refusal("a.pkl")
     assert "has the name of another attempt's checkpoint, and this is attempt 2" in refusal("x-a001")
@@ -205,6 +212,8 @@ def test_what_cannot_be_a_checkpoint_where_it_lies_is_refused_by_name(in_run) ->
     assert "does not lie in the run's directory" in refusal("..")
     assert not (run / "names").exists()
     header = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**header, "format": 2}))
+    assert f"a checkpoint lies directly in the run's directory: {run}/er" in refusal("deep/er")
     del header["format"]
     (run / "run.json").write_text(json.dumps(header))
     assert "an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it mine-a002" in refusal("mine")
@@ -216,3 +225,112 @@ def test_of_ranks_that_claim_at_once_one_is_the_first(tmp_path: pathlib.Path) ->
     claims = [claim_in_place(tmp_path / "r", "best", 1, 7) for _ in range(3)]
     assert claims == [Claim.FIRST, Claim.AGAIN, Claim.AGAIN]
     assert claim_in_place(tmp_path / "r", "best", 2, 7) is Claim.TAKEN
+
+
+# -- deeper in the run's directory -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "path", ["best", "epochs/3", "epochs/3.json/x.pkl", "a/logs", "a/b-a001", "a/b/c/d/e/f/g/h", "a/" + "x" * 198]
+)
+def test_a_path_that_a_directory_of_the_loop_may_have(path: str) -> None:
+    assert _checkpoint_names.path_fault_of(path) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "a/",
+        "/a",
+        "a//b",
+        "a/.",
+        "a/..",
+        "../a",
+        "a/../b",
+        "a/.hidden/b",
+        ".staging/a",
+        "attempts/a",
+        "names/a",
+        "run.json/a",
+    ]
+    + ["x.pkl/a", "x-a001/a", "a\\b/c", "a/b\\c", "a/b\nc", "a/b\0c", "a/b/c/d/e/f/g/h/i", "a/" + "x" * 199],
+)
+def test_a_path_that_none_may_have(path: str) -> None:
+    assert _checkpoint_names.path_fault_of(path) != ""
+
+
+def test_a_deeper_directory_is_claimed_by_its_path_and_lies_in_no_other_checkpoint(in_run) -> None:
+    facts, run, stages = in_run
+
+    def place(name: str) -> dict[str, object]:
+        (run / name).mkdir(parents=True, exist_ok=True)
+        return {"directory": str(run / name), "upload": CheckpointUploadMode.NO_UPLOAD}
+
+    first, second = brought(facts, 1, stages, **place("epochs/1/ckpt")), brought(facts, 1, stages, **place("epochs/1/ckpt"))
+    note = (pathlib.Path(first.directory) / ".rtrain-in-place").read_bytes()
+    assert note == f"{run}/epochs/1/ckpt\0epochs/1/ckpt".encode() and second.directory is None
+    assert json.loads((run / "names/epochs/1/ckpt").read_text()) == {"schema_version": 1, "attempt": 2, "report": 1}
+    assert brought(facts, 2, stages, **place("epochs/2/x-a001")).directory is not None  # the claim says the attempt
+    assert brought(facts, 3, stages, **place("flat")).directory is not None
+    for name, why in (
+        ("epochs/1/ckpt", "is the directory of another report"),
+        ("epochs/1", "holds checkpoints of this run, and cannot be one itself"),
+        ("epochs", "holds checkpoints of this run"),
+        ("epochs/1/ckpt/part", f"lies in {run}/epochs/1/ckpt, which is the directory of another report"),
+        ("flat/part/of", f"lies in {run}/flat, which is the directory of another report"),
+    ):
+        with pytest.raises(ValueError, match="ckpt|epochs|flat") as caught:
+            brought(facts, 4, stages, **place(name))
+        assert why in str(caught.value)
+    assert claim_name(run, "epochs", 2, 5) is Claim.TAKEN  # the next wish for that name is numbered
+    assert brought(facts, 4, stages, **place("epochs/3"), directory_name="3").directory is not None
+
+
+def test_a_link_on_the_way_counts_as_what_it_leads_to(in_run) -> None:
+    facts, run, stages = in_run
+    outside = run.parent / "outside"
+    (outside / "1").mkdir(parents=True)
+    (run / "led").symlink_to(outside)
+    (run / "epochs" / "1").mkdir(parents=True)
+    (run / "newest").symlink_to(run / "epochs")
+    with pytest.raises(ValueError, match="does not lie in the run's directory"):
+        brought(facts, 1, stages, directory=str(run / "led" / "1"), upload=CheckpointUploadMode.NO_UPLOAD)
+    with pytest.raises(ValueError, match="does not lie in the run's directory"):
+        brought(facts, 1, stages, directory=f"{run}/epochs/../../outside/1", upload=CheckpointUploadMode.NO_UPLOAD)
+    assert not (run / "names").exists()
+    assert brought(facts, 1, stages, directory=str(run / "newest" / "1"), upload=CheckpointUploadMode.NO_UPLOAD).directory
+    assert (run / "names" / "epochs" / "1").is_file()
+
+
+def test_deeper_checkpoints_are_found_by_their_claims_and_removed_alone(tmp_path: pathlib.Path) -> None:
+    directory = opened(tmp_path / "r")
+    for report, name in enumerate(("epochs/1", "epochs/2/ckpt-a009"), start=1):
+        (tmp_path / "r" / name).mkdir(parents=True)
+        assert claim_in_place(tmp_path / "r", name, 1, report) is Claim.FIRST
+        commit(directory, name, report)
+    (tmp_path / "r" / "epochs" / "copy").mkdir()
+    (tmp_path / "r" / "epochs" / "copy" / ".manifest.json").write_text((tmp_path / "r/epochs/1/.manifest.json").read_text())
+    assert names(directory) == ["epochs/1", "epochs/2/ckpt-a009"]
+    result = Result.from_path(tmp_path / "r")
+    assert [one.name for one, _ in reversed(result.best_checkpoints)] == ["epochs/1", "epochs/2/ckpt-a009"]
+    assert result.checkpoint.path == str(tmp_path / "r" / "epochs" / "2" / "ckpt-a009")
+    for run in (tmp_path / "r", tmp_path / "r" / "epochs"):
+        assert _left_over.may_be_removed(ReportCall("{}", str(run / "epochs"), removed=True), str(tmp_path / "r")) == (
+            run.name == "epochs"
+        )
+    directory.remove(directory.committed()[0])
+    assert names(directory) == ["epochs/2/ckpt-a009"]
+    directory.close()
+    again = opened(tmp_path / "r")
+    assert again.start is not None and again.start.name == "epochs/2/ckpt-a009"
+    assert claim_in_place(tmp_path / "r", "epochs/1", 2, 1) is Claim.TAKEN  # a name is used once
+    again.close()
+
+
+def test_the_run_of_a_checkpoint_is_found_from_its_path(tmp_path: pathlib.Path) -> None:
+    opened(tmp_path / "r").close()
+    for name in ("best", "epochs/3", "a/b/c/d/e/f/g/h"):
+        found, inside = open_run_of(f"{tmp_path}/r/{name}")
+        assert (found.path, inside) == (str(tmp_path / "r"), name)
+    with pytest.raises(FileNotFoundError, match="a/b/c/d/e/f/g/h doesn't exist"):
+        open_run_of(f"{tmp_path}/r/a/b/c/d/e/f/g/h/i")

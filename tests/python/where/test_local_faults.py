@@ -166,3 +166,68 @@ def test_a_report_that_raised_is_not_committed_where_the_manifest_is_there_but_n
     following.open({}, 2, ["here"])
     assert following.start is None and following.committed() == []
     following.close()
+
+
+def put_into(place: Callable[[int], pathlib.Path]) -> Callable[[int], ReportCall]:
+    """The report of a rank whose own function puts a file into a directory that it chooses itself."""
+
+    def call_of(rank: int) -> ReportCall:
+        def put(_: train.Checkpoint, name: str) -> train.Checkpoint:
+            place(rank).mkdir(parents=True, exist_ok=True)
+            (place(rank) / f"of-{rank}").write_text(name)
+            return train.Checkpoint(place(rank))
+
+        return ReportCall("{}", str(place(rank)), upload_fn=put)
+
+    return call_of
+
+
+def committed_in(run: pathlib.Path) -> list[tuple[str, list[str]]]:
+    directory = Directory(run, "run")
+    return [(one.name, [file["path"] for file in one.manifest["files"]]) for one in directory.committed()]
+
+
+def test_what_functions_put_deeper_into_the_run_is_the_checkpoint_where_it_lies(tmp_path) -> None:
+    run = tmp_path / "runs" / "run"
+    assert report_on_two_ranks(run, put_into(lambda rank: run / "mine" / "1")) == [None, None]
+    assert report_on_two_ranks(run, put_into(lambda rank: run / "flat")) == [None, None]
+    assert committed_in(run) == [("mine/1", ["of-0", "of-1"]), ("flat", ["of-0", "of-1"])]
+    assert (run / "mine" / "1" / "of-1").read_text() == "checkpoint_000001-a001"  # the name that the function was given
+    assert not (run / "checkpoint_000001-a001").exists()
+    again = report_on_two_ranks(run, put_into(lambda rank: run / "mine" / "1"))
+    assert [type(one) for one in again] == [ValueError] * 2 and "a committed checkpoint of this run" in str(again[0])
+
+
+@pytest.mark.parametrize(
+    ("places", "why"),
+    [
+        (("mine/0", "mine/1"), "ranks bring the directories mine/0 and mine/1 of the run"),
+        (("mine/0", "logs/0"), "rank 1: .*begins with 'logs', which is that of a directory which every run has"),
+        (("mine/0", "../elsewhere"), "rank 1: .*elsewhere does not lie in the run's directory"),
+    ],
+)
+def test_functions_that_put_files_where_no_checkpoint_can_be_fail_every_rank(tmp_path, places, why) -> None:
+    run = tmp_path / "runs" / "run"
+    raised = report_on_two_ranks(run, put_into(lambda rank: run / places[rank]))
+    assert [type(one) for one in raised] == [ValueError] * 2
+    for one in raised:
+        with pytest.raises(ValueError, match=why):
+            raise one
+    assert all((run / place / f"of-{rank}").is_file() for rank, place in enumerate(places))
+    assert committed_in(run) == []
+
+
+def test_files_deeper_in_the_run_stay_where_the_manifest_cannot_be_written(tmp_path, monkeypatch) -> None:
+    run = tmp_path / "runs" / "run"
+    (run / "epochs" / "1").mkdir(parents=True)
+    (run / "epochs" / "1" / "model.pt").write_text("weights")
+
+    def full(*_arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    call = ReportCall("{}", str(run / "epochs" / "1"), upload=train.CheckpointUploadMode.NO_UPLOAD)
+    with monkeypatch.context() as patched:
+        patched.setattr(Directory, "write_manifest", full)
+        raised = report_on_two_ranks(run, lambda rank: call)
+    assert [type(one) for one in raised] == [train.CheckpointUploadError] * 2
+    assert (run / "epochs" / "1" / "model.pt").read_text() == "weights" and committed_in(run) == []

@@ -268,6 +268,54 @@ print([(one.path == f"{result.path}/{one.name}", one.name) for one, _ in reverse
     home.rtrain("checkpoints", "verify", str(home.folder / "rtrain_results" / "placed"))
 
 
+def test_directories_deeper_in_the_run_are_its_checkpoints(home: Home) -> None:
+    script = (
+        TRAIN
+        + """
+def loop():
+    run = pathlib.Path(train.get_context().get_run_path())
+    start = train.get_checkpoint()
+    print("starts from", start and start.name)
+    first = 1 + (start.metrics["epoch"] if start else 0)
+    for epoch in range(first, first + 3):
+        place = run / "epochs" / str(epoch) / "ckpt"
+        place.mkdir(parents=True)
+        (place / "epoch").write_text(str(epoch))
+        (place.parent / "notes").write_text("beside it")
+        train.report({"epoch": epoch}, train.Checkpoint(str(place)), checkpoint_upload_mode=train.CheckpointUploadMode.NO_UPLOAD)
+        assert train.get_checkpoint().path == str(place)
+
+def fit():
+    keep = CheckpointConfig(2)
+    return DataParallelTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="deeper", checkpoint_config=keep)
+    ).fit()
+result = fit()
+print([one.name for one, _ in result.best_checkpoints], result.checkpoint.path == f"{result.path}/epochs/3/ckpt")
+"""
+    )
+    out = home.script(script).splitlines()
+    assert out == ["starts from None", "['epochs/3/ckpt', 'epochs/2/ckpt'] True"]
+    run = home.folder / "rtrain_results" / "deeper"
+    assert sorted(path.name for path in (run / "epochs" / "1").iterdir()) == ["notes"]  # what is beside it is the user's
+    home.rtrain("checkpoints", "verify", str(run))
+    shown = json.loads(home.rtrain("checkpoints", "list", str(run), "-o", "json"))["items"]
+    assert [(one["directory"], one["path"]) for one in shown] == [
+        (f"epochs/{epoch}/ckpt", f"{run}/epochs/{epoch}/ckpt") for epoch in (2, 3)
+    ]
+    for named in (f"{run}@epochs/2/ckpt", f"{run}/epochs/2/ckpt", f"file://{run}@epochs/2/ckpt"):
+        assert json.loads(home.rtrain("checkpoints", "inspect", named, "-o", "json"))["directory"] == "epochs/2/ckpt"
+    (run / "epochs" / "3" / "ckpt" / "epoch").write_text("4")  # written on after its report: damaged, never restored
+    home.rtrain("checkpoints", "verify", f"{run}@epochs/3/ckpt", expect=1)
+    looks = """
+def loop():
+    print("starts from", train.get_checkpoint().name)
+
+DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="deeper")).fit()
+"""
+    assert "starts from epochs/2/ckpt" in home.script(TRAIN + looks)
+
+
 def test_the_latest_goes_with_success_when_so_asked(home: Home) -> None:
     out = home.script(
         TRAIN

@@ -159,9 +159,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         from rtrain.train._checkpoints import _run_directory
         from rtrain.train._session import _worker
 
-        base, _, name = self.path.rstrip("/").rpartition("/")
         try:
-            directory = _run_directory.open_directory(base, _worker.head() if _worker.started_by_agent() else None)
+            directory, name = _run_directory.open_run_of(self.path, _worker.head() if _worker.started_by_agent() else None)
             text = directory.read(f"{name}/{_run_directory.MANIFEST}")
             manifest = json.loads(text)
         except (FileNotFoundError, ValueError) as error:

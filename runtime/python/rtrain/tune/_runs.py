@@ -18,7 +18,7 @@ from rtrain.train._checkpoints._run_directory import open_directory
 from rtrain.train._driver._follower import TERMINAL
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import Project, Submission, say
-from rtrain.train._driver._validation import PENDING, Validator
+from rtrain.train._driver._validation import PENDING, Validator, route_of
 from rtrain.train._errors import TrainingFailedError
 from rtrain.train._result import Result
 from rtrain.tune._sweep import Ended
@@ -153,7 +153,7 @@ class TrialRuns:
         """Retention spares what is being validated. With a trainer that validates, the mark is its own: nothing is held then."""
         if getattr(self.trials.wrapped.trainable, "validation_config", None):
             return True
-        route = f"/v1/runs/{part(run_id)}/values/validation-{part(directory)}"
+        route = route_of(run_id, directory)
         try:
             self.head.put(route, json.dumps({"status": PENDING}).encode())
         except (Conflict, NotFound):

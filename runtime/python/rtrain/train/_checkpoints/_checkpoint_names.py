@@ -7,6 +7,7 @@ import re
 
 MANIFEST = ".manifest.json"  # lies in the directory of a committed checkpoint
 _MOST = 200  # bytes
+PARTS_MOST = 8  # of a path to a directory that the loop has made itself
 _ATTEMPT = re.compile(r".-a[0-9]{3,}\Z", re.DOTALL)
 _CONTROL = re.compile(r"[/\\\x00-\x1f\x7f]")
 _OWN = ("attempts", "code", "logs", "names")
@@ -34,6 +35,28 @@ def fault_of(name: str) -> str:
         return "may not end with .json or .pkl, as the run's own files do"
     if has_attempt(name):
         return "may not end with -a and digits: rtrain itself numbers names so"
+    return ""
+
+
+def path_fault_of(path: str) -> str:
+    """Why the path, relative to the run's directory, cannot be a checkpoint's directory; empty: it can. Its first part is a name as
+    above. The others name directories of the user's own below it."""
+    first, *deeper = path.split("/")
+    if not deeper:
+        return fault_of(path)
+    size = len(path.encode(errors="surrogateescape"))
+    if size > _MOST:
+        return f"has {size} bytes; the most is {_MOST}"
+    if why := fault_of(first):
+        return f"begins with {first!r}, which {why}"
+    if "" in deeper:
+        return "may not have an empty part"
+    if any(part.startswith(".") for part in deeper):
+        return "may not have a part that begins with '.'"
+    if any(_CONTROL.search(part) for part in deeper):
+        return "may not contain '\\' or control characters"
+    if len(deeper) >= PARTS_MOST:
+        return f"has {len(deeper) + 1} parts; the most is {PARTS_MOST}"
     return ""
 
 

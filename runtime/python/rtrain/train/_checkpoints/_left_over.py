@@ -72,6 +72,12 @@ def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
     return None
 
 
+def _holds_checkpoints(directory: pathlib.Path, run_path: str) -> bool:
+    """It lies in the run's directory, and checkpoints that were reported in their place lie in it."""
+    run = pathlib.Path(run_path).resolve()
+    return "://" not in run_path and run in directory.parents and (run / "names" / directory.relative_to(run)).is_dir()
+
+
 def may_be_removed(call: ReportCall, run_path: str) -> bool:
     """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
     checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
@@ -86,6 +92,7 @@ def may_be_removed(call: ReportCall, run_path: str) -> bool:
         above = (directory, *directory.parents)
         kept = [_shared_copy.of_this_user().resolve() in above, *((one / MANIFEST).exists() for one in above)]
         kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
+        kept.append(_holds_checkpoints(directory, run_path))
         return not any(kept) and not any(directory in (one.resolve(), *one.resolve().parents) for one in needed)
     except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
         return False

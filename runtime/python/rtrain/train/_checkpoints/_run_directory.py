@@ -17,7 +17,7 @@ from rtrain.train import _metrics
 from rtrain.train._checkpoints import _checkpoint_names, _filesystems
 
 MANIFEST = _checkpoint_names.MANIFEST
-FORMAT = 2  # of run.json; since 2 a checkpoint may have a name without its attempt
+FORMAT = 3  # of run.json; since 2 a checkpoint may have a name without its attempt, since 3 lie deeper in the run's directory
 
 
 class RunDirectory(Protocol):
@@ -197,6 +197,34 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
     raise ValueError(f"{path}: this version reads runs from paths, s3:// and cluster://, not {scheme}://")
 
 
+def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]:
+    """The directory of the run that a checkpoint lies in, and the checkpoint's path relative to it. FileNotFoundError when neither this
+    machine nor the head has it."""
+    places = _runs_above(path.rstrip("/"))
+    for base, name in places:
+        if "://" not in base and (pathlib.Path(base) / "run.json").is_file():
+            return LocalDirectory(base), name
+    missing: list[FileNotFoundError] = []
+    for base, name in places:
+        try:
+            return open_directory(base, head), name
+        except FileNotFoundError as error:
+            missing.append(error)
+            if isinstance(error.__cause__, HeadError) and not isinstance(error.__cause__, NotFound):
+                break  # the head cannot be asked
+    raise missing[0] if missing else FileNotFoundError(f"{path} lies in no run's directory")
+
+
+def _runs_above(path: str) -> list[tuple[str, str]]:
+    """The directories above that may be the run's, the nearest first, and the rest of the path. A bucket is no run."""
+    scheme, _, rest = path.rpartition("://")
+    parts = rest.split("/")
+    least = 2 if scheme == "s3" else 1
+    nearest = range(len(parts) - 1, max(least, len(parts) - _checkpoint_names.PARTS_MOST) - 1, -1)
+    runs = [("/".join(parts[:count]), "/".join(parts[count:])) for count in nearest]
+    return [(f"{scheme}://{run}" if scheme else run, name) for run, name in runs if run]
+
+
 def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
     missing = FileNotFoundError(f"Experiment folder {path} doesn't exist.")
     try:
@@ -237,10 +265,10 @@ def filesystem_of(path: str) -> Any:
 def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: Bucket) -> dict[str, Any]:
     """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
     try:
-        manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
+        manifest = json.loads(head.content(f"{route}/files/{_quoted(checkpoint['directory'])}/{MANIFEST}"))
         metrics = _metrics.decode(manifest["metrics"])
     except (HeadError, ValueError, KeyError):
-        metrics = of_bucket.metrics(str(checkpoint.get("path") or ""), checkpoint["metrics"])
+        metrics = of_bucket.metrics(str(checkpoint.get("path") or ""), checkpoint["directory"], checkpoint["metrics"])
     return metrics if isinstance(metrics, dict) else {}
 
 
@@ -250,9 +278,9 @@ class Bucket:
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, dict[str, Any]]] = {}
 
-    def metrics(self, path: str, otherwise: Any) -> Any:
-        """Those of the checkpoint at `path`; a driver may have no credentials."""
-        run, _, name = path.rpartition("/")
+    def metrics(self, path: str, name: str, otherwise: Any) -> Any:
+        """Those of the run's checkpoint `name`, at `path`; a driver may have no credentials."""
+        run = path.removesuffix(f"/{name}")
         if path.startswith("s3://") and run not in self._runs:
             self._runs[run] = {}
             with contextlib.suppress(OSError, ValueError, KeyError, RuntimeError):
@@ -267,9 +295,10 @@ def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
     claims: list[str] | None = None
     for name, content in directory.like(f"*/{MANIFEST}").items():
         folder = name.rpartition("/")[0]
-        if "/" in folder:
+        deeper = "/" in folder
+        if deeper and _checkpoint_names.path_fault_of(folder):
             continue
-        if not _checkpoint_names.has_attempt(folder):  # a name that the program gave
+        if deeper or not _checkpoint_names.has_attempt(folder):  # a name that the program gave
             if claims is None:
                 claims = _names_in(directory, "names")
             if f"names/{folder}" not in claims:

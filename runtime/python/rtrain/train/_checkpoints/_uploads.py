@@ -57,7 +57,7 @@ def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
     if left_over is not None and one_in_the_other(left_over.path, brought.path):
         left_over = None
     call = dataclasses.replace(call, directory=brought.path, directory_name=None, upload_fn=None, left_over=left_over)
-    as_named = pathlib.Path(brought.path).resolve() == pathlib.Path(facts.run_path).resolve() / name
+    as_named = is_place(brought.path, facts.run_path, name)
     return _in_place(call, facts, index, fresh, first=first if as_named else None)
 
 
@@ -99,6 +99,11 @@ def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
     return brought
 
 
+def is_place(directory: str, run_path: str, name: str) -> bool:
+    """Whether the directory is that of the run's checkpoint `name`."""
+    return pathlib.Path(directory).resolve() == pathlib.Path(run_path).resolve() / name
+
+
 def one_in_the_other(one: str, other: str) -> bool:
     first, second = pathlib.Path(one).resolve(), pathlib.Path(other).resolve()
     return first == second or first in second.parents or second in first.parents
@@ -112,26 +117,33 @@ def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
     if first is None:
         claim = claim_in_place(pathlib.Path(facts.run_path), name, facts.attempt, index)
         if claim is Claim.TAKEN:
-            raise ValueError(taken(str(given)))
+            raise ValueError(taken(facts.run_path, name))
         first = claim is Claim.FIRST
     if not first:  # a rank that was quicker brings it, what this one has put there included
         return dataclasses.replace(call, directory=None)
     (given / MANIFEST).unlink(missing_ok=True)  # of the checkpoint that these files are a copy of
     staged = pathlib.Path(fresh())
-    (staged / _NOTE).write_text(str(given))
+    (staged / _NOTE).write_text(f"{given}\0{name}" if "/" in name else str(given))  # an agent of before knows names alone
     return dataclasses.replace(call, directory=str(staged), directory_name=None, owned=True)
 
 
-def taken(directory: str) -> str:
+def taken(run_path: str, name: str) -> str:
+    """Why the directory of the run is not this report's."""
+    run = pathlib.Path(run_path).resolve()
+    if (run / "names" / name).is_dir():
+        return f"{run / name} holds checkpoints of this run, and cannot be one itself: report another directory"
+    for above in (run / name).parents:
+        if run in above.parents and (run / "names" / above.relative_to(run)).is_file():
+            return f"{run / name} lies in {above}, which is the directory of another report: report one that does not lie in a checkpoint"
     return (
-        f"{directory} is the directory of another report, of this attempt or of an earlier one: what is reported in its place stays "
+        f"{run / name} is the directory of another report, of this attempt or of an earlier one: what is reported in its place stays "
         "there, so every report needs a directory of its own"
     )
 
 
 def place_in_run(call: ReportCall, facts: Facts) -> str:
-    """The name of the directory in the run's that the call reports in its place. ValueError for one that cannot be a checkpoint there,
-    as it is called."""
+    """The path, relative to the run's directory, of the directory that the call reports in its place. ValueError for one that cannot be a
+    checkpoint there, as it is called."""
     assert call.directory is not None
     if not _inside(call.directory, facts.run_path):
         raise ValueError(
@@ -139,36 +151,46 @@ def place_in_run(call: ReportCall, facts: Facts) -> str:
             "checkpoint_upload_fn need that, on a path that the node sees"
         )
     given = pathlib.Path(call.directory).resolve()
-    name = given.name
-    if _committed(given):
+    name = given.relative_to(pathlib.Path(facts.run_path).resolve()).as_posix()
+    if _committed(given, name):
         raise ValueError(f"{given} is a committed checkpoint of this run, and stays one: put new files into another directory")
-    if given.parent != pathlib.Path(facts.run_path).resolve():
-        raise ValueError(f"{given} lies deeper in the run's directory; a checkpoint lies directly in it: {facts.run_path}/{name}")
-    if call.directory_name and call.directory_name != name:
+    if call.directory_name and call.directory_name not in (name, given.name):
         raise ValueError(
             f"with NO_UPLOAD the files stay in {given}, so the checkpoint's name is {name!r} and not {call.directory_name!r}: leave "
             "checkpoint_dir_name out, or make the directory of that name"
         )
     if not os.access(given, os.R_OK | os.W_OK | os.X_OK):
         raise PermissionError(f"{given} cannot become a checkpoint where it is: this user may not write there")
-    if _checkpoint_names.has_attempt(name):
+    _check_name(given, name, facts)
+    return name
+
+
+def _check_name(given: pathlib.Path, name: str, facts: Facts) -> None:
+    """ValueError unless a checkpoint of this attempt may have the name in this run."""
+    deeper = "/" in name
+    if not deeper and _checkpoint_names.has_attempt(name):
         if int(name.rpartition("-a")[2]) != facts.attempt:
             raise ValueError(f"{given} has the name of another attempt's checkpoint, and this is attempt {facts.attempt}")
-    elif why := _checkpoint_names.fault_of(name):
-        raise ValueError(f"{given} cannot become a checkpoint where it is: its name {why}")
+    elif why := _checkpoint_names.path_fault_of(name):
+        what = "path in the run's directory" if deeper else "name"
+        raise ValueError(f"{given} cannot become a checkpoint where it is: its {what} {why}")
+    elif deeper and _run_format(facts) < 3:
+        raise ValueError(
+            f"{given}: an earlier rtrain began this run, in which a checkpoint lies directly in the run's directory: "
+            f"{facts.run_path}/{given.name}"
+        )
     elif _run_format(facts) < 2:
         raise ValueError(
             f"{given}: an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it {name}-a{facts.attempt:03}"
         )
-    return name
 
 
-def _committed(directory: pathlib.Path) -> bool:
+def _committed(directory: pathlib.Path, name: str) -> bool:
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
     except (OSError, ValueError):
         return False
-    return isinstance(manifest, dict) and manifest.get("directory") == directory.resolve().name
+    return isinstance(manifest, dict) and manifest.get("directory") == name
 
 
 def _inside(directory: str, run_path: str) -> bool:

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import traceback
+import urllib.parse
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -59,12 +60,18 @@ def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
     for one in head.get(route)["items"]:
         if str(one["key"]).startswith(_PREFIX):
             with contextlib.suppress(NotFound):  # removed with its checkpoint in between
-                by_checkpoint[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
+                said = head.content(f"{route}/{part(one['key'])}")
+                by_checkpoint[urllib.parse.unquote(one["key"][len(_PREFIX) :])] = json.loads(said)
     return by_checkpoint
 
 
+def route_of(run_id: str, directory: str) -> str:
+    """Where the head has what is known of the validation. The value's key is percent-encoded: a directory may lie deeper in the run's."""
+    return f"/v1/runs/{part(run_id)}/values/{part(_PREFIX + part(directory))}"
+
+
 def _put(head: Head, run_id: str, directory: str, what: Mapping[str, Any]) -> None:
-    head.put(f"/v1/runs/{part(run_id)}/values/{_PREFIX}{part(directory)}", json.dumps(what).encode())
+    head.put(route_of(run_id, directory), json.dumps(what).encode())
 
 
 class Validator:

@@ -13,7 +13,7 @@ import pathlib
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,7 +119,7 @@ class Directory:
     def committed(self) -> list[Found]:
         """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
         what each one started from."""
-        checkpoints = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None and self._is_its_own(one)]
+        checkpoints = [one for one in map(self._read_manifest, self._directories()) if one is not None and self._is_its_own(one)]
         numbers = [int(one.stem) for one in (self.path / "attempts").glob("??????.json")]
         live, attempt, last = [], max((n for n in numbers if self._begin_of(n) is not None), default=0), None
         while attempt:
@@ -129,11 +129,26 @@ class Directory:
             attempt = following if following < attempt else 0
         return sorted(live, key=lambda one: one.place)
 
+    def _directories(self) -> Iterator[str]:
+        """Those that may hold a manifest, relative to the run's: in it, and deeper where names/ says so."""
+        yield from (one.parent.name for one in self.path.glob(f"*/{MANIFEST}"))
+        names = self.path / "names"
+        for top in names.iterdir() if names.is_dir() else ():
+            if top.is_dir():
+                yield from (str(one.relative_to(names)) for one in top.rglob("*") if one.is_file())
+
+    def _read_manifest(self, name: str) -> Found | None:
+        try:
+            manifest = json.loads((self.path / name / MANIFEST).read_text())
+            return Found(name, manifest) if manifest["directory"] == name else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
     def _is_its_own(self, one: Found) -> bool:
         """The directory's name says the attempt of its manifest, or names/ does. A claim that cannot be read says nothing."""
-        if _checkpoint_names.has_attempt(one.name):
+        if "/" not in one.name and _checkpoint_names.has_attempt(one.name):
             return int(one.name.rpartition("-a")[2]) == one.place[0]
-        if _checkpoint_names.fault_of(one.name):
+        if _checkpoint_names.path_fault_of(one.name):
             return False
         try:
             return _claim_of(self.path, one.name) in (None, one.place)
@@ -232,13 +247,24 @@ def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim
 
 
 def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
-    """The same of a directory in which the report's files may lie already."""
-    (run / "names").mkdir(parents=True, exist_ok=True)
-    if _create(run / "names" / name, {"schema_version": 1, "attempt": attempt, "report": report}):
-        _files.sync_folder(run / "names")
-        _files.sync_folder(run)
+    """The same of a directory in which the report's files may lie already. It may lie deeper: names/epochs/3 is the claim of epochs/3.
+    A file and a directory cannot have one name, so no checkpoint lies in another one: TAKEN as well."""
+    claim = run / "names" / name
+    try:
+        claim.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        return Claim.TAKEN
+    if _create(claim, {"schema_version": 1, "attempt": attempt, "report": report}):
+        _sync_above(run, [claim, run / name])
         return Claim.FIRST
     return Claim.AGAIN if _claim_of(run, name) == (attempt, report) else Claim.TAKEN
+
+
+def _sync_above(run: pathlib.Path, places: list[pathlib.Path]) -> None:
+    """The names in the folders above, up to the run's, are on disk when this returns. A directory may come after its claim."""
+    above = {folder for place in places for folder in place.parents if run in folder.parents and folder.is_dir()}
+    for folder in [*sorted(above, key=lambda one: len(one.parts), reverse=True), run]:
+        _files.sync_folder(folder)
 
 
 def _claim_of(run: pathlib.Path, name: str) -> tuple[int, int] | None:
@@ -291,14 +317,6 @@ def give_back(source: pathlib.Path, target: pathlib.Path, names: list[str]) -> N
 
 def files_below(folder: pathlib.Path) -> list[str]:
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file() and one.name != MANIFEST)
-
-
-def _read_manifest(file: pathlib.Path) -> Found | None:
-    try:
-        manifest = json.loads(file.read_text())
-        return Found(file.parent.name, manifest) if manifest["directory"] == file.parent.name else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _code_of(record: pathlib.Path) -> str:

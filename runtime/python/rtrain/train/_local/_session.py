@@ -20,7 +20,7 @@ from rtrain.train._checkpoints import _elsewhere
 from rtrain.train._checkpoints._checkpoint_names import Names
 from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
 from rtrain.train._checkpoints._run_directory import MANIFEST
-from rtrain.train._checkpoints._uploads import brought_by_fn, one_in_the_other, place_in_run, taken
+from rtrain.train._checkpoints._uploads import brought_by_fn, is_place, one_in_the_other, place_in_run, taken
 from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
 from rtrain.train._local._ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
@@ -110,8 +110,7 @@ class LocalSession:
     def _store(self, call: ReportCall, name: str, calls: list[Any]) -> None:
         root = self._facts.world_rank == 0
         if any(late for _, _, _, late, _ in calls):
-            files = self._ranks.gather(self._names(call), f"bringing the files of report {self._index}")
-            calls = [(*one[:2], names, *one[3:]) for one, names in zip(calls, files, strict=True)]
+            name, calls = self._put_by_functions(call, name, calls)
         entries, fault = self._bring(call, name, calls) if name else ([], "")
         checkpoint = self._commit(call, name, entries, fault, calls) if name else None
         if checkpoint is not None:
@@ -127,6 +126,37 @@ class LocalSession:
             self._reported(metrics, checkpoint)
         if self.stop is not None:
             self._end_when_reached(metrics[0])
+
+    def _put_by_functions(self, call: ReportCall, name: str, calls: list[Any]) -> tuple[str, list[Any]]:
+        """The ranks' own functions have put files somewhere: the checkpoint's directory, which is another one if that lies elsewhere in the
+        run's, and the calls with their files. All ranks raise ValueError when one has put them where no checkpoint can be."""
+        own = self._names(call)
+        place, fault = self._place_of_function(call, name)
+        brought = self._ranks.gather((own, place, fault), f"bringing the files of report {self._index}")
+        if faults := [f"rank {rank}: {one}" for rank, (_, _, one) in enumerate(brought) if one]:
+            raise ValueError("; ".join(faults))
+        calls = [(*one[:2], names, one[3], put or one[4]) for one, (names, put, _) in zip(calls, brought, strict=True)]
+        places = sorted({put or name for _, _, names, late, put in calls if names is not None and (late or put)})
+        return (name, calls) if places in ([], [name]) else (self._claimed_place(places), calls)
+
+    def _place_of_function(self, call: ReportCall, name: str) -> tuple[str, str]:
+        """The directory of the run, other than `name`, that this rank's function has given; empty: none. And why it cannot be a checkpoint."""
+        if call.upload_fn is None or call.directory is None or is_place(call.directory, self._facts.run_path, name):
+            return "", ""
+        try:
+            return place_in_run(dataclasses.replace(call, directory_name=None), self._facts), ""
+        except (ValueError, OSError) as error:
+            return "", str(error)
+
+    def _claimed_place(self, places: list[str]) -> str:
+        """The directory of the run in which the files of this report lie already. ValueError on all ranks unless it is this report's."""
+        if len(places) > 1:
+            raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
+        (place,) = places
+        if not self._ranks.broadcast(self._claims(place, in_place=True), f"claiming the name {place!r} in report {self._index}"):
+            raise ValueError(taken(str(self._directory.path), place))
+        self._names_given.given(place.removesuffix(f"-a{self._facts.attempt:03d}"))
+        return place
 
     def _fresh_directory(self) -> str:
         aside = self._directory.path / ".staging"
@@ -164,17 +194,8 @@ class LocalSession:
         """The checkpoint's directory; empty: no rank brings files."""
         if all(names is None for _, _, names, _, _ in calls):
             return ""
-        places = sorted({place for *_, place in calls if place})
-        if len(places) > 1:
-            raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
-        if places:
-            if not self._ranks.broadcast(
-                self._claims(places[0], in_place=True), f"claiming the name {places[0]!r} in report {self._index}"
-            ):
-                raise ValueError(taken(f"{self._directory.path}/{places[0]}"))
-            self._names_given.given(places[0].removesuffix(f"-a{self._facts.attempt:03d}"))
-            chosen_place: str = places[0]
-            return chosen_place
+        if places := sorted({place for *_, place in calls if place}):
+            return self._claimed_place(places)
         wish: str | None = calls[0][1]
         if wish and self._ranks.broadcast(self._claims(wish), f"claiming the name {wish!r} in report {self._index}"):
             self._names_given.given(wish)
@@ -212,12 +233,8 @@ class LocalSession:
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
-            if call.upload_fn is not None:
-                given = pathlib.Path(source)
-                if given.resolve() != target.resolve():
-                    return [], f"checkpoint_upload_fn put the files into {given}; in local mode they belong into {target}"
-                return take_files(given, target, own_files, rank, move=False), ""
-            return take_files(pathlib.Path(source), target, own_files, rank, move=call.owned), ""
+            move = call.owned and call.upload_fn is None  # a function's files lie there already
+            return take_files(pathlib.Path(source), target, own_files, rank, move=move), ""
         except OSError as error:
             return [], f"rank {rank}: {error}"
 
