@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from jobs_on_disk import ranks_job
+from jobs_on_disk import JOBS, ranks_job, write_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
 from started import S3Server, put_all
 
@@ -61,6 +61,28 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
         assert missing.returncode == 3 and "s3://runs/team/none is no run's directory" in missing.stderr
     finally:
         other.stop()
+
+
+def test_a_run_with_checkpoints_deeper_in_its_directory_goes_on_from_a_copy_in_a_bucket(cluster, tmp_path):
+    program = ["python", str(JOBS / "deeper.py")]
+    own_package = {"PYTHONPATH": str(ROOT / "runtime" / "python")}
+    cluster.rtrain("submit", write_job(tmp_path, "deep", program, storage_path=str(tmp_path / "runs"), env=own_package))
+    cluster.wait_state("deep", "SUCCEEDED", "FAILED")
+    names = ["epochs/0", "epochs/1"]
+    assert [one["directory"] for one in checkpoints_of(cluster, "deep")] == names, cluster.rtrain("logs", "deep")
+    run = tmp_path / "runs" / "deep"
+    wait_for("the result", (run / "result.json").exists)
+    put_all({f"copied/deep/{one.relative_to(run)}": one.read_text() for one in run.rglob("*") if one.is_file()})
+    cluster.rtrain("runs", "rm", "deep", "--yes")
+    place = "s3://runs/copied/deep"
+    assert [(one["directory"], one["path"]) for one in checkpoints_of(cluster, place)] == [
+        (one, f"{place}/{one}") for one in names
+    ]
+    for named in (f"{place}/epochs/0", f"{place}@epochs/0"):
+        assert cluster.json("checkpoints", "inspect", named)["directory"] == "epochs/0"
+    assert cluster.json("checkpoints", "verify", place)["sound"] is True
+    chosen = cluster.run("restore", f"{place}@epochs/0", "-f")
+    assert chosen.returncode == 0 and "began from epochs/0, epoch 0" in chosen.stdout, chosen.stderr + chosen.stdout
 
 
 def train_until_the_server_has_gone(cluster, s3, tmp_path, run):
