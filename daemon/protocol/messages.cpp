@@ -21,20 +21,31 @@ void fields(V& v, Register& m) {
     v("gpu_model", m.gpu_model), v("held", m.held), v("next_news", m.next_news), v("facts", m.facts);
 }
 template <class V>
+void fields(V& v, Traffic& m) {
+    v("network_received", m.network_received), v("network_sent", m.network_sent), v("disk_read", m.disk_read);
+    v("disk_written", m.disk_written);
+}
+template <class V>
 void fields(V& v, WorkerHeartbeat& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("resident_bytes", m.resident_bytes), v("cpu_ms", m.cpu_ms);
     v("silent_ms", m.silent_ms), v("heartbeat_age_ms", m.heartbeat_age_ms), v("data_wait_ms", m.data_wait_ms);
-    v("interval_ms", m.interval_ms);
+    v("interval_ms", m.interval_ms), v("traffic", m.traffic);
 }
 template <class V>
 void fields(V& v, GpuHeartbeat& m) {
     v("uuid", m.uuid), v("utilization_percent", m.utilization_percent), v("memory_used", m.memory_used);
     v("memory_total", m.memory_total), v("power_mw", m.power_mw), v("temperature_c", m.temperature_c);
-    v("xids", m.xids);
+    v("xids", m.xids), v("ecc_corrected", m.ecc_corrected), v("ecc_uncorrected", m.ecc_uncorrected);
+    v("foreign_processes", m.foreign_processes), v("foreign_memory", m.foreign_memory);
+}
+template <class V>
+void fields(V& v, DiskHeartbeat& m) {
+    v("place", m.place), v("size", m.size), v("free", m.free);
 }
 template <class V>
 void fields(V& v, Heartbeat& m) {
     v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers), v("gpus", m.gpus);
+    v("traffic", m.traffic), v("disks", m.disks);
 }
 template <class V>
 void fields(V& v, EarlierCheckpoint& m) {

@@ -64,6 +64,7 @@ class Draw {
 };
 
 std::uint32_t small(Draw& d) { return static_cast<std::uint32_t>(d.number(~0u)); }
+Traffic traffic(Draw& d) { return {d.wide(), d.wide(), d.wide(), d.wide()}; }
 std::uint16_t port(Draw& d) { return static_cast<std::uint16_t>(d.number(65535)); }
 
 std::vector<FromAgent> agent_words(Draw& d) {
@@ -79,8 +80,21 @@ std::vector<FromAgent> agent_words(Draw& d) {
                      .facts = {{d.text(), d.text()}}},
             Heartbeat{.memory_used = d.wide(),
                       .memory_total = d.wide(),
-                      .workers = {{d.attempt(), small(d), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(), d.wide()}},
-                      .gpus = {{d.text(), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(), {{13, d.number(9)}}}}},
+                      .workers = {{d.attempt(), small(d), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(),
+                                   traffic(d)}},
+                      .gpus = {{d.text(),
+                                d.wide(),
+                                d.wide(),
+                                d.wide(),
+                                d.wide(),
+                                d.wide(),
+                                {{13, d.number(9)}},
+                                d.wide(),
+                                d.wide(),
+                                d.wide(),
+                                d.wide()}},
+                      .traffic = traffic(d),
+                      .disks = {{d.text(), d.wide(), d.wide()}}},
             LogChunk{.attempt = d.attempt(),
                      .rank = small(d),
                      .stream = "out",
