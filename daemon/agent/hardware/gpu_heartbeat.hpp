@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -10,9 +11,12 @@
 
 namespace rtrain::agent {
 
-// In the scheduler's order; a device that did not answer keeps its place, with its uuid alone.
+// Whether a process belongs to no attempt of this agent.
+using IsForeign = std::function<bool(std::int64_t pid)>;
+
+// In the scheduler's order; a device that does not answer keeps its place, with its uuid and its Xid errors alone.
 std::vector<protocol::GpuHeartbeat> gpu_heartbeats(const std::vector<GpuStats>& stats,
-                                                   const std::vector<GpuDevice>& devices);
+                                                   const std::vector<GpuDevice>& devices, const IsForeign& is_foreign);
 std::set<std::uint32_t> busy_gpus(
     const std::vector<protocol::GpuHeartbeat>& heartbeats);  // an unknown utilisation counts as busy
 bool has_real_gpus(const std::vector<GpuDevice>& devices);

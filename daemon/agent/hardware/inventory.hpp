@@ -53,12 +53,20 @@ struct Inventory {
     bool operator==(const Inventory&) const = default;
 };
 
+struct GpuProcess {  // that computes on a device
+    std::int64_t pid = 0;
+    std::int64_t memory_bytes = 0;  // 0 where the driver does not tell
+    bool operator==(const GpuProcess&) const = default;
+};
 struct GpuStats {
     std::string uuid;
+    bool answers = true;           // false: it did before, and now only its Xid errors are known
     double utilization_ratio = 0;  // 0-1
     std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;
     double power_watts = 0, temperature_celsius = 0;  // NaN where the device does not tell
-    std::map<std::uint64_t, std::uint64_t> xids;      // Xid error number: how often since the agent's start
+    std::map<std::uint64_t, std::uint64_t> xids{};    // Xid error number: how often since the agent's start
+    std::optional<std::uint64_t> ecc_corrected{}, ecc_uncorrected{};  // errors since the driver was loaded
+    std::optional<std::vector<GpuProcess>> processes{};
 };
 
 InventoryOptions wishes(const AgentOptions& options);  // and of this process's environment

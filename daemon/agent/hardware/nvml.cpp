@@ -1,25 +1,21 @@
 // Asking NVML. A device that has fallen off the bus answers with errors: it is left out, and the rest still counts.
 #include "daemon/agent/hardware/nvml.hpp"
 
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace rtrain::agent {
 namespace {
 
 constexpr unsigned int name_size = 96;  // NVML's own bounds for names and uuids
 constexpr unsigned int affinity_words = 64;
-constexpr unsigned long long xid_event = 8;  // nvmlEventTypeXidCriticalError
+constexpr unsigned long long xid_event = 8;                    // nvmlEventTypeXidCriticalError
+constexpr int corrected = 0, uncorrected = 1, since_load = 0;  // NVML_MEMORY_ERROR_TYPE_*, NVML_VOLATILE_ECC
+constexpr unsigned int processes_most = 1'024;                 // of one device; more of them are not counted
+constexpr unsigned long long memory_most = ~0ull >> 1;         // above: NVML_VALUE_NOT_AVAILABLE
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
-template <class... Arguments>
-bool bind(void* library, const char* name, std::function<int(Arguments...)>& function) {
-    auto found = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-    if (found) function = found;
-    return found != nullptr;
-}
 
 template <class Read>
 std::string text_of(Read read) {
@@ -38,37 +34,6 @@ std::vector<std::uint32_t> bits_of(const std::vector<unsigned long>& words) {
 }
 
 }  // namespace
-
-// The library stays open until the end of the process: NVML keeps threads of its own.
-Result<NvmlApi> load_nvml(const std::string& name) {
-    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char* why = dlerror();
-        return Error{ErrorCode::not_found, name + " cannot be loaded: " + (why ? why : "no reason given"),
-                     "install the NVIDIA driver if this node has GPUs"};
-    }
-    NvmlApi api;
-    bool bound = bind(library, "nvmlInit_v2", api.init_v2) && bind(library, "nvmlShutdown", api.shutdown) &&
-                 bind(library, "nvmlSystemGetDriverVersion", api.system_driver_version) &&
-                 bind(library, "nvmlDeviceGetCount_v2", api.device_count_v2) &&
-                 bind(library, "nvmlDeviceGetHandleByIndex_v2", api.device_by_index_v2) &&
-                 bind(library, "nvmlDeviceGetName", api.device_name) &&
-                 bind(library, "nvmlDeviceGetUUID", api.device_uuid) &&
-                 bind(library, "nvmlDeviceGetMemoryInfo", api.device_memory) &&
-                 bind(library, "nvmlDeviceGetPciInfo_v3", api.device_pci_v3) &&
-                 bind(library, "nvmlDeviceGetCpuAffinity", api.device_cpu_affinity) &&
-                 bind(library, "nvmlDeviceGetUtilizationRates", api.device_utilization) &&
-                 bind(library, "nvmlDeviceGetPowerUsage", api.device_power) &&
-                 bind(library, "nvmlDeviceGetTemperature", api.device_temperature) &&
-                 bind(library, "nvmlEventSetCreate", api.event_set_create) &&
-                 bind(library, "nvmlEventSetFree", api.event_set_free) &&
-                 bind(library, "nvmlDeviceRegisterEvents", api.register_events) &&
-                 bind(library, "nvmlEventSetWait_v2", api.event_wait_v2);
-    if (!bound)
-        return Error{ErrorCode::invalid, name + " lacks a function that rtrain needs: the driver is older than 450",
-                     "update the NVIDIA driver"};
-    return api;
-}
 
 Result<std::unique_ptr<Nvml>> Nvml::open(NvmlApi api) {
     if (int code = api.init_v2(); code != 0)
@@ -110,40 +75,85 @@ std::vector<GpuDevice> Nvml::devices() const {
     return devices;
 }
 
+std::string Nvml::uuid_of(NvmlDevice device) const {
+    return text_of([&](char* text, unsigned int size) { return api_.device_uuid(device, text, size); });
+}
+
+std::optional<std::uint64_t> Nvml::ecc_errors(NvmlDevice device, int kind) const {
+    unsigned long long errors = 0;
+    if (!api_.device_ecc_errors || api_.device_ecc_errors(device, kind, since_load, &errors) != 0) return std::nullopt;
+    return errors;
+}
+
+std::optional<std::vector<GpuProcess>> Nvml::processes(NvmlDevice device) const {
+    if (!api_.device_processes_v3) return std::nullopt;
+    unsigned int count = processes_most;
+    std::vector<NvmlProcess> found(count);
+    if (api_.device_processes_v3(device, &count, found.data()) != 0) return std::nullopt;
+    std::vector<GpuProcess> all;
+    for (unsigned int i = 0; i < std::min(count, processes_most); ++i)
+        all.push_back({found[i].pid, found[i].memory > memory_most ? 0 : static_cast<std::int64_t>(found[i].memory)});
+    return all;
+}
+
+// nullopt: the device does not answer.
+std::optional<GpuStats> Nvml::stats_of(NvmlDevice device) {
+    GpuStats stats;
+    stats.uuid = uuid_of(device);
+    NvmlMemory memory{};
+    NvmlUtilization utilization{};
+    unsigned int milliwatts = 0, celsius = 0;
+    if (stats.uuid.empty() || api_.device_memory(device, &memory) != 0) return std::nullopt;
+    known_[device] = stats.uuid;
+    stats.memory_used_bytes = static_cast<std::int64_t>(memory.used);
+    stats.memory_total_bytes = static_cast<std::int64_t>(memory.total);
+    const bool busy_known = api_.device_utilization(device, &utilization) == 0;
+    stats.utilization_ratio = busy_known ? utilization.gpu / 100.0 : unknown;
+    stats.power_watts = api_.device_power(device, &milliwatts) == 0 ? milliwatts / 1e3 : unknown;
+    stats.temperature_celsius = api_.device_temperature(device, 0, &celsius) == 0 ? celsius : unknown;
+    stats.ecc_corrected = ecc_errors(device, corrected);
+    stats.ecc_uncorrected = ecc_errors(device, uncorrected);
+    stats.processes = processes(device);
+    return stats;
+}
+
+// A device that has fallen off the bus is told of with the Xid errors that it gave: 79 is the one that says so.
 std::vector<GpuStats> Nvml::stats() {
     collect_xids();
     std::vector<GpuStats> all;
+    std::set<std::string> lost;
+    for (const auto& [device, uuid] : known_) lost.insert(uuid);
     unsigned int count = 0;
-    if (api_.device_count_v2(&count) != 0) return all;
+    if (api_.device_count_v2(&count) != 0) count = 0;
     for (unsigned int index = 0; index < count; ++index) {
         NvmlDevice handle = nullptr;
         if (api_.device_by_index_v2(index, &handle) != 0) continue;
-        GpuStats stats;
-        stats.uuid = text_of([&](char* text, unsigned int size) { return api_.device_uuid(handle, text, size); });
-        NvmlMemory memory{};
-        NvmlUtilization utilization{};
-        unsigned int milliwatts = 0, celsius = 0;
-        if (stats.uuid.empty() || api_.device_memory(handle, &memory) != 0) continue;
-        stats.memory_used_bytes = static_cast<std::int64_t>(memory.used);
-        stats.memory_total_bytes = static_cast<std::int64_t>(memory.total);
-        bool busy_known = api_.device_utilization(handle, &utilization) == 0;
-        stats.utilization_ratio = busy_known ? utilization.gpu / 100.0 : unknown;
-        stats.power_watts = api_.device_power(handle, &milliwatts) == 0 ? milliwatts / 1e3 : unknown;
-        stats.temperature_celsius = api_.device_temperature(handle, 0, &celsius) == 0 ? celsius : unknown;
-        stats.xids = xids_[handle];
-        all.push_back(std::move(stats));
+        auto stats = stats_of(handle);
+        if (!stats) continue;
+        stats->xids = xids_[stats->uuid];
+        lost.erase(stats->uuid);
+        all.push_back(std::move(*stats));
     }
+    for (const std::string& uuid : lost)
+        all.push_back({.uuid = uuid,
+                       .answers = false,
+                       .power_watts = unknown,
+                       .temperature_celsius = unknown,
+                       .xids = xids_[uuid]});
     return all;
 }
 
 // Xids come as events. Where the driver has none (containers without the capability), counts stay empty.
 void Nvml::watch_xids() {
     unsigned int count = 0;
-    if (api_.device_count_v2(&count) != 0 || api_.event_set_create(&events_) != 0) return;
+    const bool listens = api_.event_set_create(&events_) == 0;
+    if (!listens) events_ = nullptr;
+    if (api_.device_count_v2(&count) != 0) return;
     for (unsigned int index = 0; index < count; ++index) {
         NvmlDevice handle = nullptr;
-        if (api_.device_by_index_v2(index, &handle) == 0)
-            static_cast<void>(api_.register_events(handle, xid_event, events_));
+        if (api_.device_by_index_v2(index, &handle) != 0) continue;
+        if (const std::string uuid = uuid_of(handle); !uuid.empty()) known_[handle] = uuid;
+        if (listens) static_cast<void>(api_.register_events(handle, xid_event, events_));
     }
 }
 
@@ -151,7 +161,7 @@ void Nvml::collect_xids() {
     constexpr int most = 1'000;  // a device in trouble may flood
     NvmlEvent event{};
     for (int i = 0; events_ && i < most && api_.event_wait_v2(events_, &event, 0) == 0; ++i)
-        if (event.type == xid_event) ++xids_[event.device][event.data];
+        if (event.type == xid_event && known_.contains(event.device)) ++xids_[known_[event.device]][event.data];
 }
 
 }  // namespace rtrain::agent

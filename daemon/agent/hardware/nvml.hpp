@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct NvmlMemory {
 };
 struct NvmlUtilization {
     unsigned int gpu, memory;  // percent
+};
+struct NvmlProcess {
+    unsigned int pid;
+    unsigned long long memory;  // bytes; all bits set: not known
+    unsigned int gpu_instance, compute_instance;
 };
 struct NvmlPci {
     char bus_id_legacy[16];
@@ -51,8 +57,15 @@ struct NvmlApi {
     std::function<int(NvmlEventSet)> event_set_free;
     std::function<int(NvmlDevice, unsigned long long, NvmlEventSet)> register_events;
     std::function<int(NvmlEventSet, NvmlEvent*, unsigned int)> event_wait_v2;
+    // Empty where the driver is too old for them. Kind 0: corrected, 1: uncorrected; counter 0: since the driver's
+    // load.
+    std::function<int(NvmlDevice, int kind, int counter, unsigned long long*)> device_ecc_errors;
+    std::function<int(NvmlDevice, unsigned int*, NvmlProcess*)> device_processes_v3;
 };
+// An agent that is root opens the library where only root can have put it: see nvml_library.cpp.
 Result<NvmlApi> load_nvml(const std::string& library = "libnvidia-ml.so.1");
+// Whether root alone decides what the linker finds under that name in a list like LD_LIBRARY_PATH.
+bool is_roots_alone(const std::string& library_path, const std::string& library);
 
 class Nvml {
   public:
@@ -68,10 +81,15 @@ class Nvml {
     explicit Nvml(NvmlApi api) : api_(std::move(api)) {}
     void watch_xids();
     void collect_xids();
+    std::string uuid_of(NvmlDevice device) const;
+    std::optional<GpuStats> stats_of(NvmlDevice device);
+    std::optional<std::uint64_t> ecc_errors(NvmlDevice device, int kind) const;
+    std::optional<std::vector<GpuProcess>> processes(NvmlDevice device) const;
 
     NvmlApi api_;
     NvmlEventSet events_ = nullptr;
-    std::map<NvmlDevice, std::map<std::uint64_t, std::uint64_t>> xids_;
+    std::map<NvmlDevice, std::string> known_;                               // uuids of devices that have answered
+    std::map<std::string, std::map<std::uint64_t, std::uint64_t>> xids_{};  // by uuid
 };
 
 }  // namespace rtrain::agent

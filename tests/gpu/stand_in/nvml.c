@@ -1,18 +1,21 @@
-// Stands in for NVIDIA's libnvidia-ml.so.1 where `scripts/gpu-check --cpu` runs without a GPU: what the agent and the
-// rows call, and no more. Memory in use is what living processes have written into files: as with a real driver, a
-// process that is gone holds nothing.
+// Stands in for NVIDIA's libnvidia-ml.so.1 where there is no GPU (`scripts/gpu-check --cpu`,
+// tests/monitoring): what the agent and the rows call, and no more. Memory in use is what living
+// processes have written into files: as with a real driver, a process that is gone holds nothing.
 //
 // GPU_CHECK_STAND_IN names a folder with a file `count`; <uuid>/<pid> holds the bytes that the process has taken.
+// Files that may be there: <uuid>.utilization (percent), <uuid>.corrected and <uuid>.uncorrected (memory errors),
+// <uuid>.xids (numbers, one for each event), <uuid>.lost (the device has fallen off the bus).
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { success = 0, not_supported = 3, not_found = 6, most_devices = 8 };
+enum { success = 0, not_supported = 3, not_found = 6, too_small = 7, timed_out = 10, lost = 15, most_devices = 8 };
 static const unsigned long long total_bytes = 80ull << 30;
 
 struct nvmlDevice_st {
     unsigned int index;
+    long xids_given;
 };
 typedef struct nvmlDevice_st* Device;
 static struct nvmlDevice_st devices[most_devices];
@@ -28,6 +31,17 @@ typedef struct {
     unsigned int domain, bus, device, pci_device_id, pci_subsystem_id;
     char bus_id[32];
 } Pci;
+
+typedef struct {
+    unsigned int pid;
+    unsigned long long memory;
+    unsigned int gpu_instance, compute_instance;
+} Process;
+typedef struct {
+    Device device;
+    unsigned long long type, data;
+    unsigned int gpu_instance, compute_instance;
+} Event;
 
 static const char* folder(void) {
     const char* named = getenv("GPU_CHECK_STAND_IN");
@@ -90,21 +104,72 @@ int nvmlDeviceGetUUID(Device device, char* text, unsigned int size) {
     return success;
 }
 
-int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
-    char uuid[96], path[4400];
+// The file <uuid><end>; its number, 0 where there is none.
+static void file_of(Device device, const char* end, char* path, size_t size) {
+    char uuid[96];
     nvmlDeviceGetUUID(device, uuid, sizeof uuid);
-    snprintf(path, sizeof path, "%s/%s", folder(), uuid);
-    memory->total = total_bytes;
-    memory->used = 0;
+    snprintf(path, size, "%s/%s%s", folder(), uuid, end);
+}
+
+static long fact(Device device, const char* end) {
+    char path[4400];
+    file_of(device, end, path, sizeof path);
+    return number_in(path);
+}
+
+static int is_lost(Device device) { return fact(device, ".lost") != 0; }
+
+// Calls `each` for the living processes that hold memory of the device.
+static void for_processes(Device device, void (*each)(void*, unsigned int, unsigned long long), void* with) {
+    char path[4400];
+    file_of(device, "", path, sizeof path);
     DIR* entries = opendir(path);
     for (struct dirent* entry; entries && (entry = readdir(entries));) {
         if (entry->d_name[0] == '.' || !lives(entry->d_name)) continue;
         char file[4700];
         snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-        memory->used += (unsigned long long)number_in(file);
+        each(with, (unsigned int)strtoul(entry->d_name, NULL, 10), (unsigned long long)number_in(file));
     }
     if (entries) closedir(entries);
+}
+
+static void add_memory(void* to, unsigned int pid, unsigned long long bytes) {
+    (void)pid;
+    *(unsigned long long*)to += bytes;
+}
+
+int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+    if (is_lost(device)) return lost;
+    memory->total = total_bytes;
+    memory->used = 0;
+    for_processes(device, add_memory, &memory->used);
     memory->free = memory->total - memory->used;
+    return success;
+}
+
+struct listing {
+    Process* processes;
+    unsigned int room, count;
+};
+
+static void add_process(void* to, unsigned int pid, unsigned long long bytes) {
+    struct listing* listing = to;
+    if (listing->count < listing->room) listing->processes[listing->count] = (Process){pid, bytes, ~0u, ~0u};
+    ++listing->count;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned int* count, Process* processes) {
+    struct listing listing = {processes, *count, 0};
+    if (is_lost(device)) return lost;
+    for_processes(device, add_process, &listing);
+    *count = listing.count;
+    return listing.count > listing.room ? too_small : success;
+}
+
+int nvmlDeviceGetTotalEccErrors(Device device, int kind, int counter, unsigned long long* errors) {
+    if (is_lost(device)) return lost;
+    if (counter != 0) return not_supported;
+    *errors = (unsigned long long)fact(device, kind == 0 ? ".corrected" : ".uncorrected");
     return success;
 }
 
@@ -116,8 +181,9 @@ int nvmlDeviceGetPciInfo_v3(Device device, Pci* pci) {
 }
 
 int nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
-    (void)device;
-    utilization->gpu = utilization->memory = 0;
+    if (is_lost(device)) return lost;
+    utilization->gpu = (unsigned int)fact(device, ".utilization");
+    utilization->memory = 0;
     return success;
 }
 
@@ -147,9 +213,10 @@ int nvmlDeviceGetCpuAffinity(Device device, unsigned int words, unsigned long* m
     (void)mask;
     return not_supported;
 }
+
 int nvmlEventSetCreate(void** set) {
-    (void)set;
-    return not_supported;
+    *set = devices;
+    return success;
 }
 int nvmlEventSetFree(void* set) {
     (void)set;
@@ -159,11 +226,27 @@ int nvmlDeviceRegisterEvents(Device device, unsigned long long types, void* set)
     (void)device;
     (void)types;
     (void)set;
-    return not_supported;
+    return success;
 }
-int nvmlEventSetWait_v2(void* set, void* event, unsigned int milliseconds) {
+
+// The next number in the file of any device; each is told once.
+int nvmlEventSetWait_v2(void* set, Event* event, unsigned int milliseconds) {
     (void)set;
-    (void)event;
     (void)milliseconds;
-    return not_supported;
+    for (int index = 0; index < most_devices; ++index) {
+        char path[4400];
+        devices[index].index = (unsigned int)index;
+        file_of(&devices[index], ".xids", path, sizeof path);
+        FILE* file = fopen(path, "r");
+        if (!file) continue;
+        long xid = 0, at = 0;
+        int there = fscanf(file, "%ld", &xid) == 1;
+        for (; there && at < devices[index].xids_given; ++at) there = fscanf(file, "%ld", &xid) == 1;
+        fclose(file);
+        if (!there) continue;
+        ++devices[index].xids_given;
+        *event = (Event){&devices[index], 8, (unsigned long long)xid, ~0u, ~0u};
+        return success;
+    }
+    return timed_out;
 }

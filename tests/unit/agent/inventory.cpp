@@ -1,11 +1,15 @@
 // What a node offers: names of GPUs, wishes of the operator, and NVML with a driver that answers as real ones do.
 #include "daemon/agent/hardware/inventory.hpp"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include "daemon/agent/hardware/nvml.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -265,6 +269,74 @@ TEST_CASE("Xid errors are counted by number from the start of the agent") {
     CHECK(nvml->stats().at(0).xids == std::map<std::uint64_t, std::uint64_t>{{79, 2}});
     xids_waiting = 1;
     CHECK(nvml->stats().at(0).xids == std::map<std::uint64_t, std::uint64_t>{{79, 3}});
+}
+
+TEST_CASE("a device that is lost later is told of with its Xid errors alone") {
+    int xids_waiting = 0;
+    bool lost = false;
+    NvmlApi api = driver_with_a_lost_gpu(xids_waiting);
+    api.device_memory = [&lost](NvmlDevice device, NvmlMemory* memory) {
+        if (lost || device == handle(2)) return 15;
+        return *memory = {100, 70, 30}, 0;
+    };
+    const std::unique_ptr<Nvml> nvml = Nvml::open(std::move(api)).value();
+    REQUIRE(nvml->stats().at(0).answers);
+    lost = true;
+    xids_waiting = 1;
+    const std::vector<GpuStats> stats = nvml->stats();
+    REQUIRE(stats.size() == 1);
+    CHECK_FALSE(stats[0].answers);
+    CHECK(stats[0].uuid == nvml->devices().at(0).uuid);
+    CHECK(stats[0].xids == std::map<std::uint64_t, std::uint64_t>{{79, 1}});
+}
+
+TEST_CASE("memory errors and processes come from drivers that tell, and are left open by others") {
+    int none = 0;
+    NvmlApi api = driver_with_a_lost_gpu(none);
+    CHECK_FALSE(Nvml::open(api).value()->stats().at(0).processes);
+    api.device_ecc_errors = [](NvmlDevice, int kind, int counter, unsigned long long* errors) {
+        *errors = kind == 1 ? 4 : 0;
+        return counter == 0 && kind == 1 ? 0 : 3;  // NVML_ERROR_NOT_SUPPORTED
+    };
+    api.device_processes_v3 = [](NvmlDevice, unsigned int* count, NvmlProcess* processes) {
+        if (*count < 2) return 7;  // NVML_ERROR_INSUFFICIENT_SIZE
+        *count = 2;
+        processes[0] = {4'711, 1 << 20, 0, 0};
+        processes[1] = {4'712, ~0ull, 0, 0};
+        return 0;
+    };
+    const GpuStats stats = Nvml::open(std::move(api)).value()->stats().at(0);
+    CHECK(stats.ecc_uncorrected == 4);
+    CHECK_FALSE(stats.ecc_corrected);
+    CHECK(stats.processes == std::vector<GpuProcess>{{.pid = 4'711, .memory_bytes = 1 << 20}, {.pid = 4'712}});
+}
+
+TEST_CASE("an agent that is root takes NVML from where root alone can have put it") {
+    constexpr const char* name = "libnvidia-ml.so.1";
+    CHECK(is_roots_alone("/usr/lib", name));
+    CHECK_FALSE(is_roots_alone("", name));
+    CHECK_FALSE(is_roots_alone("/usr/lib:", name));  // the current directory
+    CHECK_FALSE(is_roots_alone("lib", name));
+    CHECK_FALSE(is_roots_alone("/tmp", name));                // anybody may put one there
+    CHECK_FALSE(is_roots_alone("/tmp/rtrain-none/x", name));  // or make that
+    const Folder folder;
+    if (::geteuid() != 0) {
+        CHECK_FALSE(is_roots_alone(folder.path, name));
+        return;
+    }
+    CHECK(is_roots_alone(folder.path, name));
+    CHECK(is_roots_alone("/usr/lib;" + folder.path, name));
+    const std::string file = folder.path + "/" + name, of_user = folder.path + "/user";
+    std::filesystem::create_directory(of_user);
+    std::filesystem::create_symlink(of_user + "/own.so", file);
+    REQUIRE(::chown(of_user.c_str(), 65'534, 65'534) == 0);
+    CHECK_FALSE(is_roots_alone(folder.path, name));  // through the link
+    CHECK_FALSE(is_roots_alone(of_user, name));
+    CHECK_FALSE(is_roots_alone("/usr/lib:" + of_user, name));
+    std::filesystem::remove(file);
+    CHECK(is_roots_alone(folder.path, name));
+    std::filesystem::permissions(folder.path, std::filesystem::perms(0770));
+    CHECK_FALSE(is_roots_alone(folder.path, name));  // a group may
 }
 
 TEST_CASE("a driver that does not start is an error with a way on") {

@@ -255,14 +255,35 @@ TEST_CASE("GPUs are told of in the scheduler's order; what a device does not tel
     busy_one.uuid = "GPU-0";
     busy_one.utilization_ratio = 0.9;
     busy_one.xids = {{79, 1}};
+    busy_one.ecc_uncorrected = 2;
+    busy_one.processes = {{.pid = 7, .memory_bytes = 100}, {.pid = 8, .memory_bytes = 30}, {.pid = 9}};
 
-    const auto heartbeats = gpu_heartbeats({idle_one, busy_one}, devices);
+    const auto heartbeats = gpu_heartbeats({idle_one, busy_one}, devices, [](std::int64_t pid) { return pid != 7; });
 
     REQUIRE(heartbeats.size() == 3);
     CHECK(heartbeats[0].utilization_percent == 90);
     CHECK(heartbeats[0].xids.at(79) == 1);
+    CHECK(heartbeats[0].ecc_corrected == -1);
+    CHECK(heartbeats[0].ecc_uncorrected == 2);
+    CHECK(heartbeats[0].foreign_processes == 2);
+    CHECK(heartbeats[0].foreign_memory == 30);
     CHECK(heartbeats[1] == protocol::GpuHeartbeat{.uuid = "GPU-1"});
     CHECK(heartbeats[2].power_mw == 61'500);
     CHECK(heartbeats[2].temperature_c == -1);
+    CHECK(heartbeats[2].foreign_processes == -1);
     CHECK(busy_gpus(heartbeats) == std::set<std::uint32_t>{0, 1});
+}
+
+TEST_CASE("a GPU that fell off the bus keeps its Xid errors, and tells nothing else") {
+    std::vector<GpuDevice> devices(1);
+    devices[0].uuid = "GPU-0";
+    GpuStats lost{.uuid = "GPU-0", .answers = false};
+    lost.xids = {{79, 1}};
+
+    const auto heartbeats = gpu_heartbeats({lost}, devices, [](std::int64_t) { return true; });
+
+    protocol::GpuHeartbeat wanted{.uuid = "GPU-0"};
+    wanted.xids = {{79, 1}};
+    CHECK(heartbeats == std::vector{wanted});
+    CHECK_FALSE(heartbeats[0].answers());
 }

@@ -1,5 +1,6 @@
 #include "daemon/agent/performers/head/heartbeats.hpp"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -7,7 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/hardware/gpu_heartbeat.hpp"
+#include "daemon/agent/hardware/processes.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -24,34 +27,85 @@ std::int64_t resident_bytes(std::int64_t pid) {
     return space == std::string::npos ? 0 : std::strtoll(text->c_str() + space, nullptr, 10) * ::sysconf(_SC_PAGESIZE);
 }
 
+// A process of another namespace of process ids is not to be seen from here, and not counted.
+bool is_foreign(std::int64_t pid, const std::set<std::int64_t>& roots) {
+    return parent_of(pid).has_value() && !descends(pid, roots);
+}
+
+void add_disk(std::vector<protocol::DiskHeartbeat>& disks, const std::string& place, const std::string& directory) {
+    struct statvfs disk{};
+    if (::statvfs(directory.c_str(), &disk) != 0) return;
+    const auto block = static_cast<std::int64_t>(disk.f_frsize);
+    disks.push_back({.place = place,
+                     .size = block * static_cast<std::int64_t>(disk.f_blocks),
+                     .free = block * static_cast<std::int64_t>(disk.f_bavail)});
+}
+
 }  // namespace
 
 void Heartbeats::send(SendHeartbeat& out) {
     const auto memory = read_values("/proc/meminfo");
-    const AgentState& state = loop_.state();
+    const Pids pids = worker_pids();
     for (protocol::WorkerHeartbeat& heartbeat : out.workers) {
-        const auto attempt = state.attempts.find(key_of(heartbeat.attempt));
-        if (attempt == state.attempts.end()) continue;
-        const auto worker = attempt->second.workers.find(heartbeat.rank);
-        if (worker != attempt->second.workers.end()) heartbeat.resident_bytes = resident_bytes(worker->second.pid);
+        const WorkerName name{key_of(heartbeat.attempt), heartbeat.rank};
+        if (const auto pid = pids.find(name); pid != pids.end()) heartbeat.resident_bytes = resident_bytes(pid->second);
+        if (const auto seen = usage_.workers.find(name); seen != usage_.workers.end()) heartbeat.traffic = seen->second;
     }
     head_.send(protocol::Heartbeat{.memory_used = kib(memory, "MemTotal:") - kib(memory, "MemAvailable:"),
                                    .memory_total = kib(memory, "MemTotal:"),
                                    .workers = std::move(out.workers),
-                                   .gpus = gpus_});
-    sample_gpus();
+                                   .gpus = gpus_,
+                                   .traffic = usage_.node,
+                                   .disks = usage_.disks});
+    sample_gpus(pids);
+    sample_usage(pids);
 }
 
-// For the next heartbeat: a driver in trouble may take its time.
-void Heartbeats::sample_gpus() {
+Pids Heartbeats::worker_pids() const {
+    Pids pids;
+    for (const auto& [key, attempt] : loop_.state().attempts)
+        for (const auto& [rank, worker] : attempt.workers)
+            if (worker.started && !worker.exited && worker.pid > 0) pids[{key, rank}] = worker.pid;
+    return pids;
+}
+
+// For the next heartbeat: a driver in trouble may take its time. The agent's own children are preparations.
+void Heartbeats::sample_gpus(const Pids& workers) {
     if (sampling_gpus_ || !has_real_gpus(node_.inventory.devices)) return;
     sampling_gpus_ = true;
-    loop_.net().offload([] { return gpu_stats(); }, [](const Error&) { return std::vector<GpuStats>{}; },
-                        [this](const std::vector<GpuStats>& stats) {
-                            sampling_gpus_ = false;
-                            gpus_ = gpu_heartbeats(stats, node_.inventory.devices);
-                            loop_.enqueue(GpusSampled{busy_gpus(gpus_)});
-                        });
+    loop_.net().offload(
+        [workers, devices = node_.inventory.devices] {
+            std::set<std::int64_t> roots{::getpid()};
+            for (const auto& [name, pid] : workers) roots.insert(shim_of(pid));
+            return gpu_heartbeats(gpu_stats(), devices, [&](std::int64_t pid) { return is_foreign(pid, roots); });
+        },
+        [](const Error&) { return std::vector<protocol::GpuHeartbeat>{}; },
+        [this](std::vector<protocol::GpuHeartbeat> gpus) {
+            sampling_gpus_ = false;
+            gpus_ = std::move(gpus);
+            loop_.enqueue(GpusSampled{busy_gpus(gpus_)});
+        });
+}
+
+// Likewise; it asks about each process of the workers, and so not with each heartbeat.
+void Heartbeats::sample_usage(const Pids& workers) {
+    constexpr std::int64_t pause_ms = 5'000;
+    const std::int64_t now = boot_ms();
+    if (sampling_usage_ || (usage_at_ms_ > 0 && now - usage_at_ms_ < pause_ms)) return;
+    sampling_usage_ = true;
+    usage_at_ms_ = now;
+    loop_.net().offload(
+        [workers, traffic = traffic_, files = node_.files] {
+            Usage usage{.node = node_traffic(), .workers = traffic->look(workers, tcp_sockets()), .disks = {}};
+            add_disk(usage.disks, "data", files.data_dir);
+            add_disk(usage.disks, "scratch", files.scratch_dir);
+            return usage;
+        },
+        [](const Error&) { return Usage{}; },
+        [this](Usage usage) {
+            sampling_usage_ = false;
+            usage_ = std::move(usage);
+        });
 }
 
 }  // namespace rtrain::agent

@@ -1,0 +1,138 @@
+// See traffic.hpp. /proc/net/dev, /proc/PID/io: proc(5). /proc/diskstats: Linux, Documentation/admin-guide/iostats.rst;
+// its sectors have 512 bytes whatever the disk.
+#include "daemon/agent/hardware/traffic.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/hardware/processes.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t sector_bytes = 512;
+constexpr std::size_t descriptors_most = 16'384;  // of one process: more are not looked at
+
+struct Interface {
+    std::string name;
+    CarriedBytes carried;
+};
+
+std::vector<Interface> interfaces(const std::string& proc) {
+    std::vector<Interface> all;
+    const auto text = read_whole(proc + "/net/dev");
+    std::istringstream lines(text ? *text : "");
+    for (std::string line; std::getline(lines, line);) {
+        const auto colon = line.find(':');  // the two lines of the heading have none
+        if (colon == std::string::npos) continue;
+        std::istringstream name(line.substr(0, colon)), values(line.substr(colon + 1));
+        Interface one;
+        std::int64_t other = 0;  // packets errs drop fifo frame compressed multicast
+        name >> one.name;
+        values >> one.carried.received;
+        for (int i = 0; i < 7; ++i) values >> other;
+        if (values >> one.carried.sent) all.push_back(one);
+    }
+    return all;
+}
+
+void add_network(protocol::Traffic& traffic, const std::string& proc, const std::string& sys) {
+    std::vector<Interface> all = interfaces(proc), devices;
+    for (const Interface& one : all)
+        if (std::filesystem::exists(sys + "/class/net/" + one.name + "/device")) devices.push_back(one);
+    std::erase_if(all, [](const Interface& one) { return one.name == "lo"; });
+    if (all.empty()) return;
+    traffic.network_received = traffic.network_sent = 0;
+    for (const Interface& one : devices.empty() ? all : devices) {
+        traffic.network_received += one.carried.received;
+        traffic.network_sent += one.carried.sent;
+    }
+}
+
+// Partitions, and what lies upon disks (dm, md, loop), would count the same bytes again.
+void add_disks(protocol::Traffic& traffic, const std::string& proc, const std::string& sys) {
+    const auto text = read_whole(proc + "/diskstats");
+    std::istringstream lines(text ? *text : "");
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream values(line);
+        std::string name;
+        std::int64_t major = 0, minor = 0, other = 0, read = 0, written = 0;
+        // reads, merged, SECTORS READ, ms, writes, merged, SECTORS WRITTEN
+        values >> major >> minor >> name >> other >> other >> read >> other >> other >> other >> written;
+        std::replace(name.begin(), name.end(), '/', '!');
+        if (!values || !std::filesystem::exists(sys + "/block/" + name + "/device")) continue;
+        traffic.disk_read = std::max<std::int64_t>(0, traffic.disk_read) + read * sector_bytes;
+        traffic.disk_written = std::max<std::int64_t>(0, traffic.disk_written) + written * sector_bytes;
+    }
+}
+
+std::set<std::uint64_t> sockets_of(std::int64_t pid) {
+    std::set<std::uint64_t> inodes;
+    std::error_code gone;
+    std::size_t seen = 0;
+    for (std::filesystem::directory_iterator entry("/proc/" + std::to_string(pid) + "/fd", gone), end;
+         !gone && entry != end && ++seen <= descriptors_most; entry.increment(gone)) {
+        char target[64] = {};
+        const ssize_t length = ::readlink(entry->path().c_str(), target, sizeof target - 1);
+        unsigned long long inode = 0;
+        if (length > 0 && std::sscanf(target, "socket:[%llu]", &inode) == 1) inodes.insert(inode);
+    }
+    return inodes;
+}
+
+// A process that ends leaves its counts to the one that waits for it. So nothing is lost within the tree of a shim.
+void add_files(protocol::Traffic& traffic, std::int64_t pid) {
+    const auto values = read_values("/proc/" + std::to_string(pid) + "/io");
+    const auto read = values.find("read_bytes:"), written = values.find("write_bytes:");
+    if (read == values.end() || written == values.end()) return;
+    traffic.disk_read = std::max<std::int64_t>(0, traffic.disk_read) + std::atoll(read->second.c_str());
+    traffic.disk_written = std::max<std::int64_t>(0, traffic.disk_written) + std::atoll(written->second.c_str());
+}
+
+// What a connection carried beyond the last look. One that is new, or whose inode another has now, counts whole.
+std::int64_t growth(std::int64_t now, std::int64_t before) { return now >= before ? now - before : now; }
+
+}  // namespace
+
+protocol::Traffic node_traffic(const std::string& proc, const std::string& sys) {
+    protocol::Traffic traffic;
+    add_network(traffic, proc, sys);
+    add_disks(traffic, proc, sys);
+    return traffic;
+}
+
+std::map<WorkerName, protocol::Traffic> WorkerTraffic::look(const Pids& workers,
+                                                            const std::optional<Sockets>& sockets) {
+    std::erase_if(counted_, [&](const auto& one) { return !workers.contains(one.first); });
+    std::map<WorkerName, protocol::Traffic> out;
+    for (const auto& [name, pid] : workers) {
+        Counted& counted = counted_[name];
+        if (counted.pid != pid) counted = {.pid = pid};
+        protocol::Traffic& traffic = out[name];
+        Sockets open;
+        for (const std::int64_t process : with_descendants(shim_of(pid))) {
+            add_files(traffic, process);
+            if (!sockets) continue;
+            for (const std::uint64_t inode : sockets_of(process))
+                if (const auto carried = sockets->find(inode); carried != sockets->end()) open.insert(*carried);
+        }
+        if (!sockets) continue;
+        for (const auto& [inode, now] : open) {
+            const CarriedBytes before = counted.last.contains(inode) ? counted.last.at(inode) : CarriedBytes{};
+            counted.all.received += growth(now.received, before.received);
+            counted.all.sent += growth(now.sent, before.sent);
+        }
+        counted.last = std::move(open);
+        traffic.network_received = counted.all.received;
+        traffic.network_sent = counted.all.sent;
+    }
+    return out;
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,44 @@
+// How many bytes the node and its workers have moved. Sources and units: docs/monitoring.md, "Network and disk".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/agent/machine/messages.hpp"
+
+namespace rtrain::agent {
+
+struct CarriedBytes {
+    std::int64_t received = 0, sent = 0;
+};
+using Sockets = std::map<std::uint64_t, CarriedBytes>;  // by inode
+
+// What each TCP connection of our network namespace has carried so far; nullopt: the kernel does not tell.
+std::optional<Sockets> tcp_sockets();
+
+// Of the network interfaces and disks that are devices; where no interface is one (a container), of all but the
+// loopback.
+protocol::Traffic node_traffic(const std::string& proc = "/proc", const std::string& sys = "/sys");
+
+using WorkerName = std::pair<AttemptKey, std::uint32_t>;  // attempt, rank
+using Pids = std::map<WorkerName, std::int64_t>;
+
+// Counts what workers carry, from one look to the next. From one thread at a time.
+class WorkerTraffic {
+  public:
+    std::map<WorkerName, protocol::Traffic> look(const Pids& workers, const std::optional<Sockets>& sockets);
+
+  private:
+    struct Counted {
+        std::int64_t pid = 0;
+        CarriedBytes all{};
+        Sockets last{};  // of the sockets that are open
+    };
+    std::map<WorkerName, Counted> counted_;
+};
+
+}  // namespace rtrain::agent
