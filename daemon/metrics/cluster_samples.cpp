@@ -18,8 +18,19 @@ void add_gpu(Families& families, const SampleLabels& labels, const LiveGpu& gpu)
     add_known("gpu_utilization_ratio", gpu.utilization_ratio);
     add_known("gpu_power_watts", gpu.power_watts);
     add_known("gpu_temperature_celsius", gpu.temperature_celsius);
-    families.add("gpu_memory_used_bytes", labels, static_cast<double>(gpu.memory_used_bytes));
-    families.add("gpu_memory_total_bytes", labels, static_cast<double>(gpu.memory_total_bytes));
+    add_known("gpu_foreign_processes", gpu.foreign_processes);
+    add_known("gpu_foreign_memory_bytes", gpu.foreign_memory_bytes);
+    if (gpu.memory_total_bytes > 0) {
+        families.add("gpu_memory_used_bytes", labels, static_cast<double>(gpu.memory_used_bytes));
+        families.add("gpu_memory_total_bytes", labels, static_cast<double>(gpu.memory_total_bytes));
+    }
+    const auto add_errors = [&](const char* kind, const std::optional<double>& errors) {
+        SampleLabels with_kind = labels;
+        with_kind.push_back({"kind", kind});
+        if (errors) families.add("gpu_ecc_errors_total", with_kind, *errors);
+    };
+    add_errors("corrected", gpu.ecc_corrected);
+    add_errors("uncorrected", gpu.ecc_uncorrected);
     for (const auto& [xid, count] : gpu.xids) {
         SampleLabels with_xid = labels;
         with_xid.push_back({"xid", std::to_string(xid)});
@@ -62,14 +73,38 @@ void add_cluster_samples(Families& families, const Records& records) {
     families.add("gpus", {{"state", "allocated"}}, records.gpus_total - records.gpus_free);
 }
 
+void add_traffic(Families& families, const std::string& of, const SampleLabels& labels, const LiveTraffic& traffic) {
+    const auto add_known = [&](const char* what, const std::optional<double>& bytes) {
+        if (bytes) families.add(of + what, labels, *bytes);
+    };
+    add_known("_network_receive_bytes_total", traffic.network_received);
+    add_known("_network_transmit_bytes_total", traffic.network_sent);
+    add_known("_disk_read_bytes_total", traffic.disk_read);
+    add_known("_disk_written_bytes_total", traffic.disk_written);
+}
+
+void add_disk(Families& families, const std::string& of, SampleLabels labels, const LiveDisk& disk) {
+    labels.push_back({"place", disk.place});
+    families.add(of + "_disk_size_bytes", labels, static_cast<double>(disk.size_bytes));
+    families.add(of + "_disk_free_bytes", labels, static_cast<double>(disk.free_bytes));
+}
+
 void add_node_samples(Families& families, const Records& records, const Live& live) {
+    if (live.head_disk) add_disk(families, "head", {}, *live.head_disk);
     for (const auto& [id, node] : records.nodes) {
-        families.add("node_gpus_expected", {{"node", id.value}}, node.gpus);
-        auto seen = live.nodes.find(id);
-        if (seen == live.nodes.end() || node.state == NodeState::lost) continue;
-        families.add("memory_used_bytes", {{"node", id.value}}, static_cast<double>(seen->second.memory_used_bytes));
-        if (seen->second.gpus_seen) families.add("node_gpus_seen", {{"node", id.value}}, *seen->second.gpus_seen);
-        for (const LiveGpu& gpu : seen->second.gpus)
+        const SampleLabels labels = {{"node", id.value}};
+        families.add("node_gpus_expected", labels, node.gpus);
+        const auto found = live.nodes.find(id);
+        const bool up = found != live.nodes.end() && node.state != NodeState::lost;
+        families.add("node_up", labels, up ? 1 : 0);
+        if (!up) continue;
+        const LiveNode& seen = found->second;
+        families.add("memory_used_bytes", labels, static_cast<double>(seen.memory_used_bytes));
+        families.add("memory_total_bytes", labels, static_cast<double>(seen.memory_total_bytes));
+        add_traffic(families, "node", labels, seen.traffic);
+        for (const LiveDisk& disk : seen.disks) add_disk(families, "node", labels, disk);
+        if (seen.gpus_seen) families.add("node_gpus_seen", labels, *seen.gpus_seen);
+        for (const LiveGpu& gpu : seen.gpus)
             add_gpu(families, {{"node", id.value}, {"gpu", std::to_string(gpu.index)}}, gpu);
     }
     add_allocations(families, records, live);

@@ -28,6 +28,10 @@ class Families {
     std::map<std::string_view, std::string> samples_;  // by name: the lines below its help and its type
 };
 
+// Adds what is known of the traffic to the counters "<of>_network_receive_bytes_total" and so on.
+void add_traffic(Families& families, const std::string& of, const SampleLabels& labels, const LiveTraffic& traffic);
+void add_disk(Families& families, const std::string& of, SampleLabels labels, const LiveDisk& disk);
+
 void add_cluster_samples(Families& families, const Records& records);
 void add_run_samples(Families& families, const Records& records, const Live& live);
 void add_node_samples(Families& families, const Records& records, const Live& live);

@@ -7,6 +7,7 @@
 
 #include "daemon/metrics/families.hpp"
 #include "daemon/metrics/histogram.hpp"
+#include "daemon/metrics/worker_totals.hpp"
 
 namespace rtrain::metrics {
 namespace {
@@ -70,6 +71,7 @@ struct Metrics::Body {
     std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
     std::map<std::string, Histogram> queue_wait;
     std::map<RunId, OfRun> runs;
+    WorkerTotals totals;
 
     void add_head_metrics(Families& families);
     void add_all_runs(Families& families, const Records& records, Live& live);
@@ -170,6 +172,7 @@ std::string Metrics::text(const Records& records, Live live) {
     body_->add_all_runs(families, records, live);
     add_cluster_samples(families, records);
     add_run_samples(families, records, live);
+    body_->totals.add_samples(families, records, live);
     add_node_samples(families, records, live);
     return std::move(families).text();
 }

@@ -17,24 +17,36 @@ namespace rtrain::metrics {
 
 // ---- what the last heartbeats and reports contained; handed over at each scrape
 // --------------------------------------------------
+struct LiveTraffic {  // bytes
+    std::optional<double> network_received, network_sent, disk_read, disk_written;
+};
 struct LiveWorker {
     AttemptId attempt;
     Rank rank;
     std::int64_t resident_bytes = 0, cpu_ms = 0;
     std::optional<double> heartbeat_age_seconds;
     std::optional<double> data_wait_seconds;  // since its start
+    std::int64_t step_ms = 0;                 // its last step; the rank with the longest one is the slowest
+    LiveTraffic traffic{};
 };
 struct LiveGpu {
     std::uint32_t index = 0;
     std::string uuid;
     std::optional<double> utilization_ratio, power_watts, temperature_celsius;
-    std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;
+    std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;  // 0 in all: it does not answer
     std::map<std::uint64_t, std::uint64_t> xids;
+    std::optional<double> ecc_corrected{}, ecc_uncorrected{}, foreign_processes{}, foreign_memory_bytes{};
+};
+struct LiveDisk {
+    std::string place;  // data, scratch
+    std::int64_t size_bytes = 0, free_bytes = 0;
 };
 struct LiveNode {
-    std::int64_t memory_used_bytes = 0;
+    std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;
     std::optional<std::uint32_t> gpus_seen;  // by NVML, now; none: the agent does not tell
     std::vector<LiveGpu> gpus;
+    LiveTraffic traffic{};
+    std::vector<LiveDisk> disks{};
 };
 struct LiveRun {
     std::uint64_t step = 0;  // reports of the present attempt
@@ -47,6 +59,7 @@ struct Live {
     std::map<RunId, LiveRun> runs;
     std::vector<LiveWorker> workers;                                // of attempts that have not ended
     double longest_task_seconds = 0, longest_task_cpu_seconds = 0;  // of the head's loop
+    std::optional<LiveDisk> head_disk{};                            // of the data directory
     std::map<RunId, double> restore_seconds{};  // filled in by `text`: a part of the time until the workers ran
 };
 

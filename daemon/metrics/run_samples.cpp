@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "daemon/metrics/families.hpp"
+#include "daemon/metrics/worker_totals.hpp"
 
 namespace rtrain::metrics {
 namespace {
@@ -40,7 +40,9 @@ void add_live(Families& families, const std::string& id, const LiveRun& live) {
 }
 
 void add_workers(Families& families, const Records& records, const Live& live) {
+    const auto shown = shown_workers(live);
     for (const LiveWorker& worker : live.workers) {
+        if (!shown.contains({worker.attempt, worker.rank})) continue;
         SampleLabels labels = {{"run_id", run_id_text(records.cluster_id, worker.attempt.run)},
                                {"rank", std::to_string(worker.rank.value)}};
         if (worker.heartbeat_age_seconds)
@@ -48,6 +50,7 @@ void add_workers(Families& families, const Records& records, const Live& live) {
         families.add("worker_resident_memory_bytes", labels, static_cast<double>(worker.resident_bytes));
         families.add("worker_cpu_seconds_total", labels, static_cast<double>(worker.cpu_ms) / 1e3);
         if (worker.data_wait_seconds) families.add("worker_data_wait_seconds_total", labels, *worker.data_wait_seconds);
+        add_traffic(families, "worker", labels, worker.traffic);
     }
 }
 

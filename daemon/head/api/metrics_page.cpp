@@ -1,10 +1,14 @@
 // See metrics_page.hpp.
 #include "daemon/head/api/metrics_page.hpp"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "daemon/head/api/handlers.hpp"
@@ -16,12 +20,22 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::size_t xids_most = 32;  // of a GPU
+constexpr std::array<std::string_view, 2> places = {"data", "scratch"};
 constexpr std::size_t readers_max = 8, readers_max_of_user = 2;  // that wait: each is sent megabytes
 
 // What an agent does not know is below 0 in its message, and left out here.
 std::optional<double> known(std::int64_t value, double units_per_one) {
     if (value < 0) return std::nullopt;
     return static_cast<double>(value) / units_per_one;
+}
+
+// A node says which errors there were, and a label's values are few.
+std::map<std::uint64_t, std::uint64_t> few(const std::map<std::uint64_t, std::uint64_t>& xids) {
+    std::map<std::uint64_t, std::uint64_t> shown;
+    for (const auto& xid : xids)
+        if (shown.size() < xids_most) shown.insert(xid);
+    return shown;
 }
 
 metrics::LiveGpu live_gpu(const protocol::GpuHeartbeat& gpu, std::size_t index) {
@@ -32,7 +46,42 @@ metrics::LiveGpu live_gpu(const protocol::GpuHeartbeat& gpu, std::size_t index) 
             .temperature_celsius = known(gpu.temperature_c, 1),
             .memory_used_bytes = gpu.memory_used,
             .memory_total_bytes = gpu.memory_total,
-            .xids = gpu.xids};
+            .xids = few(gpu.xids),
+            .ecc_corrected = known(gpu.ecc_corrected, 1),
+            .ecc_uncorrected = known(gpu.ecc_uncorrected, 1),
+            .foreign_processes = known(gpu.foreign_processes, 1),
+            .foreign_memory_bytes = known(gpu.foreign_memory, 1)};
+}
+
+metrics::LiveTraffic live_traffic(const protocol::Traffic& traffic) {
+    return {.network_received = known(traffic.network_received, 1),
+            .network_sent = known(traffic.network_sent, 1),
+            .disk_read = known(traffic.disk_read, 1),
+            .disk_written = known(traffic.disk_written, 1)};
+}
+
+metrics::LiveNode live_node(const protocol::Heartbeat& heartbeat, const Node& node) {
+    metrics::LiveNode shown{.memory_used_bytes = heartbeat.memory_used, .memory_total_bytes = heartbeat.memory_total};
+    shown.traffic = live_traffic(heartbeat.traffic);
+    for (const protocol::DiskHeartbeat& disk : heartbeat.disks)
+        if (shown.disks.size() < places.size() && std::ranges::find(places, disk.place) != places.end())
+            shown.disks.push_back({disk.place, disk.size, disk.free});
+    for (std::size_t i = 0; i < std::min<std::size_t>(heartbeat.gpus.size(), node.gpus); ++i)
+        shown.gpus.push_back(live_gpu(heartbeat.gpus[i], i));
+    if (!shown.gpus.empty())
+        shown.gpus_seen = static_cast<std::uint32_t>(
+            std::ranges::count_if(shown.gpus, [](const auto& gpu) { return gpu.memory_total_bytes > 0; }));
+    return shown;
+}
+
+// nullopt: its file system does not say.
+std::optional<metrics::LiveDisk> disk_of(const std::string& directory) {
+    struct statvfs disk{};
+    if (::statvfs(directory.c_str(), &disk) != 0) return std::nullopt;
+    const auto block = static_cast<std::int64_t>(disk.f_frsize);
+    return metrics::LiveDisk{.place = "data",
+                             .size_bytes = block * static_cast<std::int64_t>(disk.f_blocks),
+                             .free_bytes = block * static_cast<std::int64_t>(disk.f_bavail)};
 }
 
 metrics::LiveRun live_run(const state::MetricRow& row) {
@@ -51,13 +100,15 @@ struct Steps {  // of the ranks of one run
 
 // What one page is made of.
 struct MetricsPage::Making {
-    Making(const View& seen, const Sessions& agents)
+    Making(const View& seen, const Sessions& agents, std::string directory)
         : view(seen),
           sessions(agents),
+          data_dir(std::move(directory)),
           sampling(seen.cluster, seen.clock.now(), wall_ms(), [this](RunId run) { take_report(run); }) {}
 
     const View& view;
     const Sessions& sessions;
+    std::string data_dir;
     metrics::Live live;
     std::map<RunId, Steps> steps;
     std::map<RunId, std::shared_ptr<const state::MetricRow>> reports;
@@ -80,11 +131,7 @@ bool MetricsPage::Making::take_node() {
     last_node = node->first;
     const NodeSeen* seen = sessions.seen(node->first.value);
     if (!seen || !seen->connected) return true;
-    metrics::LiveNode& shown = live.nodes[node->first];
-    shown.memory_used_bytes = seen->heartbeat.memory_used;
-    for (std::size_t i = 0; i < seen->heartbeat.gpus.size(); ++i)
-        shown.gpus.push_back(live_gpu(seen->heartbeat.gpus[i], i));
-    if (!shown.gpus.empty()) shown.gpus_seen = static_cast<std::uint32_t>(shown.gpus.size());
+    live.nodes[node->first] = live_node(seen->heartbeat, node->second);
     for (const protocol::WorkerHeartbeat& worker : seen->heartbeat.workers) take_worker(worker);
     return true;
 }
@@ -98,7 +145,9 @@ void MetricsPage::Making::take_worker(const protocol::WorkerHeartbeat& worker) {
                                 .resident_bytes = worker.resident_bytes,
                                 .cpu_ms = worker.cpu_ms,
                                 .heartbeat_age_seconds = known(worker.heartbeat_age_ms, 1'000),
-                                .data_wait_seconds = known(worker.data_wait_ms, 1'000)});
+                                .data_wait_seconds = known(worker.data_wait_ms, 1'000),
+                                .step_ms = worker.interval_ms,
+                                .traffic = live_traffic(worker.traffic)});
     if (worker.interval_ms <= 0) return;
     const auto [at, fresh] = steps.try_emplace(attempt->id.run, Steps{worker.interval_ms, worker.interval_ms});
     at->second.fastest_ms = std::min(at->second.fastest_ms, worker.interval_ms);
@@ -106,6 +155,7 @@ void MetricsPage::Making::take_worker(const protocol::WorkerHeartbeat& worker) {
 }
 
 net::Response MetricsPage::Making::page(metrics::Metrics& counted) {
+    live.head_disk = disk_of(data_dir);
     for (const auto& [run, row] : reports) live.runs[run] = live_run(*row);
     for (const auto& [run, of_run] : steps)
         if (const auto shown = live.runs.find(run); shown != live.runs.end())
@@ -129,7 +179,7 @@ bool MetricsPage::request(Reader reader) {
 void MetricsPage::begin() {
     making_ = true;
     served_ = std::exchange(waiting_, {});
-    const auto making = std::make_shared<Making>(view_, sessions_);
+    const auto making = std::make_shared<Making>(view_, sessions_, data_dir_);
     const net::Loop::LongestTask longest = loop_.longest_task();
     making->live.longest_task_seconds = static_cast<double>(longest.wall_us) / 1e6;
     making->live.longest_task_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/head/sessions/sessions.hpp"
@@ -16,8 +17,9 @@ namespace rtrain::head {
 // Makes one page at a time. Who asks while one is made has to wait for the next, which then answers all who wait.
 class MetricsPage {
   public:
-    MetricsPage(net::Loop& loop, const View& view, const Sessions& sessions, metrics::Metrics& metrics)
-        : loop_(loop), view_(view), sessions_(sessions), metrics_(metrics) {}
+    MetricsPage(net::Loop& loop, const View& view, const Sessions& sessions, metrics::Metrics& metrics,
+                std::string data_dir)
+        : loop_(loop), view_(view), sessions_(sessions), metrics_(metrics), data_dir_(std::move(data_dir)) {}
     ~MetricsPage() { thread_.stop(); }
     MetricsPage(const MetricsPage&) = delete;
     MetricsPage& operator=(const MetricsPage&) = delete;
@@ -39,6 +41,7 @@ class MetricsPage {
     const View& view_;
     const Sessions& sessions_;
     metrics::Metrics& metrics_;
+    const std::string data_dir_;
     std::vector<Reader> waiting_, served_;  // for the next page; by the one that is made
     bool making_ = false;
     net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on

@@ -80,18 +80,31 @@ Live live() {
     gpu.temperature_celsius = std::numeric_limits<double>::quiet_NaN();
     gpu.memory_total_bytes = 80;
     gpu.xids = {{79, 2}};
-    live.nodes[{"n1"}] = {.memory_used_bytes = 5, .gpus_seen = 1, .gpus = {gpu}};
+    gpu.ecc_uncorrected = 3;
+    gpu.foreign_processes = 1;
+    gpu.foreign_memory_bytes = 2'048;
+    LiveGpu lost;
+    lost.index = 1;
+    lost.uuid = "GPU-1abc";
+    lost.xids = {{79, 1}};
+    live.nodes[{"n1"}] = {.memory_used_bytes = 5, .memory_total_bytes = 10, .gpus_seen = 1, .gpus = {gpu, lost}};
+    live.nodes[{"n1"}].traffic = {.network_received = 7, .network_sent = 8, .disk_read = 9, .disk_written = {}};
+    live.nodes[{"n1"}].disks = {{.place = "scratch", .size_bytes = 100, .free_bytes = 40}};
+    live.head_disk = LiveDisk{.place = "data", .size_bytes = 200, .free_bytes = 50};
     LiveRun of_run;
     of_run.step = 17;
     of_run.last_report_wall_ms = 8'250;
     for (int i = 10; i < 40; ++i) of_run.values["key" + std::to_string(i)] = i;
     live.runs[{1}] = of_run;
-    live.workers.push_back({.attempt = {.run = {1}, .number = 2},
-                            .rank = {1},
-                            .resident_bytes = 4'096,
-                            .cpu_ms = 1'500,
-                            .heartbeat_age_seconds = 0.25,
-                            .data_wait_seconds = std::nullopt});
+    live.workers.push_back(
+        {.attempt = {.run = {1}, .number = 2},
+         .rank = {1},
+         .resident_bytes = 4'096,
+         .cpu_ms = 1'500,
+         .heartbeat_age_seconds = 0.25,
+         .data_wait_seconds = std::nullopt,
+         .step_ms = 5,
+         .traffic = {.network_received = 70, .network_sent = 80, .disk_read = {}, .disk_written = {}}});
     return live;
 }
 
@@ -170,6 +183,25 @@ TEST_CASE("a scrape shows what the records and the last heartbeats know") {
              R"(rtrain_checkpoint_last_success_timestamp_seconds{run_id="c0ffee-1"} 9.5)",
              R"(rtrain_gpu_utilization_ratio{node="n1",gpu="0"} 0.75)",
              R"(rtrain_gpu_xid_events_total{node="n1",gpu="0",xid="79"} 2)",
+             R"(rtrain_gpu_xid_events_total{node="n1",gpu="1",xid="79"} 1)",
+             R"(rtrain_gpu_ecc_errors_total{node="n1",gpu="0",kind="uncorrected"} 3)",
+             R"(rtrain_gpu_foreign_processes{node="n1",gpu="0"} 1)",
+             R"(rtrain_gpu_foreign_memory_bytes{node="n1",gpu="0"} 2048)",
+             R"(rtrain_node_up{node="n1"} 1)",
+             R"(rtrain_node_up{node="n2"} 0)",
+             R"(rtrain_memory_total_bytes{node="n1"} 10)",
+             R"(rtrain_node_network_receive_bytes_total{node="n1"} 7)",
+             R"(rtrain_node_network_transmit_bytes_total{node="n1"} 8)",
+             R"(rtrain_node_disk_read_bytes_total{node="n1"} 9)",
+             R"(rtrain_node_disk_size_bytes{node="n1",place="scratch"} 100)",
+             R"(rtrain_node_disk_free_bytes{node="n1",place="scratch"} 40)",
+             R"(rtrain_head_disk_free_bytes{place="data"} 50)",
+             R"(rtrain_worker_network_receive_bytes_total{run_id="c0ffee-1",rank="1"} 70)",
+             R"(rtrain_worker_network_transmit_bytes_total{run_id="c0ffee-1",rank="1"} 80)",
+             R"(rtrain_run_workers{run_id="c0ffee-1"} 1)",
+             R"(rtrain_run_resident_memory_bytes{run_id="c0ffee-1"} 4096)",
+             R"(rtrain_run_cpu_seconds_total{run_id="c0ffee-1"} 1.5)",
+             R"(rtrain_run_network_receive_bytes_total{run_id="c0ffee-1"} 70)",
              R"(rtrain_node_gpus_expected{node="n1"} 2)",
              R"(rtrain_node_gpus_seen{node="n1"} 1)",
              R"(rtrain_gpu_allocation_info{node="n1",gpu="0",gpu_uuid="GPU-0abc",run_id="c0ffee-1",rank="1"} 1)",
@@ -178,6 +210,10 @@ TEST_CASE("a scrape shows what the records and the last heartbeats know") {
         CHECK(has_line(text, line));
     }
     CHECK(text.find("temperature") == std::string::npos);
+    CHECK(text.find("node_disk_written") == std::string::npos);
+    CHECK(text.find("worker_disk") == std::string::npos);
+    CHECK(text.find(R"(rtrain_gpu_memory_total_bytes{node="n1",gpu="1"})") == std::string::npos);
+    CHECK(text.find(R"(kind="corrected")") == std::string::npos);
     CHECK(text.find("key29\"") != std::string::npos);
     CHECK(text.find("key30\"") == std::string::npos);
 }
