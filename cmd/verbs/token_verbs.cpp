@@ -63,6 +63,13 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
     return 0;
 }
 
+// How to use a new token. Prometheus reads it from a file (`credentials_file`), as configs/prometheus shows.
+std::string use_of(const std::string& role, const std::string& address, const std::string& token) {
+    if (role == "node") return "rtrain node join " + address + " --token " + token;
+    if (role == "metrics") return "printf %s " + token + " > /etc/prometheus/rtrain.token";
+    return "rtrain context add NAME --address " + address + " --token " + token + " --ca FILE";
+}
+
 Result<int> token_create(Invocation& call) {
     const auto lasts = lasting_ms(call.arguments);
     if (!lasts) return lasts.error();
@@ -77,9 +84,7 @@ Result<int> token_create(Invocation& call) {
     if (!answer) return answer.error();
     const std::string token = string_of(*answer, "token");
     const std::string expires = string_of(*answer, "expires");
-    const std::string line =
-        role == "node" ? "rtrain node join " + api->address() + " --token " + token
-                       : "rtrain context add NAME --address " + api->address() + " --token " + token + " --ca FILE";
+    const std::string line = use_of(role, api->address(), token);
     (*answer)["command"] = line;
     call.out.one(*answer, "token", token + "\n");
     if (call.out.for_people())
@@ -140,8 +145,8 @@ std::vector<Command> token_commands() {
          .flags = {{.name = "role",
                     .takes = Value::choice,
                     .shown = "ROLE",
-                    .help = "node (default; with --user: user), viewer, user or admin",
-                    .choices = "node|viewer|user|admin"},
+                    .help = "node (default; with --user: user), viewer, user, admin, or metrics: for Prometheus",
+                    .choices = "node|viewer|user|admin|metrics"},
                    {.name = "user", .takes = Value::text, .shown = "NAME", .help = "whose it is"},
                    {.name = "expires",
                     .takes = Value::text,

@@ -36,7 +36,7 @@ Error bad_user_name() {
 }
 
 std::optional<Role> role_of(std::string_view text) {
-    for (const Role role : {Role::viewer, Role::user, Role::admin, Role::node})
+    for (const Role role : {Role::viewer, Role::user, Role::admin, Role::node, Role::metrics})
         if (text == to_text(role)) return role;
     return std::nullopt;
 }
@@ -53,6 +53,8 @@ const char* to_text(Role role) {
             return "node";
         case Role::joiner:
             return "join token";
+        case Role::metrics:
+            return "metrics";
     }
     return "viewer";
 }

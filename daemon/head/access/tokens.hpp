@@ -16,7 +16,8 @@
 
 namespace rtrain::head {
 
-enum class Role { viewer, user, admin, node, joiner };  // joiner: a join token, which opens nothing but /v1/join
+// joiner: a join token, which opens nothing but /v1/join. metrics: Prometheus' token, which opens nothing but /metrics.
+enum class Role { viewer, user, admin, node, joiner, metrics };
 std::optional<Role> role_of(std::string_view text);
 const char* to_text(Role role);
 

@@ -139,10 +139,13 @@ Result<TokenWish> read_token_wish(const json& body) {
     const json role_text = body.value("role", json("user")), user = body.value("user", json(""));
     const auto role = role_of(role_text.is_string() ? role_text.get<std::string>() : "");
     if (!role)
-        return Error{ErrorCode::usage, "role is one of admin, user, viewer, node", "rtrain token create --role user"};
-    if (!user.is_string() || (user.get<std::string>().empty() && *role != Role::node))
+        return Error{ErrorCode::usage, "role is one of admin, user, viewer, metrics, node",
+                     "rtrain token create --role user"};
+    const bool person = *role != Role::node && *role != Role::metrics;
+    if (!user.is_string() || (user.get<std::string>().empty() && person))
         return Error{ErrorCode::usage, "user is missing: whom the token is for", "rtrain token create --user NAME"};
     TokenWish wish{.role = *role, .user = user.get<std::string>()};
+    if (wish.user.empty() && *role == Role::metrics) wish.user = "prometheus";
     if (!wish.user.empty() && !is_user_name(wish.user)) return bad_user_name();
     if (Status read = read_expiry(body, wish); !read) return read.error();
     if (Status read = read_uses(body, wish); !read) return read.error();

@@ -10,9 +10,10 @@
 
 namespace rtrain::head {
 
-// Who may ask. Roles contain each other: viewer < user < admin.
+// Who may ask. Roles contain each other: viewer < user < admin. The role `metrics` is none of them.
 enum class Access {
-    anyone,  // /healthz, /v1/join: no token
+    anyone,   // /healthz, /v1/join: no token
+    metrics,  // the role of that name, or viewer
     viewer,
     user,
     owner,  // of {run}, or admin

@@ -25,6 +25,8 @@ bool role_suffices(const Caller& caller, Access access) {
     switch (access) {
         case Access::anyone:
             return true;
+        case Access::metrics:
+            return caller.role == Role::metrics || is_person(caller, Role::viewer);
         case Access::viewer:
             return is_person(caller, Role::viewer);
         case Access::user:

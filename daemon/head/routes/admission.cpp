@@ -26,6 +26,7 @@ bool streamed(const net::Request& request) {
 net::Admission admission_for(const Caller& caller) {
     if (caller.role == Role::node) return {.caller = "node " + caller.node, .room = net::Room::reserved};
     if (caller.role == Role::admin) return {.caller = "admin " + caller.user, .room = net::Room::reserved};
+    if (caller.role == Role::metrics) return {.caller = "metrics " + caller.user};
     return {.caller = "user " + caller.user};
 }
 

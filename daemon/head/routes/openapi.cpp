@@ -74,6 +74,7 @@ ordered_json security(Access access) {
     switch (access) {
         case Access::anyone:
             return ordered_json::array();
+        case Access::metrics:
         case Access::viewer:
         case Access::user:
         case Access::owner:

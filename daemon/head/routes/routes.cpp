@@ -64,7 +64,7 @@ constexpr Route table[] = {
     {"DELETE", "/v1/storage/{path...}", Access::agent_or_admin, "remove a file or a tree of cluster://", "tree",
      with<delete_storage>},
     {"GET", "/v1/agents", Access::agent, "WebSocket of an agent", "", with<get_agents>},
-    {"GET", "/metrics", Access::viewer, "for Prometheus", "", with<get_prometheus>},
+    {"GET", "/metrics", Access::metrics, "for Prometheus", "", with<get_prometheus>},
     {"GET", "/openapi.json", Access::viewer, "this page for machines", "", with<get_openapi>},
 };
 
@@ -76,6 +76,8 @@ const char* to_text(Access access) {
     switch (access) {
         case Access::anyone:
             return "nothing";
+        case Access::metrics:
+            return "metrics or viewer";
         case Access::viewer:
             return "viewer";
         case Access::user:

@@ -13,8 +13,8 @@ using namespace rtrain::test;
 namespace {
 
 // Who may use a route: V a viewer, O the run's user, R the token of her live run, U another user, A an admin, N a node
-// with an attempt of the run, M another node; J a join token. A small letter: is let in, and finds nothing (404).
-// Whoever is not named is known and refused (403).
+// with an attempt of the run, M another node; J a join token; P Prometheus' token. A small letter: is let in, and finds
+// nothing (404). Whoever is not named is known and refused (403).
 // "*": everybody, also who shows nothing.
 const std::map<std::string, std::string> expected = {
     {"GET /healthz", "*"},
@@ -59,7 +59,7 @@ const std::map<std::string, std::string> expected = {
     {"PUT /v1/storage/{path...}", "AN"},
     {"DELETE /v1/storage/{path...}", "AN"},
     {"GET /v1/agents", "NM"},
-    {"GET /metrics", "VORUA"},
+    {"GET /metrics", "PVORUA"},
     {"GET /openapi.json", "VORUA"},
 };
 
@@ -106,6 +106,7 @@ struct Cast {
         bearer("a join token", 'J', head.make_token("node", ""));
         bearer("the token of a run that has ended", ' ', ended_token);
         credentials.push_back({"the certificate of a node that left", ' ', gone});
+        bearer("a token of the role metrics", 'P', head.make_token("metrics", ""));
         bearer("a viewer", 'V', head.make_token("viewer", "vic"));
         bearer("the run's user", 'O', ann);
         bearer("the run's token", 'R', live_token);
