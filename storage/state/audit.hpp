@@ -14,7 +14,7 @@ namespace rtrain::state {
 struct AuditRow {
     std::uint64_t sequence = 0;  // from 1, without gaps; given by the commit, as is `hash`
     std::int64_t wall_ms = 0;
-    std::string user, role;  // of whom it was; role: admin, user, viewer, node
+    std::string user, role;  // of whom it was; role: admin, user, viewer, metrics, node
     std::string credential;  // the id of the token, "run-..." of a run's, "node:NAME" of a certificate; never a secret
     std::string from;        // the address that the request came from
     std::string action;      // "POST /v1/runs/{run}/stop"

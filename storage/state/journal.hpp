@@ -38,7 +38,7 @@ struct EventRow {
 };
 
 struct TokenRow {
-    std::string id, secret_hash, role, user;                // role: admin user viewer node
+    std::string id, secret_hash, role, user;                // role: admin user viewer metrics node
     std::int64_t created_wall_ms = 0, expires_wall_ms = 0;  // 0: never
     std::int64_t uses_left = -1;                            // -1: without limit
     bool revoked = false;

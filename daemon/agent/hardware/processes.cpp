@@ -10,15 +10,15 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::size_t processes_most = 4'096;
+constexpr std::size_t processes_most = 4'096, threads_most = 65'536;  // a job may make as many as it likes
 constexpr int depth_most = 1'024;
 
 std::string proc(std::int64_t pid) { return "/proc/" + std::to_string(pid); }
 
-void add_children(std::int64_t pid, std::vector<std::int64_t>& to) {
+void add_children(std::int64_t pid, std::vector<std::int64_t>& to, std::size_t& threads_left) {
     std::error_code gone;
-    for (std::filesystem::directory_iterator thread(proc(pid) + "/task", gone), end; !gone && thread != end;
-         thread.increment(gone)) {
+    for (std::filesystem::directory_iterator thread(proc(pid) + "/task", gone), end;
+         !gone && thread != end && threads_left > 0; thread.increment(gone), --threads_left) {
         const auto text = read_whole(thread->path().string() + "/children");
         if (!text) continue;
         std::istringstream pids(*text);
@@ -42,7 +42,8 @@ std::optional<std::int64_t> parent_of(std::int64_t pid) {
 
 std::vector<std::int64_t> with_descendants(std::int64_t pid) {
     std::vector<std::int64_t> all{pid};
-    for (std::size_t i = 0; i < all.size(); ++i) add_children(all[i], all);
+    std::size_t threads_left = threads_most;
+    for (std::size_t i = 0; i < all.size(); ++i) add_children(all[i], all, threads_left);
     return all;
 }
 

@@ -17,7 +17,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t sector_bytes = 512;
-constexpr std::size_t descriptors_most = 16'384;  // of one process: more are not looked at
+constexpr std::size_t descriptors_most = 65'536;  // of a worker: a job may open as many as it likes
 
 struct Interface {
     std::string name;
@@ -72,12 +72,11 @@ void add_disks(protocol::Traffic& traffic, const std::string& proc, const std::s
     }
 }
 
-std::set<std::uint64_t> sockets_of(std::int64_t pid) {
+std::set<std::uint64_t> sockets_of(std::int64_t pid, std::size_t& descriptors_left) {
     std::set<std::uint64_t> inodes;
     std::error_code gone;
-    std::size_t seen = 0;
     for (std::filesystem::directory_iterator entry("/proc/" + std::to_string(pid) + "/fd", gone), end;
-         !gone && entry != end && ++seen <= descriptors_most; entry.increment(gone)) {
+         !gone && entry != end && descriptors_left > 0; entry.increment(gone), --descriptors_left) {
         char target[64] = {};
         const ssize_t length = ::readlink(entry->path().c_str(), target, sizeof target - 1);
         unsigned long long inode = 0;
@@ -116,10 +115,11 @@ std::map<WorkerName, protocol::Traffic> WorkerTraffic::look(const Pids& workers,
         if (counted.pid != pid) counted = {.pid = pid};
         protocol::Traffic& traffic = out[name];
         Sockets open;
+        std::size_t descriptors_left = descriptors_most;
         for (const std::int64_t process : with_descendants(shim_of(pid))) {
             add_files(traffic, process);
             if (!sockets) continue;
-            for (const std::uint64_t inode : sockets_of(process))
+            for (const std::uint64_t inode : sockets_of(process, descriptors_left))
                 if (const auto carried = sockets->find(inode); carried != sockets->end()) open.insert(*carried);
         }
         if (!sockets) continue;
