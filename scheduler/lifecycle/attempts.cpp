@@ -148,7 +148,16 @@ void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, co
         .attempt = attempt.id, .incarnation = attempt.incarnation, .node = node, .grace = grace, .why = why});
 }
 
+// Never before it was placed: clocks of nodes may differ.
+void work_ended(Change& change, AttemptId id, Duration ago) {
+    Attempt& attempt = change.edit(id);
+    if (attempt.work_ended.ms != 0) return;
+    const Time begun = std::max(attempt.placed_at, attempt.started_at);
+    attempt.work_ended = {std::clamp(change.now().ms - ago.ms, begun.ms, std::max(begun.ms, change.now().ms))};
+}
+
 void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason& cause) {
+    work_ended(change, id, {});
     Attempt& attempt = change.edit(id);
     attempt.state = AttemptState::stopping;
     attempt.end_as = end_as;

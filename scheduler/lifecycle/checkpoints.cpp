@@ -146,6 +146,7 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .bytes = event.bytes,
                           .metrics = std::move(numbers),
                           .committed = change.now(),
+                          .uploaded_in = event.uploaded_in,
                           .committed_wall_ms = event.wall_ms,
                           .deleting = false,
                           .validating = false,

@@ -19,7 +19,8 @@ void place_attempt(Change& change, RunId run, const Seats& seats);
 void prepare_node(Change& change, const Attempt& attempt, const NodeId& node);
 void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const Reason& why);
 void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason& cause);
-enum class Counts { yes, no };  // against max_failures
+void work_ended(Change& change, AttemptId id, Duration ago);  // once: so long ago its workers' work was over
+enum class Counts { yes, no };                                // against max_failures
 void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const Reason& cause, Counts counts);
 void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // of a stopping attempt
 void end_run(Change& change, RunId id, RunState state, const Reason& reason);

@@ -166,7 +166,7 @@ void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts)
 }
 
 template <class Gone>  // NodeLost, NodeLeft
-void lose_attempts(Change& change, const Gone& cause, Counts counts) {
+void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent) {
     for (const AttemptId id : live_on(change.seen(), cause.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
         const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
@@ -175,6 +175,7 @@ void lose_attempts(Change& change, const Gone& cause, Counts counts) {
             lost_while_failing(change, id, cause, against);
             node_is_empty(change, id, cause.node);
         } else if (!done_there(attempt, cause.node)) {
+            work_ended(change, id, silent);
             fail_attempt(change, id, AttemptState::lost, cause, against);
         }
     }
@@ -207,7 +208,7 @@ void on(Change& change, const NodeLost& event) {
     change.about(event.node);
     change.note(notes::node_lost(event));
     change.nodes_changed();
-    lose_attempts(change, reasons::NodeLost{.node = event.node, .why = event.why}, Counts::yes);
+    lose_attempts(change, reasons::NodeLost{.node = event.node, .why = event.why}, Counts::yes, event.silent);
 }
 
 void on(Change& change, const NodeLeft& event) {
@@ -215,7 +216,7 @@ void on(Change& change, const NodeLeft& event) {
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
     change.edit(event.node).state = NodeState::lost;
     change.note(notes::node_left(event.node));
-    lose_attempts(change, reasons::NodeLeft{.node = event.node}, Counts::no);
+    lose_attempts(change, reasons::NodeLeft{.node = event.node}, Counts::no, {});
     change.erase(event.node);
     change.about(event.node);
     change.nodes_changed();

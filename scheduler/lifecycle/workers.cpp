@@ -60,6 +60,20 @@ void begin_running(Change& change, AttemptId id) {
     request_if_draining(change, id);
 }
 
+// Worker-time of this run's attempts that its checkpoint holds: that of the attempt's beginning, and since then until
+// the report. None of a checkpoint that an earlier run has committed.
+Duration work_in(const Cluster& cluster, const CheckpointKey& key) {
+    const auto checkpoint = cluster.checkpoints.find(key);
+    if (checkpoint == cluster.checkpoints.end() || checkpoint->second.earlier) return {};
+    const auto of = cluster.attempts.find({.run = key.run, .number = checkpoint->second.attempt});
+    if (of == cluster.attempts.end() || of->second.started_at.ms == 0) return {};
+    const Attempt& attempt = of->second;
+    const std::int64_t trained =
+        (checkpoint->second.committed - attempt.started_at).ms - checkpoint->second.uploaded_in.ms;
+    return {attempt.work_before.ms +
+            std::max<std::int64_t>(0, trained) * static_cast<std::int64_t>(attempt.workers.size())};
+}
+
 bool failing(const Worker& worker) { return worker.exit && !worker.exit->success() && !worker.exit->stopped_by_us; }
 
 Reason cause_of(const Attempt& attempt, Rank rank) {
@@ -90,7 +104,8 @@ void find_first_failure(Attempt& attempt) {
     }
 }
 
-void failed(Change& change, AttemptId id, Rank rank) {
+void failed(Change& change, AttemptId id, Rank rank, Duration ago) {
+    work_ended(change, id, ago);
     Attempt& attempt = change.edit(id);
     find_first_failure(attempt);
     const Reason cause = attempt.first_failure ? attempt.cause : cause_of(attempt, rank);
@@ -118,6 +133,7 @@ void on(Change& change, const NodePrepared& event) {
     if (event.claimed_number > 0) {
         Attempt& claimed = change.edit(id);
         claimed.from = event.from;
+        claimed.work_before = work_in(change.seen(), {.run = id.run, .directory = event.from});
         know_earlier(change, id.run, event.earlier);
         keep_wanted(change, change.seen().runs.at(id.run), event.from);
         claimed.master_address = event.master_address;
@@ -127,6 +143,7 @@ void on(Change& change, const NodePrepared& event) {
     if (!change.seen().attempts.at(id).nodes_waiting.empty()) return;
     Attempt& attempt = change.edit(id);
     attempt.state = AttemptState::starting;
+    attempt.prepared_at = change.now();
     change.about(id.run);
     change.note(notes::prepared(name_of(change.seen(), id.run), attempt));
     for (const NodeId& node : nodes_of(attempt)) change.act(LaunchWorkers{.attempt = id, .node = node});
@@ -179,7 +196,7 @@ void on(Change& change, const WorkerExited& event) {
         attempt.counted = !port_was_taken(attempt);  // the news of rank 0's end came after that of its peers
         return;
     }
-    if (!event.cause.success()) return failed(change, id, event.rank);
+    if (!event.cause.success()) return failed(change, id, event.rank, event.ago);
     const bool all = std::all_of(seen->workers.begin(), seen->workers.end(),
                                  [](const Worker& w) { return w.exit && w.exit->success(); });
     if (!all) return;  // a rank may end early while others train

@@ -57,7 +57,12 @@ struct NodeRegistered {  // also on every reconnect: `held` is the whole truth a
     std::vector<AttemptId> held;  // attempts this agent has processes or unfinished preparation of
     bool operator==(const NodeRegistered&) const = default;
 };
-struct NodeLost { NodeId node; std::string why; bool operator==(const NodeLost&) const = default; };  // silent for node_timeout
+struct NodeLost {  // silent for node_timeout
+    NodeId node;
+    std::string why;
+    Duration silent{};  // since its last sign
+    bool operator==(const NodeLost&) const = default;
+};
 struct NodeLeft { NodeId node; bool operator==(const NodeLeft&) const = default; };                   // `node leave`
 struct NodeDrained {
     NodeId node;
@@ -93,6 +98,7 @@ struct WorkerExited {
     Rank rank;
     ExitCause cause;
     std::int64_t exit_wall_us = 0;
+    Duration ago{};  // so long before the head heard of it
     bool operator==(const WorkerExited&) const = default;
 };
 struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };  // no process left
@@ -104,6 +110,7 @@ struct CheckpointCommitted {
     std::map<std::string, double> metrics;
     std::int64_t wall_ms = 0;
     std::optional<Time> answers{};  // the request (its `asked`) that its report came after; 0: none; not told: any
+    Duration uploaded_in{};         // from its report to its commit
     bool operator==(const CheckpointCommitted&) const = default;
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };

@@ -96,7 +96,9 @@ struct Attempt {
     std::string master_address;
     std::uint16_t master_port = 0;
     std::uint32_t incarnation = 0;  // tells retried preparations of one run apart (claims may renumber)
-    Time placed_at, started_at, ended_at;
+    Time placed_at, prepared_at, started_at, ended_at;  // prepared_at: on every node
+    Time work_ended;       // by its first failure, a lost node's last sign, or the order to end; 0: not yet
+    Duration work_before;  // worker-time that `from` holds of attempts before (goodput/time_by_cause.hpp)
     AttemptState end_as = AttemptState::failed;  // stopping: what it becomes once empty
     Reason cause;                                // why it ended, or ends
     std::optional<Rank> first_failure;
@@ -115,6 +117,7 @@ struct Checkpoint {
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;  // numbers only; the rest is in the manifest
     Time committed;
+    Duration uploaded_in;  // from its report to its commit
     std::int64_t committed_wall_ms = 0;
     bool deleting = false, validating = false;  // kept until what its validation says counts as well
     bool earlier = false, spared = false;  // an earlier run's of the name; `num_to_keep` neither counts nor deletes it

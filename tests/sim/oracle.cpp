@@ -95,6 +95,19 @@ void Oracle::check_answer(const Event& event, const Decision& decision, const Cl
     }
 }
 
+// Every millisecond of a run has one cause, whatever its ranks have waited for.
+void Oracle::check_time(const Run& run, const Cluster& after) const {
+    const auto waits_of = [](const AttemptId& id) {
+        const std::int64_t some = static_cast<std::int64_t>(id.run.value % 7 + id.number) * 700;
+        return RankWaits{.checkpoint = {some}, .data = {2 * some}, .straggler = {some / 2}};
+    };
+    const TimeByCause time = time_by_cause(after, run, after.meta.now, waits_of);
+    const Time end = terminal(run.state) ? run.ended : after.meta.now;
+    require(time.wall() == end - run.submitted, run.name + ": the causes do not sum to its wall time");
+    for (const TimeCause cause : time_causes)
+        require(time[cause].ms >= 0, run.name + " has less than no time for " + to_text(cause));
+}
+
 void Oracle::decided(const Event& event, const Decision& decision, const Cluster& after) {
     check_late(event, decision);
     check_answer(event, decision, after);
@@ -113,6 +126,7 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
         const auto* run = std::get_if<Run>(&record);
         if (run == nullptr) continue;
         require(!removed_.contains(run->id), run->name + " was removed, and is there again");
+        check_time(*run, after);
         const auto [first, fresh] = submitted_.emplace(std::pair(run->submit_key, run->array_index), run->id);
         require(fresh || first->second == run->id, "one submission made two runs");
         std::uint32_t& number = numbers_[run->id];

@@ -8,6 +8,7 @@
 
 #include "daemon/agent/machine/messages.hpp"
 #include "scheduler/controller.hpp"
+#include "scheduler/goodput/time_by_cause.hpp"
 #include "tests/sim/clockwork.hpp"
 
 namespace rtrain::sim {
@@ -52,6 +53,7 @@ class Oracle {
     void check_blocked(const Run& run, const Cluster& cluster) const;
     void check_answer(const Event& event, const Decision& decision, const Cluster& after) const;
     void check_starts(const Decision& decision, const Cluster& after) const;
+    void check_time(const Run& run, const Cluster& after) const;
     bool check_lost_condition(const Run& run, const Cluster& disk) const;
     void check_end_of(const Run& run, const Cluster& disk) const;
 

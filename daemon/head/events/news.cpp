@@ -1,6 +1,8 @@
 // See news.hpp.
 #include "daemon/head/events/news.hpp"
 
+#include <algorithm>
+
 #include "daemon/protocol/metric_numbers.hpp"
 
 namespace rtrain::head {
@@ -12,6 +14,12 @@ const std::string& score_of(const Cluster& cluster, RunId run) {
     static const std::string none;
     const auto entry = cluster.runs.find(run);
     return entry == cluster.runs.end() ? none : entry->second.spec.retention.score_attribute;
+}
+
+// How long an agent says that something took: no node makes numbers that cannot be added.
+Duration took(std::int64_t ms) {
+    constexpr std::int64_t longest_ms = 365LL * 24 * 3'600'000;
+    return {std::clamp<std::int64_t>(ms, 0, longest_ms)};
 }
 
 AttemptId id_of(const Cluster& cluster, const protocol::AttemptRef& ref) {
@@ -43,6 +51,7 @@ struct ToEvent {
                  .bytes = one.bytes,
                  .metrics = numbers_of(one.metrics_json, score_of(cluster, RunId{news.attempt.run})),
                  .committed = {},
+                 .uploaded_in = {},
                  .committed_wall_ms = one.wall_ms,
                  .deleting = false,
                  .validating = false,
@@ -72,7 +81,8 @@ struct ToEvent {
                                    .bytes = news.bytes,
                                    .metrics = numbers_of(news.metrics_json, score_of(cluster, RunId{news.attempt.run})),
                                    .wall_ms = news.wall_ms,
-                                   .answers = news.answers ? std::optional(Time{*news.answers}) : std::nullopt};
+                                   .answers = news.answers ? std::optional(Time{*news.answers}) : std::nullopt,
+                                   .uploaded_in = took(news.upload_ms)};
     }
     Answer operator()(const protocol::Deleted& news) const {
         return CheckpointDeleted{RunId{news.run}, news.directory};

@@ -58,7 +58,8 @@ struct Fields<NodeRegistered> {
 template <>
 struct Fields<NodeLost> {
     static constexpr const char* type = "NodeLost";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeLost, node), RTRAIN_FIELD(NodeLost, why));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(NodeLost, node), RTRAIN_FIELD(NodeLost, why), RTRAIN_FIELD(NodeLost, silent));
 };
 template <>
 struct Fields<NodeLeft> {
@@ -107,9 +108,9 @@ struct Fields<FirstReport> {
 template <>
 struct Fields<WorkerExited> {
     static constexpr const char* type = "WorkerExited";
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(WorkerExited, attempt), RTRAIN_FIELD(WorkerExited, rank),
-                   RTRAIN_FIELD(WorkerExited, cause), RTRAIN_FIELD(WorkerExited, exit_wall_us));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(WorkerExited, attempt), RTRAIN_FIELD(WorkerExited, rank),
+                                            RTRAIN_FIELD(WorkerExited, cause), RTRAIN_FIELD(WorkerExited, exit_wall_us),
+                                            RTRAIN_FIELD(WorkerExited, ago));
 };
 template <>
 struct Fields<NodeEmptied> {
@@ -123,7 +124,7 @@ struct Fields<CheckpointCommitted> {
         std::tuple(RTRAIN_FIELD(CheckpointCommitted, attempt), RTRAIN_FIELD(CheckpointCommitted, directory),
                    RTRAIN_FIELD(CheckpointCommitted, world_size), RTRAIN_FIELD(CheckpointCommitted, bytes),
                    RTRAIN_FIELD(CheckpointCommitted, metrics), RTRAIN_FIELD(CheckpointCommitted, wall_ms),
-                   RTRAIN_FIELD(CheckpointCommitted, answers));
+                   RTRAIN_FIELD(CheckpointCommitted, answers), RTRAIN_FIELD(CheckpointCommitted, uploaded_in));
 };
 template <>
 struct Fields<CheckpointDeleted> {

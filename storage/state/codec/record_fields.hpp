@@ -59,7 +59,8 @@ struct Fields<Attempt> {
         RTRAIN_FIELD(Attempt, id), RTRAIN_FIELD(Attempt, state), RTRAIN_FIELD(Attempt, workers),
         RTRAIN_FIELD(Attempt, nodes_waiting), RTRAIN_FIELD(Attempt, from), RTRAIN_FIELD(Attempt, master_address),
         RTRAIN_FIELD(Attempt, master_port), RTRAIN_FIELD(Attempt, incarnation), RTRAIN_FIELD(Attempt, placed_at),
-        RTRAIN_FIELD(Attempt, started_at), RTRAIN_FIELD(Attempt, ended_at), RTRAIN_FIELD(Attempt, end_as),
+        RTRAIN_FIELD(Attempt, started_at), RTRAIN_FIELD(Attempt, ended_at), RTRAIN_FIELD(Attempt, prepared_at),
+        RTRAIN_FIELD(Attempt, work_ended), RTRAIN_FIELD(Attempt, work_before), RTRAIN_FIELD(Attempt, end_as),
         RTRAIN_FIELD(Attempt, cause), RTRAIN_FIELD(Attempt, first_failure),
         RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), Field{"ask", &Attempt::request});
 };
@@ -69,7 +70,7 @@ struct Fields<Checkpoint> {
     static constexpr auto list = std::tuple(
         RTRAIN_FIELD(Checkpoint, run), RTRAIN_FIELD(Checkpoint, directory), RTRAIN_FIELD(Checkpoint, attempt),
         RTRAIN_FIELD(Checkpoint, sequence), RTRAIN_FIELD(Checkpoint, world_size), RTRAIN_FIELD(Checkpoint, bytes),
-        RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed),
+        RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed), RTRAIN_FIELD(Checkpoint, uploaded_in),
         RTRAIN_FIELD(Checkpoint, committed_wall_ms), RTRAIN_FIELD(Checkpoint, deleting),
         RTRAIN_FIELD(Checkpoint, validating), RTRAIN_FIELD(Checkpoint, earlier), RTRAIN_FIELD(Checkpoint, spared));
 };

@@ -1,0 +1,45 @@
+// Where a run's time went. Each millisecond from its submission to its end, or now, has one cause, so the causes sum to
+// the run's wall time. docs/goodput.md is the list for users, docs/decisions/0037-goodput.md says why it is so.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+
+#include "scheduler/index/cluster.hpp"
+
+namespace rtrain {
+
+// In the order in which they are looked at: a second has the first one that fits, and is productive where none does.
+enum class TimeCause { queue, detect, schedule, start, restore, replay, checkpoint, data, straggler, productive };
+inline constexpr std::array time_causes = {
+    TimeCause::queue,  TimeCause::detect,     TimeCause::schedule, TimeCause::start,     TimeCause::restore,
+    TimeCause::replay, TimeCause::checkpoint, TimeCause::data,     TimeCause::straggler, TimeCause::productive};
+const char* to_text(TimeCause cause);  // "queue" ...: the words of every format
+
+// What the ranks of an attempt waited for while they ran: the mean over its ranks. Measured by workers; the records do
+// not have it.
+struct RankWaits {
+    Duration checkpoint, data, straggler;
+    bool operator==(const RankWaits&) const = default;
+};
+using WaitsOf = std::function<RankWaits(const AttemptId&)>;
+
+class TimeByCause {
+  public:
+    Duration operator[](TimeCause cause) const { return {ms_[static_cast<std::size_t>(cause)]}; }
+    std::int64_t& ms(TimeCause cause) { return ms_[static_cast<std::size_t>(cause)]; }
+    Duration wall() const { return {std::accumulate(ms_.begin(), ms_.end(), std::int64_t{0})}; }
+    // The productive share of the time since the first placement; 1 while there is none. Waiting in the queue is no
+    // fault of the run.
+    double goodput() const;
+    bool operator==(const TimeByCause&) const = default;
+
+  private:
+    std::array<std::int64_t, time_causes.size()> ms_{};
+};
+
+TimeByCause time_by_cause(const Cluster& cluster, const Run& run, Time now, const WaitsOf& waits_of);
+
+}  // namespace rtrain
