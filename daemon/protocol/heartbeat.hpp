@@ -21,6 +21,9 @@ struct WorkerHeartbeat {
     AttemptRef attempt{}; std::uint32_t rank = 0; std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0;
     std::int64_t heartbeat_age_ms = 0;          // since its library's last sign of life; -1: it uses none
     std::int64_t data_wait_ms = -1;             // it waited for input, since its start; -1: it does not tell
+    std::int64_t barrier_wait_ms = -1;          // for other ranks, in reports and collectives; -1: it does not tell
+    std::uint64_t barrier_waits = 0;            // how often
+    std::int64_t checkpoint_wait_ms = -1;       // in reports with a checkpoint; -1: it does not tell
     std::int64_t interval_ms = 0;               // its last step: from the release of one report to its coming with the next
     Traffic traffic{};                          // of its TCP connections and of its processes' files
     bool operator==(const WorkerHeartbeat&) const = default;

@@ -29,7 +29,9 @@ template <class V>
 void fields(V& v, WorkerHeartbeat& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("resident_bytes", m.resident_bytes), v("cpu_ms", m.cpu_ms);
     v("silent_ms", m.silent_ms), v("heartbeat_age_ms", m.heartbeat_age_ms), v("data_wait_ms", m.data_wait_ms);
-    v("interval_ms", m.interval_ms), v("traffic", m.traffic);
+    v("interval_ms", m.interval_ms);
+    v("barrier_wait_ms", m.barrier_wait_ms), v("barrier_waits", m.barrier_waits);
+    v("checkpoint_wait_ms", m.checkpoint_wait_ms), v("traffic", m.traffic);
 }
 template <class V>
 void fields(V& v, GpuHeartbeat& m) {

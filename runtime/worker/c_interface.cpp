@@ -206,6 +206,10 @@ RTW_EXPORT void rtw_data_wait(rtw_worker* worker, int64_t microseconds) {
     if (worker && microseconds >= 0) worker->session->add_data_wait(std::chrono::microseconds(microseconds));
 }
 
+RTW_EXPORT void rtw_barrier_wait(rtw_worker* worker, int64_t microseconds) {
+    if (worker && microseconds >= 0) worker->session->add_barrier_wait(std::chrono::microseconds(microseconds));
+}
+
 RTW_EXPORT int rtw_fail(rtw_worker* worker, const char* text) {
     if (!worker) return missing("worker");
     return guarded([&] { return worker->session->fail(text ? text : ""); });

@@ -140,6 +140,12 @@ int rtw_broadcast(rtw_worker* worker, const char* data, uint64_t bytes, const ch
  * rtrain_worker_data_wait_seconds_total shows it. Cheap, and may be called from any thread. */
 void rtw_data_wait(rtw_worker* worker, int64_t microseconds);
 
+/* Adds `microseconds` to the time that this worker has waited for other ranks outside of rtw_report, in a collective
+ * operation: one call for each such wait, so that all ranks call it equally often. Reports count by themselves. The
+ * slow rank is found by it: the one that waits least. Cheap, and may be called from any thread. Since rtrain 0.2; a
+ * program that may meet an older library looks the name up at run time. */
+void rtw_barrier_wait(rtw_worker* worker, int64_t microseconds);
+
 /* Sets the `text` that is shown as the cause when this worker exits with a failure (a traceback), cut at 256 KiB. Waits
  * at most 2 s, and may be called while another thread is in a call. */
 int rtw_fail(rtw_worker* worker, const char* text);

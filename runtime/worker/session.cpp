@@ -275,8 +275,12 @@ void Session::send_heartbeat() {
     if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
     const std::int64_t waited_us = data_wait_us_;
-    send(Heartbeat{
-        .silent_ms = silent.count(), .cpu_ms = cpu_ms(), .data_wait_ms = waited_us < 0 ? -1 : waited_us / 1000});
+    send(Heartbeat{.silent_ms = silent.count(),
+                   .cpu_ms = cpu_ms(),
+                   .data_wait_ms = waited_us < 0 ? -1 : waited_us / 1000,
+                   .barrier_wait_ms = barrier_wait_us_ / 1000,
+                   .barrier_waits = barrier_waits_,
+                   .checkpoint_wait_ms = checkpoint_wait_us_ / 1000});
 }
 
 void Session::heartbeat_loop() {

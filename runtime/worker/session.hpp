@@ -68,6 +68,7 @@ class Session {  // every int is an RTW_ code
         return next_report_;
     }
     void add_data_wait(std::chrono::microseconds waited);
+    void add_barrier_wait(std::chrono::microseconds waited);
     std::string wanted_json();
 
   private:
@@ -98,6 +99,7 @@ class Session {  // every int is an RTW_ code
     int find_place(Lock&, const ReportCall&, std::string& path, std::string& full, std::string& fault);
     int send_report(Lock&, Report);
     int take_upload_fault();
+    void count_wait(const ReportCall&, Clock::time_point begun);
     void remove_reported(Lock&, ReportedDirectory&);
     void send(const FromWorker&);
     void heartbeat_loop();
@@ -116,7 +118,9 @@ class Session {  // every int is an RTW_ code
     std::optional<Clock::time_point> lost_at_, stop_heard_;
     std::atomic<int> wanted_{0};
     std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
-    Wanted wish_;                                 // the last one heard: why, until when
+    std::atomic<std::int64_t> barrier_wait_us_{0}, checkpoint_wait_us_{0};
+    std::atomic<std::uint64_t> barrier_waits_{0};
+    Wanted wish_;  // the last one heard: why, until when
 
     std::uint64_t next_report_ = 1, next_broadcast_ = 1;
     std::map<std::uint64_t, std::string> kept_;                   // report index -> frame, until the agent has it
@@ -131,9 +135,9 @@ class Session {  // every int is an RTW_ code
     std::uint64_t promised_ = 0;  // the last report that passed with a checkpoint, whichever rank brought it
     std::uint64_t settled_ = 0;   // what became of the checkpoints up to this report is known, or not waited for
 
-    Clock::time_point last_report_ = Clock::now();
-    std::uint64_t returned_ = 0;  // the last report that passed
-    bool counts_ = false;         // next_report_ and next_broadcast_ are this process's
+    Clock::time_point last_report_ = Clock::now(), came_ = last_report_;  // came_: to the report that is under way
+    std::uint64_t returned_ = 0;                                          // the last report that passed
+    bool counts_ = false;  // next_report_ and next_broadcast_ are this process's
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
     bool leftovers_reported_ = false;  // of the directories that `report` should have removed
     std::condition_variable close_now_;

@@ -173,10 +173,11 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
 
 // At the board the agent is rung by the last rank alone, and once a second by everybody's heartbeat.
 void Session::send_report_frame(std::uint64_t index, const std::string& frame, bool with_files) {
+    came_ = Clock::now();
     if (!board_ || !link_.open()) return link_.send(frame);
     std::int64_t interval_ms = -1;
     if (returned_ != 0)
-        interval_ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_).count();
+        interval_ms = std::chrono::duration_cast<std::chrono::milliseconds>(came_ - last_report_).count();
     const bool posted = !with_files && board_->post(index, std::string_view(frame).substr(frame_prefix), interval_ms);
     const bool rings = board_->come(index, posted) == Board::Come::rings;
     if (!posted) return link_.send(frame);
@@ -239,6 +240,16 @@ void Session::remove_reported(Lock& lock, ReportedDirectory& reported) {
         std::fprintf(stderr, "rtrain: %s\n", leftover.c_str());
 }
 
+// In a report that passed with a checkpoint, whichever rank brought it, every rank waits for the files: all of the call
+// counts as that. In another one a rank waits for the ranks that come later.
+void Session::count_wait(const ReportCall& call, Clock::time_point begun) {
+    const bool checkpoint = call.directory || promised_ == returned_;
+    const auto since = call.directory ? begun : came_;
+    const std::int64_t waited = std::chrono::duration_cast<std::chrono::microseconds>(last_report_ - since).count();
+    (checkpoint ? checkpoint_wait_us_ : barrier_wait_us_).fetch_add(waited, std::memory_order_relaxed);
+    if (!checkpoint) barrier_waits_.fetch_add(1, std::memory_order_relaxed);
+}
+
 int Session::report(ReportCall call) {
     if (foreign_process()) return wrong_process();
     const Lock only_call(calls_);
@@ -246,6 +257,7 @@ int Session::report(ReportCall call) {
     if (const int code = take_place(lock, "reporting"); code != RTW_OK) return code;
     if (kept_.size() >= kept_max) return gone("reporting");
     Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
+    const auto begun = call.directory ? Clock::now() : Clock::time_point{};
     std::optional<ReportedDirectory> reported;
     if (call.files == ReportCall::Files::copied_then_removed && call.directory) reported.emplace(*call.directory);
     std::string not_staged;  // told to the program once the barrier is passed
@@ -254,6 +266,7 @@ int Session::report(ReportCall call) {
     const int code = send_report(lock, std::move(report));
     last_report_ = Clock::now();
     if (code != RTW_OK) return code;
+    count_wait(call, begun);
     if (reported && promised_ == returned_) remove_reported(lock, *reported);
     if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
     return take_upload_fault();
@@ -330,6 +343,11 @@ int Session::wanted() {
 void Session::add_data_wait(std::chrono::microseconds waited) {
     std::int64_t before = data_wait_us_;
     while (!data_wait_us_.compare_exchange_weak(before, std::max<std::int64_t>(before, 0) + waited.count())) {}
+}
+
+void Session::add_barrier_wait(std::chrono::microseconds waited) {
+    barrier_wait_us_.fetch_add(waited.count(), std::memory_order_relaxed);
+    barrier_waits_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::string Session::wanted_json() {

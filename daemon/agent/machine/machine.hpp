@@ -19,7 +19,8 @@ struct LocalWorker {
     bool started = false, exited = false, connected = false;
     bool signalled = false;  // by us, to end the attempt
     std::string fail_text;   // the cause it gave itself
-    std::int64_t silent_ms = 0, cpu_ms = 0, data_wait_ms = -1;
+    std::int64_t silent_ms = 0, cpu_ms = 0, data_wait_ms = -1, barrier_wait_ms = -1, checkpoint_wait_ms = -1;
+    std::uint64_t barrier_waits = 0;
     std::optional<Time> heartbeat_at;  // the last sign of life of its library
     std::int64_t interval_ms = 0;      // its last step: from a release to its coming with the next report
     Time busy_at;                      // it was last seen to do something

@@ -141,6 +141,9 @@ void beat(Step& step) {
                      .silent_ms = worker.silent_ms,
                      .heartbeat_age_ms = worker.heartbeat_at ? (step.now - *worker.heartbeat_at).ms : -1,
                      .data_wait_ms = worker.data_wait_ms,
+                     .barrier_wait_ms = worker.barrier_wait_ms,
+                     .barrier_waits = worker.barrier_waits,
+                     .checkpoint_wait_ms = worker.checkpoint_wait_ms,
                      .interval_ms = worker.interval_ms});
     step.out.push_back(std::move(beat));
     step.state.heartbeat_at = step.now + Duration{step.state.heartbeat_ms};

@@ -102,6 +102,9 @@ void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const w
     worker.silent_ms = heartbeat.silent_ms;
     worker.cpu_ms = heartbeat.cpu_ms;
     worker.data_wait_ms = heartbeat.data_wait_ms;
+    worker.barrier_wait_ms = heartbeat.barrier_wait_ms;
+    worker.barrier_waits = heartbeat.barrier_waits;
+    worker.checkpoint_wait_ms = heartbeat.checkpoint_wait_ms;
 }
 
 void on(Step& step, const GpusSampled& input) {

@@ -160,7 +160,11 @@ Broadcast broadcast(Fields& f) {
 Heartbeat heartbeat(Fields& f) {
     return {.silent_ms = f.number<std::int64_t>("silent_ms", 0, time_max),
             .cpu_ms = f.number<std::int64_t>("cpu_ms", 0, time_max),
-            .data_wait_ms = f.has("data_wait_ms") ? f.number<std::int64_t>("data_wait_ms", 0, time_max) : -1};
+            .data_wait_ms = f.has("data_wait_ms") ? f.number<std::int64_t>("data_wait_ms", 0, time_max) : -1,
+            .barrier_wait_ms = f.has("barrier_wait_ms") ? f.number<std::int64_t>("barrier_wait_ms", 0, time_max) : -1,
+            .barrier_waits = f.number_or<std::uint64_t>("barrier_waits", 0, index_max),
+            .checkpoint_wait_ms =
+                f.has("checkpoint_wait_ms") ? f.number<std::int64_t>("checkpoint_wait_ms", 0, time_max) : -1};
 }
 
 Welcome welcome(Fields& f) {

@@ -68,6 +68,9 @@ struct ToJson {
     OrderedJson operator()(const Heartbeat& m) const {
         OrderedJson value = {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
         if (m.data_wait_ms >= 0) value["data_wait_ms"] = m.data_wait_ms;
+        if (m.barrier_wait_ms >= 0) value["barrier_wait_ms"] = m.barrier_wait_ms;
+        if (m.barrier_waits > 0) value["barrier_waits"] = m.barrier_waits;
+        if (m.checkpoint_wait_ms >= 0) value["checkpoint_wait_ms"] = m.checkpoint_wait_ms;
         return value;
     }
     OrderedJson operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }

@@ -63,7 +63,10 @@ struct Report {
 };
 struct Heartbeat {
     std::int64_t silent_ms = 0, cpu_ms = 0;
-    std::int64_t data_wait_ms = -1;  // it waited for input, since its start; -1: it does not tell
+    std::int64_t data_wait_ms = -1;        // it waited for input, since its start; -1: it does not tell
+    std::int64_t barrier_wait_ms = -1;     // for other ranks, in reports and collectives; -1: its library does not tell
+    std::uint64_t barrier_waits = 0;       // how often
+    std::int64_t checkpoint_wait_ms = -1;  // in reports with a checkpoint; -1: its library does not tell
     bool operator==(const Heartbeat&) const = default;
 };
 struct Fail {

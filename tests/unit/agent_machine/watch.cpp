@@ -231,9 +231,12 @@ TEST_CASE("a scratch directory beyond its quota is named to each attempt that us
     CHECK(measured(101).size() == 1);
 }
 
-TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last step and its wait for input") {
+TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last step and its waits") {
     Machine machine = past_the_first_report();
-    machine.take(WorkerMessage{attempt_1, 1, worker::Heartbeat{.cpu_ms = 40, .data_wait_ms = 12}});
+    machine.take(WorkerMessage{
+        attempt_1, 1,
+        worker::Heartbeat{
+            .cpu_ms = 40, .data_wait_ms = 12, .barrier_wait_ms = 13, .barrier_waits = 14, .checkpoint_wait_ms = 15}});
     machine.now = machine.now + Duration{400};
     machine.take(report(1, 2));
     const auto beat = all<SendHeartbeat>(machine.later(600));
@@ -241,6 +244,9 @@ TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last ste
     const protocol::WorkerHeartbeat& rank_1 = beat[0].workers[1];
     CHECK(rank_1.heartbeat_age_ms == 1'000);
     CHECK(rank_1.data_wait_ms == 12);
+    CHECK(rank_1.barrier_wait_ms == 13);
+    CHECK(rank_1.barrier_waits == 14);
+    CHECK(rank_1.checkpoint_wait_ms == 15);
     CHECK(rank_1.interval_ms == 400);
     CHECK(beat[0].workers[0].heartbeat_age_ms == -1);
 }

@@ -81,7 +81,7 @@ std::vector<FromAgent> agent_words(Draw& d) {
             Heartbeat{.memory_used = d.wide(),
                       .memory_total = d.wide(),
                       .workers = {{d.attempt(), small(d), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(),
-                                   traffic(d)}},
+                                   d.number(~0ull), d.wide(), d.wide(), traffic(d)}},
                       .gpus = {{d.text(),
                                 d.wide(),
                                 d.wide(),
