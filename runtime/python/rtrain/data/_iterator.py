@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rtrain._lazy import public_in
+from rtrain._waits import measured
 from rtrain.data import _batches
 from rtrain.data._block import Block, check_format
 from rtrain.data._plan import materialized
@@ -26,13 +27,20 @@ class Batches:
         self._share, self._begin = share, begin
 
     def __iter__(self) -> Iterator[Any]:
-        return self._begin()
+        return measured(self._begin())
 
     def state_dict(self) -> dict[str, Any]:
         return self._share.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._share.load_state_dict(state)
+
+
+class Rows(Batches):
+    """Rows one by one: their blocks are waited for, not they."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._begin()
 
 
 class DataIterator:
@@ -152,13 +160,13 @@ class DataIterator:
 
         def begin() -> Iterator[Any]:
             progress, blocks = self._share.begin()
-            for block in blocks:
+            for block in measured(blocks):  # a clock for each row would cost as much as the row
                 for row in block.dicts():
                     progress.consumed += 1
                     yield row
             progress.ended = True
 
-        return Batches(self._share, begin)
+        return Rows(self._share, begin)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.iter_rows())

@@ -67,6 +67,8 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
         ],
     ),
     "rtw_fail": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+    "rtw_data_wait": (None, [ctypes.c_void_p, ctypes.c_int64]),
+    "rtw_barrier_wait": (None, [ctypes.c_void_p, ctypes.c_int64]),
 }
 
 
@@ -92,6 +94,8 @@ def library() -> ctypes.CDLL:
         loaded.rtw_open_to_read = loaded.rtw_open  # type: ignore[attr-defined]
     if not hasattr(loaded, "rtw_next_report"):
         loaded.rtw_next_report = lambda handle: 0  # type: ignore[attr-defined]
+    if not hasattr(loaded, "rtw_barrier_wait"):
+        loaded.rtw_barrier_wait = lambda handle, microseconds: None  # type: ignore[attr-defined]
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = result

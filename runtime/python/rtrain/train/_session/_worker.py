@@ -35,17 +35,29 @@ def handle(caller: str) -> ctypes.c_void_p:
                 "(RTRAIN_WORKER_SOCKET is not set); start the script with `rtrain submit`"
             )
         opened = ctypes.c_void_p()
-        open_ = library().rtw_open_to_read if _is_a_child_of_multiprocessing() else library().rtw_open
+        open_ = library().rtw_open_to_read if is_a_child_of_multiprocessing() else library().rtw_open
         check(open_(ctypes.byref(opened)), caller)
         _handle = opened
         atexit.register(close)
     return _handle
 
 
-def _is_a_child_of_multiprocessing() -> bool:
+def is_a_child_of_multiprocessing() -> bool:
     """A data loader's process, most likely: it must not take the rank's place by reading, only by a report of its own."""
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None
+
+
+def data_wait(microseconds: int) -> None:
+    """Adds to the time that this worker has waited for its input. It opens no connection: a loop that has none does not report."""
+    if _handle is not None:
+        library().rtw_data_wait(_handle, microseconds)
+
+
+def barrier_wait(microseconds: int) -> None:
+    """Adds a wait for other ranks, outside of a report."""
+    if _handle is not None:
+        library().rtw_barrier_wait(_handle, microseconds)
 
 
 def head(patience_s: float = HEAD_AWAY_S) -> Head:

@@ -17,6 +17,7 @@ from torch.utils.data import (
 )
 
 from rtrain._lazy import public_in
+from rtrain._waits import measured
 from rtrain.train.torch import _reproducible
 from rtrain.train.torch._place import get_device, place
 from rtrain.train.torch._samplers import EpochSampler, RankShare, is_divided, with_set_epoch
@@ -67,7 +68,7 @@ class PreparedDataLoader(DataLoader[_Batch_co]):
     def __iter__(self) -> Any:
         batches: Iterator[Any] = iter(self.__dict__["prepared_from"])
         device = self.__dict__["_device"]
-        return batches if device is None else batches_on(device, batches, self.__dict__["_ahead"])
+        return measured(batches if device is None else batches_on(device, batches, self.__dict__["_ahead"]))
 
     def __len__(self) -> int:
         return len(self.__dict__["prepared_from"])

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from rtrain._lazy import public_in
-from rtrain.train.torch import _v1
+from rtrain.train.torch import _gradient_waits, _v1
 from rtrain.train.torch._group import ensure_process_group
 from rtrain.train.torch._place import get_device, place
 
@@ -70,7 +70,7 @@ def _ddp(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.Mo
         return with_module(model)  # nothing to synchronise; DistributedDataParallel refuses such a model
     if device.type == "cuda":
         given = {"device_ids": [device], "output_device": device, **given}
-    return nn.parallel.DistributedDataParallel(model, **given)
+    return _gradient_waits.measured(nn.parallel.DistributedDataParallel(model, **given))
 
 
 def _fsdp(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.Module:

@@ -1,0 +1,64 @@
+"""How long a training loop waits for its batches, and for other ranks in collectives: told to the agent, for goodput.
+
+Each wait costs two looks at the clock and an addition. The worker library hears of them when 10 ms have come together,
+so the sum of a worker may be 10 ms short. In a process that no agent started nothing is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_TOLD_FROM_NS = 10_000_000
+_END: Any = object()
+_data_ns = 0
+_waiting = False  # a batch is waited for: what that reads in its turn is a part of the same wait
+
+
+def _tell(name: str) -> Callable[[int], None] | None:
+    """What takes the microseconds of a wait; None where nobody listens, or another process is the worker."""
+    worker = sys.modules.get("rtrain.train._session._worker")
+    if worker is None or not worker.started_by_agent() or worker.is_a_child_of_multiprocessing():
+        return None
+    tell: Callable[[int], None] = getattr(worker, name)
+    return tell
+
+
+def measured(batches: Iterable[T]) -> Iterator[T]:
+    """The batches. The time until each is there counts as waiting for data."""
+    tell = _tell("data_wait")
+    return iter(batches) if tell is None else _measured(iter(batches), tell)
+
+
+def _measured(batches: Iterator[T], tell: Callable[[int], None]) -> Iterator[T]:
+    global _data_ns, _waiting
+    clock = time.perf_counter_ns
+    try:
+        while True:
+            within, begun = _waiting, clock()
+            try:
+                _waiting = True
+                batch = next(batches, _END)
+            finally:
+                if not within:
+                    _waiting = False
+                    _data_ns += clock() - begun
+            if _data_ns >= _TOLD_FROM_NS:
+                waited_us, _data_ns = divmod(_data_ns, 1000)
+                tell(waited_us)
+            if batch is _END:
+                return
+            yield batch
+    finally:
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()
+
+
+def barrier_wait() -> Callable[[int], None] | None:
+    """Takes the microseconds that this rank waited for others in a collective; None where nobody listens."""
+    return _tell("barrier_wait")
