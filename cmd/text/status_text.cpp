@@ -2,6 +2,7 @@
 #include "cmd/text/status_text.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cmd/text/output.hpp"
@@ -76,6 +77,29 @@ std::string brief_of(const json& record, const std::string& field) {
     if (record.contains(brief)) return string_of(record, brief.c_str());
     const std::string whole = string_of(record, field.c_str());
     return whole.substr(0, whole.find('\n'));
+}
+
+std::string share_text(std::int64_t part, std::int64_t whole) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.0f %%",
+                  whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0);
+    return text;
+}
+
+// Where the run's time went: the largest causes first, those of less than half a percent left out.
+std::string goodput_line(const json& run) {
+    const json goodput = object_of(run, "goodput"), causes = object_of(goodput, "causes_ms");
+    if (causes.empty()) return "";
+    const std::int64_t wall = number_of(goodput, "wall_ms");
+    std::vector<std::pair<std::int64_t, std::string>> lost;
+    for (const auto& [cause, ms] : causes.items())
+        if (cause != "productive" && ms.is_number() && ms.get<std::int64_t>() * 200 >= std::max<std::int64_t>(wall, 1))
+            lost.emplace_back(-ms.get<std::int64_t>(), cause);
+    std::sort(lost.begin(), lost.end());
+    std::string text = share_text(number_of(causes, "productive"), wall) + " productive of " + duration_text(wall);
+    for (std::size_t i = 0; i < lost.size(); ++i)
+        text += (i == 0 ? "; " : ", ") + lost[i].second + " " + duration_text(-lost[i].first);
+    return text;
 }
 
 std::string attempts_table(const json& attempts) {
@@ -177,6 +201,8 @@ std::string run_text(const json& run, const json& attempts) {
     if (number_of(run, "checkpoints") > 0)
         text += row("checkpoints", value_text(run["checkpoints"]) + ", latest " + string_of(run, "latest_checkpoint"));
     text += row("restored", string_of(run, "restored_from"));
+    text += row("time", goodput_line(run));
+    for (const json& one : list_of(run, "advice")) text += row("advice", string_of(one, "text"));
     if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));
     for (const json& warning : list_of(run, "warnings")) text += row("warning", value_text(warning));
     if (const json notice = object_of(run, "notice"); !notice.empty())

@@ -2,6 +2,7 @@
 #include "daemon/head/parts.hpp"
 
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
 #include "daemon/head/access/dropped_tokens.hpp"
@@ -24,7 +25,7 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
       identity_(std::move(identity)),
       clock_(journal_->opened().meta.now),
       events_(loop_, *journal_, clock_, metrics_),
-      view_{events_.cluster(), clock_, names_, reports_},
+      view_{events_.cluster(), clock_, names_, reports_, waits_},
       feeds_(loop_),
       planner_(events_.cluster(), loop_),
       logs_(loop_, events_, feeds_, options_,
@@ -35,7 +36,7 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
       ownership_(view_, options_, *journal_),
       news_(events_, view_, reports_, metrics_),
-      sessions_({loop_, events_, view_, options_, metrics_, tokens_, revocations_, news_, logs_}),
+      sessions_({loop_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
       api_({loop_, events_, view_, options_, metrics_, tokens_, first_admin_, ownership_,
@@ -61,6 +62,8 @@ void Head::follow(const Decisions& decisions) {
             if (const Run* run = std::get_if<Run>(&record)) names_.saw(*run);
             if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == decisions.now)
                 count_placed(metrics_, events_.cluster(), *placed);
+            if (const Attempt* ended = std::get_if<Attempt>(&record); ended && terminal(ended->state))
+                waits_.end(ended->id);
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) names_.forget(gone->id);
         }
     planner_.saw(decisions);
@@ -70,6 +73,7 @@ void Head::collect(Pending& batch) {
     batch.batch.metrics = reports_.to_save();
     news_.add_numbers(batch);
     revocations_.add_changes(batch);
+    waits_.add_changes(batch.batch.settings, monotonic_ms());
 }
 
 void Head::saved(const Pending& batch) {
@@ -91,8 +95,16 @@ void Head::after(const Decisions& decisions) {
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
                 reports_.forget(gone->id);
                 logs_.forget(gone->id);
+                forget_waits(gone->id);
             }
         }
+}
+
+void Head::forget_waits(RunId run) {
+    events_.behind_commits([this, keys = waits_.forget(run)] {
+        if (const Status erased = journal_->erase_settings(keys); !erased)
+            std::fprintf(stderr, "rtrain head: %s\n", erased.error().message.c_str());
+    });
 }
 
 Status Head::open() {
@@ -136,6 +148,7 @@ Status Head::open_all() {
     for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left)
         if (const auto row = journal_->last_metrics(at->first)) reports_.remember(*row);
     news_.recall(*journal_);
+    waits_.recall(journal_->settings(Waits::prefix));
     revocations_.open();
     const std::string type = storage::volatile_filesystem(options_.storage_root);
     if (!type.empty())

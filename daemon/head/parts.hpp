@@ -41,6 +41,7 @@ class Head {
     void after(const Decisions& decisions);
     void collect(Pending& batch);
     void saved(const Pending& batch);
+    void forget_waits(RunId run);
 
     // ---- upkeep.cpp
     void send_alive();       // whoever started it, and would end a loop that is stuck
@@ -60,6 +61,7 @@ class Head {
     EventLoop events_;
     RunNames names_;
     Reports reports_;
+    Waits waits_;
     const View view_;
     Feeds feeds_;
     Planner planner_;

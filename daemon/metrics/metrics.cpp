@@ -1,6 +1,7 @@
 // Counters and histograms of what the head tells, and the scrape. Those of a run go when the run is no longer shown.
 #include "daemon/metrics/metrics.hpp"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <tuple>
@@ -22,29 +23,13 @@ constexpr std::array hours = {0.1,   1.0,     5.0,      15.0,     60.0,     300.
 
 constexpr std::size_t series_limit = 2'000;  // of requests: routes x methods x statuses stay far below
 
-const char* to_text(LostPhase phase) {
-    switch (phase) {
-        case LostPhase::detect:
-            return "detect";
-        case LostPhase::schedule:
-            return "schedule";
-        case LostPhase::start:
-            return "start";
-        case LostPhase::restore:
-            return "restore";
-        case LostPhase::replay:
-            return "replay";
-    }
-    return "";
-}
-
 struct OfRun {  // what the head has counted of one run
     Histogram report_interval{milliseconds};
     Histogram save{minutes};
     double blocked_seconds = 0;
     bool has_reports = false, has_saves = false;
     std::map<std::string, std::uint64_t> checkpoint_failures, warnings;  // by reason
-    std::map<std::string, double> lost;                                  // by phase
+    TimeByCause shown;                                                   // at the last scrape
 };
 
 void add_run_metrics(Families& families, const std::string& id, const OfRun& of_run) {
@@ -58,8 +43,6 @@ void add_run_metrics(Families& families, const std::string& id, const OfRun& of_
         families.add("checkpoint_failures_total", {{"run_id", id}, {"reason", reason}}, static_cast<double>(count));
     for (const auto& [reason, count] : of_run.warnings)
         families.add("run_warnings_total", {{"run_id", id}, {"reason", reason}}, static_cast<double>(count));
-    for (const auto& [phase, seconds] : of_run.lost)
-        families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", phase}}, seconds);
 }
 
 }  // namespace
@@ -74,7 +57,8 @@ struct Metrics::Body {
     WorkerTotals totals;
 
     void add_head_metrics(Families& families);
-    void add_all_runs(Families& families, const Records& records, Live& live);
+    void add_all_runs(Families& families, const Records& records);
+    void keep_rising(ShownRun& shown, RunId run);
 };
 
 Metrics::Metrics(std::string program_version) : body_(std::make_unique<Body>()) {
@@ -118,18 +102,13 @@ void Metrics::checkpoint_failed(RunId run, const std::string& reason) {
     ++body_->runs[run].checkpoint_failures[reason];
 }
 
-void Metrics::lost_time(RunId run, LostPhase phase, double seconds) {
-    std::lock_guard held(body_->mutex);
-    body_->runs[run].lost[to_text(phase)] += seconds;
-}
-
 void Metrics::warned(RunId run, const std::string& reason) {
     std::lock_guard held(body_->mutex);
     ++body_->runs[run].warnings[reason];
 }
 
 // The mutex is held for one run at a time: the loop, which counts meanwhile, never waits long.
-void Metrics::Body::add_all_runs(Families& families, const Records& records, Live& live) {
+void Metrics::Body::add_all_runs(Families& families, const Records& records) {
     std::vector<RunId> known;
     {
         std::lock_guard held(mutex);
@@ -142,11 +121,18 @@ void Metrics::Body::add_all_runs(Families& families, const Records& records, Liv
             if (run <= records.last_seen) runs.erase(counted);
             continue;
         }
-        const auto& lost = counted->second.lost;
-        if (const auto restore = lost.find(to_text(LostPhase::restore)); restore != lost.end())
-            live.restore_seconds[run] = restore->second;
         add_run_metrics(families, run_id_text(records.cluster_id, run), counted->second);
     }
+}
+
+// A death that is heard of late takes a moment from other causes. Counters do not fall for that: Prometheus would take
+// it for a restart of the head.
+void Metrics::Body::keep_rising(ShownRun& shown, RunId run) {
+    std::lock_guard held(mutex);
+    TimeByCause& before = runs[run].shown;
+    for (const TimeCause cause : time_causes)
+        if (cause != TimeCause::productive)
+            shown.time.ms(cause) = before.ms(cause) = std::max(before[cause].ms, shown.time[cause].ms);
 }
 
 void Metrics::Body::add_head_metrics(Families& families) {
@@ -164,12 +150,13 @@ void Metrics::Body::add_head_metrics(Families& families) {
             seconds.counts());
 }
 
-std::string Metrics::text(const Records& records, Live live) {
+std::string Metrics::text(Records records, const Live& live) {
+    for (auto& [id, run] : records.runs) body_->keep_rising(run, id);
     Families families;
     body_->add_head_metrics(families);
     families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_task_cpu_seconds);
     families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_task_seconds);
-    body_->add_all_runs(families, records, live);
+    body_->add_all_runs(families, records);
     add_cluster_samples(families, records);
     add_run_samples(families, records, live);
     body_->totals.add_samples(families, records, live);

@@ -25,8 +25,9 @@ struct LiveWorker {
     Rank rank;
     std::int64_t resident_bytes = 0, cpu_ms = 0;
     std::optional<double> heartbeat_age_seconds;
-    std::optional<double> data_wait_seconds;  // since its start
-    std::int64_t step_ms = 0;                 // its last step; the rank with the longest one is the slowest
+    std::optional<double> data_wait_seconds;  // since its start, as the next two
+    std::optional<double> barrier_wait_seconds, checkpoint_wait_seconds;
+    std::int64_t step_ms = 0;  // its last step; the rank with the longest one is the slowest
     LiveTraffic traffic{};
 };
 struct LiveGpu {
@@ -60,10 +61,7 @@ struct Live {
     std::vector<LiveWorker> workers;                                // of attempts that have not ended
     double longest_task_seconds = 0, longest_task_cpu_seconds = 0;  // of the head's loop
     std::optional<LiveDisk> head_disk{};                            // of the data directory
-    std::map<RunId, double> restore_seconds{};  // filled in by `text`: a part of the time until the workers ran
 };
-
-enum class LostPhase { detect, schedule, start, restore, replay };
 
 struct HttpRequest {
     std::string_view method, route;  // the route's pattern, never the path that was asked for
@@ -89,11 +87,10 @@ class Metrics {  // may be called from any thread
     void reported(RunId run, double seconds_since_last);               // one worker's report() to its next
     void checkpoint_saved(const CheckpointSaved& saved);
     void checkpoint_failed(RunId run, const std::string& reason);
-    void lost_time(RunId run, LostPhase phase, double seconds);  // detect, restore: the others come from records
-    void warned(RunId run, const std::string& reason);           // missing_ranks, storage_full, ...
+    void warned(RunId run, const std::string& reason);  // missing_ranks, storage_full, ...
 
     // Returns Prometheus' text format. What was counted of runs that are not among the records any more is forgotten.
-    std::string text(const Records& records, Live live);
+    std::string text(Records records, const Live& live);
     static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
   private:

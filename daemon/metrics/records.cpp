@@ -1,4 +1,4 @@
-// See records.hpp. A run's failures and lost times follow from its attempts and checkpoints.
+// See records.hpp. A run's failures follow from its attempts.
 #include "daemon/metrics/records.hpp"
 
 #include <algorithm>
@@ -23,51 +23,20 @@ std::string reason_of(const Attempt& attempt) {
     return cause.signal ? "signal" : "exit";
 }
 
-Time end_of(const Attempt& attempt, Time now) { return terminal(attempt.state) ? attempt.ended_at : now; }
-
-// Work of the attempt before that has to be done again: what came after the checkpoint that this one begins from.
-Duration replayed(const Cluster& cluster, const Attempt& before, const Attempt& attempt, Time now) {
-    Time kept = before.started_at;
-    if (!attempt.from.empty()) {
-        const auto from = cluster.checkpoints.find({.run = attempt.id.run, .directory = attempt.from});
-        if (from == cluster.checkpoints.end()) return {};
-        kept = std::max(kept, from->second.committed);
-    }
-    if (before.started_at.ms == 0) return {};
-    return {std::max<std::int64_t>(0, (end_of(before, now) - kept).ms)};
-}
-
-// Adds the time that was lost between the attempt before and this one's start.
-void add_lost(ShownRun& shown, const Cluster& cluster, const Attempt& before, const Attempt& attempt, Time now) {
-    const bool started = attempt.started_at.ms != 0;
-    shown.scheduling.ms += std::max<std::int64_t>(0, (attempt.placed_at - end_of(before, now)).ms);
-    if (started) shown.replaying.ms += replayed(cluster, before, attempt, now).ms;
-    const Time ready = started ? attempt.started_at : end_of(attempt, now);
-    shown.starting.ms += std::max<std::int64_t>(0, (ready - attempt.placed_at).ms);
-}
-
 void add_gpus(ShownRun& shown, const Attempt& attempt) {
     for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
         for (const GpuShare& share : attempt.workers[rank].seat.gpus)
             shown.gpus.push_back({attempt.workers[rank].seat.node, share.device, Rank{rank}});
 }
 
-void add_attempts(ShownRun& shown, const Cluster& cluster, const Run& run, Time now) {
-    const Attempt* before = nullptr;
-    std::optional<Time> begin;
+void add_attempts(ShownRun& shown, const Cluster& cluster, const Run& run) {
     for (auto at = cluster.attempts.lower_bound({.run = run.id, .number = 0});
-         at != cluster.attempts.end() && at->first.run == run.id; before = &at->second, ++at) {
+         at != cluster.attempts.end() && at->first.run == run.id; ++at) {
         const Attempt& attempt = at->second;
         if (attempt.state == AttemptState::failed || attempt.state == AttemptState::lost)
             ++shown.failures[reason_of(attempt)];
         if (!terminal(attempt.state)) add_gpus(shown, attempt);
-        if (before) add_lost(shown, cluster, *before, attempt, now);
-        shown.began_again = before != nullptr;
-        if (attempt.started_at.ms == 0) continue;
-        shown.ran.ms += std::max<std::int64_t>(0, (end_of(attempt, now) - attempt.started_at).ms);
-        if (!begin) begin = attempt.started_at;
     }
-    if (begin) shown.since_start = (terminal(run.state) ? run.ended : now) - *begin;
 }
 
 std::optional<ShownCheckpoint> newest_checkpoint(const Cluster& cluster, RunId run) {
@@ -81,8 +50,8 @@ std::optional<ShownCheckpoint> newest_checkpoint(const Cluster& cluster, RunId r
 
 }  // namespace
 
-Sampling::Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken)
-    : cluster_(cluster), now_(now), wall_ms_(wall_ms), taken_(std::move(taken)) {
+Sampling::Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken, WaitsOf waits_of)
+    : cluster_(cluster), now_(now), wall_ms_(wall_ms), taken_(std::move(taken)), waits_of_(std::move(waits_of)) {
     ClusterIndex scratch;
     const ClusterIndex& index = in_step(cluster, scratch);
     records_.cluster_id = cluster.meta.cluster_id;
@@ -135,7 +104,8 @@ void Sampling::take(const Run& run) {
     shown.queue = run.spec.queue;
     shown.state = run.state;
     shown.attempts = run.attempts;
-    add_attempts(shown, cluster_, run, now_);
+    add_attempts(shown, cluster_, run);
+    shown.time = time_by_cause(cluster_, run, now_, waits_of_);
     shown.newest = newest_checkpoint(cluster_, run.id);
     if (taken_) taken_(run.id);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "scheduler/controller.hpp"
+#include "scheduler/goodput/time_by_cause.hpp"
 
 namespace rtrain::metrics {
 
@@ -26,10 +27,8 @@ struct ShownRun {
     std::string name, user, queue;
     RunState state = RunState::queued;
     std::uint32_t attempts = 0;
-    std::map<std::string, int> failures;            // of its attempts, by reason
-    bool began_again = false;                       // it has more than one attempt
-    Duration ran, scheduling, starting, replaying;  // of all attempts; the last three of those after the first
-    std::optional<Duration> since_start;            // of its first attempt, until now or its end
+    std::map<std::string, int> failures;  // of its attempts, by reason
+    TimeByCause time;                     // since its submission
     std::optional<ShownCheckpoint> newest;
     std::vector<ShownGpu> gpus;  // of attempts that live
 };
@@ -51,7 +50,7 @@ struct Records {
 class Sampling {
   public:
     using Taken = std::function<void(RunId)>;
-    Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken = {});
+    Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken = {}, WaitsOf waits_of = {});
     bool step();       // false: all have been taken
     Records finish();  // then
 
@@ -63,6 +62,7 @@ class Sampling {
     const Time now_;
     const std::int64_t wall_ms_;
     const Taken taken_;
+    const WaitsOf waits_of_;
     Records records_;
     std::vector<std::pair<std::int64_t, RunId>> ended_;  // when, and who
     bool all_seen_ = false;

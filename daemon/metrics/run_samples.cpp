@@ -1,6 +1,6 @@
 // Samples of each run: its state, its attempts, why they failed, how much time went where; and of its workers.
-#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "daemon/metrics/worker_totals.hpp"
 
@@ -14,18 +14,13 @@ constexpr std::array states = {RunState::queued,     RunState::starting, RunStat
 
 double seconds(Duration duration) { return static_cast<double>(duration.ms) / 1e3; }
 
-void add_times(Families& families, const std::string& id, const ShownRun& run, const Live& live, RunId run_id) {
-    if (run.began_again) {
-        Duration starting = run.starting;
-        if (const auto restored = live.restore_seconds.find(run_id); restored != live.restore_seconds.end())
-            starting.ms -= std::min(starting.ms, static_cast<std::int64_t>(restored->second * 1e3));
-        families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", "schedule"}}, seconds(run.scheduling));
-        families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", "start"}}, seconds(starting));
-        families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", "replay"}}, seconds(run.replaying));
-    }
-    if (run.since_start && run.since_start->ms > 0)
-        families.add("run_goodput_ratio", {{"run_id", id}},
-                     std::clamp(seconds(run.ran) / seconds(*run.since_start), 0.0, 1.0));
+// Of a run that was never placed there is the time in the queue alone: thousands may wait.
+void add_times(Families& families, const std::string& id, const ShownRun& run) {
+    for (const TimeCause cause : time_causes)
+        if (cause == TimeCause::queue || (cause != TimeCause::productive && run.attempts > 0))
+            families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", to_text(cause)}},
+                         seconds(run.time[cause]));
+    if (run.attempts > 0) families.add("run_goodput_ratio", {{"run_id", id}}, run.time.goodput());
 }
 
 void add_live(Families& families, const std::string& id, const LiveRun& live) {
@@ -49,7 +44,11 @@ void add_workers(Families& families, const Records& records, const Live& live) {
             families.add("worker_heartbeat_age_seconds", labels, *worker.heartbeat_age_seconds);
         families.add("worker_resident_memory_bytes", labels, static_cast<double>(worker.resident_bytes));
         families.add("worker_cpu_seconds_total", labels, static_cast<double>(worker.cpu_ms) / 1e3);
-        if (worker.data_wait_seconds) families.add("worker_data_wait_seconds_total", labels, *worker.data_wait_seconds);
+        const std::array waits = {std::pair("worker_data_wait_seconds_total", worker.data_wait_seconds),
+                                  std::pair("worker_barrier_wait_seconds_total", worker.barrier_wait_seconds),
+                                  std::pair("worker_checkpoint_wait_seconds_total", worker.checkpoint_wait_seconds)};
+        for (const auto& [name, waited] : waits)
+            if (waited) families.add(name, labels, *waited);
         add_traffic(families, "worker", labels, worker.traffic);
     }
 }
@@ -65,7 +64,7 @@ void add_run_samples(Families& families, const Records& records, const Live& liv
         families.add("run_attempts_total", {{"run_id", id}}, run.attempts);
         for (const auto& [reason, count] : run.failures)
             families.add("run_failures_total", {{"run_id", id}, {"reason", reason}}, count);
-        add_times(families, id, run, live, run_id);
+        add_times(families, id, run);
         if (auto known = live.runs.find(run_id); known != live.runs.end()) add_live(families, id, known->second);
         if (!run.newest) continue;
         families.add("checkpoint_bytes", {{"run_id", id}}, static_cast<double>(run.newest->bytes));

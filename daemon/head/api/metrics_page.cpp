@@ -104,7 +104,8 @@ struct MetricsPage::Making {
         : view(seen),
           sessions(agents),
           data_dir(std::move(directory)),
-          sampling(seen.cluster, seen.clock.now(), wall_ms(), [this](RunId run) { take_report(run); }) {}
+          sampling(
+              seen.cluster, seen.clock.now(), wall_ms(), [this](RunId run) { take_report(run); }, seen.waits.all()) {}
 
     const View& view;
     const Sessions& sessions;
@@ -146,6 +147,8 @@ void MetricsPage::Making::take_worker(const protocol::WorkerHeartbeat& worker) {
                                 .cpu_ms = worker.cpu_ms,
                                 .heartbeat_age_seconds = known(worker.heartbeat_age_ms, 1'000),
                                 .data_wait_seconds = known(worker.data_wait_ms, 1'000),
+                                .barrier_wait_seconds = known(worker.barrier_wait_ms, 1'000),
+                                .checkpoint_wait_seconds = known(worker.checkpoint_wait_ms, 1'000),
                                 .step_ms = worker.interval_ms,
                                 .traffic = live_traffic(worker.traffic)});
     if (worker.interval_ms <= 0) return;
@@ -161,7 +164,7 @@ net::Response MetricsPage::Making::page(metrics::Metrics& counted) {
         if (const auto shown = live.runs.find(run); shown != live.runs.end())
             shown->second.skew_ratio = static_cast<double>(of_run.slowest_ms) / static_cast<double>(of_run.fastest_ms);
     return {.status = 200,
-            .body = counted.text(sampling.finish(), std::move(live)),
+            .body = counted.text(sampling.finish(), live),
             .content_type = metrics::Metrics::content_type,
             .headers = {},
             .file = {}};

@@ -1,14 +1,10 @@
 // See counting.hpp.
 #include "daemon/head/sessions/counting.hpp"
 
-#include <algorithm>
-#include <set>
 #include <string>
 
 namespace rtrain::head {
 namespace {
-
-bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !cause.stopped_by_us; }
 
 // Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
 // checkpoint.
@@ -18,13 +14,6 @@ bool means_lost_checkpoint(const std::string& reason) {
 }
 
 }  // namespace
-
-void count_silence(metrics::Metrics& metrics, const Cluster& cluster, const NodeId& node, double seconds) {
-    ClusterIndex made;
-    std::set<RunId> runs;
-    for (const AttemptId& id : in_step(cluster, made).on_node(node)) runs.insert(id.run);
-    for (const RunId run : runs) metrics.lost_time(run, metrics::LostPhase::detect, seconds);
-}
 
 // What is counted as it happens: queue waits, checkpoints, reports, warnings.
 void count_placed(metrics::Metrics& metrics, const Cluster& cluster, const Attempt& attempt) {
@@ -43,15 +32,6 @@ void count_news(metrics::Metrics& metrics, const View& view, const protocol::New
         metrics.checkpoint_saved({.run = RunId{committed->attempt.run},
                                   .save_seconds = static_cast<double>(committed->upload_ms) / 1e3,
                                   .blocked_seconds = static_cast<double>(committed->blocked_us) / 1e6});
-    if (const auto* exited = std::get_if<protocol::Exited>(&news.what);
-        exited && known(exited->attempt) && failed_by_itself(exited->cause))
-        metrics.lost_time(RunId{exited->attempt.run}, metrics::LostPhase::detect,
-                          std::max(0.0, static_cast<double>(wall_ms() - exited->exit_wall_us / 1'000) / 1e3));
-    if (const auto* started = std::get_if<protocol::Started>(&news.what);
-        started && known(started->attempt) && started->rank == 0 && started->restore_ms > 0 &&
-        started->attempt.number > 1)
-        metrics.lost_time(RunId{started->attempt.run}, metrics::LostPhase::restore,
-                          static_cast<double>(started->restore_ms) / 1e3);
     if (const auto* notice = std::get_if<protocol::Notice>(&news.what); notice && known(notice->attempt)) {
         if (means_lost_checkpoint(notice->reason))
             metrics.checkpoint_failed(RunId{notice->attempt.run}, notice->reason);

@@ -1,4 +1,4 @@
-// What the head counts for /metrics while it works: queue waits, checkpoints, reports, warnings, lost time.
+// What the head counts for /metrics while it works: queue waits, checkpoints, reports, warnings.
 #pragma once
 
 #include "daemon/head/view/view.hpp"
@@ -9,8 +9,6 @@ namespace rtrain::head {
 
 void count_placed(metrics::Metrics& metrics, const Cluster& cluster,
                   const Attempt& attempt);  // a run's first attempt was placed
-void count_silence(metrics::Metrics& metrics, const Cluster& cluster, const NodeId& node,
-                   double seconds);  // before a node counts as lost
 void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news);  // before the reports take it
 
 }  // namespace rtrain::head

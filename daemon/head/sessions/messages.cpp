@@ -37,7 +37,8 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     if (const auto* full = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *full);
     if (!session.registered) return refuse(session, {"register comes before news, heartbeats and logs"});
     const auto why_not = objection(uses_.view.cluster, NodeId{node}, *message);
-    if (auto* sign = std::get_if<protocol::Heartbeat>(&*message); sign && !why_not) seen.heartbeat = std::move(*sign);
+    if (auto* sign = std::get_if<protocol::Heartbeat>(&*message); sign && !why_not)
+        take_heartbeat(node, std::move(*sign));
     if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
         for (const protocol::News& news : batch->items) take_news(node, news);
@@ -48,6 +49,14 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has reported it
     if (why_not && !news && !unknown) object(node, *why_not);
     if (const auto* answer = std::get_if<protocol::Cleared>(&*message)) cleared(node, *answer);
+}
+
+// What it says of waits becomes durable now and then; it asks for a commit where nothing else does.
+void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat) {
+    const std::int64_t now = monotonic_ms();
+    uses_.waits.take(uses_.view.cluster, NodeId{node}, heartbeat, now);
+    seen_[node].heartbeat = std::move(heartbeat);
+    if (uses_.waits.due(now)) uses_.events.once_written([] {});
 }
 
 void Sessions::take_news(const std::string& node, const protocol::News& news) {

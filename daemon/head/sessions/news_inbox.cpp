@@ -1,6 +1,7 @@
 // See news_inbox.hpp.
 #include "daemon/head/sessions/news_inbox.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -47,9 +48,18 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
     } else if (const auto* message = std::get_if<protocol::Notice>(&news.what)) {
         notice(node, *message);
     } else if (auto event = event_of(cluster, NodeId{node}, news)) {
+        if (auto* exited = std::get_if<WorkerExited>(&*event)) exited->ago = ago(*exited);
         events_.take(std::move(*event));
     }
     return std::nullopt;
+}
+
+// By the node's clock; but a rank that a heartbeat has told of since lived then, whatever that clock shows.
+Duration NewsInbox::ago(const WorkerExited& exited) const {
+    std::int64_t ago_ms = wall_ms() - exited.exit_wall_us / 1'000;
+    if (const auto seen = view_.waits.seen_ms(exited.attempt, exited.rank))
+        ago_ms = std::min(ago_ms, monotonic_ms() - *seen);
+    return {std::max<std::int64_t>(0, ago_ms)};
 }
 
 void NewsInbox::notice(const std::string& node, const protocol::Notice& message) {

@@ -37,6 +37,7 @@ class NewsInbox {
         std::uint64_t received = 0, durable = 0;
         std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
     };
+    Duration ago(const WorkerExited& exited) const;  // before now
     void notice(const std::string& node, const protocol::Notice& message);
 
     EventLoop& events_;

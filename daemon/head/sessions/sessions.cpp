@@ -163,8 +163,7 @@ void Sessions::check_leases() {
         if (silent < uses_.options.node_timeout_ms) continue;
         const std::string why =
             "no heartbeat for " + std::to_string(silent / 1'000) + "." + std::to_string(silent % 1'000 / 100) + " s";
-        count_silence(uses_.metrics, uses_.view.cluster, NodeId{name}, static_cast<double>(silent) / 1e3);
-        uses_.events.take(NodeLost{NodeId{name}, why});
+        uses_.events.take(NodeLost{NodeId{name}, why, Duration{silent}});
         hang_up(name, why);
     }
     uses_.loop.after(lease_check_ms, [this] { check_leases(); });

@@ -37,6 +37,7 @@ class Sessions {
         net::Loop& loop;
         EventLoop& events;
         const View& view;
+        Waits& waits;
         const HeadOptions& options;
         metrics::Metrics& metrics;
         const TokenBook& tokens;
@@ -89,6 +90,7 @@ class Sessions {
     // ---- messages.cpp
     void on_message(const std::string& node, std::uint64_t session, Result<protocol::FromAgent> message);
     void take_news(const std::string& node, const protocol::News& news);
+    void take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat);
     void take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own);
     void object(const std::string& node, const std::string& why);
 

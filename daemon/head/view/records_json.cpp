@@ -5,6 +5,7 @@
 #include <set>
 
 #include "daemon/head/base/json_text.hpp"
+#include "daemon/head/view/goodput_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
 #include "scheduler/model/derived.hpp"
 
@@ -151,6 +152,8 @@ json run_json(const View& view, const Run& run, JobWords words) {
 json full_run_json(const View& view, const Run& run, JobWords words) {
     json out = run_json(view, run, words);
     out["job"] = parsed_or_null(run.job_json);
+    out["goodput"] = goodput_json(view, run);
+    out["advice"] = advice_json(view, run);
     return out;
 }
 

@@ -7,6 +7,7 @@
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/view/reports.hpp"
 #include "daemon/head/view/run_names.hpp"
+#include "daemon/head/view/waits.hpp"
 #include "scheduler/controller.hpp"
 
 namespace rtrain::head {
@@ -16,6 +17,7 @@ struct View {
     const Clock& clock;
     const RunNames& names;
     const Reports& reports;
+    const Waits& waits;
     std::string run_id(RunId id) const { return run_id_text(cluster.meta.cluster_id, id); }
 };
 

@@ -174,6 +174,18 @@ TEST_CASE("describe names the rank that failed first, and by how much") {
     CHECK(text.find("18m") != std::string::npos);
 }
 
+TEST_CASE("describe says where the time went, the largest causes first, and what to do") {
+    const json causes = {
+        {"productive", 5'400'000}, {"queue", 60'000}, {"replay", 600'000}, {"detect", 700}, {"data", 0}};
+    const std::string text = run_text({{"name", "gpt"},
+                                       {"goodput", {{"wall_ms", 6'060'700}, {"ratio", 0.9}, {"causes_ms", causes}}},
+                                       {"advice", {{{"kind", "data"}, {"text", "the loader is behind"}}}}},
+                                      json::array());
+    CHECK(text.find("time         89 % productive of 1h41m; replay 10m, queue 1m\n") != std::string::npos);
+    CHECK(text.find("advice       the loader is behind\n") != std::string::npos);
+    CHECK(run_text({{"name", "gpt"}}, json::array()).find("time ") == std::string::npos);
+}
+
 TEST_CASE("what goes into a URL is encoded") { CHECK(url_part("a b/c@\xc3\xa9") == "a%20b%2Fc%40%C3%A9"); }
 
 TEST_CASE("the audit of a run has its submission and what was done to it, and no other run's rows") {

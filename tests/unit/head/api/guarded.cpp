@@ -27,7 +27,8 @@ struct GuardedRequest {
     EventLoop events{loop, *journal, clock, metrics};
     RunNames names;
     Reports reports;
-    View view{events.cluster(), clock, names, reports};
+    Waits waits;
+    View view{events.cluster(), clock, names, reports, waits};
     std::shared_ptr<Heard> heard = std::make_shared<Heard>();
     Exchange exchange{view, events, loop, {.method = "POST", .path = "/v1/ru\nns"}, heard};
     std::string body() const {

@@ -1,0 +1,14 @@
+// Where a run's time went and what to do about it, as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/head/view/view.hpp"
+
+namespace rtrain::head {
+
+// {"wall_ms", "ratio", "causes_ms": {"productive": ...}}; the causes sum to wall_ms.
+nlohmann::json goodput_json(const View& view, const Run& run);
+nlohmann::json advice_json(const View& view, const Run& run);  // [{"kind", "text"}]
+
+}  // namespace rtrain::head
