@@ -13,12 +13,12 @@ constexpr std::size_t samples_most = 64, samples_least = 12;
 constexpr std::int64_t apart_most_ms = 80'000, span_least_ms = 60'000;
 constexpr double fit_least = 0.95, rise_least_bytes = 16 << 20, rise_least_share = 0.05;
 
-struct Line {
+struct FittedLine {
     double bytes_per_second = 0, fit = 0;  // fit: R²
 };
 
 // Least squares; about the first sample, so that large numbers do not cancel.
-Line fitted(Samples samples) {
+FittedLine fitted(Samples samples) {
     const MemoryHistory::Sample& first = samples.front();
     const auto count = static_cast<double>(samples.size());
     double x = 0, y = 0;
@@ -57,11 +57,11 @@ std::optional<double> memory_rise(const std::vector<MemoryHistory::Sample>& samp
     const double seconds = static_cast<double>(samples.back().at_ms - samples.front().at_ms) / 1e3;
     if (seconds * 1e3 < span_least_ms) return std::nullopt;
     const Samples all(samples);
-    const Line whole = fitted(all);
+    const FittedLine whole = fitted(all);
     const double risen = whole.bytes_per_second * seconds;
     const double least = std::max(rise_least_bytes, rise_least_share * static_cast<double>(samples.front().bytes));
     if (whole.fit < fit_least || risen < least) return std::nullopt;
-    const Line early = fitted(all.first(all.size() / 2)), late = fitted(all.last(all.size() / 2));
+    const FittedLine early = fitted(all.first(all.size() / 2)), late = fitted(all.last(all.size() / 2));
     if (late.bytes_per_second < early.bytes_per_second / 2) return std::nullopt;  // it fills a cache, and levels off
     return whole.bytes_per_second;
 }
