@@ -64,7 +64,7 @@ std::size_t with(const std::vector<std::string>& lines, const std::string& part)
         lines.begin(), lines.end(), [&](const std::string& line) { return line.find(part) != line.npos; }));
 }
 
-bool has_line(const std::string& text, const std::string& line) {
+bool page_has(const std::string& text, const std::string& line) {
     return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
 }
 
@@ -96,9 +96,9 @@ TEST_CASE("above 5,000 workers a run shows rank 0, its slowest rank and its sums
             if (const auto at = line.find("rank=\""); at != line.npos)
                 ranks.insert(line.substr(at, line.find('"', at + 6) - at));
     CHECK(ranks == std::set<std::string>{"rank=\"0", "rank=\"4321"});
-    CHECK(has_line(text, R"(rtrain_run_workers{run_id="c0ffee-1"} 5001)"));
-    CHECK(has_line(text, R"(rtrain_run_cpu_seconds_total{run_id="c0ffee-1"} 5001)"));
-    CHECK(has_line(text, R"(rtrain_run_disk_written_bytes_total{run_id="c0ffee-1"} 200040)"));
+    CHECK(page_has(text, R"(rtrain_run_workers{run_id="c0ffee-1"} 5001)"));
+    CHECK(page_has(text, R"(rtrain_run_cpu_seconds_total{run_id="c0ffee-1"} 5001)"));
+    CHECK(page_has(text, R"(rtrain_run_disk_written_bytes_total{run_id="c0ffee-1"} 200040)"));
 }
 
 TEST_CASE("sums over workers never fall: not when a node is cut off, nor when the next attempt begins") {
