@@ -13,7 +13,7 @@ constexpr unsigned int name_size = 96;  // NVML's own bounds for names and uuids
 constexpr unsigned int affinity_words = 64;
 constexpr unsigned long long xid_event = 8;                    // nvmlEventTypeXidCriticalError
 constexpr int corrected = 0, uncorrected = 1, since_load = 0;  // NVML_MEMORY_ERROR_TYPE_*, NVML_VOLATILE_ECC
-constexpr unsigned int processes_most = 1'024;                 // of one device; more of them are not counted
+constexpr unsigned int processes_of_device_most = 1'024;       // of one device; more of them are not counted
 constexpr unsigned long long memory_most = ~0ull >> 1;         // above: NVML_VALUE_NOT_AVAILABLE
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -87,11 +87,11 @@ std::optional<std::uint64_t> Nvml::ecc_errors(NvmlDevice device, int kind) const
 
 std::optional<std::vector<GpuProcess>> Nvml::processes(NvmlDevice device) const {
     if (!api_.device_processes_v3) return std::nullopt;
-    unsigned int count = processes_most;
+    unsigned int count = processes_of_device_most;
     std::vector<NvmlProcess> found(count);
     if (api_.device_processes_v3(device, &count, found.data()) != 0) return std::nullopt;
     std::vector<GpuProcess> all;
-    for (unsigned int i = 0; i < std::min(count, processes_most); ++i)
+    for (unsigned int i = 0; i < std::min(count, processes_of_device_most); ++i)
         all.push_back({found[i].pid, found[i].memory > memory_most ? 0 : static_cast<std::int64_t>(found[i].memory)});
     return all;
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr auto patience = std::chrono::seconds(20);
 
 // `script` as rank 1 of an attempt, until the test ends.
-struct Rank {
+struct RankProcess {
     Folder folder;
     StackTarget target{.attempt = "stacks-" + std::to_string(::getpid()),
                        .node = "n1",
@@ -30,7 +30,7 @@ struct Rank {
                        .why = "the test asks"};
     pid_t pid = 0;
 
-    explicit Rank(const char* script) {
+    explicit RankProcess(const char* script) {
         const std::string attempt = "RTRAIN_ATTEMPT=" + target.attempt;
         const char* const environment[] = {"PATH=/usr/bin:/bin", attempt.c_str(), "RTRAIN_NODE=n1", "RANK=1", nullptr};
         const char* const words[] = {"bash", "-c", script, nullptr};
@@ -45,12 +45,12 @@ struct Rank {
         ::setpgid(pid, pid);
         ::close(log);
     }
-    ~Rank() {
+    ~RankProcess() {
         ::kill(-pid, SIGKILL);  // its children too
         ::waitpid(pid, nullptr, 0);
     }
-    Rank(const Rank&) = delete;
-    Rank& operator=(const Rank&) = delete;
+    RankProcess(const RankProcess&) = delete;
+    RankProcess& operator=(const RankProcess&) = delete;
 
     bool comes(const std::string& words) const {
         for (const auto end = std::chrono::steady_clock::now() + patience; std::chrono::steady_clock::now() < end;) {
@@ -66,7 +66,7 @@ struct Rank {
 }  // namespace
 
 TEST_CASE("a process of the rank that catches the signal is asked once, its children are not, and the log says why") {
-    const Rank rank(
+    const RankProcess rank(
         "trap 'echo here I am >&2' 47; (trap 'echo a child >&2' 47; echo ready >&2; while read -t 1 x <> <(:); [ 1 ]; "
         "do "
         ":; done) & while read -t 1 x <> <(:); [ 1 ]; do :; done");
@@ -81,7 +81,7 @@ TEST_CASE("a process of the rank that catches the signal is asked once, its chil
 }
 
 TEST_CASE("a program without a handler lives on, and the log says that it cannot tell") {
-    const Rank rank("echo ready >&2; while :; do read -t 1 x <> <(:); done");
+    const RankProcess rank("echo ready >&2; while :; do read -t 1 x <> <(:); done");
     REQUIRE(rank.comes("ready"));
     CHECK(request_stacks(rank.target) == 0);
     CHECK(rank.comes("no process of it is Python that imported rtrain.train"));

@@ -17,7 +17,7 @@ Queues queues_of(const std::string& yaml) {
     return *answer.queues;
 }
 
-std::vector<std::string> problems_of(const std::string& yaml) {
+std::vector<std::string> queue_problems(const std::string& yaml) {
     const QueuesAnswer answer = read_queues(yaml);
     CHECK_FALSE(answer.queues);
     std::vector<std::string> texts;
@@ -51,14 +51,14 @@ TEST_CASE("a file without the queue \"default\" gets it, without limits") {
 }
 
 TEST_CASE("amounts and numbers out of range are told with their lines, all at once") {
-    CHECK(problems_of("version: 2\n"
-                      "half_life: 3\n"
-                      "queues:\n"
-                      "  a: {share: 0}\n"
-                      "  b: {quota: {GPU: -1}}\n"
-                      "  c: {quota: {CPU: 0.00001}}\n"
-                      "  d: {quota: {CPU: 99999999999999999999}}\n"
-                      "  e: {quota: {GPU: 1.5}}\n") ==
+    CHECK(queue_problems("version: 2\n"
+                         "half_life: 3\n"
+                         "queues:\n"
+                         "  a: {share: 0}\n"
+                         "  b: {quota: {GPU: -1}}\n"
+                         "  c: {quota: {CPU: 0.00001}}\n"
+                         "  d: {quota: {CPU: 99999999999999999999}}\n"
+                         "  e: {quota: {GPU: 1.5}}\n") ==
           Lines{"1: version: wants 1, found 2", "2: half_life: wants a duration such as 90s, 5m or 1d, found 3",
                 "4: queues.a.share: wants a whole number from 1 to 1000000, found 0",
                 "5: queues.b.quota.GPU: \"-1\" is not an amount: it is negative; write a decimal such as 2 or 0.5, in "
@@ -71,28 +71,28 @@ TEST_CASE("amounts and numbers out of range are told with their lines, all at on
 }
 
 TEST_CASE("unknown fields and parents are told with what was probably meant") {
-    CHECK(problems_of("queues:\n  research: {quotas: {GPU: 1}}\n  nlp: {parent: resaerch}\n") ==
+    CHECK(queue_problems("queues:\n  research: {quotas: {GPU: 1}}\n  nlp: {parent: resaerch}\n") ==
           Lines{"2: queues.research.quotas: unknown field; did you mean \"quota\"?",
                 "3: queues.nlp.parent: there is no queue \"resaerch\" in this file; did you mean \"research\"?"});
 }
 
 TEST_CASE("borrowing in a circle is refused, and the circle is shown") {
-    CHECK(problems_of("queues:\n  a: {parent: c}\n  b: {parent: a}\n  c: {parent: b}\n  d: {parent: a}\n") ==
+    CHECK(queue_problems("queues:\n  a: {parent: c}\n  b: {parent: a}\n  c: {parent: b}\n  d: {parent: a}\n") ==
           Lines{"2: queues.a.parent: borrowing goes in a circle: a -> c -> b -> a; one of them must have no parent"});
-    CHECK(problems_of("queues:\n  a: {parent: a}\n").size() == 1);
+    CHECK(queue_problems("queues:\n  a: {parent: a}\n").size() == 1);
 }
 
 TEST_CASE("queues are not promised more than their parent has") {
-    CHECK(problems_of("queues:\n  p: {quota: {GPU: 8}}\n  a: {parent: p, quota: {GPU: 6}}\n  b: {parent: p, quota: "
-                      "{GPU: 4}}\n") == Lines{"2: queues.p.quota.GPU: the queues below it have 10 GPU in quotas, it "
-                                              "has 8; raise this quota or lower theirs"});
+    CHECK(queue_problems("queues:\n  p: {quota: {GPU: 8}}\n  a: {parent: p, quota: {GPU: 6}}\n  b: {parent: p, quota: "
+                         "{GPU: 4}}\n") == Lines{"2: queues.p.quota.GPU: the queues below it have 10 GPU in quotas, it "
+                                                 "has 8; raise this quota or lower theirs"});
 }
 
 TEST_CASE("what is no file of queues at all is told so") {
-    CHECK(problems_of("").size() == 1);
-    CHECK(problems_of("- a\n").size() == 1);
-    CHECK(problems_of("queues: [a]\n").front() == "1: queues: wants a map of queues, found a list");
-    CHECK(problems_of("queues: {a: {share: 1, share: 2}}\n").size() == 1);
+    CHECK(queue_problems("").size() == 1);
+    CHECK(queue_problems("- a\n").size() == 1);
+    CHECK(queue_problems("queues: [a]\n").front() == "1: queues: wants a map of queues, found a list");
+    CHECK(queue_problems("queues: {a: {share: 1, share: 2}}\n").size() == 1);
 }
 
 }  // namespace rtrain::spec

@@ -19,7 +19,7 @@ StorageRules rules_of(const std::string& yaml) {
     return *answer.rules;
 }
 
-Lines problems_of(const std::string& yaml) {
+Lines rule_problems(const std::string& yaml) {
     const StorageRulesAnswer answer = read_storage_rules(yaml);
     CHECK_FALSE(answer.rules);
     Lines texts;
@@ -132,7 +132,7 @@ TEST_CASE("a refusal of the storage rules says who, where, what is allowed, and 
 }
 
 TEST_CASE("what is wrong with the storage rules is told at once, each with its line") {
-    CHECK(problems_of(R"(version: 2
+    CHECK(rule_problems(R"(version: 2
 rule: []
 rules:
   - users: []
@@ -154,10 +154,10 @@ endpoints: [ftp://x, "http://x:1/path", "http://u@x", http://x:1/]
              "10: endpoints[0]: wants http://host:port or https://host:port, found \"ftp://x\"",
              "10: endpoints[1]: wants http://host:port or https://host:port, found \"http://x:1/path\"",
              "10: endpoints[2]: wants http://host:port or https://host:port, found \"http://u@x\""});
-    CHECK(problems_of("") == Lines{"1: : wants a map with `rules:`"});
-    CHECK(problems_of("version: 1") == Lines{"1: rules: is missing"});
-    CHECK(problems_of("rules: null") == Lines{"1: rules: wants a list of rules"});
-    CHECK(problems_of("rules: &x []").size() == 1);
+    CHECK(rule_problems("") == Lines{"1: : wants a map with `rules:`"});
+    CHECK(rule_problems("version: 1") == Lines{"1: rules: is missing"});
+    CHECK(rule_problems("rules: null") == Lines{"1: rules: wants a list of rules"});
+    CHECK(rule_problems("rules: &x []").size() == 1);
 }
 
 }  // namespace rtrain::spec

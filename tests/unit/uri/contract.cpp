@@ -14,16 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Place {  // a local directory for files, and a store that nobody else uses
+struct TestedStore {  // a local directory for files, and a store that nobody else uses
     std::string path, kind;
     std::unique_ptr<Store> store;
-    explicit Place(std::string store_kind) : kind(std::move(store_kind)) {
+    explicit TestedStore(std::string store_kind) : kind(std::move(store_kind)) {
         std::string text = (fs::temp_directory_path() / "rtrain-contract-XXXXXX").string();
         path = ::mkdtemp(text.data());
         store = again();
     }
-    ~Place() { fs::remove_all(path); }
-    Place(const Place&) = delete;
+    ~TestedStore() { fs::remove_all(path); }
+    TestedStore(const TestedStore&) = delete;
     std::unique_ptr<Store> again() const {  // the same place, as another process sees it
         if (kind == "s3") return s3_store("s3://runs/" + fs::path(path).filename().string(), shared_s3());
         return std::move(open_file_store(path + "/store")).value();
@@ -45,7 +45,7 @@ std::string pattern(std::size_t bytes) {
 }  // namespace
 
 TEST_CASE("a store reads what was put, lists in order, replaces and removes") {
-    const Place place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE("file", "s3"));
     Store& store = *place.store;
     CHECK(store.list("")->empty());
     REQUIRE(store.put("run/b", "two").ok());
@@ -70,7 +70,7 @@ TEST_CASE("a store reads what was put, lists in order, replaces and removes") {
 }
 
 TEST_CASE("names with signs that mean something to a server are names like others") {
-    const Place place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE("file", "s3"));
     const std::vector<std::string> names{
         "d/a b",   "d/a+b",       "d/a=b&c=d", "d/100%",  "d/%2F%20", "d/\xc3\xa9\xe2\x82\xac",
         "d/q?x#y", "d/~._-!*'()", "d/<&>\"",   "d/a;b:c", "d/@$,[]",  "d/sub dir/\xf0\x9f\x98\x80.pt"};
@@ -94,7 +94,7 @@ TEST_CASE("names with signs that mean something to a server are names like other
 }
 
 TEST_CASE("of several who create one name exactly one wins, and everyone reads its whole content") {
-    const Place place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE("file", "s3"));
     std::vector<int> won(6, -1);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < won.size(); ++i)
@@ -113,7 +113,7 @@ TEST_CASE("of several who create one name exactly one wins, and everyone reads i
 }
 
 TEST_CASE("files go to a store and come back whole, small, empty and in many parts") {
-    const Place place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE("file", "s3"));
     const std::size_t bytes =
         GENERATE(std::size_t{0}, std::size_t{7}, (std::size_t{16} << 20) + 1, (std::size_t{50} << 20) + 3);
     const std::string content = pattern(bytes), given = place.path + "/given";
@@ -133,7 +133,7 @@ TEST_CASE("files go to a store and come back whole, small, empty and in many par
 }
 
 TEST_CASE("a store refuses paths that lead elsewhere, and files that are not there") {
-    const Place place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE("file", "s3"));
     for (const char* bad : {"", "/a", "a//b", "../a", "a/./b", "a/..", "a/"}) {
         INFO(bad);
         CHECK(place.store->put(bad, "x").error().code == ErrorCode::invalid);
@@ -144,7 +144,7 @@ TEST_CASE("a store refuses paths that lead elsewhere, and files that are not the
 }
 
 TEST_CASE("a probe leaves nothing behind") {
-    const Place place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE("file", "s3"));
     REQUIRE(probe(*place.store, "run-node-1").ok());
     CHECK(place.store->list("")->empty());
 }

@@ -24,11 +24,11 @@ void write(const std::string& path, const std::string& text) {
     std::ofstream(path) << text;
 }
 
-struct Machine {
+struct ProcFolder {
     Folder folder;
     std::string proc = folder.path + "/proc", sys = folder.path + "/sys";
 
-    Machine() {
+    ProcFolder() {
         write(proc + "/net/dev",
               "Inter-|   Receive                            |  Transmit\n"
               " face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls c c\n"
@@ -82,7 +82,7 @@ const WorkerName rank_0{AttemptKey{.run = 1, .incarnation = 1}, 0};
 }  // namespace
 
 TEST_CASE("a node's bytes are those of network cards and whole disks") {
-    const Machine machine;
+    const ProcFolder machine;
     machine.device("/class/net/eth0");
     machine.device("/class/net/eth1");
     machine.device("/block/nvme0n1");
@@ -93,7 +93,7 @@ TEST_CASE("a node's bytes are those of network cards and whole disks") {
 }
 
 TEST_CASE("in a container every interface but the loopback counts, and disks that are not to be seen are not told of") {
-    const Machine machine;
+    const ProcFolder machine;
     CHECK(node_traffic(machine.proc, machine.sys) ==
           protocol::Traffic{.network_received = 2'170, .network_sent = 37, .disk_read = -1, .disk_written = -1});
     CHECK(node_traffic("/nonexistent", "/nonexistent") == protocol::Traffic{});
