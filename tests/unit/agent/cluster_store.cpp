@@ -36,7 +36,7 @@ struct Collector {
     }
 };
 
-struct Story {
+struct ClusterStoreStory {
     Folder folder;
     Collector head;
     net_tests::TestServer server{[this](const net::Request& request, const std::shared_ptr<net::Responder>& responder) {
@@ -52,7 +52,7 @@ struct Story {
 }  // namespace
 
 TEST_CASE("an upload whose bytes are all there is done only once the file is in its place") {
-    Story story;
+    ClusterStoreStory story;
     story.head.moves_that_fail = 1;
     const std::string bytes((8 << 20) + 5, 'x');
     const Status sent = story.put(bytes);
@@ -61,7 +61,7 @@ TEST_CASE("an upload whose bytes are all there is done only once the file is in 
 }
 
 TEST_CASE("an upload whose last answer was lost is not sent again") {
-    Story story;
+    ClusterStoreStory story;
     story.head.answers_lost = 1;
     CHECK(story.put("weights").ok());
     CHECK(story.head.file == "weights");
@@ -69,13 +69,13 @@ TEST_CASE("an upload whose last answer was lost is not sent again") {
 }
 
 TEST_CASE("a file that the head cannot put in its place is an error, not a checkpoint") {
-    Story story;
+    ClusterStoreStory story;
     story.head.moves_that_fail = 100;
     CHECK_FALSE(story.put("weights").ok());
 }
 
 TEST_CASE("an upload never goes on from the pieces of another, whatever the process that began that") {
-    Story story;
+    ClusterStoreStory story;
     REQUIRE(story.put("one").ok());
     story.head.done = false;
     REQUIRE(story.put("two").ok());

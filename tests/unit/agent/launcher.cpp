@@ -30,7 +30,7 @@ constexpr AttemptKey launched{17, 1};
 constexpr std::int64_t patience_ms = 60'000;
 
 // A launcher on a loop, and what it has told.
-struct Story {
+struct LaunchStory {
     Folder folder;
     net::Loop loop;
     std::map<std::uint32_t, std::int64_t> started;
@@ -107,7 +107,7 @@ bool alive(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
 }  // namespace
 
 TEST_CASE("a worker starts in its directory with its environment, and its exit code is told") {
-    Story story;
+    LaunchStory story;
     auto start = story.worker({"sh", "-c", "pwd; echo $COLOUR; echo oops >&2; exit 3"});
     start.environment["COLOUR"] = "blue";
     story.launcher->start(start);
@@ -121,7 +121,7 @@ TEST_CASE("a worker starts in its directory with its environment, and its exit c
 }
 
 TEST_CASE("the shim has no environment of the job, and the worker has it whole, however large") {
-    Story story;
+    LaunchStory story;
     const auto shim_of = [](const std::string& text) { return "/proc/" + text.substr(0, text.find('\n')); };
     auto start = story.worker({"sh", "-c", "echo $PPID; tr '\\0' '\\n' </proc/$$/environ | wc -c; read line <gate"});
     REQUIRE(::system(("mkfifo " + start.cwd + "/gate").c_str()) == 0);
@@ -149,7 +149,7 @@ namespace {
 
 // A worker's rights and descriptors as the kernel shows them.
 std::map<std::string, std::string> rights_of_worker(const WorkerUser& user, bool allow_setuid) {
-    Story story;
+    LaunchStory story;
     auto start =
         story.worker({"sh", "-c", "cat /proc/$$/status; for d in /proc/$$/fd/*; do echo \"fd:\t${d##*/}\"; done"});
     start.cwd = "/";
@@ -208,7 +208,7 @@ TEST_CASE("what a worker is before its program is seen by no user, and strays of
         WARN("skipped: changes users");
         return;
     }
-    Story story;
+    LaunchStory story;
     auto start = story.worker({"sh", "-c", "echo it ran"});
     start.cwd = "/";
     start.user = {.uid = 65'534, .gid = 65'534, .name = "nobody", .home = "/"};
@@ -235,7 +235,7 @@ TEST_CASE("what a worker is before its program is seen by no user, and strays of
 }
 
 TEST_CASE("an entrypoint that does not exist is named, and was never started") {
-    Story story;
+    LaunchStory story;
     story.launcher->start(story.worker({"./no-such-program"}));
     story.launcher->start(story.worker({"sh", "-c", "no-such-command --now"}, 1));
     REQUIRE(story.until_ended(2));
@@ -248,7 +248,7 @@ TEST_CASE("an entrypoint that does not exist is named, and was never started") {
 }
 
 TEST_CASE("a signal to a worker reaches its whole group, and what escaped from it ends too") {
-    Story story;
+    LaunchStory story;
     const auto start =
         story.worker({"sh", "-c", "setsid sleep 1000 & echo $! >escaped; sleep 1000 & echo $! >child; wait"});
     story.launcher->start(start);
@@ -264,7 +264,7 @@ TEST_CASE("a signal to a worker reaches its whole group, and what escaped from i
 }
 
 TEST_CASE("a worker that still waits before its program can be stopped") {
-    Story story;
+    LaunchStory story;
     WorkerStart start = story.worker({"sh", "-c", "echo it ran"});
     start.wait_ms = patience_ms * 2;
     story.launcher->start(start);
@@ -277,7 +277,7 @@ TEST_CASE("a worker that still waits before its program can be stopped") {
 }
 
 TEST_CASE("a worker enters the cgroup and takes the processors that it was given") {
-    Story story;
+    LaunchStory story;
     const std::string group = story.folder.path + "/group";
     REQUIRE(make_directory(group, 0755));
     REQUIRE(write_whole(group + "/cgroup.procs", "", 0644, Durable::no));
@@ -292,7 +292,7 @@ TEST_CASE("a worker enters the cgroup and takes the processors that it was given
 }
 
 TEST_CASE("a worker dies with its shim") {
-    Story story;
+    LaunchStory story;
     const auto start = story.worker({"sleep", "1000"});
     story.launcher->start(start);
     REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
@@ -307,7 +307,7 @@ TEST_CASE("a worker dies with its shim") {
 }
 
 TEST_CASE("a disk that fills up while a worker runs does not turn its success into a failure") {
-    Story story;
+    LaunchStory story;
     const SmallDisk disk(story.folder.path + "/disk");
     if (!disk.there) return;
     WorkerStart start = story.worker({"sh", "-c", "read line <gate; exit 0"});
@@ -324,7 +324,7 @@ TEST_CASE("a disk that fills up while a worker runs does not turn its success in
 }
 
 TEST_CASE("on a full disk no worker is started of whose end nobody could tell, and it is said why") {
-    Story story;
+    LaunchStory story;
     const SmallDisk disk(story.folder.path + "/disk");
     if (!disk.there) return;
     WorkerStart start = story.worker({"sh", "-c", "echo it ran"});
@@ -341,7 +341,7 @@ TEST_CASE("on a full disk no worker is started of whose end nobody could tell, a
 }
 
 TEST_CASE("a worker whose pid nobody has written down can be ended all the same") {
-    Story story;
+    LaunchStory story;
     const auto start = story.worker({"sleep", "1000"});
     story.launcher->start(start);
     REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
@@ -354,7 +354,7 @@ TEST_CASE("a worker whose pid nobody has written down can be ended all the same"
 
 TEST_CASE("a stranger that was given the shim's pid is not taken for it: the worker is over") {
     for (const std::string since : {"shim_start_time 1\n", ""}) {  // "": an agent before this wrote it
-        Story story;
+        LaunchStory story;
         const auto start = story.worker({"true"});
         const std::string boot = *read_whole("/proc/sys/kernel/random/boot_id");
         const std::string own = std::to_string(::getpid());
@@ -368,7 +368,7 @@ TEST_CASE("a stranger that was given the shim's pid is not taken for it: the wor
 }
 
 TEST_CASE("a new agent adopts the workers of the old one, running or ended meanwhile") {
-    Story story;
+    LaunchStory story;
     const auto running = story.worker({"sh", "-c", "read line <gate; exit 5"});
     const auto quick = story.worker({"true"}, 1);
     REQUIRE(::system(("mkfifo " + running.cwd + "/gate").c_str()) == 0);
@@ -415,7 +415,7 @@ TEST_CASE("strays are found by their environment, and another node's on this mac
 }
 
 TEST_CASE("a hundred quick workers are started and seen to end") {
-    Story story;
+    LaunchStory story;
     for (std::uint32_t rank = 0; rank < 100; ++rank) story.launcher->start(story.worker({"true"}, rank));
     REQUIRE(story.until_ended(100));
     CHECK(story.started.size() == 100);

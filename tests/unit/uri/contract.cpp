@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "storage/uri/files/store.hpp"
+#include "tests/unit/folder.hpp"
 #include "tests/unit/s3_server.hpp"
 
 namespace rtrain::storage {
@@ -30,11 +31,6 @@ struct TestedStore {  // a local directory for files, and a store that nobody el
     }
 };
 
-void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
 std::string pattern(std::size_t bytes) {
     std::string text(bytes, '\0');
     std::uint32_t x = 1;
@@ -79,7 +75,7 @@ TEST_CASE("names with signs that mean something to a server are names like other
         INFO(name);
         CHECK(*place.store->get(name) == name);
         REQUIRE(place.store->get_file(name, place.path + "/back", {}).ok());
-        CHECK(read(place.path + "/back") == name);
+        CHECK(bytes_of_file(place.path + "/back") == name);
     }
     const auto listed = place.store->list("d");
     REQUIRE(listed.ok());
@@ -117,7 +113,7 @@ TEST_CASE("files go to a store and come back whole, small, empty and in many par
     const std::size_t bytes =
         GENERATE(std::size_t{0}, std::size_t{7}, (std::size_t{16} << 20) + 1, (std::size_t{50} << 20) + 3);
     const std::string content = pattern(bytes), given = place.path + "/given";
-    write(given, content);
+    write_to_file(given, content);
     std::int64_t uploaded = 0;
     REQUIRE(place.store->put_file(given, "c/kept", false, [&](auto done, auto) { uploaded = done; }).ok());
     CHECK(uploaded == static_cast<std::int64_t>(bytes));
@@ -127,7 +123,7 @@ TEST_CASE("files go to a store and come back whole, small, empty and in many par
     CHECK(*place.store->list("c") == std::vector<StoreEntry>{{"c/given", static_cast<std::int64_t>(bytes)},
                                                              {"c/kept", static_cast<std::int64_t>(bytes)}});
     REQUIRE(place.again()->get_file("c/kept", place.path + "/sub/back", {}).ok());
-    const bool same = read(place.path + "/sub/back") == content;
+    const bool same = bytes_of_file(place.path + "/sub/back") == content;
     CHECK(same);
     CHECK(std::distance(fs::directory_iterator(place.path + "/sub"), {}) == 1);
 }

@@ -24,11 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
 std::unique_ptr<Store> store_at(const std::string& path) {
     auto store = open_file_store(path);
     REQUIRE(store.ok());
@@ -95,29 +90,29 @@ TEST_CASE("appended pieces follow one another") {
 TEST_CASE("a file given away is moved; one that is kept is copied and may be written again") {
     Folder folder;
     auto store = store_at(folder.path + "/store");
-    write(folder.path + "/given", "weights");
-    write(folder.path + "/kept", "weights");
+    write_to_file(folder.path + "/given", "weights");
+    write_to_file(folder.path + "/kept", "weights");
     std::int64_t uploaded = 0;
 
     REQUIRE(store->put_file(folder.path + "/given", "c/given", true, [&](auto done, auto) { uploaded = done; }).ok());
     REQUIRE(store->put_file(folder.path + "/kept", "c/kept", false, {}).ok());
-    write(folder.path + "/kept", "SCRIBBLE");
+    write_to_file(folder.path + "/kept", "SCRIBBLE");
 
     CHECK(uploaded == 7);
     CHECK_FALSE(fs::exists(folder.path + "/given"));
     CHECK(*store->get("c/given") == "weights");
     CHECK(*store->get("c/kept") == "weights");
     REQUIRE(store->get_file("c/kept", folder.path + "/back/kept", {}).ok());
-    CHECK(read(folder.path + "/back/kept") == "weights");
+    CHECK(bytes_of_file(folder.path + "/back/kept") == "weights");
 }
 
 TEST_CASE("a file with a second name is copied although it was given away: the caller may still write into it") {
     Folder folder;
     auto store = store_at(folder.path + "/store");
-    write(folder.path + "/given", "weights");
+    write_to_file(folder.path + "/given", "weights");
     fs::create_hard_link(folder.path + "/given", folder.path + "/other");
     REQUIRE(store->put_file(folder.path + "/given", "w", true, {}).ok());
-    write(folder.path + "/other", "SCRIBBLE");
+    write_to_file(folder.path + "/other", "SCRIBBLE");
     CHECK(*store->get("w") == "weights");
 }
 
@@ -265,12 +260,12 @@ TEST_CASE("beneath the storage path no link is followed: by no reader, writer, l
     fs::create_directory(folder.path + "/real");
     fs::create_directory_symlink(folder.path + "/real", folder.path + "/store");  // the operator's: followed
     fs::create_directory(folder.path + "/outside");
-    write(folder.path + "/outside/secret", "outside");
+    write_to_file(folder.path + "/outside/secret", "outside");
     auto store = store_at(folder.path + "/store");
     REQUIRE(store->put("mine/file", "inside").ok());
     fs::create_directory_symlink(folder.path + "/outside", folder.path + "/real/run");
     fs::create_symlink(folder.path + "/outside/secret", folder.path + "/real/mine/link");
-    write(folder.path + "/given", "weights");
+    write_to_file(folder.path + "/given", "weights");
 
     const auto refused = [&](const Status& status) {
         REQUIRE_FALSE(status.ok());
@@ -294,7 +289,7 @@ TEST_CASE("beneath the storage path no link is followed: by no reader, writer, l
     REQUIRE(store->put("mine/link", "a file of its own").ok());  // takes the link's name, not what it means
     REQUIRE(store->remove_tree("run").ok());                     // the link
     REQUIRE(store->remove_tree("mine").ok());
-    CHECK(read(folder.path + "/outside/secret") == "outside");
+    CHECK(bytes_of_file(folder.path + "/outside/secret") == "outside");
     CHECK(std::distance(fs::directory_iterator(folder.path + "/outside"), {}) == 1);
     CHECK(fs::is_empty(folder.path + "/real"));
 }
@@ -314,7 +309,7 @@ TEST_CASE("what is no plain file is neither waited for nor read") {
 
 TEST_CASE("a file where a directory should be is named") {
     Folder folder;
-    write(folder.path + "/runs", "");
+    write_to_file(folder.path + "/runs", "");
     CHECK(open_file_store(folder.path + "/runs").error().message.find("is a file") != std::string::npos);
     const auto status = store_at(folder.path)->put("runs/x", "1");
     CHECK(status.error().message.find(folder.path + "/runs") != std::string::npos);
@@ -334,7 +329,7 @@ TEST_CASE("a full disk is named with its free bytes, leaves no half file, and wo
     } unmount{disk};
     auto store = store_at(disk + "/runs");
     REQUIRE(store->append("journal", "line\n").ok());
-    write(folder.path + "/big", std::string(2 << 20, 'x'));
+    write_to_file(folder.path + "/big", std::string(2 << 20, 'x'));
 
     const auto put = store->put("a", std::string(2 << 20, 'x'));
     const auto file = store->put_file(folder.path + "/big", "b", false, {});
@@ -359,7 +354,7 @@ TEST_CASE("a file given away across file systems is copied, then removed") {
     }
     Folder folder;
     const std::string given = "/dev/shm/rtrain-given-" + std::to_string(::getpid());
-    write(given, std::string(20 << 20, 'w'));
+    write_to_file(given, std::string(20 << 20, 'w'));
     REQUIRE(store_at(folder.path)->put_file(given, "w", true, {}).ok());
     CHECK_FALSE(fs::exists(given));
     CHECK(fs::file_size(folder.path + "/w") == 20 << 20);
@@ -370,7 +365,7 @@ TEST_CASE("a probe writes, reads back and removes; it says which path cannot be 
     auto store = store_at(folder.path);
     REQUIRE(probe(*store, "n1").ok());
     CHECK(fs::is_empty(folder.path));
-    write(folder.path + "/file", "");
+    write_to_file(folder.path + "/file", "");
     auto blocked = open_file_store(folder.path + "/file/below");
     REQUIRE(blocked.ok());
     const auto status = probe(**blocked, "n1");

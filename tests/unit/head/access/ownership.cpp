@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 bool says(const Answer& answer, const std::string& words) { return answer.text.find(words) != std::string::npos; }
 
 // Ann's run, which has ended, with its directory on the head's storage.
-struct Story {
-    explicit Story(const std::string& storage_path = "cluster://") {
+struct OwnershipStory {
+    explicit OwnershipStory(const std::string& storage_path = "cluster://") {
         json digits = job("digits");
         if (storage_path != "cluster://") digits["storage_path"] = storage_path;
         const Answer made = head.call_as(ann, "POST", "/v1/runs", {{"job", digits}});
@@ -40,7 +40,7 @@ struct Story {
 }  // namespace
 
 TEST_CASE("only its user and admins go on from a run's files, however the storage path is written") {
-    Story story;
+    OwnershipStory story;
     for (const char* path : {"", "cluster://", "cluster://elsewhere"}) {
         json theirs = job("digits");
         if (*path != 0) theirs["storage_path"] = path;
@@ -56,7 +56,7 @@ TEST_CASE("only its user and admins go on from a run's files, however the storag
 }
 
 TEST_CASE("a directory that no record knows is its run.json's user's") {
-    Story story;
+    OwnershipStory story;
     REQUIRE(story.head.call_as(story.ann, "DELETE", "/v1/runs/digits").status == 200);
     CHECK(story.resume(story.bob, job("digits")).status == 403);
     std::ofstream(story.place + "/run.json") << "{}";
@@ -65,7 +65,7 @@ TEST_CASE("a directory that no record knows is its run.json's user's") {
 }
 
 TEST_CASE("a run's directory that is a link is nobody's: its user is not told by what the link leads to") {
-    Story story;
+    OwnershipStory story;
     REQUIRE(story.head.call_as(story.ann, "DELETE", "/v1/runs/digits").status == 200);
     fs::rename(story.place, story.folder.path + "/elsewhere");
     fs::create_directory_symlink(story.folder.path + "/elsewhere", story.place);
@@ -73,7 +73,7 @@ TEST_CASE("a run's directory that is a link is nobody's: its user is not told by
 }
 
 TEST_CASE("a run that went on from another user's files cannot remove them") {
-    Story story("/nowhere/at/all");
+    OwnershipStory story("/nowhere/at/all");
     json theirs = job("digits");
     theirs["storage_path"] = "/nowhere/./at/all";
     CHECK(story.resume(story.bob, theirs).status == 403);
@@ -99,7 +99,7 @@ TEST_CASE("a run that went on from another user's files cannot remove them") {
 }
 
 TEST_CASE("an agent is told when an admin goes on from a run's files: they may be anybody's") {
-    Story story;
+    OwnershipStory story;
     HandMadeAgent agent(join(story.head, "n1"), "n1");
     agent.register_node();
     REQUIRE(story.resume(story.head.admin, job("digits")).status == 201);
@@ -107,7 +107,7 @@ TEST_CASE("an agent is told when an admin goes on from a run's files: they may b
 }
 
 TEST_CASE("files that two users' runs have shared are removed by an admin alone") {
-    Story story;
+    OwnershipStory story;
     REQUIRE(story.resume(story.head.admin, job("digits")).status == 201);
     story.head.call("POST", "/v1/runs/digits/stop");
     REQUIRE(eventually([&] { return state_of(story.head, "digits") == "STOPPED"; }));
@@ -159,7 +159,7 @@ TEST_CASE("of an older database, blobs are theirs whose runs name them, and keys
 }
 
 TEST_CASE("nobody joins the job array of another user") {
-    Story story;
+    OwnershipStory story;
     REQUIRE(story.head.call_as(story.ann, "POST", "/v1/runs", {{"job", job("grid")}, {"array", "1-2"}}).status == 201);
     json theirs = job("grid-2");
     theirs["storage_path"] = "/nowhere/at/all";
@@ -172,7 +172,7 @@ TEST_CASE("nobody joins the job array of another user") {
 }
 
 TEST_CASE("a hash in a job's env tells nobody whether there is such a blob, and cannot be named before it is sent") {
-    Story story;
+    OwnershipStory story;
     const auto named = [&](const std::string& sha256) {
         json theirs = job("thief");
         theirs["env"] = {{"RTRAIN_DRIVER_SHA256", sha256}};

@@ -8,8 +8,8 @@ namespace {
 
 const std::string words = "ValueError: the key is s3cr3t";
 
-struct Story {
-    Story() {
+struct OutputStory {
+    OutputStory() {
         agent.register_node();
         const Answer made = head.call_as(ann, "POST", "/v1/runs", {{"job", job("digits")}});
         REQUIRE(made.status == 201);
@@ -41,7 +41,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 }  // namespace
 
 TEST_CASE("the last words of a rank that failed are its user's: others read how it ended") {
-    Story story;
+    OutputStory story;
     const auto attempt = start_attempt(story.agent, 1);
     ExitCause cause = exited(3);
     cause.detail = words + "\n  at line 7 of s3cr3t.py";
@@ -68,7 +68,7 @@ TEST_CASE("the last words of a rank that failed are its user's: others read how 
 }
 
 TEST_CASE("an event is about the run that it happened to, and tells the users of runs that followed no words of it") {
-    Story story;
+    OutputStory story;
     json waiting = job("follows");
     waiting["after"] = json::array({"digits"});
     const Answer made = story.head.call_as(story.bob, "POST", "/v1/runs", {{"job", waiting}});
@@ -90,7 +90,7 @@ TEST_CASE("an event is about the run that it happened to, and tells the users of
 }
 
 TEST_CASE("the last lines of a setup that failed are its user's") {
-    Story story;
+    OutputStory story;
     const auto prepare = story.agent.expect<protocol::Prepare>();
     const std::string why = "`pip install x` exited with 1; its last lines:\n  at s3cr3t.py\ndownloading\n" + words;
     story.agent.tell(protocol::PrepareFailed{.attempt = prepare.attempt, .why = why, .permanent = true});

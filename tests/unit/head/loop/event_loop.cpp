@@ -13,7 +13,7 @@ using Steps = std::vector<std::string>;
 namespace {
 
 // An event loop whose steps are written down.
-struct Story {
+struct LoopStory {
     test::TemporaryFolder folder;
     std::unique_ptr<state::SqliteJournal> journal = state::SqliteJournal::open(folder.path).value();
     net::Loop loop;
@@ -22,7 +22,7 @@ struct Story {
     EventLoop events{loop, *journal, clock, metrics};
     Steps seen;
 
-    Story() {
+    LoopStory() {
         events.connect({.decided = [this](const Decisions&) { seen.push_back("decided"); },
                         .orders = [this](const std::vector<Effect>&) -> std::vector<EventLoop::Task> {
                             seen.push_back("orders made");
@@ -49,7 +49,7 @@ struct Story {
 }  // namespace
 
 TEST_CASE("an event is decided, saved, performed and answered, in this order") {
-    Story story;
+    LoopStory story;
     story.start();
     CHECK(story.seen.empty());
     story.loop.run();
@@ -57,7 +57,7 @@ TEST_CASE("an event is decided, saved, performed and answered, in this order") {
 }
 
 TEST_CASE("what is told of a decision waits until it is on disk") {
-    Story story;
+    LoopStory story;
     story.start();
     story.loop.next([&] {
         CHECK_FALSE(story.events.all_durable());
@@ -73,7 +73,7 @@ TEST_CASE("what is told of a decision waits until it is on disk") {
 }
 
 TEST_CASE("a question about what came without an event is answered once that is on disk, and does not hold the loop") {
-    Story story;
+    LoopStory story;
     std::optional<std::string> found;
     story.events.take(HeadStarted{.wall_ms = 1, .quarantine = {}});
     story.events.save({.tokens = {}, .settings = {{"key", "value"}}, .done = {}});
@@ -90,7 +90,7 @@ TEST_CASE("a question about what came without an event is answered once that is 
 }
 
 TEST_CASE("the audit row of a request goes with the first event that it takes") {
-    Story story;
+    LoopStory story;
     const auto row = std::make_shared<std::optional<state::AuditRow>>(state::AuditRow{.wall_ms = 1, .action = "test"});
     {
         const Auditing scope(story.events, row);
@@ -104,7 +104,7 @@ TEST_CASE("the audit row of a request goes with the first event that it takes") 
 }
 
 TEST_CASE("what is saved beside the records is durable before it is answered") {
-    Story story;
+    LoopStory story;
     std::optional<std::string> found;
     story.events.save({.tokens = {}, .settings = {{"key", "value"}}, .done = [&] {
                            found = story.journal->setting("key");

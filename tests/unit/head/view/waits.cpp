@@ -10,13 +10,13 @@ namespace {
 
 constexpr AttemptId attempt_1{.run = {1}, .number = 1};
 
-struct Story {
+struct WaitsStory {
     Cluster cluster;
     Waits waits;
     std::int64_t now_ms = 1'000'000;
     std::vector<protocol::WorkerHeartbeat> ranks;
 
-    explicit Story(std::uint32_t count) {
+    explicit WaitsStory(std::uint32_t count) {
         Run run;
         run.id = {1};
         run.name = "gpt";
@@ -62,7 +62,7 @@ void two_is_slow(protocol::WorkerHeartbeat& rank) { rank.barrier_wait_ms += rank
 }  // namespace
 
 TEST_CASE("the others wait for the slow rank, and that is the mean over all ranks") {
-    Story story(4);
+    WaitsStory story(4);
     story.pass(31, two_is_slow);
     const RunFacts facts = story.facts();
     REQUIRE(facts.slow.size() == 1);
@@ -76,7 +76,7 @@ TEST_CASE("the others wait for the slow rank, and that is the mean over all rank
 }
 
 TEST_CASE("ranks that wait alike have no straggler, nor one that was only heard of earlier") {
-    Story story(2);
+    WaitsStory story(2);
     story.pass(30, [](protocol::WorkerHeartbeat& rank) { rank.barrier_wait_ms += 300; });
     CHECK(story.facts().slow.empty());
     CHECK(story.waits.of(attempt_1).straggler == Duration{0});
@@ -90,7 +90,7 @@ TEST_CASE("ranks that wait alike have no straggler, nor one that was only heard 
 }
 
 TEST_CASE("data and checkpoints are the mean over the ranks") {
-    Story story(2);
+    WaitsStory story(2);
     story.pass(20, [](protocol::WorkerHeartbeat& rank) {
         if (rank.rank == 0) rank.data_wait_ms += 400;
         rank.checkpoint_wait_ms += 150;
@@ -101,7 +101,7 @@ TEST_CASE("data and checkpoints are the mean over the ranks") {
 }
 
 TEST_CASE("what an attempt came to outlives it and the head; a removed run leaves nothing") {
-    Story story(4);
+    WaitsStory story(4);
     story.pass(31, two_is_slow);
     std::map<std::string, std::string> settings;
     story.waits.add_changes(settings, story.now_ms);
@@ -119,7 +119,7 @@ TEST_CASE("what an attempt came to outlives it and the head; a removed run leave
 }
 
 TEST_CASE("the next head goes on from what was kept") {
-    Story story(4);
+    WaitsStory story(4);
     story.pass(31, two_is_slow);
     std::map<std::string, std::string> settings;
     story.waits.add_changes(settings, story.now_ms);
@@ -133,7 +133,7 @@ TEST_CASE("the next head goes on from what was kept") {
 }
 
 TEST_CASE("memory that rises is told with what the node has left") {
-    Story story(1);
+    WaitsStory story(1);
     story.ranks[0].resident_bytes = 1LL << 30;
     story.ranks[0].interval_ms = 6'000;
     story.pass(120, [](protocol::WorkerHeartbeat& rank) { rank.resident_bytes += 3'000'000; });
@@ -143,7 +143,7 @@ TEST_CASE("memory that rises is told with what the node has left") {
 }
 
 TEST_CASE("an agent may say any number, and speak of ranks that there are not") {
-    Story story(1);
+    WaitsStory story(1);
     story.ranks[0].data_wait_ms = story.ranks[0].barrier_wait_ms = INT64_MAX;
     story.ranks[0].checkpoint_wait_ms = INT64_MIN;
     story.ranks[0].resident_bytes = INT64_MAX;
