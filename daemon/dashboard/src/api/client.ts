@@ -1,0 +1,124 @@
+// Requests to the head, with the session's cookie and, where something changes, its CSRF token. An answer that is no
+// success is a Problem with the head's own words.
+import type { Page, SessionInfo } from "./types.ts";
+
+export class Problem extends Error {
+  readonly status: number; // 0: the head did not answer
+  readonly next: string;
+  constructor(status: number, message: string, next = "") {
+    super(message);
+    this.status = status;
+    this.next = next;
+  }
+}
+
+type Listener = () => void;
+
+let session: SessionInfo | null | undefined; // undefined: not known yet
+let ended = false; // there was a session, and the head does not know it any more
+const listeners = new Set<Listener>();
+
+export const sessionNow = () => session;
+export const sessionEnded = () => ended;
+
+export function onSession(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function setSession(next: SessionInfo | null, wished = false) {
+  ended = next === null && !wished && (ended || (session ?? null) !== null);
+  session = next;
+  for (const listener of [...listeners]) listener();
+}
+
+interface Options {
+  method?: string;
+  body?: unknown;
+  signal?: AbortSignal;
+}
+
+async function ask(path: string, { method = "GET", body, signal }: Options): Promise<Response> {
+  const headers: Record<string, string> = { accept: "application/json" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (method !== "GET" && session) headers["x-rtrain-csrf"] = session.csrf;
+  try {
+    return await fetch(path, {
+      method,
+      headers,
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal ? { signal } : {}),
+    });
+  } catch (wrong) {
+    if (signal?.aborted) throw wrong;
+    throw new Problem(0, "The head does not answer.");
+  }
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  try {
+    const body = (await answer.json()) as { message?: string; next?: string };
+    return new Problem(answer.status, body.message ?? answer.statusText, body.next ?? "");
+  } catch {
+    return new Problem(answer.status, answer.statusText || `status ${answer.status}`);
+  }
+}
+
+async function checked(path: string, options: Options): Promise<Response> {
+  const answer = await ask(path, options);
+  if (answer.ok) return answer;
+  const problem = await problemOf(answer);
+  if (answer.status === 401 && path !== "/v1/session") setSession(null);
+  throw problem;
+}
+
+export async function call<T>(path: string, options: Options = {}): Promise<T> {
+  return (await checked(path, options)).json() as Promise<T>;
+}
+
+export async function text(path: string, options: Options = {}): Promise<string> {
+  return (await checked(path, options)).text();
+}
+
+// All pages of a list, at most `most` items.
+export async function list<T>(path: string, signal?: AbortSignal, most = 20_000): Promise<T[]> {
+  const items: T[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null && items.length < most) {
+    const mark: string = path.includes("?") ? "&" : "?";
+    const at: string = `${path}${mark}limit=1000${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
+    const page: Page<T> = await call<Page<T>>(at, signal ? { signal } : {});
+    items.push(...page.items);
+    cursor = page.next_cursor;
+  }
+  return items;
+}
+
+// Who is signed in. Rejects when the head does not answer.
+export async function readSession(): Promise<void> {
+  try {
+    setSession(await call<SessionInfo>("/v1/session"));
+  } catch (wrong) {
+    if (!(wrong instanceof Problem) || wrong.status === 0 || wrong.status >= 500) throw wrong;
+    setSession(null);
+  }
+}
+
+export async function signIn(token: string): Promise<void> {
+  setSession(await call<SessionInfo>("/v1/session", { method: "POST", body: { token } }));
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await call("/v1/session", { method: "DELETE" });
+  } finally {
+    setSession(null, true);
+  }
+}
+
+export function pathOf(...parts: string[]): string {
+  return `/v1/${parts.map(encodeURIComponent).join("/")}`;
+}

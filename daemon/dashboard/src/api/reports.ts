@@ -1,0 +1,70 @@
+// The reports of a run, from the first one on and live. Very many are thinned out as they come, the older ones first:
+// what is drawn is less than a screen has columns.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Point, pointOf } from "../data/series.ts";
+import { follow } from "./stream.ts";
+import type { Report } from "./types.ts";
+
+export const points_most = 60_000;
+
+// Of the older half every second one goes, except those with a checkpoint.
+export function halved(points: Point[]): Point[] {
+  const middle = Math.floor(points.length / 2);
+  return points.filter((one, at) => at >= middle || at % 2 === 0 || one.checkpoint !== null);
+}
+
+export interface Reports {
+  points: Point[]; // of the rank, or of the first of several
+  by_rank: Map<string, Point[]>; // where several ranks were asked for
+  thinned: boolean;
+  complete: boolean; // the run has ended, and all of it is here
+}
+
+export function useReports(run: string, rank = "0"): Reports {
+  const [reports, set] = useState<Reports>({ points: [], by_rank: new Map(), thinned: false, complete: false });
+  const asked = useRef(false);
+  useEffect(() => {
+    let points: Point[] = [];
+    const by_rank = new Map<string, Point[]>();
+    let thinned = false;
+    let complete = false;
+    let gone = false;
+    const several = !/^\d+$/.test(rank);
+    const add = (into: Point[], point: Point): Point[] => {
+      into.push(point);
+      if (into.length <= points_most) return into;
+      thinned = true;
+      return halved(into);
+    };
+    const draw = () => {
+      if (asked.current) return;
+      asked.current = true;
+      setTimeout(() => {
+        asked.current = false;
+        if (!gone) set({ points: [...points], by_rank: new Map(by_rank), thinned, complete });
+      }, 100);
+    };
+    set({ points: [], by_rank: new Map(), thinned: false, complete: false });
+    const close = follow({
+      path: `/v1/runs/${encodeURIComponent(run)}/metrics?rank=${encodeURIComponent(rank)}`,
+      resumes: true,
+      onData: (data) => {
+        const report = JSON.parse(data) as Report;
+        if (several)
+          for (const one of Object.keys(report.metrics_by_rank ?? {})) by_rank.set(one, add(by_rank.get(one) ?? [], pointOf(report, one)));
+        points = add(points, pointOf(report, several ? "0" : undefined));
+        draw();
+      },
+      onEnd: () => {
+        complete = true;
+        draw();
+      },
+    });
+    return () => {
+      gone = true;
+      asked.current = false;
+      close();
+    };
+  }, [run, rank]);
+  return reports;
+}

@@ -1,0 +1,97 @@
+// Server-sent events that go on: over a restart of the head, and from where they were. A page that nobody sees holds no
+// connection, since a browser opens only six to one address.
+import { Problem, readSession } from "./client.ts";
+
+export interface Following {
+  path: string; // without `follow`
+  after?: string; // the id behind which the stream begins
+  resumes: boolean; // it has ids; otherwise it is read anew, and `onOpen` says so
+  onData: (data: string, id: string) => void;
+  onOpen?: () => void;
+  onEnd?: () => void;
+}
+
+const first_pause_ms = 500;
+const longest_pause_ms = 5_000;
+
+type Listener = () => void;
+const listeners = new Set<Listener>();
+const broken = new Set<object>(); // streams that wait for the head
+
+export const headAnswers = () => broken.size === 0;
+export function onHead(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+export function mark(who: object, answers: boolean) {
+  const before = headAnswers();
+  if (answers) broken.delete(who);
+  else broken.add(who);
+  if (before !== headAnswers()) for (const listener of [...listeners]) listener();
+}
+
+export function addressOf(path: string, after: string): string {
+  const mark = path.includes("?") ? "&" : "?";
+  return `${path}${mark}follow=true${after === "" ? "" : `&after=${encodeURIComponent(after)}`}`;
+}
+
+export function follow(wanted: Following): () => void {
+  const who = {};
+  let source: EventSource | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let pause = first_pause_ms;
+  let after = wanted.after ?? "";
+  let finished = false;
+
+  const shut = () => {
+    source?.close();
+    source = null;
+    clearTimeout(timer);
+  };
+  const finish = () => {
+    finished = true;
+    shut();
+    mark(who, true);
+    document.removeEventListener("visibilitychange", turn);
+  };
+  const again = () => {
+    shut();
+    timer = setTimeout(() => {
+      // The reason stands in no event of a stream: a session that has ended shows the sign-in page, and this ends.
+      readSession().then(open, (wrong: unknown) => {
+        if (wrong instanceof Problem) again();
+      });
+    }, pause);
+    pause = Math.min(pause * 2, longest_pause_ms);
+  };
+  function open() {
+    if (finished || document.hidden || source) return;
+    const mine = new EventSource(addressOf(wanted.path, wanted.resumes ? after : ""));
+    source = mine;
+    mine.onopen = () => {
+      pause = first_pause_ms;
+      mark(who, true);
+      wanted.onOpen?.();
+    };
+    mine.onmessage = (event: MessageEvent<string>) => {
+      if (event.lastEventId !== "") after = event.lastEventId;
+      wanted.onData(event.data, event.lastEventId);
+    };
+    mine.addEventListener("end", () => {
+      finish();
+      wanted.onEnd?.();
+    });
+    mine.onerror = () => {
+      if (source !== mine) return;
+      mark(who, false);
+      again();
+    };
+  }
+  function turn() {
+    if (document.hidden) shut();
+    else open();
+  }
+  document.addEventListener("visibilitychange", turn);
+  open();
+  return finish;
+}

@@ -1,0 +1,25 @@
+// What differs between the specs of several runs. Pure.
+
+export interface Difference {
+  field: string; // "scaling.workers"
+  values: (string | null)[]; // of each run; null: it has no such field
+}
+
+export function flat(value: unknown, path = "", into: Map<string, string> = new Map()): Map<string, string> {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    const entries = Object.entries(value);
+    if (entries.length === 0 && path !== "") into.set(path, "{}");
+    for (const [key, inner] of entries) flat(inner, path === "" ? key : `${path}.${key}`, into);
+    return into;
+  }
+  into.set(path, typeof value === "string" ? value : JSON.stringify(value));
+  return into;
+}
+
+export function differences(specs: readonly unknown[]): Difference[] {
+  const all = specs.map((spec) => flat(spec ?? {}));
+  const fields = [...new Set(all.flatMap((one) => [...one.keys()]))].sort();
+  return fields
+    .map((field) => ({ field, values: all.map((one) => one.get(field) ?? null) }))
+    .filter((one) => new Set(one.values).size > 1);
+}

@@ -1,0 +1,157 @@
+// Reports as series of numbers for charts. Pure.
+import type { Attempt, Report } from "../api/types.ts";
+import { moment } from "../text/time.ts";
+
+export type Axis = "step" | "time";
+
+export interface Point {
+  attempt: number;
+  index: number; // the report's number in the run
+  time: number; // ms
+  values: Record<string, number>;
+  checkpoint: string | null;
+}
+
+export interface Series {
+  x: number[];
+  y: (number | null)[];
+}
+
+export interface Span {
+  attempt: number;
+  from: number;
+  to: number;
+}
+
+function numbersOf(metrics: Record<string, unknown> | undefined): Record<string, number> {
+  const out: Record<string, number> = Object.create(null) as Record<string, number>;
+  for (const [key, value] of Object.entries(metrics ?? {})) {
+    if (typeof value === "number" && Number.isFinite(value)) out[key] = value;
+    else if (typeof value === "boolean") out[key] = value ? 1 : 0;
+  }
+  return out;
+}
+
+// `rank`: of a report that has several ranks.
+export function pointOf(report: Report, rank?: string): Point {
+  const metrics = rank === undefined ? report.metrics : report.metrics_by_rank?.[rank];
+  return {
+    attempt: report.attempt,
+    index: report.index,
+    time: moment(report.time) ?? 0,
+    values: numbersOf(metrics),
+    checkpoint: report.checkpoint ?? null,
+  };
+}
+
+export function keysOf(points: readonly Point[]): string[] {
+  const keys = new Set<string>();
+  for (const point of points) for (const key of Object.keys(point.values)) keys.add(key);
+  return [...keys].sort();
+}
+
+// By step a report of a later attempt takes the place of those that it repeats: an attempt that goes on from a
+// checkpoint trains some steps again.
+export function currentPoints(points: readonly Point[]): Point[] {
+  const kept: Point[] = [];
+  let attempt = -1;
+  for (const point of points) {
+    if (point.attempt !== attempt) {
+      attempt = point.attempt;
+      while (kept.length > 0 && kept.at(-1)!.index >= point.index) kept.pop();
+    }
+    kept.push(point);
+  }
+  return kept;
+}
+
+export function orderedBy(points: readonly Point[], axis: Axis): Point[] {
+  return axis === "step" ? currentPoints(points) : [...points];
+}
+
+export function xOf(point: Point, axis: Axis): number {
+  return axis === "step" ? point.index : point.time / 1000;
+}
+
+export function seriesOf(points: readonly Point[], key: string, axis: Axis): Series {
+  const out: Series = { x: [], y: [] };
+  for (const point of orderedBy(points, axis)) {
+    const value = point.values[key];
+    if (value === undefined) continue;
+    out.x.push(xOf(point, axis));
+    out.y.push(value);
+  }
+  return out;
+}
+
+// At most about `most` points: of each stretch the least and the greatest, in their order, so that no peak is lost.
+export function thinned(series: Series, most: number): Series {
+  const count = series.x.length;
+  if (count <= most) return series;
+  const stretch = Math.ceil(count / Math.max(1, Math.floor(most / 2)));
+  const out: Series = { x: [], y: [] };
+  for (let from = 0; from < count; from += stretch) {
+    let low = from;
+    let high = from;
+    for (let at = from; at < Math.min(count, from + stretch); at += 1) {
+      if ((series.y[at] ?? Infinity) < (series.y[low] ?? Infinity)) low = at;
+      if ((series.y[at] ?? -Infinity) > (series.y[high] ?? -Infinity)) high = at;
+    }
+    for (const at of low === high ? [low] : [Math.min(low, high), Math.max(low, high)]) {
+      out.x.push(series.x[at]!);
+      out.y.push(series.y[at]!);
+    }
+  }
+  return out;
+}
+
+// An exponential mean, corrected for its beginning. `weight` of the past: 0 to below 1.
+export function smoothed(series: Series, weight: number): Series {
+  if (weight <= 0) return series;
+  let mean = 0;
+  let count = 0;
+  const y = series.y.map((value) => {
+    if (value === null) return null;
+    count += 1;
+    mean = weight * mean + (1 - weight) * value;
+    return mean / (1 - weight ** count);
+  });
+  return { x: series.x, y };
+}
+
+// Several series over one x, as uPlot takes them.
+export function joined(all: readonly Series[]): { x: number[]; y: (number | null | undefined)[][] } {
+  const places = new Map<number, number>();
+  const x = [...new Set(all.flatMap((one) => one.x))].sort((a, b) => a - b);
+  x.forEach((value, at) => places.set(value, at));
+  const y = all.map((one) => {
+    const out = new Array<number | null | undefined>(x.length).fill(undefined);
+    one.x.forEach((value, at) => {
+      out[places.get(value)!] = one.y[at];
+    });
+    return out;
+  });
+  return { x, y };
+}
+
+// Where each attempt lies on the axis.
+export function spansOf(points: readonly Point[], attempts: readonly Attempt[], axis: Axis, now: number): Span[] {
+  if (axis === "time")
+    return attempts.flatMap((one) => {
+      const from = moment(one.started) ?? moment(one.placed);
+      return from === null ? [] : [{ attempt: one.number, from: from / 1000, to: (moment(one.ended) ?? now) / 1000 }];
+    });
+  const spans: Span[] = [];
+  for (const point of currentPoints(points)) {
+    const last = spans.at(-1);
+    if (last?.attempt === point.attempt) last.to = point.index;
+    else spans.push({ attempt: point.attempt, from: last?.to ?? point.index, to: point.index });
+  }
+  return spans;
+}
+
+export function checkpointsOf(points: readonly Point[], axis: Axis): { x: number; name: string }[] {
+  return orderedBy(points, axis)
+    .filter((point) => point.checkpoint !== null)
+    .map((point) => ({ x: xOf(point, axis), name: point.checkpoint! }));
+}

@@ -1,0 +1,40 @@
+// Lines of logs as text to show, and which of them tell of an error.
+
+// Colour codes and other terminal orders are left out. Of a line that was drawn over (a progress bar), the last state
+// stays. Other control characters are shown as symbols.
+const terminal_orders = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+
+export function shown(line: string): string {
+  const plain = line.includes("\u001b") ? line.replace(terminal_orders, "") : line;
+  const states = plain.includes("\r") ? plain.split("\r").filter((part) => part.trim() !== "") : [plain];
+  const last = states.at(-1) ?? "";
+  return last.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)));
+}
+
+const errors =
+  /^Traceback \(most recent call last\)|\b(?:[A-Z][A-Za-z]*(?:Error|Exception)|ERROR|FATAL|CRITICAL)\b|\b(?:error|fatal|panic|assertion failed|segmentation fault|out of memory|core dumped)\b[:,! ]|\bterminate called\b/;
+
+export function tellsOfError(line: string): boolean {
+  return errors.test(line);
+}
+
+// The place of the first line that tells of an error; -1: none does.
+export function firstError(lines: readonly { line: string }[]): number {
+  return lines.findIndex((one) => tellsOfError(one.line));
+}
+
+// A filter is a text that must be there, or /expression/ with an optional i behind it. The error is for the person.
+export function filterOf(wanted: string): { matches: (line: string) => boolean; problem: string } {
+  if (wanted === "") return { matches: () => true, problem: "" };
+  const form = /^\/(.+)\/(i?)$/.exec(wanted);
+  if (!form) {
+    const low = wanted.toLowerCase();
+    return { matches: (line) => line.toLowerCase().includes(low), problem: "" };
+  }
+  try {
+    const expression = new RegExp(form[1]!, form[2]);
+    return { matches: (line) => expression.test(line), problem: "" };
+  } catch {
+    return { matches: () => true, problem: "This is no regular expression." };
+  }
+}

@@ -1,0 +1,30 @@
+// Moments as people read them: exact in the reader's own zone, or as a distance from now.
+import { duration } from "./units.ts";
+
+export function moment(iso: string | null | undefined): number | null {
+  if (!iso) return null;
+  const at = Date.parse(iso);
+  return Number.isNaN(at) ? null : at;
+}
+
+const pad = (value: number, width = 2) => String(value).padStart(width, "0");
+
+export function clock(at: number): string {
+  const date = new Date(at);
+  return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+}
+
+export function exact(iso: string | null | undefined): string {
+  const at = moment(iso);
+  if (at === null) return "never";
+  const date = new Date(at);
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(at)}`;
+}
+
+export function ago(iso: string | null | undefined, now: number): string {
+  const at = moment(iso);
+  if (at === null) return "never";
+  const passed = now - at;
+  if (passed < -1_000) return `in ${duration(-passed)}`;
+  return passed < 1_000 ? "now" : `${duration(passed)} ago`;
+}

@@ -1,0 +1,96 @@
+// For admins: who may come in, and who changed what.
+import { useState } from "preact/hooks";
+import { call, list } from "../api/client.ts";
+import { useLoaded, useNow, useSession } from "../api/hooks.ts";
+import type { AuditRow, Page, Token } from "../api/types.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { setQuery, useRoute } from "../router.ts";
+import { ago, exact, moment } from "../text/time.ts";
+
+const audit_most = 1_000;
+
+function stateOf(token: Token, now: number): string {
+  if (token.revoked) return "revoked";
+  if (token.uses_left === 0) return "used up";
+  const expires = moment(token.expires);
+  return expires !== null && expires <= now ? "expired" : "opens";
+}
+
+export function Access() {
+  const session = useSession();
+  if (session?.role !== "admin") return <div class="view"><h1>Access</h1><Quiet>Tokens and the audit are shown to admins.</Quiet></div>;
+  return (
+    <div class="view">
+      <h1>Access</h1>
+      <Tokens />
+      <Audit />
+    </div>
+  );
+}
+
+function Tokens() {
+  const now = useNow(10_000);
+  const read = useLoaded((signal) => list<Token>("/v1/tokens", signal), [], 15_000);
+  const [revokes, setRevokes] = useState<Token | null>(null);
+  const [gone, setGone] = useState(false);
+  const rows = (read.value ?? []).filter((one) => gone || stateOf(one, now) === "opens");
+  const columns: Column<Token>[] = [
+    { name: "Token", cell: (one) => <code>{one.id}</code>, sort: (one) => one.id },
+    { name: "Role", cell: (one) => one.role, sort: (one) => one.role },
+    { name: "User", cell: (one) => one.user || <span class="quiet">none</span>, sort: (one) => one.user },
+    { name: "State", cell: (one) => stateOf(one, now), sort: (one) => stateOf(one, now) },
+    { name: "Made", cell: (one) => exact(one.created), sort: (one) => one.created ?? "" },
+    { name: "Expires", cell: (one) => (one.expires ? ago(one.expires, now) : "never"), sort: (one) => moment(one.expires) ?? Infinity },
+    ...(rows.some((one) => one.last_used !== undefined) ? [{ name: "Last used", cell: (one: Token) => (one.last_used ? ago(one.last_used, now) : "not since the head's start"), sort: (one: Token) => moment(one.last_used) ?? 0 }] : []),
+    { name: "Revoke", cell: (one) => (stateOf(one, now) === "opens" ? <button type="button" class="small" aria-label={`Revoke token ${one.id}`} onClick={() => setRevokes(one)}>Revoke</button> : "") },
+  ];
+  return (
+    <Panel title="Tokens" wide aside={<label class="check"><input type="checkbox" checked={gone} onChange={(event) => setGone(event.currentTarget.checked)} /> those that open nothing too</label>}>
+      {read.problem && <ProblemNote problem={read.problem} />}
+      {read.value && <Table label="Tokens" items={rows} keyOf={(one) => one.id} empty="There is no token." columns={columns} />}
+      <p class="quiet">A new one: rtrain token create --role user --user NAME</p>
+      {revokes && (
+        <Dialog title={`Revoke token ${revokes.id}?`} confirm="Revoke it" danger close={() => setRevokes(null)}
+          act={async () => {
+            await call(`/v1/tokens/${encodeURIComponent(revokes.id)}`, { method: "DELETE" });
+            read.reload();
+          }}>
+          <p>It is of {revokes.user || "no user"}, role {revokes.role}. Whoever uses it is shut out at once, also from this page.</p>
+        </Dialog>
+      )}
+    </Panel>
+  );
+}
+
+// A head that knows `last` answers with the newest rows; another one with the first.
+function Audit() {
+  const { query } = useRoute();
+  const wanted = (query.get("find") ?? "").toLowerCase();
+  const read = useLoaded(async (signal) => (await call<Page<AuditRow>>(`/v1/audit?last=${audit_most}&limit=${audit_most}`, { signal })).items, [], 15_000);
+  const rows = [...(read.value ?? [])].reverse().filter((one) => wanted === "" || `${one.user} ${one.action} ${one.target} ${one.credential} ${one.from} ${one.run}`.toLowerCase().includes(wanted));
+  return (
+    <Panel title="Audit" wide aside={<span class="quiet">the last {audit_most} changes</span>}>
+      <div class="tools">
+        <label class="field grow"><span class="visually-hidden">Filter the audit</span>
+          <input type="search" placeholder="Filter: user, action, target, token" value={query.get("find") ?? ""} onInput={(event) => setQuery({ find: event.currentTarget.value })} /></label>
+      </div>
+      {read.problem && <ProblemNote problem={read.problem} />}
+      {read.value && (
+        <Table label="Audit, newest first" items={rows} keyOf={(one) => one.sequence} empty="Nothing was changed."
+          columns={[
+            { name: "Number", number: true, cell: (one) => one.sequence, width: 0.7 },
+            { name: "Time", cell: (one) => exact(one.time), width: 1.4 },
+            { name: "User", cell: (one) => one.user, sort: (one) => one.user },
+            { name: "Role", cell: (one) => one.role, width: 0.7 },
+            { name: "Token", cell: (one) => <code>{one.credential}</code> },
+            { name: "From", cell: (one) => one.from },
+            { name: "Action", cell: (one) => one.action, sort: (one) => one.action, width: 1.6 },
+            { name: "Target", cell: (one) => <span title={one.target}>{one.target}</span>, width: 2.4 },
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,69 @@
+// What happened, newest first, as it happens.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { call, Problem } from "../../api/client.ts";
+import { follow } from "../../api/stream.ts";
+import type { EventRecord, Page } from "../../api/types.ts";
+import { address } from "../../router.ts";
+import { clock, exact, moment } from "../../text/time.ts";
+import { Quiet } from "../../parts/panel.tsx";
+
+const kept_most = 500;
+const first_most = 100;
+
+// The last events, of one run or of all, followed by the new ones.
+export function useEvents({ run = "", onNew }: { run?: string; onNew?: () => void }): EventRecord[] {
+  const [events, set] = useState<EventRecord[]>([]);
+  const tell = useRef(onNew);
+  tell.current = onNew;
+  useEffect(() => {
+    let close = () => {};
+    let gone = false;
+    const of = run === "" ? "" : `run=${encodeURIComponent(run)}&`;
+    const begin = (timer?: number) => {
+      clearTimeout(timer);
+      call<Page<EventRecord>>(`/v1/events?${of}last=${first_most}`).then(
+        (page) => {
+          if (gone) return;
+          set(page.items.slice(-kept_most).reverse());
+          close = follow({
+            path: run === "" ? "/v1/events" : `/v1/events?run=${encodeURIComponent(run)}`,
+            after: String(page.items.at(-1)?.id ?? 0),
+            resumes: true,
+            onData: (data) => {
+              const event = JSON.parse(data) as EventRecord;
+              set((before) => [event, ...before].slice(0, kept_most));
+              tell.current?.();
+            },
+          });
+        },
+        (wrong: unknown) => {
+          if (gone || (wrong instanceof Problem && wrong.status >= 400 && wrong.status < 500)) return;
+          const again = window.setTimeout(() => begin(again), 2_000);
+        },
+      );
+    };
+    begin();
+    return () => {
+      gone = true;
+      close();
+    };
+  }, [run]);
+  return events;
+}
+
+export function Events({ events }: { events: EventRecord[] }) {
+  if (events.length === 0) return <Quiet>Nothing has happened yet.</Quiet>;
+  return (
+    <ol class="events" tabIndex={0} role="list" aria-label="Events, newest first">
+      {events.map((one) => (
+        <li key={one.id}>
+          <time dateTime={one.time ?? ""} title={exact(one.time)}>{clock(moment(one.time) ?? 0)}</time>
+          <span class="event-text">
+            {one.run_name && one.run_id && <a href={address(["runs", one.run_id])}>{one.run_name}</a>}
+            {one.node && <a href={address(["nodes", one.node])}>{one.node}</a>} {one.text}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}

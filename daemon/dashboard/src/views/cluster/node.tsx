@@ -1,0 +1,66 @@
+// One node: everything that the head knows of it.
+import { useRead } from "../../api/hooks.ts";
+import type { NodeRecord } from "../../api/types.ts";
+import { Fact, Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
+import { State } from "../../parts/state.tsx";
+import { Table } from "../../parts/table.tsx";
+import { devicesOf, holdersOf, isHeld, stateOf } from "../../data/nodes.ts";
+import { address } from "../../router.ts";
+import { exact } from "../../text/time.ts";
+import { bytes, duration, percent, resources } from "../../text/units.ts";
+import { NodeCard } from "./node_card.tsx";
+
+export function NodeView({ name }: { name: string }) {
+  const read = useRead<NodeRecord>(`/v1/nodes/${encodeURIComponent(name)}`, 3_000);
+  const node = read.value;
+  return (
+    <div class="view">
+      <p class="crumbs"><a href="#/">Cluster</a></p>
+      <div class="title-line"><h1>{name}</h1>{node && <State state={stateOf(node)} title={node.reason} />}</div>
+      {read.problem && <ProblemNote problem={read.problem} />}
+      {!node && !read.problem && <Quiet>Loading.</Quiet>}
+      {node?.reason && <div class="note wait">{node.reason}</div>}
+      {node?.warnings.map((one) => <div class="note wait" key={one}>{one}</div>)}
+      {node && <NodeCard node={node} />}
+      {node && node.gpus > 0 && <Panel title="GPUs"><Devices node={node} /></Panel>}
+      {node && <Panel title="Facts"><Facts node={node} /></Panel>}
+    </div>
+  );
+}
+
+function Devices({ node }: { node: NodeRecord }) {
+  const devices = devicesOf(node);
+  const told = (of: (one: (typeof devices)[number]) => unknown) => devices.some((one) => of(one) !== undefined && of(one) !== null);
+  return (
+    <Table label={`GPUs of ${node.node}`} items={devices} keyOf={(one) => one.index} empty="none"
+      columns={[
+        { name: "GPU", number: true, cell: (one) => one.index },
+        { name: "Held by", cell: (one) => (holdersOf(one).length > 0 ? holdersOf(one).map((run) => <a key={run} href={address(["runs", run])}>{run} </a>) : isHeld(one) ? "in use" : "free") },
+        ...(told((one) => one.utilization_ratio) ? [{ name: "Busy", number: true, cell: (one: (typeof devices)[number]) => (typeof one.utilization_ratio === "number" ? percent(one.utilization_ratio) : "") }] : []),
+        ...(told((one) => one.memory_total) ? [{ name: "Memory", number: true, cell: (one: (typeof devices)[number]) => (one.memory_total ? `${bytes(one.memory_used ?? 0)} of ${bytes(one.memory_total)}` : "") }] : []),
+        ...(told((one) => one.temperature_celsius) ? [{ name: "Temperature", number: true, cell: (one: (typeof devices)[number]) => (typeof one.temperature_celsius === "number" ? `${one.temperature_celsius} °C` : "") }] : []),
+        ...(told((one) => one.power_watts) ? [{ name: "Power", number: true, cell: (one: (typeof devices)[number]) => (typeof one.power_watts === "number" ? `${Math.round(one.power_watts)} W` : "") }] : []),
+        ...(told((one) => one.xids) ? [{ name: "Xid errors", cell: (one: (typeof devices)[number]) => Object.entries(one.xids ?? {}).map(([xid, count]) => `${xid}: ${count}`).join(", ") || "none" }] : []),
+        ...(told((one) => one.ecc_errors) ? [{ name: "ECC errors", number: true, cell: (one: (typeof devices)[number]) => one.ecc_errors ?? "" }] : []),
+      ]}
+    />
+  );
+}
+
+function Facts({ node }: { node: NodeRecord }) {
+  return (
+    <dl class="facts">
+      <Fact name="Address">{node.address}:{node.port}</Fact>
+      <Fact name="Resources">{resources(node.resources)}</Fact>
+      <Fact name="Free">{resources(node.free)}</Fact>
+      {node.gpu_model && <Fact name="GPU model">{node.gpu_model}</Fact>}
+      {node.memory_total > 0 && <Fact name="Memory">{bytes(node.memory_used)} of {bytes(node.memory_total)}</Fact>}
+      <Fact name="Registered">{exact(node.registered)}</Fact>
+      <Fact name="Last heartbeat">{node.last_heartbeat_ms === null ? "none" : `${duration(node.last_heartbeat_ms)} ago`}</Fact>
+      <Fact name="Failures of late">{node.failures}</Fact>
+      {node.version && <Fact name="Version">{node.version}</Fact>}
+      {Object.entries(node.labels).map(([key, value]) => <Fact key={key} name={`Label ${key}`}>{value}</Fact>)}
+      {Object.entries(node.facts).map(([key, value]) => <Fact key={`fact-${key}`} name={key}>{typeof value === "string" ? value : JSON.stringify(value)}</Fact>)}
+    </dl>
+  );
+}

@@ -1,0 +1,59 @@
+// One node: its state, its GPUs and who holds them, CPU and memory.
+import type { GpuDevice, NodeRecord } from "../../api/types.ts";
+import { Bar } from "../../parts/bar.tsx";
+import { placeOfName } from "../../parts/colours.ts";
+import { State } from "../../parts/state.tsx";
+import { devicesOf, holdersOf, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { address } from "../../router.ts";
+import { bytes, percent } from "../../text/units.ts";
+
+export function deviceText(device: GpuDevice): string {
+  const facts = [`GPU ${device.index}`];
+  const holders = holdersOf(device);
+  facts.push(holders.length > 0 ? `held by ${holders.join(", ")}` : isHeld(device) ? "in use" : "free");
+  if (typeof device.utilization_ratio === "number") facts.push(`${percent(device.utilization_ratio)} busy`);
+  if (device.memory_used && device.memory_total) facts.push(`${bytes(device.memory_used)} of ${bytes(device.memory_total)}`);
+  if (typeof device.temperature_celsius === "number") facts.push(`${device.temperature_celsius} °C`);
+  if (typeof device.power_watts === "number") facts.push(`${Math.round(device.power_watts)} W`);
+  return facts.join(", ");
+}
+
+function Gpu({ device }: { device: GpuDevice }) {
+  const holder = holdersOf(device)[0];
+  const kind = holder !== undefined ? `held series-${placeOfName(holder)}` : isHeld(device) ? "held" : "";
+  const busy = device.utilization_ratio;
+  return (
+    <li class={`gpu ${kind}`} title={deviceText(device)}>
+      <span class="visually-hidden">{deviceText(device)}</span>
+      {typeof busy === "number" && <span class="gpu-busy" aria-hidden="true" style={{ height: `${Math.round(busy * 100)}%` }} />}
+      <span class="gpu-number" aria-hidden="true">{device.index}</span>
+    </li>
+  );
+}
+
+export function NodeCard({ node }: { node: NodeRecord }) {
+  const state = stateOf(node);
+  const devices = devicesOf(node);
+  const cpu = share(node, "CPU");
+  const memory = memoryRatio(node);
+  return (
+    <article class={`card node-${state.toLowerCase()}`}>
+      <div class="card-head">
+        <a class="strong" href={address(["nodes", node.node])}>{node.node}</a>
+        <State state={state} title={node.reason} />
+      </div>
+      {devices.length > 0 && <ul class="gpus" aria-label={`GPUs of ${node.node}`}>{devices.map((one) => <Gpu key={one.index} device={one} />)}</ul>}
+      <dl class="lines">
+        {cpu !== null && <div><dt>CPU</dt><dd><Bar ratio={cpu} text={`${(Number(node.resources["CPU"]) - Number(node.free["CPU"])).toLocaleString("en-US")} of ${node.resources["CPU"]}`} /></dd></div>}
+        {memory !== null && <div><dt>Memory</dt><dd><Bar ratio={memory} text={bytes(node.memory_used)} tone={memory > 0.92 ? "bad" : ""} /></dd></div>}
+      </dl>
+      {node.runs.length > 0 && (
+        <ul class="chips" aria-label={`Runs on ${node.node}`}>
+          {node.runs.slice(0, 6).map((run) => <li key={run}><a class="chip" href={address(["runs", run])}><i class={`swatch series-${placeOfName(run)}`} aria-hidden="true" />{run}</a></li>)}
+          {node.runs.length > 6 && <li class="quiet">and {node.runs.length - 6} more</li>}
+        </ul>
+      )}
+      {node.reason && state !== "READY" && <p class="quiet clamp">{node.reason}</p>}
+    </article>
+  );
+}

@@ -1,0 +1,63 @@
+// Nodes and their GPUs: cards for some, a map for many, a table for both.
+import { useMemo, useState } from "preact/hooks";
+import type { NodeRecord } from "../../api/types.ts";
+import { Quiet } from "../../parts/panel.tsx";
+import { State } from "../../parts/state.tsx";
+import { Table } from "../../parts/table.tsx";
+import { memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { address, setQuery, useRoute } from "../../router.ts";
+import { bytes, percent } from "../../text/units.ts";
+import { NodeCard } from "./node_card.tsx";
+import { NodeMap } from "./node_map.tsx";
+
+const cards_most = 36;
+
+export function Nodes({ nodes }: { nodes: NodeRecord[] }) {
+  const { query } = useRoute();
+  const tabled = query.get("nodes") === "table";
+  const [wanted, setWanted] = useState("");
+  const shown = useMemo(() => {
+    const low = wanted.toLowerCase();
+    return low === "" ? nodes : nodes.filter((one) => matches(one, low));
+  }, [nodes, wanted]);
+  if (nodes.length === 0) return <Quiet>No node has joined. On another machine: rtrain node join HEAD --token TOKEN</Quiet>;
+  return (
+    <>
+      <div class="tools">
+        <label class="field">
+          <span class="visually-hidden">Filter nodes</span>
+          <input type="search" placeholder="Filter: name, state, run, label" value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
+        </label>
+        <div class="choice" role="group" aria-label="How nodes are shown">
+          <button type="button" aria-pressed={!tabled} onClick={() => setQuery({ nodes: "" })}>Map</button>
+          <button type="button" aria-pressed={tabled} onClick={() => setQuery({ nodes: "table" })}>Table</button>
+        </div>
+      </div>
+      {tabled ? <NodeTable nodes={shown} /> : shown.length > cards_most ? <NodeMap nodes={shown} /> : (
+        <div class="cards">{shown.map((one) => <NodeCard key={one.node} node={one} />)}</div>
+      )}
+      {shown.length === 0 && !tabled && <Quiet>No node fits the filter.</Quiet>}
+    </>
+  );
+}
+
+function matches(node: NodeRecord, low: string): boolean {
+  return [node.node, stateOf(node), node.state, node.gpu_model, ...node.runs, ...Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)].some((text) =>
+    text.toLowerCase().includes(low),
+  );
+}
+
+function NodeTable({ nodes }: { nodes: NodeRecord[] }) {
+  return (
+    <Table label="Nodes" items={nodes} keyOf={(one) => one.node} empty="No node fits the filter."
+      columns={[
+        { name: "Node", cell: (one) => <a href={address(["nodes", one.node])}>{one.node}</a>, sort: (one) => one.node, width: 1.5 },
+        { name: "State", cell: (one) => <State state={stateOf(one)} title={one.reason} />, sort: (one) => stateOf(one), width: 1.3 },
+        { name: "GPUs in use", number: true, cell: (one) => (one.gpus === 0 ? "none" : `${one.gpus - Number(one.gpus_free)} of ${one.gpus}`), sort: (one) => one.gpus - Number(one.gpus_free) },
+        { name: "CPUs in use", number: true, cell: (one) => percent(share(one, "CPU") ?? 0), sort: (one) => share(one, "CPU") ?? 0 },
+        { name: "Memory", number: true, cell: (one) => (one.memory_total > 0 ? `${bytes(one.memory_used)} of ${bytes(one.memory_total)}` : "unknown"), sort: (one) => memoryRatio(one) ?? 0, width: 1.5 },
+        { name: "Runs", cell: (one) => one.runs.join(", "), width: 2 },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,69 @@
+// What waits, and what the queues have.
+import { useRead } from "../../api/hooks.ts";
+import type { Page, QueueRecord, Waiting } from "../../api/types.ts";
+import { Bar } from "../../parts/bar.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { Table } from "../../parts/table.tsx";
+import { address } from "../../router.ts";
+import { bytes, duration } from "../../text/units.ts";
+
+export function Queue({ items }: { items: Waiting[] }) {
+  return (
+    <Table label="Waiting runs, in their order" items={items} keyOf={(one) => one.run_id} empty="No run waits."
+      columns={[
+        { name: "Place", number: true, cell: (one) => one.position ?? "held back", width: 0.6 },
+        { name: "Run", cell: (one) => <a href={address(["runs", one.run_id])}>{one.name}</a>, width: 1.4 },
+        { name: "Queue", cell: (one) => one.queue },
+        { name: "Needs", cell: (one) => one.needs, width: 1.2 },
+        { name: "Waits", number: true, cell: (one) => duration(one.waiting_ms), sort: (one) => one.waiting_ms },
+        { name: "Expected start", number: true, cell: (one) => (one.starts_in_ms === null ? "unknown" : `in ${duration(one.starts_in_ms)}`) },
+        { name: "Why", cell: (one) => <span title={one.why}>{one.why}</span>, width: 2.4 },
+      ]}
+    />
+  );
+}
+
+const amount = (name: string, value: string) => (name === "memory" ? bytes(Number(value)) : value);
+
+function Use({ queue }: { queue: QueueRecord }) {
+  const names = [...new Set([...Object.keys(queue.quota), ...Object.keys(queue.in_use)])];
+  if (names.length === 0) return <span class="quiet">nothing</span>;
+  return (
+    <ul class="plain-list">
+      {names.map((name) => {
+        const used = queue.in_use[name] ?? "0";
+        const quota = queue.quota[name];
+        return (
+          <li key={name}>
+            {quota === undefined ? (
+              <>{name} {amount(name, used)}, no limit</>
+            ) : (
+              <Bar ratio={Number(quota) > 0 ? Number(used) / Number(quota) : 0} text={`${name} ${amount(name, used)} of ${amount(name, quota)}`}
+                tone={Number(used) > Number(quota) ? "wait" : ""} />
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+// A head that does not tell them has no such panel.
+export function Queues() {
+  const queues = useRead<Page<QueueRecord>>("/v1/queues", 10_000);
+  if (!queues.value) return null;
+  const shares = queues.value.items.reduce((sum, one) => sum + one.share, 0);
+  return (
+    <Panel title="Queues">
+      <Table label="Queues" items={queues.value.items} keyOf={(one) => one.name} empty="There is no queue."
+        columns={[
+          { name: "Queue", cell: (one) => <>{one.name}{one.parent && <span class="quiet"> below {one.parent}</span>}</> },
+          { name: "Share", number: true, cell: (one) => <span title={`${one.share} of ${shares} in all`}>{one.share}</span> },
+          { name: "Running", number: true, cell: (one) => one.running },
+          { name: "Waiting", number: true, cell: (one) => one.waiting },
+          { name: "In use, and quota", cell: (one) => <Use queue={one} /> },
+        ]}
+      />
+    </Panel>
+  );
+}

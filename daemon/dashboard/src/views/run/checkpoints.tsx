@@ -1,0 +1,60 @@
+// The checkpoints that a run keeps: score, size, whether they were verified, and the command to go on from each.
+import { useEffect } from "preact/hooks";
+import { list } from "../../api/client.ts";
+import { useLoaded } from "../../api/hooks.ts";
+import type { Checkpoint, Run } from "../../api/types.ts";
+import { Copy } from "../../parts/copy.tsx";
+import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { shellWord } from "../../text/shell.ts";
+import { exact } from "../../text/time.ts";
+import { bytes, number } from "../../text/units.ts";
+import type { Shown } from "./run.tsx";
+
+function scoreOf(run: Run): string {
+  const name = (run.job?.["checkpoint"] as Record<string, unknown> | undefined)?.["score_attribute"];
+  return typeof name === "string" ? name : "";
+}
+
+export function Checkpoints({ run, owner }: Shown) {
+  const read = useLoaded((signal) => (owner ? list<Checkpoint>(`/v1/runs/${encodeURIComponent(run.run_id)}/checkpoints`, signal) : Promise.resolve([])), [run.run_id, owner], 10_000);
+  useEffect(() => read.reload(), [run.checkpoints, run.latest_checkpoint]);
+  if (!owner) return <Panel title="Checkpoints" wide><Quiet>The run keeps {run.checkpoints}. Its checkpoints are shown to {run.user || "its user"} and to admins.</Quiet></Panel>;
+  const score = scoreOf(run);
+  const items = [...(read.value ?? [])].reverse();
+  const best = score === "" ? null : bestOf(items, score, run);
+  const columns: Column<Checkpoint>[] = [
+    { name: "Checkpoint", cell: (one) => <><b>{one.directory}</b>{one.latest && <span class="tag">latest</span>}{one.directory === best && <span class="tag">best</span>}{one.deleting && <span class="tag">being deleted</span>}</>, width: 2 },
+    { name: "Committed", cell: (one) => exact(one.committed), sort: (one) => one.committed ?? "" },
+    { name: "Size", number: true, cell: (one) => bytes(one.bytes), sort: (one) => one.bytes },
+    { name: "Ranks", number: true, cell: (one) => one.world_size },
+    ...(score === "" ? [] : [{ name: `Score (${score})`, number: true, cell: (one: Checkpoint) => number(one.metrics[score]), sort: (one: Checkpoint) => one.metrics[score] ?? -Infinity }]),
+    { name: "Other metrics", cell: (one) => Object.entries(one.metrics).filter(([key]) => key !== score).slice(0, 4).map(([key, value]) => `${key} ${number(value)}`).join(", "), width: 1.6 },
+    { name: "Verified", cell: (one) => <Verified run={run} checkpoint={one} />, width: 1.6 },
+    { name: "Go on from it", cell: (one) => <Copy text={`rtrain restore ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 2.4 },
+  ];
+  return (
+    <Panel title="Checkpoints" wide>
+      {read.problem && <ProblemNote problem={read.problem} />}
+      {read.value && <Table label="Checkpoints, newest first" items={items} keyOf={(one) => one.directory} empty="No checkpoint has been committed." columns={columns} />}
+      {items.length > 0 && <p class="quiet">In {run.run_path}</p>}
+    </Panel>
+  );
+}
+
+function Verified({ run, checkpoint }: { run: Run; checkpoint: Checkpoint }) {
+  if (checkpoint.verified) return <span class={checkpoint.verified.sound ? "" : "bad-text"}>{checkpoint.verified.sound ? "sound" : "damaged"}, {exact(checkpoint.verified.time)}</span>;
+  return <>not yet: <Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${checkpoint.directory}`)}`} /></>;
+}
+
+function bestOf(items: Checkpoint[], score: string, run: Run): string | null {
+  const least = (run.job?.["checkpoint"] as Record<string, unknown> | undefined)?.["score_order"] === "min";
+  let best: Checkpoint | null = null;
+  for (const one of items) {
+    const value = one.metrics[score];
+    if (typeof value !== "number") continue;
+    const held = best?.metrics[score];
+    if (typeof held !== "number" || (least ? value < held : value > held)) best = one;
+  }
+  return best?.directory ?? null;
+}

@@ -1,0 +1,23 @@
+// What was submitted, as the head keeps it.
+import { Panel, Quiet } from "../../parts/panel.tsx";
+import { Table } from "../../parts/table.tsx";
+import { flat } from "../../data/differences.ts";
+import type { Shown } from "./run.tsx";
+
+export function Spec({ run }: Shown) {
+  const fields = [...flat(run.job ?? {})];
+  return (
+    <Panel title="Spec" wide>
+      {run.job ? (
+        <Table label="Spec" items={fields} keyOf={([field]) => field} empty="The spec is empty."
+          columns={[
+            { name: "Field", cell: ([field]) => <code>{field}</code>, sort: ([field]) => field },
+            { name: "Value", cell: ([, value]) => <span class="value">{value}</span>, width: 2 },
+          ]}
+        />
+      ) : (
+        <Quiet>The head does not tell it.</Quiet>
+      )}
+    </Panel>
+  );
+}

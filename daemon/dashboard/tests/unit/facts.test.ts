@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { differences } from "../../src/data/differences.ts";
+import { goodputOf } from "../../src/data/goodput.ts";
+import { gridFor, moved, nodeAt, placeOf } from "../../src/data/grid.ts";
+import { noIntervals, slowness, straggler, withSample } from "../../src/data/intervals.ts";
+import { devicesOf, isHeld, stateOf } from "../../src/data/nodes.ts";
+import { durationOf, limitOf, progressOf } from "../../src/data/progress.ts";
+import type { NodeRecord, RankFacts, Run } from "../../src/api/types.ts";
+import { pointOf } from "../../src/data/series.ts";
+
+const run = (more: Partial<Run>): Run => ({ state: "RUNNING", started: "1970-01-01T00:00:00.000Z", last_report: null, job: {}, ...more }) as Run;
+
+test("progress is the stop metric that is nearest to its end, and time left follows the present attempt's pace", () => {
+  const points = [0, 10, 20].map((step, at) => pointOf({ attempt: 2, index: at, time: new Date(at * 1000).toISOString(), position: at, metrics: { step } }));
+  const found = progressOf(run({ job: { stop: { step: 100, epoch: 50 } }, last_report: { attempt: 2, index: 2, time: null, position: 2, metrics: { step: 20, epoch: 1 } } }), points);
+  assert.deepEqual(found, { ratio: 0.2, key: "step", value: 20, target: 100, left_ms: 8_000 });
+  assert.equal(progressOf(run({ job: {} }), points), null);
+});
+
+test("a wall time is read as the spec writes it", () => {
+  assert.equal(durationOf("1h30m"), 5_400_000);
+  assert.equal(durationOf("90s"), 90_000);
+  assert.equal(durationOf("soon"), null);
+  assert.deepEqual(limitOf(run({ job: { limits: { wall_time: "10s" } } }), 4_000), { left_ms: 6_000, whole_ms: 10_000 });
+});
+
+test("goodput is in the order of the causes, with shares of the whole; absent where the head does not tell it", () => {
+  assert.equal(goodputOf({}), null);
+  const found = goodputOf({ goodput: { causes: [{ cause: "queue", seconds: 25 }, { cause: "productive", seconds: 75 }, { cause: "data", seconds: 0 }] } });
+  assert.deepEqual(found?.parts.map((one) => [one.cause, one.ratio]), [["productive", 0.75], ["queue", 0.25]]);
+  assert.equal(found?.productive, 0.75);
+});
+
+test("one slow rank stands out; ranks that are alike do not", () => {
+  const facts = (slow: number): RankFacts[] => [0, 1, 2, 3].map((rank) => ({ rank, interval_ms: rank === 2 ? slow : 100 }) as RankFacts);
+  let seen = noIntervals();
+  for (let at = 0; at < 10; at += 1) seen = withSample(seen, at, facts(180));
+  assert.equal(straggler(seen)?.rank, 2);
+  let alike = noIntervals();
+  for (let at = 0; at < 10; at += 1) alike = withSample(alike, at, facts(101));
+  assert.equal(straggler(alike), null);
+  assert.equal(slowness(new Map([[0, 100], [1, null]])).get(1), undefined);
+});
+
+test("only fields that differ are told, whatever their depth", () => {
+  assert.deepEqual(differences([{ a: { b: 1, c: [1] }, d: "x" }, { a: { b: 2, c: [1] } }]), [
+    { field: "a.b", values: ["1", "2"] },
+    { field: "d", values: ["x", null] },
+  ]);
+});
+
+test("the map holds all nodes, and finds the one under the pointer", () => {
+  for (const count of [1, 37, 2_000]) {
+    const grid = gridFor(count, 1_000, 420);
+    assert.ok(grid.columns * grid.rows >= count);
+    for (const at of [0, count - 1]) {
+      const { x, y } = placeOf(grid, at);
+      assert.ok(x + grid.tile <= 1_000);
+      assert.equal(nodeAt(grid, count, x + 1, y + 1), at);
+    }
+    assert.equal(moved(grid, count, 0, "ArrowLeft"), 0);
+    assert.equal(moved(grid, count, 0, "End"), count - 1);
+  }
+});
+
+test("a head that tells no holders tells how many GPUs are free", () => {
+  const node = { gpus: 4, gpus_free: "1.5", state: "READY", connected: false } as NodeRecord;
+  assert.deepEqual(devicesOf(node).map(isHeld), [true, true, true, false]);
+  assert.equal(stateOf(node), "AWAY");
+  assert.equal(stateOf({ ...node, state: "LOST" }), "LOST");
+});

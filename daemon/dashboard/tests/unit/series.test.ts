@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { checkpointsOf, currentPoints, joined, keysOf, pointOf, seriesOf, smoothed, spansOf, thinned } from "../../src/data/series.ts";
+import type { Attempt, Report } from "../../src/api/types.ts";
+
+const report = (attempt: number, index: number, loss: unknown, more: Partial<Report> = {}): Report => ({
+  attempt, index, time: new Date(index * 1000).toISOString(), position: index, metrics: { loss }, ...more,
+});
+
+test("what is no number is no point, and no key of a report touches the prototype", () => {
+  const points = [report(1, 0, "text"), report(1, 1, 2), report(1, 2, true)].map((one) => pointOf(one));
+  assert.deepEqual(seriesOf(points, "loss", "step"), { x: [1, 2], y: [2, 1] });
+  const odd = pointOf({ ...report(1, 3, 1), metrics: JSON.parse('{"__proto__": 5, "constructor": 6}') as Record<string, unknown> });
+  assert.deepEqual(keysOf([odd]), ["__proto__", "constructor"]);
+  assert.equal(({} as Record<string, unknown>)["5"], undefined);
+});
+
+test("steps that a later attempt trains again are those of the later attempt; by time all are there", () => {
+  const points = [report(1, 0, 9), report(1, 1, 8), report(1, 2, 7), report(2, 1, 6), report(2, 2, 5)].map((one) => pointOf(one));
+  assert.deepEqual(currentPoints(points).map((one) => [one.attempt, one.index]), [[1, 0], [2, 1], [2, 2]]);
+  assert.deepEqual(seriesOf(points, "loss", "step").y, [9, 6, 5]);
+  assert.equal(seriesOf(points, "loss", "time").y.length, 5);
+});
+
+test("attempts are shaded where they are the present ones", () => {
+  const points = [report(1, 0, 1), report(1, 4, 1), report(2, 3, 1), report(2, 8, 1)].map((one) => pointOf(one));
+  assert.deepEqual(spansOf(points, [], "step", 0), [{ attempt: 1, from: 0, to: 0 }, { attempt: 2, from: 0, to: 8 }]);
+  const attempts = [{ number: 1, placed: null, started: "1970-01-01T00:00:10.000Z", ended: null }] as Attempt[];
+  assert.deepEqual(spansOf(points, attempts, "time", 30_000), [{ attempt: 1, from: 10, to: 30 }]);
+});
+
+test("thinning keeps the greatest and the least", () => {
+  const x = Array.from({ length: 10_000 }, (_, at) => at);
+  const y = x.map((at) => (at === 6_543 ? 99 : at === 1_234 ? -99 : at % 7));
+  const thin = thinned({ x, y }, 200);
+  assert.ok(thin.x.length <= 220);
+  assert.ok(thin.y.includes(99) && thin.y.includes(-99));
+  assert.deepEqual([...thin.x].sort((a, b) => a - b), thin.x);
+});
+
+test("a smoothed constant is that constant from its first value on", () => {
+  for (const value of smoothed({ x: [0, 1, 2], y: [4, 4, 4] }, 0.9).y) assert.ok(Math.abs(value! - 4) < 1e-9);
+});
+
+test("series over different steps share one axis, with nothing where one has no value", () => {
+  assert.deepEqual(joined([{ x: [0, 2], y: [1, 3] }, { x: [1, 2], y: [5, 6] }]), { x: [0, 1, 2], y: [[1, undefined, 3], [undefined, 5, 6]] });
+});
+
+test("checkpoints stand where their report does", () => {
+  const points = [report(1, 0, 1), report(1, 1, 1, { checkpoint: "c1" })].map((one) => pointOf(one));
+  assert.deepEqual(checkpointsOf(points, "step"), [{ x: 1, name: "c1" }]);
+});
