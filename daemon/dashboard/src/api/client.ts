@@ -97,6 +97,21 @@ export async function list<T>(path: string, signal?: AbortSignal, most = 20_000)
   return items;
 }
 
+// The newest `most` rows of a list that is kept oldest first, behind the row `after`. It walks all of it: the head has no
+// way to ask for the end of such a list.
+export async function newest<T>(path: string, idOf: (row: T) => number, after: number, most: number, signal?: AbortSignal): Promise<T[]> {
+  let rows: T[] = [];
+  for (let at = after; ; ) {
+    const mark: string = path.includes("?") ? "&" : "?";
+    const page: Page<T> = await call<Page<T>>(`${path}${mark}after=${at}&limit=1000`, signal ? { signal } : {});
+    const last: T | undefined = page.items.at(-1);
+    if (last === undefined || idOf(last) <= at) return rows;
+    rows = [...rows, ...page.items].slice(-most);
+    at = idOf(last);
+    if (page.next_cursor === null) return rows;
+  }
+}
+
 // Who is signed in. Rejects when the head does not answer.
 export async function readSession(): Promise<void> {
   try {

@@ -20,6 +20,7 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: un
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = false;
     let wanted = false;
+    let missing = false; // the head has no such thing, and is not asked for it again by itself
     const run = async () => {
       clearTimeout(timer);
       if (busy) {
@@ -31,10 +32,12 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: un
         const found = await load(ending.signal);
         if (ending.signal.aborted) return;
         mark(who.current, true);
+        missing = false;
         setValue(() => found);
         setProblem(null);
       } catch (wrong) {
         if (ending.signal.aborted) return;
+        missing = wrong instanceof Problem && wrong.status === 404;
         const known = wrong instanceof Problem ? wrong : new Problem(-1, String(wrong));
         mark(who.current, known.status !== 0 && known.status !== 503);
         setProblem(known);
@@ -45,7 +48,7 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: un
       if (wanted) {
         wanted = false;
         void run();
-      } else if (every_ms > 0) {
+      } else if (every_ms > 0 && !missing) {
         clearTimeout(timer);
         timer = setTimeout(visible, every_ms);
       }
@@ -54,7 +57,7 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: un
       if (!document.hidden) void run();
     };
     const seen = () => {
-      if (!document.hidden && every_ms > 0) void run();
+      if (!document.hidden && every_ms > 0 && !missing) void run();
     };
     setValue(undefined);
     setProblem(null);

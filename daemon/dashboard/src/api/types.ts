@@ -1,5 +1,5 @@
-// The records of the head's API that the page reads (docs/http-api.md). A field with `?` comes from a newer head: where
-// it is absent, the page shows nothing in its place. README.md lists those.
+// The records of the head's API that the page reads (docs/http-api.md). A field with `?` is in some answers
+// only, or no head has it yet (README.md lists those): where it is absent, the page shows nothing in its place.
 
 export type Role = "viewer" | "user" | "admin";
 
@@ -122,14 +122,15 @@ export interface Report {
   metrics_by_rank?: Record<string, Metrics>;
 }
 
-export interface GoodputCause {
-  cause: string;
-  seconds: number;
+export interface Goodput {
+  wall_ms: number;
+  ratio: number;
+  causes_ms: Record<string, number>;
 }
 
-export interface Goodput {
-  causes: GoodputCause[];
-  advice?: string[];
+export interface Advice {
+  kind: string;
+  text: string;
 }
 
 export interface Run {
@@ -165,7 +166,8 @@ export interface Run {
   array: string | null;
   labels: Record<string, string>;
   job?: Record<string, unknown> | null;
-  goodput?: Goodput | GoodputCause[];
+  goodput?: Goodput;
+  advice?: Advice[];
 }
 
 export interface WorkerRecord {

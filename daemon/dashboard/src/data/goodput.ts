@@ -1,5 +1,5 @@
 // What the time of a run went to. Pure.
-import type { Goodput, GoodputCause, Run } from "../api/types.ts";
+import type { Run } from "../api/types.ts";
 
 export const causes = [
   "productive", "queue", "detect", "schedule", "start", "restore", "replay", "checkpoint", "data", "straggler",
@@ -20,26 +20,21 @@ export const meaning: Record<string, string> = {
 
 export interface Part {
   cause: string;
-  seconds: number;
-  ratio: number;
+  ms: number;
+  ratio: number; // of wall_ms
 }
 
-// Null: the head does not tell.
-export function goodputOf(run: Pick<Run, "goodput">): { parts: Part[]; total: number; productive: number; advice: string[] } | null {
+// Null: the answer has none, or no time has passed.
+export function goodputOf(run: Pick<Run, "goodput">): { parts: Part[]; productive: number } | null {
   const given = run.goodput;
-  if (!given) return null;
-  const rows: GoodputCause[] = Array.isArray(given) ? given : (given.causes ?? []);
-  const advice = Array.isArray(given) ? [] : ((given as Goodput).advice ?? []);
-  const total = rows.reduce((sum, one) => sum + Math.max(0, one.seconds), 0);
-  if (total <= 0) return null;
+  if (!given || given.wall_ms <= 0) return null;
   const place = (cause: string) => {
     const at = (causes as readonly string[]).indexOf(cause);
     return at < 0 ? causes.length : at;
   };
-  const parts = rows
-    .filter((one) => one.seconds > 0)
-    .map((one) => ({ ...one, ratio: one.seconds / total }))
+  const parts = Object.entries(given.causes_ms)
+    .filter(([, ms]) => ms > 0)
+    .map(([cause, ms]) => ({ cause, ms, ratio: ms / given.wall_ms }))
     .sort((a, b) => place(a.cause) - place(b.cause));
-  const productive = parts.find((one) => one.cause === "productive")?.ratio ?? 0;
-  return { parts, total, productive, advice };
+  return { parts, productive: given.ratio };
 }

@@ -27,12 +27,13 @@ const long = {
   attempts: 3, failures: 2, workers: 8, needs: "8 x {CPU: 4, GPU: 1}", run_path: "s3://models/runs/llama-1b-pretrain", nodes: ["gpu-01", "gpu-02"], checkpoints: 5,
   latest_checkpoint: "checkpoint_000026-a003", job: job("llama-1b-pretrain"),
   goodput: {
-    causes: [
-      { cause: "productive", seconds: 4710 }, { cause: "queue", seconds: 170 }, { cause: "detect", seconds: 12 }, { cause: "schedule", seconds: 3 }, { cause: "start", seconds: 84 },
-      { cause: "restore", seconds: 61 }, { cause: "replay", seconds: 142 }, { cause: "checkpoint", seconds: 96 }, { cause: "data", seconds: 205 }, { cause: "straggler", seconds: 188 },
-    ],
-    advice: ["Ranks wait 4 % of the time for rank 5 on gpu-02."],
+    wall_ms: 5_671_000, ratio: 0.8305,
+    causes_ms: {
+      productive: 4_710_000, queue: 170_000, detect: 12_000, schedule: 3_000, start: 84_000,
+      restore: 61_000, replay: 142_000, checkpoint: 96_000, data: 205_000, straggler: 188_000,
+    },
   },
+  advice: [{ kind: "straggler", text: "Ranks wait 4 % of the time for rank 5 on gpu-02." }],
 };
 
 export function runs() {

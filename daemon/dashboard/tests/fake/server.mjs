@@ -1,5 +1,5 @@
 // A stand-in for the head, to work on views without a cluster: `npm run fake`, then http://127.0.0.1:7480. Its data are
-// made up, and grow while it runs. Tests of the page run against a real head (tests/dashboard).
+// made up, and grow while it runs. `npm run views` opens each view on it.
 // FAKE_NODES=2000 makes a large cluster, FAKE_ROLE=viewer another role.
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
@@ -77,7 +77,9 @@ function api(request, response, url) {
   const [, , first, second, third] = url.pathname.split("/").map(decodeURIComponent);
   if (first === "session") return session(request, response);
   if (!signedIn) return refuse(response, 401, "no session");
-  const lists = { nodes, queue, queues, tokens, audit };
+  const after = (rows, key) => rows.filter((one) => one[key] > Number(url.searchParams.get("after") ?? 0));
+  if (first === "audit") return page(response, after(audit(), "sequence"));
+  const lists = { nodes, queue, queues, tokens };
   if (first === "status") return json(response, status());
   if (first === "nodes" && second) return json(response, nodes().find((one) => one.node === second));
   if (first === "runs" && second) {
@@ -86,7 +88,7 @@ function api(request, response, url) {
   }
   if (first === "runs") return page(response, runs());
   if (first === "events") {
-    if (!url.searchParams.get("follow")) return page(response, events());
+    if (!url.searchParams.get("follow")) return page(response, after(events(), "id"));
     let id = 10_000;
     return stream(request, response, [], () => (Math.random() < 0.3 ? [[id++, { ...events()[3], id, time: new Date().toISOString() }]] : []));
   }

@@ -25,11 +25,12 @@ test("a wall time is read as the spec writes it", () => {
   assert.deepEqual(limitOf(run({ job: { limits: { wall_time: "10s" } } }), 4_000), { left_ms: 6_000, whole_ms: 10_000 });
 });
 
-test("goodput is in the order of the causes, with shares of the whole; absent where the head does not tell it", () => {
+test("goodput is in the order of the causes, with shares of the whole; absent where the answer has none", () => {
   assert.equal(goodputOf({}), null);
-  const found = goodputOf({ goodput: { causes: [{ cause: "queue", seconds: 25 }, { cause: "productive", seconds: 75 }, { cause: "data", seconds: 0 }] } });
+  const found = goodputOf({ goodput: { wall_ms: 100_000, ratio: 0.75, causes_ms: { queue: 25_000, productive: 75_000, data: 0 } } });
   assert.deepEqual(found?.parts.map((one) => [one.cause, one.ratio]), [["productive", 0.75], ["queue", 0.25]]);
   assert.equal(found?.productive, 0.75);
+  assert.equal(goodputOf({ goodput: { wall_ms: 0, ratio: 0, causes_ms: {} } }), null);
 });
 
 test("one slow rank stands out; ranks that are alike do not", () => {

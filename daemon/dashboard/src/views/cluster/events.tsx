@@ -1,14 +1,13 @@
 // What happened, newest first, as it happens.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call, Problem } from "../../api/client.ts";
+import { newest, Problem } from "../../api/client.ts";
 import { follow } from "../../api/stream.ts";
-import type { EventRecord, Page } from "../../api/types.ts";
+import type { EventRecord } from "../../api/types.ts";
 import { address } from "../../router.ts";
 import { clock, exact, moment } from "../../text/time.ts";
 import { Quiet } from "../../parts/panel.tsx";
 
 const kept_most = 500;
-const first_most = 100;
 
 // The last events, of one run or of all, followed by the new ones.
 export function useEvents({ run = "", onNew }: { run?: string; onNew?: () => void }): EventRecord[] {
@@ -18,16 +17,17 @@ export function useEvents({ run = "", onNew }: { run?: string; onNew?: () => voi
   useEffect(() => {
     let close = () => {};
     let gone = false;
-    const of = run === "" ? "" : `run=${encodeURIComponent(run)}&`;
+    const ending = new AbortController();
+    const path = run === "" ? "/v1/events" : `/v1/events?run=${encodeURIComponent(run)}`;
     const begin = (timer?: number) => {
       clearTimeout(timer);
-      call<Page<EventRecord>>(`/v1/events?${of}last=${first_most}`).then(
-        (page) => {
+      newest<EventRecord>(path, (one) => one.id, 0, kept_most, ending.signal).then(
+        (found) => {
           if (gone) return;
-          set(page.items.slice(-kept_most).reverse());
+          set([...found].reverse());
           close = follow({
-            path: run === "" ? "/v1/events" : `/v1/events?run=${encodeURIComponent(run)}`,
-            after: String(page.items.at(-1)?.id ?? 0),
+            path,
+            after: String(found.at(-1)?.id ?? 0),
             resumes: true,
             onData: (data) => {
               const event = JSON.parse(data) as EventRecord;
@@ -45,6 +45,7 @@ export function useEvents({ run = "", onNew }: { run?: string; onNew?: () => voi
     begin();
     return () => {
       gone = true;
+      ending.abort();
       close();
     };
   }, [run]);

@@ -2,7 +2,7 @@
 import { useRead } from "../../api/hooks.ts";
 import type { Page, QueueRecord, Waiting } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
-import { Panel } from "../../parts/panel.tsx";
+import { Panel, Quiet } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { address } from "../../router.ts";
 import { bytes, duration } from "../../text/units.ts";
@@ -48,9 +48,9 @@ function Use({ queue }: { queue: QueueRecord }) {
   );
 }
 
-// A head that does not tell them has no such panel.
 export function Queues() {
   const queues = useRead<Page<QueueRecord>>("/v1/queues", 10_000);
+  if (queues.problem?.status === 404) return <Panel title="Queues"><Quiet>This head does not tell its queues' shares and quotas.</Quiet></Panel>;
   if (!queues.value) return null;
   const shares = queues.value.items.reduce((sum, one) => sum + one.share, 0);
   return (

@@ -44,7 +44,7 @@ export function Checkpoints({ run, owner }: Shown) {
 
 function Verified({ run, checkpoint }: { run: Run; checkpoint: Checkpoint }) {
   if (checkpoint.verified) return <span class={checkpoint.verified.sound ? "" : "bad-text"}>{checkpoint.verified.sound ? "sound" : "damaged"}, {exact(checkpoint.verified.time)}</span>;
-  return <>not yet: <Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${checkpoint.directory}`)}`} /></>;
+  return <>{checkpoint.verified === null && "not yet: "}<Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${checkpoint.directory}`)}`} /></>;
 }
 
 function bestOf(items: Checkpoint[], score: string, run: Run): string | null {

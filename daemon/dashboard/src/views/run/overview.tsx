@@ -85,11 +85,11 @@ export function GoodputBar({ run }: { run: Run }) {
       <ul class="stack-legend" aria-label="Causes">
         {goodput.parts.map((one) => (
           <li key={one.cause} title={meaning[one.cause] ?? one.cause}>
-            <i class={`swatch cause-${one.cause}`} aria-hidden="true" /> {one.cause} <b>{percent(one.ratio)}</b> <span class="quiet">{duration(one.seconds * 1000)}</span>
+            <i class={`swatch cause-${one.cause}`} aria-hidden="true" /> {one.cause} <b>{percent(one.ratio)}</b> <span class="quiet">{duration(one.ms)}</span>
           </li>
         ))}
       </ul>
-      {goodput.advice.map((one) => <p class="note wait" key={one}>{one}</p>)}
+      {(run.advice ?? []).map((one) => <p class="note wait" key={one.text}>{one.text}</p>)}
     </Panel>
   );
 }

@@ -61,6 +61,7 @@ export function Ranks({ run, attempts }: Shown) {
   const slow = straggler(seen);
   return (
     <>
+      {live.problem?.status === 404 && <Quiet>This head does not tell memory, processors, data wait and report intervals of ranks.</Quiet>}
       {facts && facts.length > 0 && (
         <Panel title="Time for a report, by rank" wide aside={<span class="quiet">since this view was opened</span>}>
           {slow && <p class="note wait">Rank {slow.rank} on {attempt.workers[slow.rank]?.node ?? "an unknown node"} takes {percent(slow.slower - 1)} longer than the median rank.</p>}

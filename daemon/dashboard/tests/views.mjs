@@ -1,0 +1,56 @@
+// Opens each view in Chromium on the stand-in of the head: `npm run build && npm run views`. It fails when a view
+// throws, asks for another origin, breaks the content policy, runs markup of a name, or has a serious finding of axe.
+// CHROMIUM names the browser, SHOTS a folder for a picture of each view.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const views = {
+  cluster: "", node: "nodes/gpu-01", runs: "runs", overview: "runs/run-12", waits: "runs/run-14", metrics: "runs/run-12/metrics", ranks: "runs/run-12/ranks",
+  attempts: "runs/run-12/attempts", logs: "runs/run-12/logs", checkpoints: "runs/run-12/checkpoints", events: "runs/run-12/events", spec: "runs/run-12/spec",
+  hostile: "runs/run-11", compare: "compare?runs=run-12,run-13", access: "access",
+};
+const shots = process.env.SHOTS;
+const port = process.env.FAKE_PORT ?? "7480";
+const wrong = [];
+
+async function open(page, name, address) {
+  await page.goto(`http://127.0.0.1:${port}/#/${address}`);
+  await page.locator("main h1").first().waitFor({ timeout: 10_000 });
+  await page.waitForTimeout(1_500);
+  if (shots) await page.screenshot({ path: join(shots, `${name}.png`) });
+  if ((await page.title()) === "owned") wrong.push(`${name}: markup of a name was run`);
+  if (await page.locator("main .note.bad[role=alert]").count()) wrong.push(`${name}: ${await page.locator("main .note.bad[role=alert]").first().innerText()}`);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  for (const one of found.violations)
+    if (one.impact === "serious" || one.impact === "critical") wrong.push(`${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
+}
+
+const head = spawn(process.execPath, [fileURLToPath(new URL("fake/server.mjs", import.meta.url))], { env: { ...process.env, FAKE_PORT: port, FAKE_LINES: "5000" }, stdio: ["ignore", "pipe", "inherit"] });
+let browser;
+try {
+  await once(head.stdout, "data");
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  let now = "sign_in";
+  page.on("pageerror", (error) => wrong.push(`${now}: ${error.message}`));
+  page.on("console", (line) => line.type() === "error" && !line.location().url.endsWith("/v1/session") && wrong.push(`${now}: ${line.text()}`));
+  page.on("request", (request) => new URL(request.url()).host !== `127.0.0.1:${port}` && wrong.push(`${now}: asks ${request.url()}`));
+  await page.addInitScript({ path: createRequire(import.meta.url).resolve("axe-core/axe.min.js") });
+  await page.goto(`http://127.0.0.1:${port}/`);
+  await page.locator("main input").first().fill("a-token");
+  if (shots) await page.screenshot({ path: join(shots, "sign_in.png") });
+  await page.keyboard.press("Enter");
+  for (const [name, address] of Object.entries(views)) {
+    now = name;
+    await open(page, name, address);
+  }
+} finally {
+  await browser?.close();
+  head.kill();
+}
+console.log(wrong.length ? wrong.join("\n") : `${Object.keys(views).length} views, nothing wrong`);
+process.exit(wrong.length ? 1 : 0);
