@@ -17,11 +17,18 @@ const shots = process.env.SHOTS;
 const port = process.env.FAKE_PORT ?? "7480";
 const wrong = [];
 
+const inSight = (page) =>
+  page.evaluate(() => {
+    const box = document.querySelector(".virtual").getBoundingClientRect();
+    return [...document.querySelectorAll(".log-line")].some((line) => line.getBoundingClientRect().top >= box.top && line.getBoundingClientRect().top < box.bottom);
+  });
+
 async function open(page, name, address) {
   await page.goto(`http://127.0.0.1:${port}/#/${address}`);
   await page.locator("main h1").first().waitFor({ timeout: 10_000 });
   await page.waitForTimeout(1_500);
   if (shots) await page.screenshot({ path: join(shots, `${name}.png`) });
+  if (name === "logs" && !(await inSight(page))) wrong.push("logs: no line is in sight");
   if ((await page.title()) === "owned") wrong.push(`${name}: markup of a name was run`);
   if (await page.locator("main .note.bad[role=alert]").count()) wrong.push(`${name}: ${await page.locator("main .note.bad[role=alert]").first().innerText()}`);
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));

@@ -73,7 +73,6 @@ export interface NodeRecord {
   runs: string[];
   facts: Record<string, unknown>;
   gpu_devices?: GpuDevice[];
-  cpu_used_ratio?: number | null;
 }
 
 export interface Waiting {

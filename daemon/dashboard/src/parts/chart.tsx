@@ -91,7 +91,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
         stroke: seriesColour(line.place ?? at),
         width: 1.75,
         spanGaps: true,
-        points: { show: line.series.x.length < 40, size: 5 },
+        points: { show: (u: uPlot) => (u.data[0]?.length ?? 0) < 40, size: 5 },
       })),
     ],
     hooks: {

@@ -35,7 +35,9 @@ export function Virtual({ count, rowHeight, height, row, label, stick, handle, h
     },
   }), [rowHeight, height]);
   useLayoutEffect(() => {
-    if (stick && atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+    if (!stick || !atEnd.current || !box.current) return;
+    box.current.scrollTop = box.current.scrollHeight;
+    setTop(box.current.scrollTop); // the first time nobody listens to its scrolling yet
   }, [count, stick]);
   useEffect(() => {
     const element = box.current;
