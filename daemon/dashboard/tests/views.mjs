@@ -13,6 +13,8 @@ const views = {
   attempts: "runs/run-12/attempts", logs: "runs/run-12/logs", checkpoints: "runs/run-12/checkpoints", events: "runs/run-12/events", spec: "runs/run-12/spec",
   hostile: "runs/run-11", compare: "compare?runs=run-12,run-13", access: "access",
 };
+// What the head does not have yet, and the view that says so.
+const missing = { queues: "", ranks: "runs/run-12/ranks" };
 const shots = process.env.SHOTS;
 const port = process.env.FAKE_PORT ?? "7480";
 const wrong = [];
@@ -24,6 +26,7 @@ const inSight = (page) =>
   });
 
 async function open(page, name, address) {
+  await page.goto("about:blank");
   await page.goto(`http://127.0.0.1:${port}/#/${address}`);
   await page.locator("main h1").first().waitFor({ timeout: 10_000 });
   await page.waitForTimeout(1_500);
@@ -44,7 +47,7 @@ try {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   let now = "sign_in";
   page.on("pageerror", (error) => wrong.push(`${now}: ${error.message}`));
-  page.on("console", (line) => line.type() === "error" && !line.location().url.endsWith("/v1/session") && wrong.push(`${now}: ${line.text()}`));
+  page.on("console", (line) => line.type() === "error" && !/\/(session|queues|ranks)$/.test(line.location().url) && wrong.push(`${now}: ${line.text()}`));
   page.on("request", (request) => new URL(request.url()).host !== `127.0.0.1:${port}` && wrong.push(`${now}: asks ${request.url()}`));
   await page.addInitScript({ path: createRequire(import.meta.url).resolve("axe-core/axe.min.js") });
   await page.goto(`http://127.0.0.1:${port}/`);
@@ -54,6 +57,12 @@ try {
   for (const [name, address] of Object.entries(views)) {
     now = name;
     await open(page, name, address);
+  }
+  for (const [route, address] of Object.entries(missing)) {
+    now = `without ${route}`;
+    await page.route(`**/v1/**/${route}`, (asked) => asked.fulfill({ status: 404, json: { code: "not_found", message: "no such route" } }));
+    await open(page, now, `${address}?without`);
+    if (!(await page.getByText("This head does not tell").first().isVisible())) wrong.push(`${now}: the view does not say what is missing`);
   }
 } finally {
   await browser?.close();

@@ -11,7 +11,7 @@ export interface Progress {
   left_ms: number | null; // null: its pace is not known
 }
 
-function stopsOf(run: Run): Record<string, unknown> {
+export function stopsOf(run: Run): Record<string, unknown> {
   const stop = run.job?.["stop"];
   return stop && typeof stop === "object" ? (stop as Record<string, unknown>) : {};
 }

@@ -76,7 +76,7 @@ function Audit() {
   }, [], 15_000);
   const rows = [...(read.value ?? [])].reverse().filter((one) => wanted === "" || `${one.user} ${one.action} ${one.target} ${one.credential} ${one.from} ${one.run}`.toLowerCase().includes(wanted));
   return (
-    <Panel title="Audit" wide aside={<span class="quiet">the last {audit_most} changes</span>}>
+    <Panel title="Audit" wide aside={<span class="quiet">at most the last {audit_most.toLocaleString("en-US")} changes</span>}>
       <div class="tools">
         <label class="field grow"><span class="visually-hidden">Filter the audit</span>
           <input type="search" placeholder="Filter: user, action, target, token" value={query.get("find") ?? ""} onInput={(event) => setQuery({ find: event.currentTarget.value })} /></label>

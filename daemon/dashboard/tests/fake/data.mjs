@@ -112,6 +112,7 @@ export function attempts(run) {
 export function reports(run, rank) {
   const of = chance(Number(run.run_id.slice(4)) * 31);
   const rows = [];
+  if (run.started === null) return rows;
   let position = 0;
   const span = (attempt, from, to, first) => {
     const count = Math.floor((to - from) / 4000);

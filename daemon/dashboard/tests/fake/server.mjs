@@ -79,6 +79,7 @@ function api(request, response, url) {
   if (!signedIn) return refuse(response, 401, "no session");
   const after = (rows, key) => rows.filter((one) => one[key] > Number(url.searchParams.get("after") ?? 0));
   if (first === "audit") return page(response, after(audit(), "sequence"));
+  const ofThis = (event) => [null, event.run_id].includes(url.searchParams.get("run"));
   const lists = { nodes, queue, queues, tokens };
   if (first === "status") return json(response, status());
   if (first === "nodes" && second) return json(response, nodes().find((one) => one.node === second));
@@ -88,9 +89,9 @@ function api(request, response, url) {
   }
   if (first === "runs") return page(response, runs());
   if (first === "events") {
-    if (!url.searchParams.get("follow")) return page(response, after(events(), "id"));
+    if (!url.searchParams.get("follow")) return page(response, after(events(), "id").filter(ofThis));
     let id = 10_000;
-    return stream(request, response, [], () => (Math.random() < 0.3 ? [[id++, { ...events()[3], id, time: new Date().toISOString() }]] : []));
+    return stream(request, response, [], () => (Math.random() < 0.3 ? [[++id, { ...events()[3], id, time: new Date().toISOString() }]].filter(([, event]) => ofThis(event)) : []));
   }
   if (lists[first]) return page(response, lists[first]());
   refuse(response, 404, "no such route");

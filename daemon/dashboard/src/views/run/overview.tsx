@@ -7,7 +7,7 @@ import { Bar } from "../../parts/bar.tsx";
 import { Chart } from "../../parts/chart.tsx";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { goodputOf, meaning } from "../../data/goodput.ts";
-import { limitOf, progressOf } from "../../data/progress.ts";
+import { limitOf, progressOf, stopsOf } from "../../data/progress.ts";
 import { checkpointsOf, keysOf, seriesOf, spansOf } from "../../data/series.ts";
 import { setQuery, useRoute } from "../../router.ts";
 import { hasEnded, isWaiting } from "../../text/states.ts";
@@ -61,7 +61,7 @@ function ProgressTile({ run, reports, now }: { run: Run; reports: Reports; now: 
       <div class="tile">
         <h2>Progress</h2>
         <p class="big">{run.last_report ? `${number(run.last_report.index)} reports` : "none yet"}</p>
-        <p class="quiet">{limit && !hasEnded(run.state) ? `At most ${duration(limit.left_ms)} left (wall_time).` : "Its spec names no end (stop:), so its time left is not known."}</p>
+        <p class="quiet">{endOf(run, limit)}</p>
       </div>
     );
   const left = hasEnded(run.state) ? "" : progress.left_ms === null ? "Time left is not known yet." : `About ${duration(progress.left_ms)} left.`;
@@ -72,6 +72,14 @@ function ProgressTile({ run, reports, now }: { run: Run; reports: Reports; now: 
       <Bar ratio={progress.ratio} text={left} />
     </div>
   );
+}
+
+// What is known of its end while no reported metric tells how far it is.
+function endOf(run: Run, limit: ReturnType<typeof limitOf>): string {
+  if (hasEnded(run.state)) return "";
+  if (limit) return `At most ${duration(limit.left_ms)} left (wall_time).`;
+  const stops = Object.entries(stopsOf(run)).map(([key, target]) => `${key} ${typeof target === "number" ? number(target) : String(target)}`);
+  return stops.length > 0 ? `It ends at ${stops.join(" or ")}.` : "Its spec names no end (stop:), so its time left is not known.";
 }
 
 export function GoodputBar({ run }: { run: Run }) {
@@ -134,7 +142,7 @@ export function Why({ run }: { run: Run }) {
         <>
           <p class="strong">{why.value.headline}</p>
           {why.value.queue && <p>Place {why.value.queue.position} of {why.value.queue.length} in queue {why.value.queue.name}.</p>}
-          {why.value.rules.length > 0 && <ul>{why.value.rules.map((one) => <li key={one}>{one}</li>)}</ul>}
+          {why.value.rules.length > 0 && <ul class="plain-list">{why.value.rules.map((one) => <li key={one}>{one}</li>)}</ul>}
           {why.value.groups.length > 0 && (
             <ul class="plain-list">
               {why.value.groups.map((one, at) => (
