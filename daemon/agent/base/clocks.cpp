@@ -1,6 +1,7 @@
 #include "daemon/agent/base/clocks.hpp"
 
 #include <ctime>
+#include <fstream>
 
 namespace rtrain::agent {
 namespace {
@@ -15,5 +16,12 @@ std::int64_t clock_ms(clockid_t clock) {
 
 std::int64_t boot_ms() { return clock_ms(CLOCK_BOOTTIME); }
 std::int64_t wall_ms() { return clock_ms(CLOCK_REALTIME); }
+
+std::string this_boot() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;
+}
 
 }  // namespace rtrain::agent

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/hardware/nvidia_nodes.hpp"
 #include "daemon/agent/peers/cluster_store.hpp"
@@ -26,11 +27,6 @@ std::map<std::string, std::string> own_environment() {
             out[text.substr(0, equals)] = text.substr(equals + 1);
     }
     return out;
-}
-
-std::string boot_id() {
-    const auto text = read_whole("/proc/sys/kernel/random/boot_id");
-    return text ? text->substr(0, text->find('\n')) : "";
 }
 
 // A worker cannot have device files made any more: see nvidia_nodes.hpp. NVML needs them too.
@@ -86,7 +82,7 @@ Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) 
 AgentState first_state(const ThisNode& node) {
     AgentState state;
     state.node = node.name();
-    state.boot_id = boot_id();
+    state.boot_id = this_boot();
     Labels labels = node.inventory.labels;
     for (const auto& [name, value] : node.options.labels) labels[name] = value;
     state.inventory = {.address = node.options.address,

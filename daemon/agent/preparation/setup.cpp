@@ -81,8 +81,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     return out;
 }
 
-// Between fork and exec: system calls only.
-[[noreturn]] void become(const Command& command, const char* program, char** arguments, char** environment, int log) {
+// Turns the child into the command, as its user. Between fork and exec: system calls only.
+[[noreturn]] void exec_as_user(const Command& command, const char* program, char** arguments, char** environment,
+                               int log) {
     ::setsid();
     const int nothing = ::open("/dev/null", O_RDONLY);
     ::dup2(nothing, 0);
@@ -138,8 +139,8 @@ Ending run_command(const Command& command, std::int64_t deadline_ms, const std::
     const std::vector<char*> arguments = pointers(program), environment = pointers(words);
     const pid_t child = ::fork();
     if (child == 0)
-        become(command, program.front().c_str(), const_cast<char**>(arguments.data()),
-               const_cast<char**>(environment.data()), log);
+        exec_as_user(command, program.front().c_str(), const_cast<char**>(arguments.data()),
+                     const_cast<char**>(environment.data()), log);
     ::close(log);
     if (child < 0) return {std::string("cannot be started: ") + std::strerror(errno)};
     return {wait_for(child, deadline_ms, cancelled)};

@@ -16,6 +16,7 @@
 #include <ctime>
 #include <utility>
 
+#include "daemon/agent/base/clocks.hpp"
 #include "storage/base/write_all.hpp"
 
 namespace rtrain::agent {
@@ -38,11 +39,6 @@ std::uint64_t start_time(std::int64_t pid) {
     auto at = text->rfind(')');
     for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
     return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
-}
-
-std::string this_boot() {
-    auto text = read_whole("/proc/sys/kernel/random/boot_id");
-    return text ? text->substr(0, text->find('\n')) : "";
 }
 
 bool still_runs(const std::map<std::string, std::string>& started) {
