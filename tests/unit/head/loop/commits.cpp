@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "daemon/head/loop/commit_queue.hpp"
-#include "storage/state/sqlite.hpp"
 #include "tests/unit/head_agent.hpp"
+#include "tests/unit/head_core.hpp"
 
 using namespace rtrain;
 using namespace rtrain::test;
@@ -21,21 +21,6 @@ Pending::Decided decided_of(std::size_t rows, std::int64_t at) {
 }
 
 void nothing(Pending& batch) { ++batch.rows; }
-
-// Nobody else writes to the head's journal while this lives.
-class HeldJournal {
-  public:
-    explicit HeldJournal(const std::string& directory)
-        : database_(state::Database::open(directory + "/state.db", state::Database::Mode::existing).value()) {
-        REQUIRE(database_.run("BEGIN IMMEDIATE").ok());
-    }
-    ~HeldJournal() { CHECK(database_.run("ROLLBACK").ok()); }
-    HeldJournal(const HeldJournal&) = delete;
-    HeldJournal& operator=(const HeldJournal&) = delete;
-
-  private:
-    state::Database database_;
-};
 
 std::uint64_t commits(const HeadUnderTest& head) {
     const std::string text = head.call("GET", "/metrics").text, name = "\nrtrain_log_commit_duration_seconds_count ";

@@ -1,14 +1,13 @@
 // Followers of feeds: how their streams end.
 #include "daemon/head/loop/feeds.hpp"
 
-#include "tests/unit/catch.hpp"
+#include "tests/unit/head_core.hpp"
 
 using namespace rtrain;
 using head::Feeds;
+using test::run_until;
 
 namespace {
-
-constexpr std::int64_t patience_ms = 20'000;
 
 // Tells what was done to it; its follower reads nothing.
 struct UnreadStream final : net::Stream {
@@ -19,16 +18,6 @@ struct UnreadStream final : net::Stream {
     bool ended = false, was_cut = false;
     std::function<void()> closed;
 };
-
-void run_until(net::Loop& loop, const std::function<bool()>& done) {
-    std::function<void()> look = [&] {
-        if (done()) return loop.stop();
-        loop.after(10, look);
-    };
-    loop.post(look);
-    loop.after(patience_ms, [&loop] { loop.stop(); });
-    loop.run();
-}
 
 }  // namespace
 
@@ -45,8 +34,7 @@ TEST_CASE("a follower whose permission ends after its stream was closed does not
             return Feeds::Pumped::ended;
         },
         [&] { return !stream->ended || ++asked_since < 2; });
-    run_until(loop, [&] { return stream->was_cut; });
-    CHECK(stream->was_cut);
+    CHECK(run_until(loop, [&] { return stream->was_cut; }));
     CHECK(pumped == 1);
 }
 
@@ -62,7 +50,6 @@ TEST_CASE("a follower that has read all is let go of") {
             if (stream->ended && !std::exchange(closed, true)) stream->closed();
             return true;
         });
-    run_until(loop, [&] { return held.expired(); });
-    CHECK(held.expired());
+    CHECK(run_until(loop, [&] { return held.expired(); }));
     CHECK_FALSE(stream->was_cut);
 }
