@@ -56,7 +56,7 @@ void request_if_draining(Change& change, AttemptId id);    // an attempt that be
 void enforce_drains(Change& change);                       // deadlines
 void judge_nodes(Change& change, const Attempt& attempt);  // at its end: evidence for and against its nodes
 
-// ---- after.cpp
+// ---- dependencies.cpp
 std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
 std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
 void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
