@@ -1,5 +1,6 @@
 // Opens each view in Chromium on the stand-in of the head: `npm run build && npm run views`. It fails when a view
-// throws, asks for another origin, breaks the content policy, runs markup of a name, or has a serious finding of axe.
+// throws, asks for another origin, breaks the content policy, runs markup of a name, has a serious finding of axe, or is
+// wider than a screen of 360 px.
 // CHROMIUM names the browser, SHOTS a folder for a picture of each view.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,6 +26,18 @@ const inSight = (page) =>
     return [...document.querySelectorAll(".log-line")].some((line) => line.getBoundingClientRect().top >= box.top && line.getBoundingClientRect().top < box.bottom);
   });
 
+const beyond = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+
+// On a telephone's screen nothing but tables and charts scrolls sideways, each in its own box.
+async function narrow(page, name) {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.waitForTimeout(200);
+  const pixels = await beyond(page);
+  if (pixels > 0) wrong.push(`${name}: ${pixels} px wider than a screen of 360 px`);
+  await page.setViewportSize(before);
+}
+
 async function open(page, name, address) {
   await page.goto("about:blank");
   await page.goto(`http://127.0.0.1:${port}/#/${address}`);
@@ -37,6 +50,7 @@ async function open(page, name, address) {
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
   for (const one of found.violations)
     if (one.impact === "serious" || one.impact === "critical") wrong.push(`${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
+  await narrow(page, name);
 }
 
 const head = spawn(process.execPath, [fileURLToPath(new URL("fake/server.mjs", import.meta.url))], { env: { ...process.env, FAKE_PORT: port, FAKE_LINES: "5000" }, stdio: ["ignore", "pipe", "inherit"] });
