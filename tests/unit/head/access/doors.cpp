@@ -226,7 +226,7 @@ TEST_CASE("what cut-off uploads left is removed at the next start, but not what 
 
     const net::Endpoint admin = head.endpoint(head.admin);  // refused after its body came: nothing of it stays
     CHECK(put(admin, "/v1/storage/run/x?upload=u&offset=none&total=3", "abc").status == 400);
-    CHECK(std::distance(fs::directory_iterator(uploads), fs::directory_iterator()) == 1);
+    CHECK(eventually([&] { return std::distance(fs::directory_iterator(uploads), fs::directory_iterator()) == 1; }));
 }
 
 TEST_CASE("followed events come as they happen, with ids to go on from; followed logs end with the run") {
