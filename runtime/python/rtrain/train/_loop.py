@@ -56,7 +56,8 @@ def report(
     contradict each other. CheckpointUploadError when a checkpoint was lost for good. AgentGoneError when the agent stays away.
     Stopped when the run is being stopped.
     """
-    _checkpoint_names.check(checkpoint_dir_name)
+    if checkpoint_dir_name is not None:
+        _checkpoint_names.check(checkpoint_dir_name)
     if checkpoint is None and not validation:  # the other arguments speak of files: a report is to cost microseconds
         call = ReportCall(_metrics.encode(metrics), None, checkpoint_dir_name)
     else:
