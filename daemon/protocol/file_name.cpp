@@ -1,4 +1,5 @@
-// It stands apart from messages.cpp, which needs the JSON library: the pure coordinator asks it too.
+// The rule of file names in a checkpoint. The file stands apart from messages.cpp, which needs the JSON library: the
+// pure coordinator uses the rule too.
 #include "daemon/protocol/group.hpp"
 #include "storage/base/checkpoint_name.hpp"
 

@@ -1,4 +1,4 @@
-// What a run's time and memory mean, and what to do about it: sentences for people, made from measured facts.
+// Advice: sentences that say what a run's measured times and memory mean, and what its user can do.
 #pragma once
 
 #include <cstdint>

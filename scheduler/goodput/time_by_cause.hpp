@@ -18,8 +18,7 @@ inline constexpr std::array time_causes = {
     TimeCause::replay, TimeCause::checkpoint, TimeCause::data,     TimeCause::straggler, TimeCause::productive};
 const char* to_text(TimeCause cause);  // "queue" ...: the words of every format
 
-// What the ranks of an attempt waited for while they ran: the mean over its ranks. Measured by workers; the records do
-// not have it.
+// The waits of an attempt's ranks while they ran: means over its ranks. Workers measure them; the records have none.
 struct RankWaits {
     Duration checkpoint, data, straggler;
     bool operator==(const RankWaits&) const = default;

@@ -78,7 +78,7 @@ bool file_is_roots(const std::string& directory, const std::string& name) {
            whole_way_is_roots(directory + "/" + name);  // else: from wherever it was started
 }
 
-// What the linker is asked for: the name, or the file in a system's directory.
+// Returns what dlopen is given: the library's name, or its path in a directory of the system.
 std::string place_of(const std::string& name) {
     const char* path = std::getenv("LD_LIBRARY_PATH");
     if (::geteuid() != 0 || !path || !*path || is_roots_alone(path, name) || name.find('/') != std::string::npos)

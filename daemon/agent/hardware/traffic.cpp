@@ -94,7 +94,8 @@ void add_files(protocol::Traffic& traffic, std::int64_t pid) {
     traffic.disk_written = std::max<std::int64_t>(0, traffic.disk_written) + std::atoll(written->second.c_str());
 }
 
-// What a connection carried beyond the last look. One that is new, or whose inode another has now, counts whole.
+// Returns the bytes of a connection since the last sample. A connection that is new, or whose inode number was given to
+// another one, counts whole.
 std::int64_t growth(std::int64_t now, std::int64_t before) { return now >= before ? now - before : now; }
 
 }  // namespace

@@ -17,11 +17,11 @@ struct CarriedBytes {
 };
 using Sockets = std::map<std::uint64_t, CarriedBytes>;  // by inode
 
-// What each TCP connection of our network namespace has carried so far; nullopt: the kernel does not tell.
+// Returns the bytes of each TCP connection of this network namespace so far; nullopt where the kernel does not tell.
 std::optional<Sockets> tcp_sockets();
 
-// Of the network interfaces and disks that are devices; where no interface is one (a container), of all but the
-// loopback.
+// Returns the bytes of the network interfaces and disks that are devices. Where no interface is a device (in a
+// container), all interfaces but the loopback count.
 protocol::Traffic node_traffic(const std::string& proc = "/proc", const std::string& sys = "/sys");
 
 using WorkerName = std::pair<AttemptKey, std::uint32_t>;  // attempt, rank

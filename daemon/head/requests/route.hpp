@@ -10,7 +10,8 @@
 
 namespace rtrain::head {
 
-// Who may ask. Roles contain each other: viewer < user < admin. The role `metrics` is none of them.
+// The least role that a route asks for. Roles contain each other: viewer < user < admin. The role `metrics` stands
+// beside them.
 enum class Access {
     anyone,   // /healthz, /v1/join: no token
     metrics,  // the role of that name, or viewer

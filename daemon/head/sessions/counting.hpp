@@ -1,4 +1,4 @@
-// What the head counts for /metrics while it works: queue waits, checkpoints, reports, warnings.
+// The head's own counters of /metrics: queue waits, checkpoints, reports, warnings.
 #pragma once
 
 #include "daemon/head/view/view.hpp"

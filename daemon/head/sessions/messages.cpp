@@ -51,7 +51,7 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     if (const auto* answer = std::get_if<protocol::Cleared>(&*message)) cleared(node, *answer);
 }
 
-// What it says of waits becomes durable now and then; it asks for a commit where nothing else does.
+// The waits that a heartbeat tells become durable now and then; where no event asks for a commit, this does.
 void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat) {
     const std::int64_t now = monotonic_ms();
     uses_.waits.take(uses_.view.cluster, NodeId{node}, heartbeat, now);

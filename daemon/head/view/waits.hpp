@@ -1,4 +1,4 @@
-// What the ranks of live attempts wait for, from agents' heartbeats; and how their memory rises. Never in the core.
+// The waits of live attempts' ranks and the rise of their memory, from agents' heartbeats. The core never sees them.
 // The sums of each attempt are kept in the journal's settings, at most half a minute old and once more at its end, so
 // that they outlive the head. Workers tell sums since their start: only the time that is lost to slow ranks is added up
 // here, window by window.
