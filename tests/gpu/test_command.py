@@ -7,7 +7,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tarfile
 
 import pytest
 from gpu_check import machine, pack, stand_in
@@ -102,8 +101,7 @@ def test_the_archive_runs_beside_pytorch_alone(tmp_path):
     done = run("--pack", archive)
     assert done.returncode == 0 and " MiB" in done.stdout, done.stderr
     assert archive.stat().st_size < pack.MOST_BYTES
-    with tarfile.open(archive) as content:
-        content.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
     root = tmp_path / pack.FOLDER
     assert (root / "build/release/rtrain").stat().st_size < pathlib.Path(RTRAIN).stat().st_size
     packages = tmp_path / "packages"
