@@ -39,7 +39,7 @@ void adopt(const Adopters& to, const SavedAttempt& saved) {
     log_info("adopted attempt " + attempt_text(saved.prepare, saved.number) + " with " +
              std::to_string(found.workers.size()) + " workers");
     to.journals.open(key);
-    to.loop.enqueue(std::move(found));
+    to.inputs.enqueue(std::move(found));
     to.journals.deliver(key);
     if (saved.uploading && saved.prepare.claim) to.checkpoints.look_for_commit(key, saved);
 }

@@ -10,7 +10,7 @@
 namespace rtrain::agent {
 
 struct Adopters {
-    AgentLoop& loop;
+    Inputs inputs;
     const ThisNode& node;
     LiveAttempts& attempts;
     WorkerStarts& workers;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "daemon/agent/adoption.hpp"
+#include "daemon/agent/loop/agent_loop.hpp"
 #include "daemon/agent/performers/head/certificate_renewal.hpp"
 #include "daemon/agent/performers/head/head_link.hpp"
 #include "daemon/agent/performers/head/heartbeats.hpp"

@@ -31,7 +31,8 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
       logs_(loop_, events_, feeds_, options_,
             [this](const std::string& node, const protocol::FromHead& message) { sessions_.send(node, message); }),
       submissions_(options_, view_, events_),
-      blobs_(loop_, events_, view_, options_, *journal_, submissions_),
+      blobs_({loop_, events_, [this](std::function<void()> work) { events_.behind_commits(std::move(work)); }, view_,
+              options_, *journal_, submissions_}),
       revocations_(loop_, *journal_, tokens_,
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
       ownership_(view_, options_, *journal_),
@@ -39,9 +40,9 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
       sessions_({loop_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
-      api_({loop_, events_, view_, options_, metrics_, tokens_, first_admin_, ownership_,
-            Parts(options_, facts_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_, blobs_,
-                  part_uploads_, logs_, feeds_, planner_, sessions_, metrics_page_)}) {
+      api_({loop_, events_, events_, view_, options_, metrics_, tokens_, first_admin_, ownership_,
+            Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
+                  blobs_, part_uploads_, logs_, feeds_, planner_, sessions_, metrics_page_)}) {
     connect();
 }
 
@@ -206,9 +207,8 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
 }
 
 Status Head::serve() {
-    const auto stop = [this] { loop_.stop(); };
-    loop_.on_signal(SIGTERM, stop);
-    loop_.on_signal(SIGINT, stop);
+    loop_.on_signal(SIGTERM, stop_.now);
+    loop_.on_signal(SIGINT, stop_.now);
     sessions_.start();
     look_for_tokens();
     tidy_up();

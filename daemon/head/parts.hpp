@@ -57,6 +57,7 @@ class Head {
     Identity identity_;
     metrics::Metrics metrics_{RTRAIN_VERSION};
     net::Loop loop_;
+    const HeadStop stop_{[this] { loop_.stop(); }};
     Clock clock_;
     EventLoop events_;
     RunNames names_;

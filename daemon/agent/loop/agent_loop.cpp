@@ -46,4 +46,8 @@ void AgentLoop::set_timer() {
     });
 }
 
+// ---- inputs.hpp
+void Inputs::enqueue(Input input) const { loop_->enqueue(std::move(input)); }
+void Inputs::enqueue_later(Input input) const { loop_->enqueue_later(std::move(input)); }
+
 }  // namespace rtrain::agent

@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/machine/machine.hpp"
 #include "daemon/net/loop/loop.hpp"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/agent/preparation/preparation.hpp"
-#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
@@ -14,9 +14,9 @@ namespace rtrain::agent {
 inline std::string apart_from_uploads(const std::string& storage_path) { return "short " + storage_path; }
 
 // `then` gets what `work` returned, on the loop; work that threw: its Error or Trouble. At `place`, a storage path:
-// what hangs there stops no work of other places. Answers that can hold neither: Loop::offload_at.
+// what hangs there stops no work of other places. Answers that can hold neither: Background::offload_at.
 template <class Work, class Then>
-void offload_at(net::Loop& loop, const std::string& place, Work work, Then then) {
+void offload_at(net::Background background, const std::string& place, Work work, Then then) {
     using Answer = decltype(work());
     const auto failed = [](const Error& error) -> Answer {
         if constexpr (std::is_constructible_v<Answer, Error>)
@@ -24,7 +24,7 @@ void offload_at(net::Loop& loop, const std::string& place, Work work, Then then)
         else
             return Trouble{error.message, false};
     };
-    loop.offload_at(place, std::move(work), failed, std::move(then));
+    background.offload_at(place, std::move(work), failed, std::move(then));
 }
 
 }  // namespace rtrain::agent

@@ -320,7 +320,7 @@ void SetupRunner::next() {
     busy_ = true;
     if (thread_.joinable()) thread_.join();  // the one before has posted its result, and ends
     const auto finish = [this](SetupResult result) {
-        loop_.post([this, result = std::move(result)] {
+        background_.post([this, result = std::move(result)] {
             const Waiting one = std::move(waiting_.front());
             waiting_.pop_front();
             busy_ = false;

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "daemon/agent/workers/launcher.hpp"
-#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
@@ -52,7 +52,8 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
 class SetupRunner {  // a thread of its own: the pool stays free for uploads
   public:
     static constexpr std::int64_t patience_ms = 3'600'000;
-    SetupRunner(net::Loop& loop, std::string setups_dir) : loop_(loop), setups_dir_(std::move(setups_dir)) {}
+    SetupRunner(net::Background background, std::string setups_dir)
+        : background_(background), setups_dir_(std::move(setups_dir)) {}
     ~SetupRunner();
     SetupRunner(const SetupRunner&) = delete;
     SetupRunner& operator=(const SetupRunner&) = delete;
@@ -68,7 +69,7 @@ class SetupRunner {  // a thread of its own: the pool stays free for uploads
     };
     void next();  // on the loop: starts the thread for the first that waits
 
-    net::Loop& loop_;
+    const net::Background background_;
     std::string setups_dir_;
     std::deque<Waiting> waiting_;  // the first one is running when busy_
     bool busy_ = false;

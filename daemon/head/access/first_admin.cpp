@@ -37,7 +37,7 @@ Status FirstAdmin::open(state::SqliteJournal& journal, TokenBook& tokens) {
     return Done{};
 }
 
-void FirstAdmin::saw(const Caller& caller, EventLoop& events) {
+void FirstAdmin::saw(const Caller& caller, Intake events) {
     if (unused_.empty() || caller.token_id != unused_) return;
     unused_.clear();
     events.save({.tokens = {}, .settings = {{unused_key, ""}}, .done = {}});

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/head/access/tokens.hpp"
-#include "daemon/head/loop/event_loop.hpp"
+#include "daemon/head/loop/intake.hpp"
 
 namespace rtrain::head {
 
@@ -15,7 +15,7 @@ class FirstAdmin {
   public:
     Status open(state::SqliteJournal& journal, TokenBook& tokens);
     std::string hand_over() { return std::exchange(text_, {}); }  // made by this start; empty: none was needed
-    void saw(const Caller& caller, EventLoop& events);            // somebody was let in
+    void saw(const Caller& caller, Intake events);                // somebody was let in
 
   private:
     std::string unused_;  // id of the admin token that nobody has come in with yet

@@ -80,7 +80,7 @@ void Revocations::saved(const Pending& batch) {
     tokens_.revoke_certificates(batch.revoked);
     if (std::exchange(announcing_, true)) return;
     const auto pause_ms = announce_pause_ms + static_cast<std::int64_t>(refused_.size()) / serials_each_ms;
-    loop_.after(pause_ms, [this] { announce(); });
+    background_.after(pause_ms, [this] { announce(); });
 }
 
 void Revocations::announce() {

@@ -13,7 +13,7 @@
 
 #include "daemon/head/access/tokens.hpp"
 #include "daemon/head/loop/pending.hpp"
-#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::head {
 
@@ -25,8 +25,8 @@ class Revocations {
   public:
     // `announce` tells the agents every serial that is revoked.
     using Announce = std::function<void(std::vector<std::string> serials)>;
-    Revocations(net::Loop& loop, state::SqliteJournal& journal, TokenBook& tokens, Announce announce)
-        : loop_(loop), journal_(journal), tokens_(tokens), announce_(std::move(announce)) {}
+    Revocations(net::Background background, state::SqliteJournal& journal, TokenBook& tokens, Announce announce)
+        : background_(background), journal_(journal), tokens_(tokens), announce_(std::move(announce)) {}
 
     void open();  // as remembered
     // Without `expires_wall_ms` (a certificate that is only seen, not made here): as long as any may last.
@@ -41,7 +41,7 @@ class Revocations {
     void announce();
     std::vector<std::string> serials_in_force() const;
 
-    net::Loop& loop_;
+    const net::Background background_;
     state::SqliteJournal& journal_;
     TokenBook& tokens_;
     const Announce announce_;

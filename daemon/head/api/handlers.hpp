@@ -10,7 +10,7 @@ namespace rtrain::head {
 void get_health(Exchange&);
 void get_status(Exchange&, const HeadOptions&, const HeadFacts&, const TokenBook&);
 void post_backup(Exchange&, const HeadOptions&);
-void post_head_stop(Exchange&);
+void post_head_stop(Exchange&, const HeadStop&);
 
 // metrics_page.cpp
 void get_prometheus(Exchange&, MetricsPage&);

@@ -101,8 +101,8 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
   public:
     LogFollower(const Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, LogLook look)
         : view_(exchange.view),
-          events_(exchange.events),
-          loop_(exchange.loop),
+          durability_(exchange.durability),
+          background_(exchange.background),
           journal_(journal),
           feeds_(feeds),
           look_(std::make_shared<LogLook>(std::move(look))),
@@ -111,7 +111,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     Feeds::Pumped pump(net::Stream& to) {
         const auto run = view_.cluster.runs.find(look_->run);
         if (run == view_.cluster.runs.end() || !send_notices(to)) return Feeds::Pumped::ended;
-        const bool ended = events_.ended_for_good(run->second);
+        const bool ended = durability_.ended_for_good(run->second);
         if (looking_ == Looking::now) return Feeds::Pumped::goes_on;
         if (std::exchange(looking_, Looking::no) == Looking::done) {
             for (std::string& piece : std::exchange(look_->found, {}))
@@ -137,7 +137,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
         looking_ = Looking::now;
         ended_before_ = ended;
         seen_news_ = feeds_.news();
-        loop_.offload_at(
+        background_.offload_at(
             look_->directory, [look = look_] { look->look(); },
             [self = shared_from_this()] {
                 self->looking_ = Looking::done;
@@ -159,8 +159,8 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     }
 
     const View& view_;
-    EventLoop& events_;
-    net::Loop& loop_;
+    const Durability durability_;
+    const net::Background background_;
     const state::SqliteJournal& journal_;
     Feeds& feeds_;
     const std::shared_ptr<LogLook> look_;  // the pool's while it looks
@@ -207,8 +207,9 @@ void answer(Exchange& exchange, const std::string& path, std::optional<std::stri
     } else {
         answer.file = path;
         answer.permitted = exchange.permitted;
-        exchange.loop.after(file_kept_ms,
-                            [&loop = exchange.loop, path] { loop.offload([path] { remove_answer(path); }, [] {}); });
+        exchange.background.after(file_kept_ms, [background = exchange.background, path] {
+            background.offload([path] { remove_answer(path); }, [] {});
+        });
     }
     exchange.responder->send(std::move(answer));
 }

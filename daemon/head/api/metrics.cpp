@@ -47,7 +47,8 @@ void follow_reports(Exchange& exchange, const state::SqliteJournal& journal, Fee
     if (!stream) return;
     feeds.add(
         std::move(stream),
-        [&view = exchange.view, &events = exchange.events, &journal, run, after, question](net::Stream& to) mutable {
+        [&view = exchange.view, durability = exchange.durability, &journal, run, after,
+         question](net::Stream& to) mutable {
             const auto rows = journal.metrics(run, after, rows_at_once);
             std::string out;
             bool whole = true;
@@ -62,7 +63,7 @@ void follow_reports(Exchange& exchange, const state::SqliteJournal& journal, Fee
             if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
             if (!whole || rows.size() == rows_at_once) return Feeds::Pumped::again;
             const auto entry = view.cluster.runs.find(run);
-            if (entry != view.cluster.runs.end() && !events.ended_for_good(entry->second))
+            if (entry != view.cluster.runs.end() && !durability.ended_for_good(entry->second))
                 return Feeds::Pumped::goes_on;
             to.write(sse("{}", "", "end"));
             return Feeds::Pumped::ended;
@@ -92,7 +93,7 @@ void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds&
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
     // Rows that came but are not written yet belong to the answer.
-    exchange.events.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
+    exchange.durability.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
         guarded(kept, [&] {
             if (kept.asked("follow")) return follow_reports(kept, journal, feeds, run, after_of(kept), question);
             reply_rows(kept, journal, run, page, question);

@@ -145,7 +145,7 @@ auto as_owner(const Directory& directory, const Work& work) -> decltype(work()) 
 }
 
 void put_back(const Exchange& exchange, const SetAside& aside) {
-    exchange.loop.offload(
+    exchange.background.offload(
         [aside] {
             (void)as_owner(*aside.directory, [&]() -> Status {
                 storage::put_back(aside.directory->base, aside.name, aside.directory->name);

@@ -101,9 +101,9 @@ void post_backup(Exchange& exchange, const HeadOptions& options) {
         });
 }
 
-void post_head_stop(Exchange& exchange) {
+void post_head_stop(Exchange& exchange, const HeadStop& stop) {
     reply_json(exchange, 202, {{"status", "stopping"}});
-    exchange.loop.after(100, [&loop = exchange.loop] { loop.stop(); });  // the answer goes out first
+    exchange.background.after(100, [&stop] { stop.now(); });  // the answer goes out first
 }
 
 }  // namespace rtrain::head

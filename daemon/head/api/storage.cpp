@@ -72,7 +72,7 @@ template <class Work>
 void on_store(
     const Exchange& exchange, const HeadOptions& options, Work work,
     std::function<void(const Outcome&)> first = [](const Outcome&) {}) {
-    exchange.loop.offload_at(
+    exchange.background.offload_at(
         options.storage_root,
         [root = options.storage_root, leftover = exchange.request.body_file, work] {
             auto store = storage::open_file_store(root);

@@ -102,15 +102,15 @@ Blobs::Unneeded Blobs::unneeded(const std::vector<Naming>& runs, const state::Sq
 // What came while it was looked for is needed: settings and blobs of submissions since, a blob that was sent again.
 void Blobs::keep_what_came(Unneeded& found) const {
     std::set<std::string> keys, named;
-    for (const auto& [id, run] : view_.cluster.runs) {
+    for (const auto& [id, run] : uses_.view.cluster.runs) {
         keys.insert(run.submit_key);
         if (terminal(run.state) || id <= found.newest) continue;
-        named.insert(submissions_.code(run.submit_key));
+        named.insert(uses_.submissions.code(run.submit_key));
         add_hashes(run.job_json, named);
     }
     std::error_code none;
     std::erase_if(found.settings, [&](const std::string& name) {
-        if (name.starts_with(blob_prefix)) return fs::exists(blob_path(options_, blob_of(name)), none);
+        if (name.starts_with(blob_prefix)) return fs::exists(blob_path(uses_.options, blob_of(name)), none);
         return keys.contains(name.substr(name.find('/') + 1));
     });
     std::erase_if(found.blobs, [&](const std::string& sha256) { return named.contains(sha256); });
@@ -118,12 +118,12 @@ void Blobs::keep_what_came(Unneeded& found) const {
 
 void Blobs::remove_unneeded(Unneeded found) {
     keep_what_came(found);
-    for (const std::string& gone : found.settings) submissions_.forget_setting(gone);
-    events_.behind_commits([&journal = journal_, settings = std::move(found.settings)] {
+    for (const std::string& gone : found.settings) uses_.submissions.forget_setting(gone);
+    uses_.behind_commits([&journal = uses_.journal, settings = std::move(found.settings)] {
         if (auto erased = journal.erase_settings(settings); !erased)
             std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
     });
-    const auto remove = [blobs = blob_path(options_, ""), found = std::move(found)] {
+    const auto remove = [blobs = blob_path(uses_.options, ""), found = std::move(found)] {
         for (const std::string& sha256 : found.blobs) {
             std::error_code failed;
             if (age_ms(blobs + sha256) < found.oldest_ms) continue;  // asked for meanwhile
@@ -131,7 +131,7 @@ void Blobs::remove_unneeded(Unneeded found) {
                 std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
         }
     };
-    loop_.offload(remove, [] {});
+    uses_.background.offload(remove, [] {});
 }
 
 std::string blob_setting(const std::string& sha256, const std::string& user) {
@@ -140,19 +140,19 @@ std::string blob_setting(const std::string& sha256, const std::string& user) {
 
 Status Blobs::recall_users() {
     constexpr const char* done_key = "blob_users_known";
-    if (journal_.setting(done_key)) return Done{};
+    if (uses_.journal.setting(done_key)) return Done{};
     state::Batch batch;
     batch.settings[done_key] = "1";
-    for (const auto& [id, run] : view_.cluster.runs) {
-        std::set<std::string> named{submissions_.code(run.submit_key)};
+    for (const auto& [id, run] : uses_.view.cluster.runs) {
+        std::set<std::string> named{uses_.submissions.code(run.submit_key)};
         add_hashes(run.job_json, named);
-        add_values(values_directory(options_, id), named);
+        add_values(values_directory(uses_.options, id), named);
         std::error_code none;
         for (const std::string& sha256 : named)
-            if (sha256.size() == hash_length && fs::exists(blob_path(options_, sha256), none))
+            if (sha256.size() == hash_length && fs::exists(blob_path(uses_.options, sha256), none))
                 batch.settings[blob_setting(sha256, run.user)] = "1";
     }
-    return journal_.commit(batch);
+    return uses_.journal.commit(batch);
 }
 
 void Blobs::let_use(const std::string& job_json, const std::string& code_sha256, const std::string& user) {
@@ -161,28 +161,29 @@ void Blobs::let_use(const std::string& job_json, const std::string& code_sha256,
     Aside aside;
     std::error_code none;
     for (const std::string& sha256 : named)
-        if (sha256.size() == hash_length && fs::exists(blob_path(options_, sha256), none))
+        if (sha256.size() == hash_length && fs::exists(blob_path(uses_.options, sha256), none))
             aside.settings[blob_setting(sha256, user)] = "1";
-    if (!aside.settings.empty()) events_.save(std::move(aside));
+    if (!aside.settings.empty()) uses_.events.save(std::move(aside));
 }
 
 void Blobs::collect() {
     std::vector<Naming> runs;
-    for (const auto& [id, run] : view_.cluster.runs)
+    for (const auto& [id, run] : uses_.view.cluster.runs)
         runs.push_back({.submit_key = run.submit_key,
                         .job_json = run.job_json,
-                        .values = values_directory(options_, id),
+                        .values = values_directory(uses_.options, id),
                         .live = !terminal(run.state),
-                        .age_ms = (view_.clock.now() - run.submitted).ms});
-    loop_.offload(
-        [runs = std::move(runs), &journal = journal_, blobs = blob_path(options_, "")] {
+                        .age_ms = (uses_.view.clock.now() - run.submitted).ms});
+    uses_.background.offload(
+        [runs = std::move(runs), &journal = uses_.journal, blobs = blob_path(uses_.options, "")] {
             return unneeded(runs, journal, blobs);
         },
         [](const Error& error) {
             std::fprintf(stderr, "rtrain head: blobs stay: %s\n", error.message.c_str());
             return Unneeded{};
         },
-        [this, newest = view_.cluster.runs.empty() ? RunId{} : view_.cluster.runs.rbegin()->first](Unneeded found) {
+        [this,
+         newest = uses_.view.cluster.runs.empty() ? RunId{} : uses_.view.cluster.runs.rbegin()->first](Unneeded found) {
             found.newest = newest;
             remove_unneeded(std::move(found));
         });

@@ -4,10 +4,14 @@
 // go with them.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/head/files/submissions.hpp"
+#include "daemon/net/loop/background.hpp"
+#include "storage/state/journal.hpp"
 
 namespace rtrain::head {
 
@@ -15,9 +19,16 @@ std::string blob_setting(const std::string& sha256, const std::string& user);  /
 
 class Blobs {
   public:
-    Blobs(net::Loop& loop, EventLoop& events, const View& view, const HeadOptions& options,
-          state::SqliteJournal& journal, Submissions& submissions)
-        : loop_(loop), events_(events), view_(view), options_(options), journal_(journal), submissions_(submissions) {}
+    struct Uses {
+        net::Background background;
+        Intake events;
+        std::function<void(std::function<void()>)> behind_commits;  // on the thread of the commits, in order
+        const View& view;
+        const HeadOptions& options;
+        state::SqliteJournal& journal;
+        Submissions& submissions;
+    };
+    explicit Blobs(Uses uses) : uses_(std::move(uses)) {}
 
     // Records the users of blobs from before that was remembered, once in a database: the users whose runs name them.
     Status recall_users();
@@ -33,12 +44,7 @@ class Blobs {
     void keep_what_came(Unneeded& found) const;
     void remove_unneeded(Unneeded found);
 
-    net::Loop& loop_;
-    EventLoop& events_;
-    const View& view_;
-    const HeadOptions& options_;
-    state::SqliteJournal& journal_;
-    Submissions& submissions_;
+    const Uses uses_;
 };
 
 }  // namespace rtrain::head

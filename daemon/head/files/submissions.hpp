@@ -6,14 +6,14 @@
 #include <string>
 
 #include "daemon/head/base/options.hpp"
-#include "daemon/head/loop/event_loop.hpp"
+#include "daemon/head/loop/intake.hpp"
 #include "daemon/head/view/view.hpp"
 
 namespace rtrain::head {
 
 class Submissions {
   public:
-    Submissions(const HeadOptions& options, const View& view, EventLoop& events)
+    Submissions(const HeadOptions& options, const View& view, Intake events)
         : options_(options), view_(view), events_(events) {}
     // Reads the settings, from which orders are made later: no order waits for the disk.
     void recall(const state::SqliteJournal& journal);
@@ -34,7 +34,7 @@ class Submissions {
 
     const HeadOptions& options_;
     const View& view_;
-    EventLoop& events_;
+    const Intake events_;
     std::map<std::string, std::string> settings_;  // "code/<key>" and "any_user/<key>"
 };
 

@@ -19,8 +19,8 @@ protocol::LogAck ack_of(const LogName& name, const LogIntake::Source& from, std:
 
 }  // namespace
 
-LogIntake::LogIntake(net::Loop& loop, EventLoop& events, Feeds& feeds, const HeadOptions& options, Send send)
-    : loop_(loop),
+LogIntake::LogIntake(net::Background background, Intake events, Feeds& feeds, const HeadOptions& options, Send send)
+    : background_(background),
       events_(events),
       feeds_(feeds),
       options_(options),
@@ -36,7 +36,7 @@ void LogIntake::on_log_thread(std::function<void()> work, net::Loop::Task then) 
             std::fprintf(stderr, "rtrain head: %s\n", net::thrown(wrong, "a log file").message.c_str());
         }
         work = nullptr;
-        loop_.post(std::move(then));
+        background_.post(std::move(then));
     });
 }
 
@@ -76,7 +76,7 @@ void LogIntake::put_off(const LogName& name, const Source& from, const Error& wh
     }
     if (put_off_.empty()) {
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
-        loop_.after(put_off_ms, [this] { offer_again(); });
+        background_.after(put_off_ms, [this] { offer_again(); });
     }
     put_off_[name] = from;
     note_room();
@@ -91,7 +91,7 @@ void LogIntake::offer_again() {
                   [this, wait] {
                       note_room();
                       if (*wait) {
-                          loop_.after(put_off_ms, [this] { offer_again(); });
+                          background_.after(put_off_ms, [this] { offer_again(); });
                           return;
                       }
                       for (const auto& [name, from] : std::exchange(put_off_, {}))
@@ -114,14 +114,14 @@ void LogIntake::note_room() {
 
 void LogIntake::later_sync() {
     if (std::exchange(syncing_, true)) return;
-    loop_.after(sync_pause_ms, [this] { sync(); });
+    background_.after(sync_pause_ms, [this] { sync(); });
 }
 
 void LogIntake::sync() {
     auto batch = std::make_shared<Batch>(std::exchange(unsynced_, {}));
-    loop_.offload([directory = store_.directory()] { return sync_logs(directory); },
-                  [](const Error& error) { return error; },
-                  [this, batch](const Status& status) { synced(*batch, status); });
+    background_.offload([directory = store_.directory()] { return sync_logs(directory); },
+                        [](const Error& error) { return error; },
+                        [this, batch](const Status& status) { synced(*batch, status); });
 }
 
 void LogIntake::synced(const Batch& batch, const Status& status) {

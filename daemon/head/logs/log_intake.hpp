@@ -9,8 +9,10 @@
 
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/logs/log_store.hpp"
-#include "daemon/head/loop/event_loop.hpp"
 #include "daemon/head/loop/feeds.hpp"
+#include "daemon/head/loop/intake.hpp"
+#include "daemon/net/loop/background.hpp"
+#include "daemon/net/loop/work_thread.hpp"
 #include "daemon/protocol/messages.hpp"
 
 namespace rtrain::head {
@@ -18,7 +20,7 @@ namespace rtrain::head {
 class LogIntake {
   public:
     using Send = std::function<void(const std::string& node, const protocol::FromHead& message)>;
-    LogIntake(net::Loop& loop, EventLoop& events, Feeds& feeds, const HeadOptions& options, Send send);
+    LogIntake(net::Background background, Intake events, Feeds& feeds, const HeadOptions& options, Send send);
 
     struct Source {
         std::string node;
@@ -47,8 +49,8 @@ class LogIntake {
     void sync();
     void synced(const Batch& batch, const Status& status);
 
-    net::Loop& loop_;
-    EventLoop& events_;
+    const net::Background background_;
+    const Intake events_;
     Feeds& feeds_;
     const HeadOptions& options_;
     const Send send_;
@@ -62,6 +64,6 @@ class LogIntake {
 };
 
 // Removes the logs of runs that ended longer ago than their logs.keep; on the pool.
-void prune_logs(net::Loop& loop, const Cluster& cluster, const std::string& directory);
+void prune_logs(net::Background background, const Cluster& cluster, const std::string& directory);
 
 }  // namespace rtrain::head

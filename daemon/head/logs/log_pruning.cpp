@@ -6,7 +6,7 @@
 
 namespace rtrain::head {
 
-void prune_logs(net::Loop& loop, const Cluster& cluster, const std::string& directory) {
+void prune_logs(net::Background background, const Cluster& cluster, const std::string& directory) {
     struct Ended {
         RunId run;
         std::int64_t age_ms = 0;
@@ -24,7 +24,7 @@ void prune_logs(net::Loop& loop, const Cluster& cluster, const std::string& dire
             if (one.age_ms > (job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms)) forget_logs(logs, one.run);
         }
     };
-    loop.offload_at(directory, prune, [] {});
+    background.offload_at(directory, prune, [] {});
 }
 
 }  // namespace rtrain::head

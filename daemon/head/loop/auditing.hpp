@@ -3,9 +3,8 @@
 
 #include <memory>
 #include <optional>
-#include <utility>
 
-#include "daemon/head/loop/event_loop.hpp"
+#include "daemon/head/loop/intake.hpp"
 
 namespace rtrain::head {
 
@@ -15,9 +14,8 @@ using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;  // null: no
 // there. With an empty draft: what is taken beside the change itself has none.
 class Auditing {
   public:
-    Auditing(EventLoop& events, const AuditDraft& draft)
-        : events_(events), before_(std::exchange(events.auditing_, draft.get())), draft_(draft) {}
-    ~Auditing() { events_.auditing_ = before_; }
+    Auditing(Intake events, const AuditDraft& draft);
+    ~Auditing();
     Auditing(const Auditing&) = delete;
     Auditing& operator=(const Auditing&) = delete;
 

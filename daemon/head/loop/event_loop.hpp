@@ -16,6 +16,8 @@
 
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/loop/commit_queue.hpp"
+#include "daemon/head/loop/durability.hpp"
+#include "daemon/head/loop/intake.hpp"
 #include "daemon/metrics/metrics.hpp"
 #include "daemon/net/loop/loop.hpp"
 #include "daemon/net/loop/work_thread.hpp"
@@ -25,7 +27,7 @@ namespace rtrain::head {
 
 class EventLoop {
   public:
-    using Answer = std::function<void(const Decision&)>;
+    using Answer = Intake::Answer;
     using Task = std::function<void()>;
 
     // What the other parts of the head do at each step of a batch. Named in the order of the steps.
@@ -72,7 +74,7 @@ class EventLoop {
     void behind_commits(Task work) { writer_.add(std::move(work)); }  // on their thread, in order
     void fail(Error error);                                           // fatal: stops the loop
     Status finish();  // after the loop has ended: makes durable what came; an Error: why the head ended
-    using Why = std::shared_ptr<const std::optional<Error>>;
+    using Why = Durability::Why;
     Why failure() const { return failure_; }  // why it ends
     // The disk of the records is full. What was decided is written once there is room; no change is taken until then.
     Why no_room() const { return no_room_; }

@@ -1,6 +1,7 @@
 // The way in: events, what is saved beside them, and the decisions that they cause. See event_loop.hpp for the picture.
 #include <utility>
 
+#include "daemon/head/loop/auditing.hpp"
 #include "daemon/head/loop/event_loop.hpp"
 #include "daemon/net/loop/posted.hpp"
 
@@ -55,5 +56,17 @@ void EventLoop::acknowledge() {
     queue_.newest().then.emplace_back([this] { steps_.acknowledge(); });
     decide_and_commit();  // what is acknowledged must have been decided
 }
+
+// ---- auditing.hpp
+Auditing::Auditing(Intake events, const AuditDraft& draft)
+    : events_(*events.loop_), before_(std::exchange(events_.auditing_, draft.get())), draft_(draft) {}
+Auditing::~Auditing() { events_.auditing_ = before_; }
+
+// ---- intake.hpp
+void Intake::take(Event event, Answer answer) const { loop_->take(std::move(event), std::move(answer)); }
+void Intake::save(Aside aside) const { loop_->save(std::move(aside)); }
+void Intake::note(state::Notice notice) const { loop_->note(std::move(notice)); }
+void Intake::decide_when_full() const { loop_->decide_when_full(); }
+void Intake::later_acknowledge() const { loop_->later_acknowledge(); }
 
 }  // namespace rtrain::head

@@ -24,9 +24,9 @@ void Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bo
     followers_.push_back(std::move(follower));
     if (!keeping_) {
         keeping_ = true;
-        loop_.after(keep_alive_ms, [this] { keep_alive(); });
+        background_.after(keep_alive_ms, [this] { keep_alive(); });
     }
-    if (!std::exchange(watching_, true)) loop_.after(watch_ms, [this] { watch(); });
+    if (!std::exchange(watching_, true)) background_.after(watch_ms, [this] { watch(); });
     poke();
 }
 
@@ -35,7 +35,7 @@ void Feeds::watch() {
     if (!watching_) return;
     for (const auto& one : followers_)
         if (!one->gone && !one->permitted()) poke();  // the pump is not asked any more: the stream ends
-    loop_.after(watch_ms, [this] { watch(); });
+    background_.after(watch_ms, [this] { watch(); });
 }
 
 void Feeds::poke() {
@@ -46,7 +46,7 @@ void Feeds::poke() {
 void Feeds::pump_soon() {
     if (poked_ || followers_.empty()) return;
     poked_ = true;
-    loop_.after(pause_ms, [this] { pump_all(); });
+    background_.after(pause_ms, [this] { pump_all(); });
 }
 
 void Feeds::pump_all() {
@@ -87,7 +87,7 @@ void Feeds::keep_alive() {
     if (!keeping_) return;
     for (const auto& one : followers_)
         if (!one->gone && !one->ended && !one->stream->write(": still here\n\n")) one->gone = true;
-    loop_.after(keep_alive_ms, [this] { keep_alive(); });
+    background_.after(keep_alive_ms, [this] { keep_alive(); });
 }
 
 void Feeds::close_all() {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/background.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::head {
@@ -18,7 +18,7 @@ class Feeds {
     enum class Pumped { goes_on, again, ended };  // again: there is more, do not wait for news
     using Pump = std::function<Pumped(net::Stream&)>;
 
-    explicit Feeds(net::Loop& loop) : loop_(loop) {}
+    explicit Feeds(net::Background background) : background_(background) {}
     // `permitted` is asked twice a second until the follower has all: when it says no, the stream is cut, without what
     // waits.
     void add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
@@ -40,7 +40,7 @@ class Feeds {
     void keep_alive();
     void watch();  // over who may still follow
 
-    net::Loop& loop_;
+    const net::Background background_;
     std::list<std::shared_ptr<Follower>> followers_;
     std::uint64_t news_ = 0;
     bool poked_ = false, keeping_ = false, watching_ = false;

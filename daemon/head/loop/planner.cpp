@@ -49,8 +49,8 @@ Status look_at(Cluster& copy, const Planner::Work& work, const std::vector<Recor
 
 }  // namespace
 
-Planner::Planner(const Cluster& cluster, net::Loop& loop, PlannerLimits limits)
-    : cluster_(cluster), loop_(loop), limits_(limits) {}
+Planner::Planner(const Cluster& cluster, net::Background background, PlannerLimits limits)
+    : cluster_(cluster), background_(background), limits_(limits) {}
 
 Planner::~Planner() { thread_.stop(); }
 
@@ -79,7 +79,7 @@ void Planner::look(const std::string& user, Work work, Done done, const std::vec
     question->work = std::move(work);
     question->done = std::move(done);
     question->after = after;
-    loop_.after(limits_.deadline_ms, [this, weak = std::weak_ptr<Question>(question)] {
+    background_.after(limits_.deadline_ms, [this, weak = std::weak_ptr<Question>(question)] {
         const auto late = weak.lock();
         if (late && !late->over)
             answer(late, Error{ErrorCode::unreachable,
@@ -116,7 +116,7 @@ void Planner::saw(const Decisions& decisions) {
 void Planner::drop_copy_later() {
     if (asked_ > 0 || std::exchange(drop_is_due_, true)) return;
     const std::int64_t quiet_ms = (monotonic_us() - last_asked_us_) / 1'000;
-    loop_.after(std::max<std::int64_t>(1, limits_.kept_ms - quiet_ms), [this] {
+    background_.after(std::max<std::int64_t>(1, limits_.kept_ms - quiet_ms), [this] {
         drop_is_due_ = false;
         if (asked_ > 0 || !copy_) return;
         if (monotonic_us() - last_asked_us_ < limits_.kept_ms * 1'000) return drop_copy_later();
@@ -146,7 +146,7 @@ void Planner::copy_some() {
         if (!terminal(run->second.state)) copy_run(cluster_, *copy_, without_texts(run->second));
         if (monotonic_us() < until_us) continue;
         next_run_ = {run->first.value + 1};
-        return loop_.post([this] { copy_some(); });
+        return background_.post([this] { copy_some(); });
     }
     copying_ = false;
     begin_next();
@@ -162,7 +162,7 @@ void Planner::hand_over(const std::shared_ptr<Question>& question) {
         follow(*copy, records);
         Status looked = rtrain::Done{};
         if (!question->over) looked = look_at(*copy, question->work, question->predecessors);
-        loop_.post([this, question, looked] {
+        background_.post([this, question, looked] {
             working_ = false;
             answer(question, looked);
             begin_next();

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "daemon/head/events/decisions.hpp"
-#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/background.hpp"
 #include "daemon/net/loop/work_thread.hpp"
 #include "scheduler/plan.hpp"
 
@@ -39,7 +39,7 @@ class Planner {
     using Work =
         std::function<void(Cluster& copy)>;  // it has no runs that have ended; it is as before when this returns
     using Done = std::function<void(const Status&)>;
-    Planner(const Cluster& cluster, net::Loop& loop, PlannerLimits limits = {});
+    Planner(const Cluster& cluster, net::Background background, PlannerLimits limits = {});
     ~Planner();
     Planner(const Planner&) = delete;
     Planner& operator=(const Planner&) = delete;
@@ -71,7 +71,7 @@ class Planner {
     void drop_copy_later();
 
     const Cluster& cluster_;
-    net::Loop& loop_;
+    const net::Background background_;
     const PlannerLimits limits_;
     std::shared_ptr<Cluster> copy_;  // of the loop while it is copied to, and then of the planner's thread alone
     bool copying_ = false;

@@ -64,7 +64,7 @@ std::string target_of(const Exchange& exchange) {
 // A change of files alone: its row becomes durable, and then it is answered.
 class Audited : public net::Responder {
   public:
-    Audited(EventLoop& events, std::shared_ptr<net::Responder> inner, AuditDraft draft)
+    Audited(Intake events, std::shared_ptr<net::Responder> inner, AuditDraft draft)
         : events_(events), inner_(std::move(inner)), draft_(std::move(draft)) {}
     void send(net::Response response) override {
         if (response.status >= 400 || !*draft_) return inner_->send(std::move(response));
@@ -79,7 +79,7 @@ class Audited : public net::Responder {
     bool wants_socket() const override { return inner_->wants_socket(); }
 
   private:
-    EventLoop& events_;
+    const Intake events_;
     std::shared_ptr<net::Responder> inner_;
     AuditDraft draft_;
 };

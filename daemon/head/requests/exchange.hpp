@@ -9,15 +9,18 @@
 
 #include "daemon/head/access/tokens.hpp"
 #include "daemon/head/loop/auditing.hpp"
+#include "daemon/head/loop/durability.hpp"
 #include "daemon/head/view/view.hpp"
+#include "daemon/net/loop/background.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::head {
 
 struct Exchange {
-    const View& view;   // what answers are made of
-    EventLoop& events;  // where changes are put
-    net::Loop& loop;    // for work on the pool
+    const View& view;            // what answers are made of
+    Intake events;               // where changes are put
+    Durability durability;       // for answers that wait for the disk
+    net::Background background;  // for work on the pool
     net::Request request;
     std::shared_ptr<net::Responder> responder;
     Caller caller{};
@@ -48,7 +51,7 @@ void guarded(Exchange& exchange, const std::function<void()>& answer);
 // that waits for a storage is `on_pool_at` its place: where that hangs, the work of other places goes on.
 template <class Work, class Then>
 void on_pool_at(const std::string& place, const Exchange& exchange, Work work, Then then) {
-    exchange.loop.offload_at(
+    exchange.background.offload_at(
         place, std::move(work), [](const Error& error) { return error; },
         [kept = exchange, then = std::move(then)](auto result) mutable {
             guarded(kept, [&] { then(kept, std::move(result)); });

@@ -76,7 +76,7 @@ void reply_list(Exchange& exchange, const Page& page, ListStep step) {
         json next_cursor{};
     };
     const auto making = std::make_shared<Making>(Making{exchange, std::move(step), Listing(page.limit)});
-    in_slices(exchange.loop, [making] {
+    in_slices(exchange.background, [making] {
         bool more = false;
         guarded(making->exchange, [&] {
             more = making->step(making->page, making->next_cursor);

@@ -104,7 +104,7 @@ void drop_body(const Exchange& exchange) {
         std::error_code ignored;
         std::filesystem::remove(file, ignored);
     };
-    exchange.loop.offload_at(std::filesystem::path(exchange.request.body_file).parent_path(), remove, [] {});
+    exchange.background.offload_at(std::filesystem::path(exchange.request.body_file).parent_path(), remove, [] {});
 }
 
 void reply(Exchange& exchange, int status, std::string body) {

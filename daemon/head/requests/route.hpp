@@ -28,6 +28,7 @@ const char* to_text(Access access);
 
 struct Identity;
 struct HeadFacts;
+struct HeadStop;
 class Blobs;
 class Feeds;
 class LogIntake;
@@ -41,8 +42,9 @@ class Submissions;
 
 // What no handler may change: a handler that names it without const does not compile.
 template <class Part>
-inline constexpr bool read_only = std::is_same_v<Part, HeadOptions> || std::is_same_v<Part, HeadFacts> ||
-                                  std::is_same_v<Part, Identity> || std::is_same_v<Part, Ownership>;
+inline constexpr bool read_only =
+    std::is_same_v<Part, HeadOptions> || std::is_same_v<Part, HeadFacts> || std::is_same_v<Part, HeadStop> ||
+    std::is_same_v<Part, Identity> || std::is_same_v<Part, Ownership>;
 
 // What handlers may be given beside the request: each part once.
 class Parts {
@@ -59,9 +61,9 @@ class Parts {
     }
 
   private:
-    std::tuple<const HeadOptions*, const HeadFacts*, state::SqliteJournal*, const Identity*, TokenBook*, Revocations*,
-               const Ownership*, Submissions*, Blobs*, PartUploads*, LogIntake*, Feeds*, Planner*, Sessions*,
-               MetricsPage*>
+    std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
+               TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, LogIntake*, Feeds*,
+               Planner*, Sessions*, MetricsPage*>
         all_;
 };
 

@@ -29,17 +29,17 @@ struct Unanswered {
 // Holds an answer back until what it may tell is durable, and tells how long it took.
 class Timed : public net::Responder {
   public:
-    Timed(EventLoop& events, metrics::Metrics& metrics, std::shared_ptr<net::Responder> inner, const Route& route)
-        : events_(events),
+    Timed(Durability durability, metrics::Metrics& metrics, std::shared_ptr<net::Responder> inner, const Route& route)
+        : durability_(durability),
           metrics_(metrics),
-          asked_(std::make_shared<Unanswered>(std::move(inner), events.failure(), events.no_room())),
+          asked_(std::make_shared<Unanswered>(std::move(inner), durability.failure(), durability.no_room())),
           route_(route),
           begun_us_(monotonic_us()) {}
     void send(net::Response response) override {
-        if (events_.all_durable())
+        if (durability_.all_durable())
             return send_and_measure(metrics_, asked_->inner, route_, begun_us_, std::move(response));
         auto held = std::make_shared<net::Response>(std::move(response));
-        events_.once_durable([&metrics = metrics_, asked = asked_, &route = route_, begun_us = begun_us_, held] {
+        durability_.once_durable([&metrics = metrics_, asked = asked_, &route = route_, begun_us = begun_us_, held] {
             send_and_measure(metrics, asked->inner, route, begun_us, std::move(*held));
         });
     }
@@ -58,7 +58,7 @@ class Timed : public net::Responder {
         inner->send(std::move(response));
     }
 
-    EventLoop& events_;
+    const Durability durability_;
     metrics::Metrics& metrics_;
     std::shared_ptr<Unanswered> asked_;
     const Route& route_;
@@ -67,9 +67,9 @@ class Timed : public net::Responder {
 
 }  // namespace
 
-std::shared_ptr<net::Responder> timed(EventLoop& events, metrics::Metrics& metrics,
+std::shared_ptr<net::Responder> timed(Durability durability, metrics::Metrics& metrics,
                                       std::shared_ptr<net::Responder> responder, const Route& route) {
-    return std::make_shared<Timed>(events, metrics, std::move(responder), route);
+    return std::make_shared<Timed>(durability, metrics, std::move(responder), route);
 }
 
 }  // namespace rtrain::head

@@ -8,7 +8,7 @@
 
 namespace rtrain::head {
 
-std::shared_ptr<net::Responder> timed(EventLoop& events, metrics::Metrics& metrics,
+std::shared_ptr<net::Responder> timed(Durability durability, metrics::Metrics& metrics,
                                       std::shared_ptr<net::Responder> responder, const Route& route);
 
 }  // namespace rtrain::head

@@ -43,7 +43,7 @@ std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const st
     if (caller.role != Role::node) return std::nullopt;
     const auto promised = std::make_shared<std::promise<std::optional<net::Response>>>();
     auto refused = promised->get_future();
-    uses_.loop.post([&view = uses_.view, caller, path, promised] {
+    uses_.background.post([&view = uses_.view, caller, path, promised] {
         promised->set_value(refuse_unreached(view, caller, path, Touch::write));
     });
     if (refused.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return refused.get();

@@ -16,8 +16,9 @@ namespace rtrain::head {
 class Api {
   public:
     struct Uses {
-        net::Loop& loop;
-        EventLoop& events;
+        net::Background background;
+        Intake events;
+        Durability durability;
         const View& view;
         const HeadOptions& options;
         metrics::Metrics& metrics;

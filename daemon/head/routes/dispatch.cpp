@@ -34,19 +34,20 @@ void Api::answer(Exchange& exchange) {
         return refuse(exchange, forbidden(exchange.caller, route));
     }
     exchange.variables = std::move(found.variables);
-    if (const auto& no_room = *uses_.events.no_room(); no_room && is_change(exchange, route)) {
+    if (const auto& no_room = *uses_.durability.no_room(); no_room && is_change(exchange, route)) {
         drop_body(exchange);
         return refuse(exchange, {no_room->code, "the head takes no change now: " + no_room->message,
                                  no_room->next + ", and ask again"});
     }
-    exchange.responder = timed(uses_.events, uses_.metrics, std::move(exchange.responder), route);
+    exchange.responder = timed(uses_.durability, uses_.metrics, std::move(exchange.responder), route);
     begin_audit(exchange, route);
     const Auditing scope(uses_.events, exchange.audit);
     route.answer(exchange, uses_.parts);
 }
 
 void Api::dispatch(net::Request request, std::shared_ptr<net::Responder> responder) {
-    Exchange exchange{uses_.view, uses_.events, uses_.loop, std::move(request), std::move(responder)};
+    Exchange exchange{uses_.view,       uses_.events,       uses_.durability,
+                      uses_.background, std::move(request), std::move(responder)};
     guarded(exchange, [&] { answer(exchange); });
 }
 

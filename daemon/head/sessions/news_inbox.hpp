@@ -9,15 +9,17 @@
 #include <set>
 #include <string>
 
-#include "daemon/head/loop/event_loop.hpp"
+#include "daemon/head/loop/intake.hpp"
 #include "daemon/head/view/view.hpp"
+#include "daemon/metrics/metrics.hpp"
 #include "daemon/protocol/messages.hpp"
+#include "storage/state/journal.hpp"
 
 namespace rtrain::head {
 
 class NewsInbox {
   public:
-    NewsInbox(EventLoop& events, const View& view, Reports& reports, metrics::Metrics& metrics)
+    NewsInbox(Intake events, const View& view, Reports& reports, metrics::Metrics& metrics)
         : events_(events), view_(view), reports_(reports), metrics_(metrics) {}
 
     void recall(const state::SqliteJournal& journal);  // numbers of news that are on disk; before the first agent comes
@@ -40,7 +42,7 @@ class NewsInbox {
     Duration ago(const WorkerExited& exited) const;  // before now
     void notice(const std::string& node, const protocol::Notice& message);
 
-    EventLoop& events_;
+    const Intake events_;
     const View& view_;
     Reports& reports_;
     metrics::Metrics& metrics_;

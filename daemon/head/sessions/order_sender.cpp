@@ -82,7 +82,7 @@ void OrderSender::deliver(const std::string& node, protocol::FromHead message, c
 
 void OrderSender::write_own_result(const std::string& run_name, const std::string& text) {
     const std::string path = run_name + "/result.json", root = options_.storage_root;
-    loop_.offload_at(
+    background_.offload_at(
         root,
         [path, text, root] {
             auto store = storage::open_file_store(root);

@@ -16,9 +16,9 @@ namespace rtrain::head {
 
 class OrderSender {
   public:
-    OrderSender(net::Loop& loop, const HeadOptions& options, const View& view, Sessions& sessions,
+    OrderSender(net::Background background, const HeadOptions& options, const View& view, Sessions& sessions,
                 const Submissions& submissions, TokenBook& tokens)
-        : loop_(loop),
+        : background_(background),
           options_(options),
           view_(view),
           sessions_(sessions),
@@ -41,7 +41,7 @@ class OrderSender {
     void write_own_result(const std::string& run_name, const std::string& text);
     bool has_been_on(const Run& run, const NodeId& node) const;
 
-    net::Loop& loop_;
+    const net::Background background_;
     const HeadOptions& options_;
     const View& view_;
     Sessions& sessions_;

@@ -28,7 +28,7 @@ void Sessions::start() {
     }
     leases_checked_ms_ = now;
     next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
-    uses_.loop.after(lease_check_ms, [this] { check_leases(); });
+    uses_.background.after(lease_check_ms, [this] { check_leases(); });
 }
 
 void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder,
@@ -116,7 +116,7 @@ void Sessions::clear(const std::string& node, protocol::Clear order, std::int64_
     order.id = next_clear_++;
     clearing_[order.id] = {node, std::move(then)};
     send(node, order);
-    uses_.loop.after(std::max<std::int64_t>(patience_ms, 0), [this, node, id = order.id] {
+    uses_.background.after(std::max<std::int64_t>(patience_ms, 0), [this, node, id = order.id] {
         cleared(node, {.id = id, .error = "it has not answered in time"});
     });
 }
@@ -166,7 +166,7 @@ void Sessions::check_leases() {
         uses_.events.take(NodeLost{NodeId{name}, why, Duration{silent}});
         hang_up(name, why);
     }
-    uses_.loop.after(lease_check_ms, [this] { check_leases(); });
+    uses_.background.after(lease_check_ms, [this] { check_leases(); });
 }
 
 }  // namespace rtrain::head

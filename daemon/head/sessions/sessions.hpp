@@ -34,8 +34,8 @@ struct NodeSeen {  // what is known of a node beside the records; gone with the 
 class Sessions {
   public:
     struct Uses {
-        net::Loop& loop;
-        EventLoop& events;
+        net::Background background;
+        Intake events;
         const View& view;
         Waits& waits;
         const HeadOptions& options;

@@ -14,7 +14,7 @@ constexpr std::int64_t renew_margin_ms = 30LL * 24 * 3600 * 1000, renew_every_ms
 
 void CertificateRenewal::renew() {
     offload_at(
-        loop_, "",
+        background_, "",
         [identity = node_.identity, data = node_.options.data_dir]() mutable -> Result<Identity> {
             auto renewed = agent::renew(identity, data, wall_ms(), renew_margin_ms);
             if (!renewed) return renewed.error();
@@ -23,7 +23,7 @@ void CertificateRenewal::renew() {
         [this](const Result<Identity>& identity) {
             if (!identity) warn("the certificate could not be renewed: " + identity.error().message);
             if (identity && identity->certificate != node_.identity.certificate) renewed(*identity);
-            loop_.after(renew_every_ms, [this] { renew(); });
+            background_.after(renew_every_ms, [this] { renew(); });
         });
 }
 

@@ -3,18 +3,20 @@
 
 #include "daemon/agent/performers/peers/peer_links.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class CertificateRenewal {
   public:
-    CertificateRenewal(net::Loop& loop, ThisNode& node, PeerLinks& peers) : loop_(loop), node_(node), peers_(peers) {}
+    CertificateRenewal(net::Background background, ThisNode& node, PeerLinks& peers)
+        : background_(background), node_(node), peers_(peers) {}
     void renew();  // now, and again twice a day
 
   private:
     void renewed(const Identity& identity);
 
-    net::Loop& loop_;
+    const net::Background background_;
     ThisNode& node_;
     PeerLinks& peers_;
 };

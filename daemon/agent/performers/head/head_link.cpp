@@ -26,7 +26,7 @@ void HeadLink::connect() {
                                  [this, is_current](const std::string& why) {
                                      if (is_current()) disconnected(why);
                                  }};
-    net::dial_socket(loop_.net(), head_endpoint(node_.identity), "/v1/agents", std::move(events),
+    net::dial_socket(loop_, head_endpoint(node_.identity), "/v1/agents", std::move(events),
                      [this, is_current](Result<std::shared_ptr<net::Socket>> socket) {
                          if (!is_current()) return;
                          if (socket) return connected(std::move(*socket));
@@ -41,23 +41,23 @@ void HeadLink::connected(std::shared_ptr<net::Socket> socket) {
     socket_ = std::move(socket);
     reconnect_ms_ = reconnect_first_ms;
     log_info("connected to the head at " + node_.identity.head_host + ":" + std::to_string(node_.identity.head_port));
-    loop_.enqueue(HeadConnected{});
+    inputs_.enqueue(HeadConnected{});
 }
 
 // A refusal may come from a stranger in the head's place; what the head itself says ends the workers here.
 void HeadLink::check_turned_away() {
-    if (loop_.state().attempts.empty()) return;
-    loop_.net().offload(
-        [identity = node_.identity] { return turned_away(identity); }, [](const Error&) { return false; },
-        [this](bool away) {
-            if (away)
-                loop_.enqueue(HeadMessage{protocol::Refuse{.message = "this node has left the cluster", .left = true}});
-        });
+    if (state_.attempts.empty()) return;
+    loop_.offload([identity = node_.identity] { return turned_away(identity); }, [](const Error&) { return false; },
+                  [this](bool away) {
+                      if (away)
+                          inputs_.enqueue(
+                              HeadMessage{protocol::Refuse{.message = "this node has left the cluster", .left = true}});
+                  });
 }
 
 void HeadLink::connect_later() {
     ++connection_;
-    loop_.net().after(reconnect_ms_, [this] { connect(); });
+    loop_.after(reconnect_ms_, [this] { connect(); });
     reconnect_ms_ =
         std::min(std::max(reconnect_ms_ * 2, reconnect_first_ms), std::max(reconnect_last_ms, reconnect_ms_));
 }
@@ -65,7 +65,7 @@ void HeadLink::connect_later() {
 void HeadLink::disconnected(const std::string& why) {
     warn("the connection to the head is gone: " + why + "; workers go on");
     socket_.reset();
-    loop_.enqueue(HeadDisconnected{});
+    inputs_.enqueue(HeadDisconnected{});
     events_.on_disconnected();
     connect_later();
 }
@@ -77,7 +77,7 @@ void HeadLink::send(const protocol::FromAgent& message) {
 
 bool HeadLink::send_log(const protocol::LogChunk& chunk) {
     constexpr std::size_t waiting_most = std::size_t{16} << 20;  // what decides never waits behind more logs
-    return socket_ && loop_.state().registered && socket_->waiting() < waiting_most &&
+    return socket_ && state_.registered && socket_->waiting() < waiting_most &&
            socket_->send(protocol::encode(protocol::FromAgent{chunk}));
 }
 

@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/this_node.hpp"
 #include "daemon/net/client.hpp"
+#include "daemon/net/loop/loop.hpp"
 
 namespace rtrain::agent {
 
@@ -18,8 +20,8 @@ class HeadLink {
         std::function<void(protocol::FromHead)> on_message;
         std::function<void()> on_disconnected;  // the machine has been told
     };
-    HeadLink(AgentLoop& loop, const ThisNode& node, Events events)
-        : loop_(loop), node_(node), events_(std::move(events)) {}
+    HeadLink(net::Loop& loop, Inputs inputs, const AgentState& state, const ThisNode& node, Events events)
+        : loop_(loop), inputs_(inputs), state_(state), node_(node), events_(std::move(events)) {}
 
     void connect();
     void send(const protocol::FromAgent& message);
@@ -32,7 +34,9 @@ class HeadLink {
     void connect_later();
     void check_turned_away();
 
-    AgentLoop& loop_;
+    net::Loop& loop_;  // sockets
+    const Inputs inputs_;
+    const AgentState& state_;
     const ThisNode& node_;
     Events events_;
     std::shared_ptr<net::Socket> socket_;  // null: there is no connection

@@ -63,7 +63,7 @@ void Heartbeats::send(SendHeartbeat& out) {
 
 Pids Heartbeats::worker_pids() const {
     Pids pids;
-    for (const auto& [key, attempt] : loop_.state().attempts)
+    for (const auto& [key, attempt] : state_.attempts)
         for (const auto& [rank, worker] : attempt.workers)
             if (worker.started && !worker.exited && worker.pid > 0) pids[{key, rank}] = worker.pid;
     return pids;
@@ -73,7 +73,7 @@ Pids Heartbeats::worker_pids() const {
 void Heartbeats::sample_gpus(const Pids& workers) {
     if (sampling_gpus_ || !has_real_gpus(node_.inventory.devices)) return;
     sampling_gpus_ = true;
-    loop_.net().offload(
+    background_.offload(
         [workers, devices = node_.inventory.devices] {
             std::set<std::int64_t> roots{::getpid()};
             for (const auto& [name, pid] : workers) roots.insert(shim_of(pid));
@@ -83,7 +83,7 @@ void Heartbeats::sample_gpus(const Pids& workers) {
         [this](std::vector<protocol::GpuHeartbeat> gpus) {
             sampling_gpus_ = false;
             gpus_ = std::move(gpus);
-            loop_.enqueue(GpusSampled{busy_gpus(gpus_)});
+            inputs_.enqueue(GpusSampled{busy_gpus(gpus_)});
         });
 }
 
@@ -94,7 +94,7 @@ void Heartbeats::sample_usage(const Pids& workers) {
     if (sampling_usage_ || (usage_at_ms_ > 0 && now - usage_at_ms_ < pause_ms)) return;
     sampling_usage_ = true;
     usage_at_ms_ = now;
-    loop_.net().offload(
+    background_.offload(
         [workers, traffic = traffic_, files = node_.files] {
             Usage usage{.node = node_traffic(), .workers = traffic->look(workers, tcp_sockets()), .disks = {}};
             add_disk(usage.disks, "data", files.data_dir);

@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "daemon/agent/hardware/traffic.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/head/head_link.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class Heartbeats {
   public:
-    Heartbeats(AgentLoop& loop, const ThisNode& node, HeadLink& head) : loop_(loop), node_(node), head_(head) {}
+    Heartbeats(Inputs inputs, const AgentState& state, net::Background background, const ThisNode& node, HeadLink& head)
+        : inputs_(inputs), state_(state), background_(background), node_(node), head_(head) {}
     void send(SendHeartbeat& out);
 
   private:
@@ -28,7 +31,9 @@ class Heartbeats {
     void sample_gpus(const Pids& workers);
     void sample_usage(const Pids& workers);
 
-    AgentLoop& loop_;
+    const Inputs inputs_;
+    const AgentState& state_;
+    const net::Background background_;
     const ThisNode& node_;
     HeadLink& head_;
     std::vector<protocol::GpuHeartbeat> gpus_;                                    // as last sampled

@@ -27,7 +27,7 @@ void NewsFile::keep(const KeepNews& out) {
 
 // These may be the last news for long: they do not wait for the next to be written.
 void NewsFile::mend_later() {
-    loop_.after(mend_outbox_ms, [this] {
+    background_.after(mend_outbox_ms, [this] {
         if (!outbox_.mend()) mend_later();
     });
 }

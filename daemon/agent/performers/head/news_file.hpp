@@ -2,13 +2,14 @@
 #pragma once
 
 #include "daemon/agent/disk/node_files.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/machine/machine.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class NewsFile {
   public:
-    NewsFile(net::Loop& loop, Outbox outbox) : loop_(loop), outbox_(std::move(outbox)) {}
+    NewsFile(net::Background background, Outbox outbox) : background_(background), outbox_(std::move(outbox)) {}
     void fill(AgentState& state) const;  // with what an agent before this one has kept
 
     void keep(const KeepNews& out);
@@ -17,7 +18,7 @@ class NewsFile {
   private:
     void mend_later();
 
-    net::Loop& loop_;
+    const net::Background background_;
     Outbox outbox_;
 };
 

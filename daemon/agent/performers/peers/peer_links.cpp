@@ -10,8 +10,8 @@ namespace rtrain::agent {
 Status PeerLinks::listen() {
     const net::Endpoint self = head_endpoint(node_.identity);
     const Listening at{.host = listening_host(node_.options.address, self), .port = node_.options.peer_port};
-    auto links = GroupLinks::listen_again(loop_.net(), self, at, node_.options.data_dir + "/peer-port",
-                                          [this](Input input) { loop_.enqueue(std::move(input)); });
+    auto links = GroupLinks::listen_again(loop_, self, at, node_.options.data_dir + "/peer-port",
+                                          [this](Input input) { inputs_.enqueue(std::move(input)); });
     if (!links) return links.error();
     links_ = std::move(*links);
     links_->answer_probes([this](AttemptKey key) {

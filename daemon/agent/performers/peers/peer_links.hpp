@@ -6,17 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/peers/group_links.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/loop.hpp"
 
 namespace rtrain::agent {
 
 class PeerLinks {
   public:
-    PeerLinks(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
-        : loop_(loop), node_(node), attempts_(attempts) {}
+    PeerLinks(net::Loop& loop, Inputs inputs, const ThisNode& node, const LiveAttempts& attempts)
+        : loop_(loop), inputs_(inputs), node_(node), attempts_(attempts) {}
     Status listen();     // for other agents
     void refuse_kept();  // those that the head has told an agent before this one
     std::uint16_t port() const { return links_->port(); }
@@ -29,7 +30,8 @@ class PeerLinks {
     void certificate_renewed() { links_->replace_identity(head_endpoint(node_.identity)); }
 
   private:
-    AgentLoop& loop_;
+    net::Loop& loop_;  // sockets
+    const Inputs inputs_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
     std::unique_ptr<GroupLinks> links_;

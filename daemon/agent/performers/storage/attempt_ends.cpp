@@ -12,9 +12,9 @@ namespace rtrain::agent {
 void AttemptEnds::finish_logs(const FinishLogs& out) {
     logs_.hold_to_limits(out.attempt);
     const LiveAttempt* attempt = attempts_.find(out.attempt);
-    if (!attempt) return loop_.enqueue(LogsDone{out.attempt});
+    if (!attempt) return inputs_.enqueue(LogsDone{out.attempt});
     const auto journal = journals_.find(out.attempt);
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, facts = node_.facts(), number = attempt->number, killed = attempt->killed,
          node = node_.name(), groups = node_.cgroups, key = out.attempt, journal] {
@@ -42,13 +42,13 @@ void AttemptEnds::finished(AttemptKey key, PendingDelivery delivery, const Deliv
     else if (!done.metrics)
         pending_.leave_behind(key, std::move(delivery),
                               "the last metrics are not in the run's journal: " + done.metrics.error().message);
-    logs_.finish(key, [this, key] { loop_.enqueue_later(LogsDone{key}); });
+    logs_.finish(key, [this, key] { inputs_.enqueue_later(LogsDone{key}); });
 }
 
 void AttemptEnds::close(const CloseAttempt& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, facts = node_.facts(), scratch = node_.files.scratch(out.attempt),
          restored = node_.files.restored(out.attempt), groups = node_.cgroups, key = out.attempt,

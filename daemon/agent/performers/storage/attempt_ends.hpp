@@ -4,19 +4,26 @@
 #include <string>
 
 #include "daemon/agent/delivery/log_shipper.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/storage/metrics_journals.hpp"
 #include "daemon/agent/performers/storage/pending_deliveries.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class AttemptEnds {
   public:
-    AttemptEnds(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts, MetricsJournals& journals,
-                PendingDeliveries& pending, LogShipper& logs)
-        : loop_(loop), node_(node), attempts_(attempts), journals_(journals), pending_(pending), logs_(logs) {}
+    AttemptEnds(Inputs inputs, net::Background background, const ThisNode& node, LiveAttempts& attempts,
+                MetricsJournals& journals, PendingDeliveries& pending, LogShipper& logs)
+        : inputs_(inputs),
+          background_(background),
+          node_(node),
+          attempts_(attempts),
+          journals_(journals),
+          pending_(pending),
+          logs_(logs) {}
     void finish_logs(const FinishLogs& out);
     void close(const CloseAttempt& out);
 
@@ -26,7 +33,8 @@ class AttemptEnds {
     };
     void finished(AttemptKey key, PendingDelivery delivery, const Delivered& done);
 
-    AgentLoop& loop_;
+    const Inputs inputs_;
+    const net::Background background_;
     const ThisNode& node_;
     LiveAttempts& attempts_;
     MetricsJournals& journals_;

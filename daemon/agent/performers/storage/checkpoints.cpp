@@ -41,9 +41,9 @@ void drop_uncommitted_now(const AttemptContext& context, const std::string& dire
 
 void Checkpoints::fetch(const FetchCheckpoint& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
-    if (!attempt) return loop_.enqueue(CheckpointFetched{out.attempt, "its preparation is gone"});
+    if (!attempt) return inputs_.enqueue(CheckpointFetched{out.attempt, "its preparation is gone"});
     if (out.from.empty()) return start_with(out.attempt, {}, "");
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, from = out.from, to = node_.files.restored(out.attempt)] {
             return fetch_now(*context, from, to);
@@ -66,7 +66,7 @@ void Checkpoints::start_with(AttemptKey key, StartState start_state, std::string
         if (Status kept = keep(attempt->start_state, node_.files.attempt(key)); !kept && why.empty())
             why = "keeping what the workers begin with: " + kept.error().message;
     }
-    loop_.enqueue(CheckpointFetched{key, why});
+    inputs_.enqueue(CheckpointFetched{key, why});
 }
 
 // The agent before this one may have written the manifest of the checkpoint that was on its way, and not have told of
@@ -75,7 +75,7 @@ void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
     const LiveAttempt* attempt = attempts_.find(key);
     const std::string manifest = saved.prepare.run_name + "/" + saved.uploading->released.directory + "/.manifest.json";
     offload_at(
-        loop_.net(), attempt->context->prepare.storage_path,
+        background_, attempt->context->prepare.storage_path,
         [context = attempt->context, manifest] { return context->store->get(manifest); },
         [this, key, saved](const Result<std::string>& text) {
             const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
@@ -86,7 +86,7 @@ void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
                 for (const storage::ManifestFile& file : found->files)
                     if (std::find(peer.ranks.begin(), peer.ranks.end(), file.rank) != peer.ranks.end())
                         part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
-                loop_.enqueue(PeerMessage{key, peer.node, std::move(part)});
+                inputs_.enqueue(PeerMessage{key, peer.node, std::move(part)});
             }
         });
 }
@@ -94,7 +94,7 @@ void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
 void Checkpoints::list_staged(const ListStaged& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, out] { return agent::list_staged(*context, out); },
         [out](const Error& error) {
@@ -106,14 +106,14 @@ void Checkpoints::list_staged(const ListStaged& out) {
                 live->staged_bytes = 0;
                 for (const protocol::StagedFile& file : listed.files) live->staged_bytes += file.bytes;
             }
-            loop_.enqueue(std::move(listed));
+            inputs_.enqueue(std::move(listed));
         });
 }
 
 void Checkpoints::drop_staged(const DropStaged& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, staged = out.staged] { agent::drop_staged(*context, staged); }, [] {});
 }
@@ -121,23 +121,23 @@ void Checkpoints::drop_staged(const DropStaged& out) {
 void Checkpoints::upload(const Upload& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    const auto moved = [&loop = loop_, key = out.attempt, index = out.index](std::int64_t bytes) {
-        loop.enqueue_later(UploadMoved{key, index, bytes});
+    const auto moved = [inputs = inputs_, key = out.attempt, index = out.index](std::int64_t bytes) {
+        inputs.enqueue_later(UploadMoved{key, index, bytes});
     };
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, out, moved] { return agent::upload(*context, out, moved); },
         [out](const Error& error) {
             return Uploaded{
                 .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
         },
-        [this](Uploaded done) { loop_.enqueue(std::move(done)); });
+        [this](Uploaded done) { inputs_.enqueue(std::move(done)); });
 }
 
 void Checkpoints::write_manifest(const WriteManifest& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    loop_.net().offload_at(
+    background_.offload_at(
         apart_from_uploads(attempt->context->prepare.storage_path),
         [context = attempt->context, out] { return commit(*context, out); },
         [out](const Error& error) {
@@ -146,13 +146,13 @@ void Checkpoints::write_manifest(const WriteManifest& out) {
                                    .why = error.message,
                                    .reason = storage_reason(error.code)};
         },
-        [this](ManifestWritten done) { loop_.enqueue(std::move(done)); });
+        [this](ManifestWritten done) { inputs_.enqueue(std::move(done)); });
 }
 
 void Checkpoints::drop_uncommitted(const DropUncommitted& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    loop_.net().offload_at(
+    background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, directory = out.directory] { drop_uncommitted_now(*context, directory); }, [] {});
 }

@@ -3,16 +3,17 @@
 
 #include <string>
 
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class Checkpoints {
   public:
-    Checkpoints(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts)
-        : loop_(loop), node_(node), attempts_(attempts) {}
+    Checkpoints(Inputs inputs, net::Background background, const ThisNode& node, LiveAttempts& attempts)
+        : inputs_(inputs), background_(background), node_(node), attempts_(attempts) {}
 
     void fetch(const FetchCheckpoint& out);
     void list_staged(const ListStaged& out);
@@ -26,7 +27,8 @@ class Checkpoints {
   private:
     void start_with(AttemptKey key, StartState start_state, std::string why);
 
-    AgentLoop& loop_;
+    const Inputs inputs_;
+    const net::Background background_;
     const ThisNode& node_;
     LiveAttempts& attempts_;
 };

@@ -37,7 +37,7 @@ void MetricsJournals::deliver_in(AttemptKey key, std::int64_t ms) {
     const auto found = journals_.find(key);
     if (found == journals_.end() || found->second.scheduled) return;
     found->second.scheduled = true;
-    loop_.net().after(ms, [this, key] { deliver_now(key); });
+    background_.after(ms, [this, key] { deliver_now(key); });
 }
 
 // Ranks wait for this thread, so the lines are appended on the pool. Storage that is away is tried again.
@@ -48,7 +48,7 @@ void MetricsJournals::deliver_now(AttemptKey key) {
     found->second.scheduled = false;
     if (found->second.journal->empty()) return;
     offload_at(
-        loop_.net(), apart_from_uploads(attempt->context->prepare.storage_path),
+        background_, apart_from_uploads(attempt->context->prepare.storage_path),
         [context = attempt->context, number = attempt->number, journal = found->second.journal] {
             return agent::deliver(*journal, *context, number);
         },

@@ -6,16 +6,17 @@
 #include <string>
 
 #include "daemon/agent/disk/journal.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class MetricsJournals {
   public:
-    MetricsJournals(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
-        : loop_(loop), node_(node), attempts_(attempts) {}
+    MetricsJournals(net::Background background, const ThisNode& node, const LiveAttempts& attempts)
+        : background_(background), node_(node), attempts_(attempts) {}
     void add(const JournalMetrics& out);
     void open(AttemptKey key);     // of an adopted attempt: it may hold what an agent before this one kept
     void deliver(AttemptKey key);  // soon: what is there
@@ -33,7 +34,7 @@ class MetricsJournals {
     void deliver_now(AttemptKey key);
     void delivered(AttemptKey key, const Status& kept);
 
-    AgentLoop& loop_;
+    const net::Background background_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
     std::map<AttemptKey, OfAttempt> journals_;  // of live attempts

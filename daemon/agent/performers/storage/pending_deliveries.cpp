@@ -77,8 +77,8 @@ bool PendingDeliveries::has_logs(AttemptKey key) const {
 
 void PendingDeliveries::deliver_in(AttemptKey key, std::int64_t ms) {
     PendingDelivery& delivery = deliveries_.at(key);
-    loop_.net().cancel(delivery.timer);
-    delivery.timer = loop_.net().after(ms, [this, key] { deliver_now(key); });
+    background_.cancel(delivery.timer);
+    delivery.timer = background_.after(ms, [this, key] { deliver_now(key); });
 }
 
 void PendingDeliveries::deliver_all() {
@@ -99,7 +99,7 @@ void PendingDeliveries::deliver_now(AttemptKey key) {
     const bool first = !delivery.context;
     if (first && !looking_at_.insert(path).second) return deliver_in(key, busy_again_ms);
     delivery.trying = true;
-    loop_.net().offload_at(
+    background_.offload_at(
         path, [delivery, facts = node_.facts()] { return deliver(delivery, facts); },
         [](const Error& error) { return Tried{.all = error, .context = {}}; },
         [this, key, first, path, end = delivery.end](const Tried& result) {
@@ -140,20 +140,20 @@ void PendingDeliveries::stays(AttemptKey key, PendingDelivery& delivery, const s
 void PendingDeliveries::is_done(AttemptKey key) {
     deliveries_.erase(key);
     ::unlink(node_.files.pending_delivery(key).c_str());
-    if (loop_.state().attempts.contains(key)) return;
-    loop_.net().offload([scratch = node_.files.scratch(key)] { remove_tree(scratch); }, [] {});  // logs of own names
+    if (state_.attempts.contains(key)) return;
+    background_.offload([scratch = node_.files.scratch(key)] { remove_tree(scratch); }, [] {});  // logs of own names
     if (logs_.complete(key)) forget(key);
 }
 
 // Nothing else is kept for it, unless storage lacks something.
 void PendingDeliveries::let_go(AttemptKey key) {
-    if (!loop_.state().attempts.contains(key) && !deliveries_.contains(key)) forget(key);
+    if (!state_.attempts.contains(key) && !deliveries_.contains(key)) forget(key);
 }
 
 void PendingDeliveries::forget(AttemptKey key) {
     logs_.forget(key);
     deliveries_.erase(key);  // there is one: its run was removed
-    loop_.net().offload(
+    background_.offload(
         [scratch = node_.files.scratch(key), folder = node_.files.attempt(key)] {
             remove_tree(scratch);
             remove_tree(folder);

@@ -8,16 +8,18 @@
 
 #include "daemon/agent/delivery/log_shipper.hpp"
 #include "daemon/agent/delivery/pending_delivery.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class PendingDeliveries {
   public:
-    PendingDeliveries(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts, LogShipper& logs)
-        : loop_(loop), node_(node), attempts_(attempts), logs_(logs) {}
+    PendingDeliveries(const AgentState& state, net::Background background, const ThisNode& node,
+                      const LiveAttempts& attempts, LogShipper& logs)
+        : state_(state), background_(background), node_(node), attempts_(attempts), logs_(logs) {}
 
     void leave_behind(AttemptKey key, PendingDelivery delivery, const std::string& why);
     void write_end(const WriteEnd& out);
@@ -41,7 +43,8 @@ class PendingDeliveries {
     void stays(AttemptKey key, PendingDelivery& delivery, const std::string& why);
     void is_done(AttemptKey key);
 
-    AgentLoop& loop_;
+    const AgentState& state_;
+    const net::Background background_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
     LogShipper& logs_;

@@ -44,20 +44,23 @@ PreparationDone failed(AttemptKey key, const Trouble& trouble) {
 
 }  // namespace
 
-Preparations::Preparations(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts, LogShipper& logs)
-    : loop_(loop),
+Preparations::Preparations(Inputs inputs, const AgentState& state, net::Background background, const ThisNode& node,
+                           LiveAttempts& attempts, LogShipper& logs)
+    : inputs_(inputs),
+      state_(state),
+      background_(background),
       node_(node),
       attempts_(attempts),
       logs_(logs),
       ports_(static_cast<std::uint16_t>(::getpid() * 101), can_bind),
-      setups_(loop.net(), setups_below(node.files.data_dir)) {}
+      setups_(background, setups_below(node.files.data_dir)) {}
 
 void Preparations::start(const StartPreparation& out) {
     offload_at(
-        loop_.net(), apart_from_uploads(out.prepare.storage_path),
+        background_, apart_from_uploads(out.prepare.storage_path),
         [facts = node_.facts(), prepare = out.prepare] { return make_context(facts, prepare, Probing::yes); },
         [this, key = key_of(out.prepare.attempt)](Try<Context> result) {
-            if (const auto* why = std::get_if<Trouble>(&result)) return loop_.enqueue(failed(key, *why));
+            if (const auto* why = std::get_if<Trouble>(&result)) return inputs_.enqueue(failed(key, *why));
             const Context context = std::get<Context>(result);
             attempts_.open(key).context = context;
             await_probes(context, {.since_ms = boot_ms()});
@@ -66,7 +69,7 @@ void Preparations::start(const StartPreparation& out) {
 
 void Preparations::await_probes(const Context& context, const ProbeWait& wait) {
     if (context->prepare.nodes.size() < 2) return set_up(context);
-    loop_.net().offload_at(
+    background_.offload_at(
         apart_from_uploads(context->prepare.storage_path),
         [context, wait, facts = node_.facts()] { return look_for_probes(*context, facts, wait, boot_ms()); },
         [wait](const Error& error) {
@@ -81,18 +84,18 @@ void Preparations::await_probes(const Context& context, const ProbeWait& wait) {
 void Preparations::look_at_probes(const Context& context, const ProbeWait& seen) {
     if (seen.missing.empty()) return set_up(context);
     const AttemptKey key = key_of(context->prepare.attempt);
-    if (stopped(key)) return loop_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
+    if (stopped(key)) return inputs_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
     if (verdict(seen) == ProbeVerdict::look_again) {
-        loop_.net().after(probe_every_ms, [this, context, seen] { await_probes(context, seen); });
+        background_.after(probe_every_ms, [this, context, seen] { await_probes(context, seen); });
         return;
     }
-    loop_.enqueue(failed(key, trouble_of(seen, *context, node_.name())));
+    inputs_.enqueue(failed(key, trouble_of(seen, *context, node_.name())));
 }
 
 // Returns whether nobody waits for the preparation any more.
 bool Preparations::stopped(AttemptKey key) const {
-    const auto attempt = loop_.state().attempts.find(key);
-    return attempt == loop_.state().attempts.end() || attempt->second.stop_asked;
+    const auto attempt = state_.attempts.find(key);
+    return attempt == state_.attempts.end() || attempt->second.stop_asked;
 }
 
 // The lines of a setup are shipped as they come; its failure is the attempt's, and permanent. A stop that came during
@@ -100,7 +103,7 @@ bool Preparations::stopped(AttemptKey key) const {
 void Preparations::set_up(const Context& context) {
     if (context->job.setup.empty()) return finish(context);
     const AttemptKey key = key_of(context->prepare.attempt);
-    if (stopped(key)) return loop_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
+    if (stopped(key)) return inputs_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
     const SetupOrder order = setup_order(*context, node_.facts());
     if (Status made = make_directory(node_.files.logs(key), 0711); !made)
         return set_up_failed(context, made.error().message);
@@ -118,14 +121,14 @@ void Preparations::set_up(const Context& context) {
 void Preparations::set_up_failed(const Context& context, const std::string& why) {
     const AttemptKey key = key_of(context->prepare.attempt);
     logs_.finish(key, [this, key, why] {
-        loop_.enqueue_later(
+        inputs_.enqueue_later(
             PreparationDone{.attempt = key, .why = node_.name() + ": setup: " + why, .permanent = true});
     });
 }
 
 void Preparations::finish(const Context& context) {
     offload_at(
-        loop_.net(), apart_from_uploads(context->prepare.storage_path),
+        background_, apart_from_uploads(context->prepare.storage_path),
         [context, facts = node_.facts()]() -> Try<storage::ClaimAnswer> {
             auto reached = reach_peers(facts, context->prepare);
             if (auto* why = std::get_if<Trouble>(&reached)) return *why;
@@ -136,7 +139,7 @@ void Preparations::finish(const Context& context) {
         },
         [this, context](Try<storage::ClaimAnswer> claimed) {
             if (const auto* why = std::get_if<Trouble>(&claimed))
-                return loop_.enqueue(failed(key_of(context->prepare.attempt), *why));
+                return inputs_.enqueue(failed(key_of(context->prepare.attempt), *why));
             prepared(context, std::get<storage::ClaimAnswer>(claimed));
         });
 }
@@ -159,7 +162,7 @@ void Preparations::prepared(const Context& context, const storage::ClaimAnswer& 
         done.master_port = port.value_or(0);
         done.master_address = context->prepare.nodes.empty() ? "127.0.0.1" : context->prepare.nodes.front().address;
     }
-    loop_.enqueue(std::move(done));
+    inputs_.enqueue(std::move(done));
 }
 
 // Those of an attempt that is being prepared were marked as used a moment ago.
@@ -173,12 +176,12 @@ void Preparations::remove_unused() {
         if (!context->job.setup.empty()) in_use.insert(former_setup_key(setup_order(*context, node_.facts())));
         if (context->setup) in_use.insert(std::filesystem::path(context->setup->working_dir).parent_path().filename());
     }
-    loop_.net().offload(
+    background_.offload(
         [files = node_.files, in_use] {
             keep_apart(files);
             agent::remove_unused(files.data_dir, in_use, wall_ms());
         },
-        [this] { loop_.net().after(day_ms, [this] { remove_unused(); }); });
+        [this] { background_.after(day_ms, [this] { remove_unused(); }); });
 }
 
 }  // namespace rtrain::agent

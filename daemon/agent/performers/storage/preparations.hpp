@@ -6,15 +6,18 @@
 
 #include "daemon/agent/delivery/log_shipper.hpp"
 #include "daemon/agent/hardware/ports.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class Preparations {
   public:
-    Preparations(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts, LogShipper& logs);
+    Preparations(Inputs inputs, const AgentState& state, net::Background background, const ThisNode& node,
+                 LiveAttempts& attempts, LogShipper& logs);
     void start(const StartPreparation& out);
     // A setup that nobody waits for any more is given up. The machine then gets a preparation that failed.
     void cancel(AttemptKey key) { setups_.cancel(key); }
@@ -29,7 +32,9 @@ class Preparations {
     void finish(const Context& context);
     void prepared(const Context& context, const storage::ClaimAnswer& claimed);
 
-    AgentLoop& loop_;
+    const Inputs inputs_;
+    const AgentState& state_;
+    const net::Background background_;
     const ThisNode& node_;
     LiveAttempts& attempts_;
     LogShipper& logs_;

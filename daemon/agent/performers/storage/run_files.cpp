@@ -16,17 +16,17 @@ constexpr std::int64_t clear_patience_ms = 10'000, clear_again_ms = 50;
 }  // namespace
 
 void RunFiles::remove_checkpoint(const RemoveCheckpoint& out) {
-    loop_.net().offload_at(
+    background_.offload_at(
         out.order.storage_path,
         [facts = node_.facts(), order = out.order] { return agent::remove_checkpoint(facts, order); },
         [order = out.order](const Error& error) {
             return CheckpointGone{.run = order.run, .directory = order.directory, .why = error.message};
         },
-        [this](CheckpointGone gone) { loop_.enqueue(std::move(gone)); });
+        [this](CheckpointGone gone) { inputs_.enqueue(std::move(gone)); });
 }
 
 void RunFiles::write_result(const WriteResultFile& out) {
-    loop_.net().offload_at(
+    background_.offload_at(
         out.order.storage_path,
         [facts = node_.facts(), order = out.order] {
             const Status written = write_result_file(facts, order);
@@ -40,7 +40,7 @@ void RunFiles::clear(const protocol::Clear& order) { try_clear(order, boot_ms() 
 // An attempt that still ends here would write into what is removed: the run's own, or one that goes on from its files.
 // An end that is on its way there is waited for.
 void RunFiles::try_clear(const protocol::Clear& order, std::int64_t until_ms) {
-    for (const auto& [key, attempt] : loop_.state().attempts)
+    for (const auto& [key, attempt] : state_.attempts)
         if (attempt.saved.prepare.run_name == order.run_name &&
             storage::same_place(attempt.saved.prepare.storage_path, order.storage_path))
             return head_.send(protocol::Cleared{.id = order.id,
@@ -49,10 +49,10 @@ void RunFiles::try_clear(const protocol::Clear& order, std::int64_t until_ms) {
                                                          " is still there"});
     if (const std::string why = pending_.hold(order); !why.empty()) {
         if (boot_ms() >= until_ms) return head_.send(protocol::Cleared{.id = order.id, .error = why});
-        loop_.net().after(clear_again_ms, [this, order, until_ms] { try_clear(order, until_ms); });
+        background_.after(clear_again_ms, [this, order, until_ms] { try_clear(order, until_ms); });
         return;
     }
-    loop_.net().offload_at(
+    background_.offload_at(
         order.storage_path, [facts = node_.facts(), order] { return clear_run(facts, order); },
         [id = order.id](const Error& error) { return protocol::Cleared{.id = id, .error = error.message}; },
         [this, order](const protocol::Cleared& cleared) {

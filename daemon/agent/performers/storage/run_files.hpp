@@ -3,17 +3,20 @@
 
 #include <cstdint>
 
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/head/head_link.hpp"
 #include "daemon/agent/performers/storage/pending_deliveries.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class RunFiles {
   public:
-    RunFiles(AgentLoop& loop, const ThisNode& node, PendingDeliveries& pending, HeadLink& head)
-        : loop_(loop), node_(node), pending_(pending), head_(head) {}
+    RunFiles(Inputs inputs, const AgentState& state, net::Background background, const ThisNode& node,
+             PendingDeliveries& pending, HeadLink& head)
+        : inputs_(inputs), state_(state), background_(background), node_(node), pending_(pending), head_(head) {}
     void remove_checkpoint(const RemoveCheckpoint& out);
     void write_result(const WriteResultFile& out);
     void clear(const protocol::Clear& order);  // removes the run's files; the head is answered
@@ -21,7 +24,9 @@ class RunFiles {
   private:
     void try_clear(const protocol::Clear& order, std::int64_t until_ms);
 
-    AgentLoop& loop_;
+    const Inputs inputs_;
+    const AgentState& state_;
+    const net::Background background_;
     const ThisNode& node_;
     PendingDeliveries& pending_;
     HeadLink& head_;

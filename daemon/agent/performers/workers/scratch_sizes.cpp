@@ -19,7 +19,7 @@ void ScratchSizes::measure() {
     measuring_ = true;
     std::map<AttemptKey, std::string> places;
     for (const auto& [key, attempt] : attempts_.all()) places[key] = node_.files.scratch(key);
-    loop_.net().offload(
+    background_.offload(
         [places] {
             ScratchMeasured measured;
             for (const auto& [key, place] : places) measured.bytes[key] = storage::bytes_below(place);
@@ -27,8 +27,8 @@ void ScratchSizes::measure() {
         },
         [](const Error&) { return ScratchMeasured{}; },
         [this](ScratchMeasured measured) {
-            loop_.enqueue(std::move(measured));
-            loop_.net().after(scratch_every_ms, [this] {
+            inputs_.enqueue(std::move(measured));
+            background_.after(scratch_every_ms, [this] {
                 measuring_ = false;
                 measure();
             });

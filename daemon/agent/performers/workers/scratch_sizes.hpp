@@ -1,20 +1,22 @@
 // How much the attempts have in their scratch directories, where the node has a quota for it.
 #pragma once
 
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class ScratchSizes {
   public:
-    ScratchSizes(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
-        : loop_(loop), node_(node), attempts_(attempts) {}
+    ScratchSizes(Inputs inputs, net::Background background, const ThisNode& node, const LiveAttempts& attempts)
+        : inputs_(inputs), background_(background), node_(node), attempts_(attempts) {}
     void measure();  // now, and again as long as there are attempts
 
   private:
-    AgentLoop& loop_;
+    const Inputs inputs_;
+    const net::Background background_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
     bool measuring_ = false;

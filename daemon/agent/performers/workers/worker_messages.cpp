@@ -15,7 +15,7 @@ namespace rtrain::agent {
 
 Status WorkerMessages::listen() {
     auto server =
-        WorkerServer::listen(loop_.net(), node_.socket_path, [this](Input input) { loop_.enqueue(std::move(input)); });
+        WorkerServer::listen(loop_, node_.socket_path, [this](Input input) { inputs_.enqueue(std::move(input)); });
     if (!server) return server.error();
     server_ = std::move(*server);
     server_->answer_readers([this](AttemptKey key, std::uint32_t rank) { return welcome_of(key, rank); });
@@ -74,7 +74,7 @@ void WorkerMessages::make_stage(const MakeStage& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     offload_at(
-        loop_.net(), apart_from_uploads(attempt->context->prepare.storage_path),
+        loop_, apart_from_uploads(attempt->context->prepare.storage_path),
         [context = attempt->context, rank = out.rank, unique = security::random_hex(16),
          expected = attempt->staged_bytes] { return agent::make_stage(*context, rank, unique, expected); },
         [this, out, context = attempt->context](const Result<std::string>& place) { stage_made(out, context, place); });
@@ -82,7 +82,7 @@ void WorkerMessages::make_stage(const MakeStage& out) {
 
 void WorkerMessages::stage_made(const MakeStage& out, const Context& context, const Result<std::string>& place) {
     if (!attempts_.find(out.attempt))  // it ended meanwhile, and what it had staged is removed
-        return loop_.net().offload_at(context->prepare.storage_path, [context] { drop_staging(*context); }, [] {});
+        return loop_.offload_at(context->prepare.storage_path, [context] { drop_staging(*context); }, [] {});
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
     worker::Staged staged{.path = place ? *place : ""};
     if (!place) {

@@ -6,17 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
 #include "daemon/agent/worker_link/worker_server.hpp"
+#include "daemon/net/loop/loop.hpp"
 
 namespace rtrain::agent {
 
 class WorkerMessages {
   public:
-    WorkerMessages(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
-        : loop_(loop), node_(node), attempts_(attempts) {}
+    WorkerMessages(net::Loop& loop, Inputs inputs, const ThisNode& node, const LiveAttempts& attempts)
+        : loop_(loop), inputs_(inputs), node_(node), attempts_(attempts) {}
     Status listen();
 
     void admit(AttemptKey key);                              // its workers may come
@@ -34,7 +35,8 @@ class WorkerMessages {
     std::optional<worker::Welcome> welcome_of(AttemptKey key, std::uint32_t rank) const;
     void stage_made(const MakeStage& out, const Context& context, const Result<std::string>& place);
 
-    AgentLoop& loop_;
+    net::Loop& loop_;  // sockets
+    const Inputs inputs_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
     std::unique_ptr<WorkerServer> server_;

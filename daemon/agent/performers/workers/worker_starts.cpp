@@ -33,17 +33,16 @@ std::vector<std::uint32_t> ranks_of(const protocol::Launch& launch) {
 
 }  // namespace
 
-WorkerStarts::WorkerStarts(const Uses& uses)
-    : uses_(uses), launcher_(uses.loop.net(), uses.node.options.program, events()) {}
+WorkerStarts::WorkerStarts(const Uses& uses) : uses_(uses), launcher_(uses.loop, uses.node.options.program, events()) {}
 
 WorkerEvents WorkerStarts::events() {
     return {.started = [this](AttemptKey key, std::uint32_t rank,
-                              std::int64_t pid) { uses_.loop.enqueue(WorkerStarted_{key, rank, pid}); },
+                              std::int64_t pid) { uses_.inputs.enqueue(WorkerStarted_{key, rank, pid}); },
             .ended =
                 [this](AttemptKey key, std::uint32_t rank, const ExitCause& cause, std::int64_t wall_us) {
                     if (LiveAttempt* attempt = uses_.attempts.change(key))
                         attempt->killed = attempt->killed || cause.signal.has_value();
-                    uses_.loop.enqueue(WorkerEnded{key, rank, cause, wall_us});
+                    uses_.inputs.enqueue(WorkerEnded{key, rank, cause, wall_us});
                 },
             .oom_kills = [this](AttemptKey key) -> std::optional<std::uint64_t> {
                 const auto& cgroups = uses_.node.cgroups;
@@ -71,7 +70,7 @@ void WorkerStarts::start(const StartWorkers& out) {
     for (const protocol::LaunchWorker& worker : out.launch.workers) {
         if (ready) ready = start_one(with_secrets, worker);
         if (!ready)
-            uses_.loop.enqueue(WorkerEnded{
+            uses_.inputs.enqueue(WorkerEnded{
                 key,
                 worker.rank,
                 {.exit_code = 126, .never_started = true, .detail = uses_.node.name() + ": " + ready.error().message},
@@ -134,13 +133,12 @@ void WorkerStarts::dump_stacks(const DumpStacks& out) {
     const LiveAttempt* attempt = uses_.attempts.find(out.attempt);
     if (!attempt) return;
     for (const std::uint32_t rank : out.ranks)
-        uses_.loop.net().offload(
-            [target = StackTarget{.attempt = attempt_text(attempt->context->prepare, attempt->number),
-                                  .node = uses_.node.name(),
-                                  .rank = rank,
-                                  .log = uses_.node.files.log(out.attempt, rank, "err"),
-                                  .why = out.why}] { request_stacks(target); },
-            [] {});
+        uses_.loop.offload([target = StackTarget{.attempt = attempt_text(attempt->context->prepare, attempt->number),
+                                                 .node = uses_.node.name(),
+                                                 .rank = rank,
+                                                 .log = uses_.node.files.log(out.attempt, rank, "err"),
+                                                 .why = out.why}] { request_stacks(target); },
+                           [] {});
 }
 
 void WorkerStarts::look_at_memory() { launcher_.look_at_memory(boot_ms()); }

@@ -5,19 +5,21 @@
 #include <map>
 
 #include "daemon/agent/delivery/log_shipper.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
 #include "daemon/agent/performers/workers/scratch_sizes.hpp"
 #include "daemon/agent/performers/workers/worker_messages.hpp"
 #include "daemon/agent/workers/launcher.hpp"
+#include "daemon/net/loop/loop.hpp"
 
 namespace rtrain::agent {
 
 class WorkerStarts {
   public:
     struct Uses {
-        AgentLoop& loop;
+        net::Loop& loop;  // descriptors of processes
+        Inputs inputs;
         const ThisNode& node;
         LiveAttempts& attempts;
         WorkerMessages& messages;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <functional>
 
+#include "daemon/agent/loop/agent_loop.hpp"
 #include "daemon/agent/performers/storage/metrics_journals.hpp"
 #include "daemon/agent/performers/storage/pending_deliveries.hpp"
 #include "daemon/agent/performers/storage/preparations.hpp"
@@ -65,7 +66,7 @@ TEST_CASE(
     "metrics that an agent before this one kept reach the run's journal, those of an unknown attempt are dropped") {
     StorageStory story;
     REQUIRE(Journal(story.node.files.journal(attempt_1)).add("{\"report\":1}\n"));
-    MetricsJournals journals(story.loop, story.node, story.attempts);
+    MetricsJournals journals(story.loop.net(), story.node, story.attempts);
     journals.add({.attempt = {18, 1}, .index = 1});
     CHECK_FALSE(fs::exists(story.node.files.journal({18, 1})));
     journals.open(attempt_1);
@@ -79,7 +80,7 @@ TEST_CASE(
 TEST_CASE("the end of an attempt is written beside its run, and then what the node kept of it goes") {
     StorageStory story;
     const std::string kept = story.node.files.attempt(attempt_1);
-    PendingDeliveries pending(story.loop, story.node, story.attempts, story.logs);
+    PendingDeliveries pending(story.loop.state(), story.loop.net(), story.node, story.attempts, story.logs);
     pending.write_end({.attempt = attempt_1, .end = {.number = 1, .state = "SUCCEEDED"}});
     CHECK(
         fs::exists(story.node.files.pending_delivery(attempt_1)));  // for the agent after this one, before it is tried
@@ -90,7 +91,7 @@ TEST_CASE("the end of an attempt is written beside its run, and then what the no
 
 TEST_CASE("while what an attempt left is on its way, its run's files are not removed") {
     StorageStory story;
-    PendingDeliveries pending(story.loop, story.node, story.attempts, story.logs);
+    PendingDeliveries pending(story.loop.state(), story.loop.net(), story.node, story.attempts, story.logs);
     const protocol::Clear order{.run_name = "digits", .storage_path = story.runs};
     CHECK(pending.hold(order).empty());
     pending.release(order, false);
@@ -103,7 +104,7 @@ TEST_CASE("while what an attempt left is on its way, its run's files are not rem
 TEST_CASE("a stop that comes before the setup has begun ends the preparation: the setup does not run") {
     StorageStory story;
     story.loop.begin(AgentState{.node = "n1", .boot_id = "boot"});
-    Preparations preparations(story.loop, story.node, story.attempts, story.logs);
+    Preparations preparations(story.loop, story.loop.state(), story.loop.net(), story.node, story.attempts, story.logs);
     protocol::Prepare order = prepare_order({});
     order.storage_path = story.runs;
     order.job_json = R"({"version":1,"name":"digits","entrypoint":["true"],"setup":"touch )" + story.folder.path +

@@ -30,7 +30,7 @@ struct GuardedRequest {
     Waits waits;
     View view{events.cluster(), clock, names, reports, waits};
     std::shared_ptr<Heard> heard = std::make_shared<Heard>();
-    Exchange exchange{view, events, loop, {.method = "POST", .path = "/v1/ru\nns"}, heard};
+    Exchange exchange{view, events, events, loop, {.method = "POST", .path = "/v1/ru\nns"}, heard};
     std::string body() const {
         REQUIRE(heard->answers.size() == 1);
         CHECK(heard->answers[0].status == 500);
