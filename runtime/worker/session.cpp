@@ -125,8 +125,8 @@ std::string Session::give_up_dialling() {
 
 std::string Session::dial(Place place) {
     holder_ = 0;
-    if (board_) kept_.erase(kept_.begin(), kept_.upper_bound(board_->heard()));
-    board_.reset();
+    if (memory_) kept_.erase(kept_.begin(), kept_.upper_bound(memory_->heard()));
+    memory_.reset();
     if (std::string why = link_.connect(settings_.socket); !why.empty()) return why;
     Hello hello{.attempt = settings_.attempt,
                 .rank = settings_.rank,
@@ -134,7 +134,7 @@ std::string Session::dial(Place place) {
                 .key = settings_.key,
                 .next_index = kept_.empty() ? next_report_ : kept_.begin()->first,
                 .uncommitted = uncommitted_,
-                .board = true,
+                .report_memory = true,
                 .place = place};
     if (promised_ > settled_ && std::find(uncommitted_.begin(), uncommitted_.end(), promised_) == uncommitted_.end())
         hello.uncommitted.push_back(promised_);
@@ -194,19 +194,19 @@ void Session::on_message(FromAgent message) {
         wanted_ = static_cast<int>(wanted->what);
         wish_ = *wanted;
         if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
-    } else if (const auto* offer = std::get_if<BoardOffer>(&message)) {
+    } else if (const auto* offer = std::get_if<ReportMemoryOffer>(&message)) {
         on_message(*offer);
     }
 }
 
 // Where memory cannot be shared the offer is not taken, and everything goes over the socket.
-void Session::on_message(const BoardOffer& offer) {
+void Session::on_message(const ReportMemoryOffer& offer) {
     if (link_.descriptor() < 0) return;
-    board_ = Board::open(link_.descriptor(), offer.seat);
-    if (!board_) return;
-    letters_read_ = 0;
-    bell_seen_ = board_->bell();
-    send(BoardTaken{});
+    memory_ = ReportMemory::open(link_.descriptor(), offer.ring);
+    if (!memory_) return;
+    messages_read_ = 0;
+    wakeups_seen_ = memory_->wakeups();
+    send(ReportMemoryTaken{});
 }
 
 void Session::on_message(const Committed& news) {
@@ -231,14 +231,14 @@ void Session::read_news() {
     if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
 }
 
-// What came over the socket before an answer is heard before it. The bell's number is taken first: what comes while
-// this looks rings again.
-void Session::look_at_board() {
-    if (!board_ || !link_.open()) return;
-    bell_seen_ = board_->bell();
-    const std::uint64_t heard = board_->heard();
-    if (const std::uint32_t letters = board_->letters(); letters != letters_read_) {
-        letters_read_ = letters;
+// What came over the socket before an answer is heard before it. The count of wake-ups is taken first: what comes
+// while this looks causes another one.
+void Session::read_report_memory() {
+    if (!memory_ || !link_.open()) return;
+    wakeups_seen_ = memory_->wakeups();
+    const std::uint64_t heard = memory_->heard();
+    if (const std::uint32_t messages = memory_->messages(); messages != messages_read_) {
+        messages_read_ = messages;
         read_news();
     }
     kept_.erase(kept_.begin(), kept_.upper_bound(heard));

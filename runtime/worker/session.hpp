@@ -2,8 +2,8 @@
 // back, and the heartbeat. Invariant: a report's frame leaves `kept_` only when the agent has heard it, so a restarted
 // agent gets it again under the same index and nothing is lost or counted twice.
 //
-// The board (frames/board.hpp) belongs to the connection: a new one comes with the next. What was posted there and not
-// heard is sent over the socket then, as any other; its round may have passed long since.
+// Shared report memory (frames/report_memory.hpp) belongs to the connection: a new one comes with the next. What was
+// posted there and not heard is sent over the socket then, as any other; its round may have passed long since.
 //
 // Threads: callers but `checkpoint` hold `calls_` (one call at a time), all state is under `state_`. While a caller
 // waits for an answer he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the
@@ -24,8 +24,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/worker/frames/board.hpp"
 #include "runtime/worker/frames/frames.hpp"
+#include "runtime/worker/frames/report_memory.hpp"
 #include "runtime/worker/link.hpp"
 
 namespace rtrain::worker {
@@ -83,9 +83,9 @@ class Session {  // every int is an RTW_ code
     void start_heartbeat();
     void on_message(FromAgent);
     void on_message(const Committed&);
-    void on_message(const BoardOffer&);
+    void on_message(const ReportMemoryOffer&);
     void read_news();
-    void look_at_board();
+    void read_report_memory();
     void wait_for_news(Lock&, std::chrono::milliseconds limit);
     void send_report_frame(std::uint64_t index, const std::string& frame, bool with_files);
     bool released(std::uint64_t index) const;
@@ -110,8 +110,8 @@ class Session {  // every int is an RTW_ code
     const Place opened_for_;
     std::mutex calls_, state_;
     Link link_;
-    std::optional<Board> board_;
-    std::uint32_t letters_read_ = 0, bell_seen_ = 0;  // of the board
+    std::optional<ReportMemory> memory_;
+    std::uint32_t messages_read_ = 0, wakeups_seen_ = 0;  // of the shared report memory
     std::string context_json_ = "{}", dial_fault_, refused_;
     std::int64_t holder_ = 0;  // 0: this process speaks for its rank; else as in Welcome
     std::optional<ResumeFrom> newest_, first_;

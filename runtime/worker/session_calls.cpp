@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds look_every = 200ms;
 constexpr auto stop_grace = 1s;          // an answer that is under way when the stop is heard shall still count
-constexpr std::size_t frame_prefix = 4;  // the board needs no length
+constexpr std::size_t frame_prefix = 4;  // shared report memory needs no length
 constexpr std::size_t kept_max = 64;
 constexpr int looks_in_vain = 100;
 constexpr auto last_words_within = 10s;  // an agent that is being restarted is back by then
@@ -62,7 +62,7 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         ~Waiting() { flag = false; }
     } waiting(caller_waits_);
     for (;;) {
-        look_at_board();
+        read_report_memory();
         if (done()) return RTW_OK;
         if (!link_.open()) {
             const int code = wait_for_agent(lock, doing, Place::wanted, deadline);
@@ -81,15 +81,15 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
     }
 }
 
-// At the board the bell tells of letters too, and silence of an agent that may be gone. While this thread waits here,
-// nobody else changes the board or the link's socket.
+// A wake-up of shared report memory tells of messages on the socket too, and silence of an agent that may be gone.
+// While this thread waits here, nobody else changes the memory or the link's socket.
 void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
-    if (board_ && !link_.backlog()) {
-        const Board& board = *board_;
+    if (memory_ && !link_.backlog()) {
+        const ReportMemory& memory = *memory_;
         lock.unlock();
-        const bool rung = board.wait(bell_seen_, limit);
+        const bool woken = memory.wait(wakeups_seen_, limit);
         lock.lock();
-        if (!rung) read_news();
+        if (!woken) read_news();
         return;
     }
     const Link::Wait wait = link_.wait();
@@ -171,22 +171,22 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
     return RTW_OK;
 }
 
-// At the board the agent is rung by the last rank alone, and once a second by everybody's heartbeat.
+// With shared report memory the last rank alone notifies the agent, and everybody's heartbeat does once a second.
 void Session::send_report_frame(std::uint64_t index, const std::string& frame, bool with_files) {
     came_ = Clock::now();
-    if (!board_ || !link_.open()) return link_.send(frame);
+    if (!memory_ || !link_.open()) return link_.send(frame);
     std::int64_t interval_ms = -1;
     if (returned_ != 0)
         interval_ms = std::chrono::duration_cast<std::chrono::milliseconds>(came_ - last_report_).count();
-    const bool posted = !with_files && board_->post(index, std::string_view(frame).substr(frame_prefix), interval_ms);
-    const bool rings = board_->come(index, posted) == Board::Come::rings;
+    const bool posted = !with_files && memory_->post(index, std::string_view(frame).substr(frame_prefix), interval_ms);
+    const bool notifies = memory_->arrive(index, posted) == ReportMemory::Arrival::notifies;
     if (!posted) return link_.send(frame);
-    if (rings) send(Come{});
+    if (notifies) send(ReportsPosted{});
 }
 
-// All ranks have come to it.
+// All ranks have arrived at it.
 bool Session::released(std::uint64_t index) const {
-    return !kept_.contains(index) || (board_ && link_.open() && board_->released(index));
+    return !kept_.contains(index) || (memory_ && link_.open() && memory_->released(index));
 }
 
 // Rounds that the ranks have passed by themselves may be in this process's memory alone.
@@ -195,12 +195,13 @@ void Session::serve_agent() {
     if (!call.owns_lock()) return;  // another thread is in a call, and this process ends all the same
     Lock lock(state_);
     const auto heard = [this] { return kept_.empty() || kept_.begin()->first > returned_; };
-    look_at_board();
+    read_report_memory();
     if (heard()) return;
-    if (link_.open()) send(Come{});
-    for (int look = 0; board_ && link_.open() && !heard() && look < looks_in_vain; ++look) {  // it rings no bell
+    if (link_.open()) send(ReportsPosted{});
+    for (int look = 0; memory_ && link_.open() && !heard() && look < looks_in_vain;
+         ++look) {  // what it hears wakes nobody
         close_now_.wait_for(lock, 1ms);
-        look_at_board();
+        read_report_memory();
     }
     if (wait_until(lock, "closing", Clock::now() + last_words_within, heard) != RTW_OK)
         std::fprintf(stderr, "rtrain: the agent has not heard the last %zu reports\n", kept_.size());
@@ -333,8 +334,8 @@ int Session::wanted() {
     if (foreign_process()) return 0;
     const Lock lock(state_, std::try_to_lock);
     if (!lock.owns_lock() || caller_waits_) return wanted_;
-    if (board_ && link_.open())
-        look_at_board();
+    if (memory_ && link_.open())
+        read_report_memory();
     else
         read_news();
     return wanted_;

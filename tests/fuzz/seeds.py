@@ -105,7 +105,7 @@ def worker_frames():
         yield bytes([index]) + struct.pack(">I", len(text)) + text
 
 
-def board():
+def report_memory():
     step = lambda choice, place, what: bytes([choice]) + struct.pack("<H", place) + bytes([len(what)]) + what  # noqa: E731
     yield b"\x00" + step(0, 24, struct.pack("<Q", 1)) + step(36, 0, b"")
     yield b"\x01" + b"".join(step(60, place, b"\xff" * 16) for place in (0, 8, 24, 32, 40, 56))
@@ -175,7 +175,7 @@ def s3_xml():
 
 
 def main(folder):
-    for target in (http, websocket, messages, worker_frames, board, yaml, spec_json, archive, manifest, s3_xml):
+    for target in (http, websocket, messages, worker_frames, report_memory, yaml, spec_json, archive, manifest, s3_xml):
         place = folder / target.__name__
         place.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(target()):

@@ -9,43 +9,44 @@ std::optional<SharedReports::Place> SharedReports::offer(AttemptKey attempt, std
     if (!ranks.contains(rank)) return std::nullopt;
     auto found = attempts_.find(attempt);
     if (found == attempts_.end()) {
-        auto memory = worker::Board::create(static_cast<std::uint32_t>(ranks.size()));
+        auto memory = worker::ReportMemory::create(static_cast<std::uint32_t>(ranks.size()));
         if (!memory) return std::nullopt;
         found = attempts_.try_emplace(attempt, std::move(*memory), rounds).first;
         std::uint32_t number = 0;
-        for (const std::uint32_t one : ranks) found->second.slots[one] = Slot{.number = number++};
+        for (const std::uint32_t one : ranks) found->second.rings[one] = Ring{.number = number++};
     }
     left(attempt, rank);
-    Slot& slot = found->second.slots.at(rank);
-    found->second.memory.clear(slot.number);
-    slot.taken = 0;
-    return Place{.descriptor = found->second.memory.descriptor(), .slot = slot.number};
+    Ring& ring = found->second.rings.at(rank);
+    found->second.memory.clear(ring.number);
+    ring.taken = 0;
+    return Place{.descriptor = found->second.memory.descriptor(), .ring = ring.number};
 }
 
-SharedReports::Slot* SharedReports::find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of) {
+SharedReports::Ring* SharedReports::find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of) {
     const auto found = attempts_.find(attempt);
     if (found == attempts_.end()) return nullptr;
     of = &found->second;
-    const auto slot = of->slots.find(rank);
-    return slot != of->slots.end() && slot->second.present ? &slot->second : nullptr;
+    const auto ring = of->rings.find(rank);
+    return ring != of->rings.end() && ring->second.present ? &ring->second : nullptr;
 }
 
-// Who comes or goes in the middle of a report may have told of it elsewhere: until the next answer to all, each rings.
+// Who comes or goes in the middle of a report may have told of it elsewhere: until the next answer to all, each
+// notifies.
 void SharedReports::taken(AttemptKey attempt, std::uint32_t rank) {
     const auto found = attempts_.find(attempt);
     if (found == attempts_.end()) return;
-    if (const auto slot = found->second.slots.find(rank); slot != found->second.slots.end())
-        slot->second.present = true;
-    found->second.memory.each_rings();
+    if (const auto ring = found->second.rings.find(rank); ring != found->second.rings.end())
+        ring->second.present = true;
+    found->second.memory.each_notifies();
 }
 
 void SharedReports::left(AttemptKey attempt, std::uint32_t rank) {
     OfAttempt* of = nullptr;
-    Slot* slot = find(attempt, rank, of);
-    if (!slot) return;
-    slot->present = false;
+    Ring* ring = find(attempt, rank, of);
+    if (!ring) return;
+    ring->present = false;
     of->answers.erase(rank);
-    of->memory.each_rings();
+    of->memory.each_notifies();
 }
 
 bool SharedReports::answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t index) {
@@ -57,9 +58,9 @@ bool SharedReports::answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t
 
 void SharedReports::notice(AttemptKey attempt, std::uint32_t rank) {
     OfAttempt* of = nullptr;
-    const Slot* slot = find(attempt, rank, of);
-    if (!slot) return;
-    of->memory.letter(slot->number);
+    const Ring* ring = find(attempt, rank, of);
+    if (!ring) return;
+    of->memory.count_message(ring->number);
     of->news = true;
 }
 
@@ -68,10 +69,10 @@ void SharedReports::write_answers(OfAttempt& of) {
     const std::uint64_t index = of.answers.begin()->second;
     const bool same =
         std::all_of(of.answers.begin(), of.answers.end(), [&](const auto& one) { return one.second == index; });
-    if (same && of.answers.size() == of.slots.size()) {
+    if (same && of.answers.size() == of.rings.size()) {
         of.news = of.memory.pass(index, of.rounds == Rounds::by_ranks) || of.news;
     } else {
-        for (const auto& [rank, answer] : of.answers) of.memory.answer(of.slots.at(rank).number, answer);
+        for (const auto& [rank, answer] : of.answers) of.memory.answer(of.rings.at(rank).number, answer);
         of.news = true;
     }
     of.answers.clear();
@@ -80,7 +81,7 @@ void SharedReports::write_answers(OfAttempt& of) {
 void SharedReports::wake() {
     for (auto& [key, of] : attempts_) {
         if (!of.answers.empty()) write_answers(of);
-        if (of.news) of.memory.ring();
+        if (of.news) of.memory.wake_all();
         of.news = false;
     }
 }
@@ -89,8 +90,8 @@ std::vector<SharedReports::Message> SharedReports::take() {
     std::vector<Message> all;
     for (auto& [attempt, of] : attempts_) {
         const auto first = static_cast<std::ptrdiff_t>(all.size());
-        for (auto& [rank, slot] : of.slots)
-            of.memory.take(slot.number, slot.taken, [&, of_rank = rank](worker::Board::Posted posted) {
+        for (auto& [rank, ring] : of.rings)
+            of.memory.take(ring.number, ring.taken, [&, of_rank = rank](worker::ReportMemory::Posted posted) {
                 all.push_back({attempt, of_rank, std::move(posted)});
             });
         std::stable_sort(all.begin() + first, all.end(), [](const Message& one, const Message& other) {

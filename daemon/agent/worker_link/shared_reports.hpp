@@ -1,5 +1,6 @@
-// The agent's side of shared report memory (runtime/worker/frames/board.hpp): one for each attempt whose workers use
-// it, with a slot for each rank. What is to be told at it is gathered, so that a round of answers is one wake-up.
+// The agent's side of shared report memory (runtime/worker/frames/report_memory.hpp): one for each attempt whose
+// workers use it, with a ring of slots for each rank. What is to be told at it is gathered, so that a round of answers
+// is one wake-up.
 #pragma once
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <optional>
 
 #include "daemon/agent/machine/messages.hpp"
-#include "runtime/worker/frames/board.hpp"
+#include "runtime/worker/frames/report_memory.hpp"
 
 namespace rtrain::agent {
 
@@ -19,10 +20,10 @@ class SharedReports {
   public:
     struct Place {
         int descriptor = -1;
-        std::uint32_t slot = 0;
+        std::uint32_t ring = 0;
     };
     std::optional<Place> offer(AttemptKey attempt, std::uint32_t rank, const std::set<std::uint32_t>& ranks, Rounds);
-    void taken(AttemptKey attempt, std::uint32_t rank);  // it looks at its slot now
+    void taken(AttemptKey attempt, std::uint32_t rank);  // it looks at its ring now
     void left(AttemptKey attempt, std::uint32_t rank);
     void close(AttemptKey attempt) { attempts_.erase(attempt); }
 
@@ -34,25 +35,25 @@ class SharedReports {
     struct Message {
         AttemptKey attempt;
         std::uint32_t rank = 0;
-        worker::Board::Posted posted;
+        worker::ReportMemory::Posted posted;
     };
     std::vector<Message> take();
 
   private:
-    struct Slot {
+    struct Ring {
         std::uint32_t number = 0;
         std::uint64_t taken = 0;  // up to this report
         bool present = false;     // the rank looks at it
     };
     struct OfAttempt {
-        OfAttempt(worker::Board made, Rounds who) : memory(std::move(made)), rounds(who) {}
-        worker::Board memory;
+        OfAttempt(worker::ReportMemory made, Rounds who) : memory(std::move(made)), rounds(who) {}
+        worker::ReportMemory memory;
         Rounds rounds;
-        std::map<std::uint32_t, Slot> slots;             // by rank
+        std::map<std::uint32_t, Ring> rings;             // by rank
         std::map<std::uint32_t, std::uint64_t> answers;  // by rank, not told yet
         bool news = false;
     };
-    Slot* find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of);  // null: this rank uses none
+    Ring* find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of);  // null: this rank uses none
     static void write_answers(OfAttempt&);
     std::map<AttemptKey, OfAttempt> attempts_;
 };

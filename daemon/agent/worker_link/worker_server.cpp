@@ -99,7 +99,7 @@ void WorkerServer::on_message(const std::shared_ptr<Session>& session, const std
     if (!current(*session)) return session->socket->close("another connection of its rank came after it");
     if (std::holds_alternative<worker::Release>(*message)) return release(*session);
     const auto [attempt, rank] = *session->who;
-    if (std::holds_alternative<worker::BoardTaken>(*message)) return shared_.taken(attempt, rank);
+    if (std::holds_alternative<worker::ReportMemoryTaken>(*message)) return shared_.taken(attempt, rank);
     enqueue_(WorkerMessage{attempt, rank, std::move(*message)});
 }
 
@@ -111,7 +111,7 @@ std::vector<WorkerMessage> WorkerServer::posted() {
         if (report && report->index == posted.index) {
             messages.push_back({attempt, rank, std::move(*message), posted.interval_ms});
         } else if (const auto found = sockets_.find({attempt, rank}); found != sockets_.end()) {
-            found->second->close("a frame at the board that is no report");
+            found->second->close("a frame in shared report memory that is no report");
         }
     }
     return messages;
@@ -172,7 +172,7 @@ void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::
     session->who = {of.attempt, hello.rank};
     const auto before = std::exchange(sockets_[*session->who], session->socket);
     if (before) before->close("its process has connected again");
-    if (hello.board)
+    if (hello.report_memory)
         sharing_.insert(*session->who);
     else
         sharing_.erase(*session->who);
@@ -218,7 +218,7 @@ void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker:
     const auto found = sockets_.find({attempt, rank});
     if (found == sockets_.end() || !sharing_.contains({attempt, rank})) return;
     if (const auto place = shared_.offer(attempt, rank, ranks, rounds))
-        net::send_with_descriptor(*found->second, body_of(worker::BoardOffer{place->slot}), place->descriptor);
+        net::send_with_descriptor(*found->second, body_of(worker::ReportMemoryOffer{place->ring}), place->descriptor);
 }
 
 void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {

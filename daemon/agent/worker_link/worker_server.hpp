@@ -32,7 +32,7 @@ class WorkerServer {
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
     void dismiss(AttemptKey attempt);                                      // and may no more
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
-    // And an offer of a slot in the shared memory of this node's `ranks`, where the worker can take it.
+    // And an offer of a ring in the shared memory of this node's `ranks`, where the worker can take it.
     void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
                  const std::set<std::uint32_t>& ranks, Rounds rounds);
     // What a process is told that has not the rank's place, and only reads.

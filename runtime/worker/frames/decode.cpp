@@ -111,7 +111,8 @@ Hello hello(Fields& f) {
     m.next_index = f.number<std::uint64_t>("next_index", 1, index_max);
     m.uncommitted = f.numbers("uncommitted");
     m.place = static_cast<Place>(f.number_or<int>("place", 0, 2));
-    m.board = f.number_or<std::uint32_t>("board_layout", 0, std::numeric_limits<std::uint32_t>::max()) == board_layout;
+    m.report_memory = f.number_or<std::uint32_t>("board_layout", 0, std::numeric_limits<std::uint32_t>::max()) ==
+                      report_memory_layout;
     return m;
 }
 
@@ -268,7 +269,7 @@ std::optional<Reported> usual_answer(std::string_view rest) {
 }  // namespace
 
 Result<FromWorker> decode_from_worker(std::string_view body) {
-    if (body == R"({"type":"come"})") return FromWorker(Come{});
+    if (body == R"({"type":"come"})") return FromWorker(ReportsPosted{});
     if (auto usual = usual_report(body)) return FromWorker(std::move(*usual));
     return decoded<FromWorker>(body, "worker", from_worker_most,
                                [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
@@ -278,9 +279,9 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
                                    if (type == "broadcast") return broadcast(f);
                                    if (type == "hello") return hello(f);
                                    if (type == "fail") return Fail{cut(f.text("text"), cause_bytes_max)};
-                                   if (type == "come") return Come{};
+                                   if (type == "come") return ReportsPosted{};
                                    if (type == "release") return Release{};
-                                   if (type == "board") return BoardTaken{};
+                                   if (type == "board") return ReportMemoryTaken{};
                                    return std::nullopt;
                                });
 }
@@ -297,7 +298,7 @@ Result<FromAgent> decode_from_agent(std::string_view body) {
             if (type == "broadcast") return broadcast(f);
             if (type == "wanted") return wanted(f);
             if (type == "board")
-                return BoardOffer{f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
+                return ReportMemoryOffer{f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
             if (type == "welcome") return welcome(f);
             if (type == "refuse") return Refuse{f.text("message")};
             return std::nullopt;

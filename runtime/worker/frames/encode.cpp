@@ -45,7 +45,7 @@ struct ToJson {
                              {"key", m.key},
                              {"next_index", m.next_index},
                              {"uncommitted", m.uncommitted}};
-        if (m.board) value["board_layout"] = board_layout;
+        if (m.report_memory) value["board_layout"] = report_memory_layout;
         if (m.place != Place::untold) value["place"] = static_cast<int>(m.place);
         return value;
     }
@@ -74,10 +74,12 @@ struct ToJson {
         return value;
     }
     OrderedJson operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
-    OrderedJson operator()(const BoardTaken&) const { return {{"type", "board"}}; }
+    // `board`, `board_layout`, `seat` and `come` are what workers and agents of earlier versions read: on the wire the
+    // shared report memory keeps these names.
+    OrderedJson operator()(const ReportMemoryTaken&) const { return {{"type", "board"}}; }
     OrderedJson operator()(const Release&) const { return {{"type", "release"}}; }
-    OrderedJson operator()(const Come&) const { return {{"type", "come"}}; }
-    OrderedJson operator()(const BoardOffer& m) const { return {{"type", "board"}, {"seat", m.seat}}; }
+    OrderedJson operator()(const ReportsPosted&) const { return {{"type", "come"}}; }
+    OrderedJson operator()(const ReportMemoryOffer& m) const { return {{"type", "board"}, {"seat", m.ring}}; }
     OrderedJson operator()(const Welcome& m) const {
         OrderedJson from = nullptr;
         if (m.checkpoint) {

@@ -18,7 +18,7 @@ namespace rtrain::worker {
 
 inline constexpr std::int32_t protocol_version = 1;
 inline constexpr std::int32_t oldest_protocol = 1;
-inline constexpr std::uint32_t board_layout = 2;
+inline constexpr std::uint32_t report_memory_layout = 2;
 inline constexpr std::size_t frame_bytes_max = std::size_t{64}
                                                << 20;  // of a body; also bounds what `broadcast` may carry
 inline constexpr std::size_t hello_bytes_max = std::size_t{64} << 10;  // of a body, while its sender is a stranger
@@ -40,7 +40,7 @@ struct Hello {
     std::string key{};
     std::uint64_t next_index = 1;              // the report that is sent next, or sent again
     std::vector<std::uint64_t> uncommitted{};  // reports whose `committed` this worker still waits for
-    bool board = false;                        // it can sit at a board of this layout (board.hpp)
+    bool report_memory = false;                // it can use shared report memory of this layout (report_memory.hpp)
     Place place = Place::untold;
     bool operator==(const Hello&) const = default;
 };
@@ -73,14 +73,14 @@ struct Fail {
     std::string text;
     bool operator==(const Fail&) const = default;
 };
-struct BoardTaken {  // from now on it looks at its seat
-    bool operator==(const BoardTaken&) const = default;
+struct ReportMemoryTaken {  // from now on it looks at its ring
+    bool operator==(const ReportMemoryTaken&) const = default;
 };
 struct Release {  // it gives its rank's place up, and says nothing more
     bool operator==(const Release&) const = default;
 };
-struct Come {  // the last rank's bell: there are frames at the board
-    bool operator==(const Come&) const = default;
+struct ReportsPosted {  // from the last rank: there are frames in the shared report memory
+    bool operator==(const ReportsPosted&) const = default;
 };
 
 // ---- both ways: rank 0 sends bytes, the others nullopt; the answer carries rank 0's
@@ -133,13 +133,14 @@ struct Wanted {
     bool operator==(const Wanted&) const = default;
 };
 
-struct BoardOffer {  // comes with the board's descriptor
-    std::uint32_t seat = 0;
-    bool operator==(const BoardOffer&) const = default;
+struct ReportMemoryOffer {  // comes with the memory's descriptor
+    std::uint32_t ring = 0;
+    bool operator==(const ReportMemoryOffer&) const = default;
 };
 
-using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Heartbeat, Fail, BoardTaken, Come, Release>;
-using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted, BoardOffer>;
+using FromWorker =
+    std::variant<Hello, Stage, Report, Broadcast, Heartbeat, Fail, ReportMemoryTaken, ReportsPosted, Release>;
+using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted, ReportMemoryOffer>;
 
 // A whole frame, its length in front. Text that is not UTF-8 is sent with replacement characters.
 std::string encode(const FromWorker&);

@@ -17,26 +17,26 @@
 
 using namespace rtrain;
 using namespace rtrain::agent;
-using worker::Board;
+using worker::ReportMemory;
 
 namespace {
 
 constexpr AttemptKey attempt{.run = 7, .incarnation = 1};
 constexpr std::chrono::milliseconds long_enough{20'000};
-using Come = Board::Come;
+using Arrival = ReportMemory::Arrival;
 
-std::vector<Board> seated(SharedReports& reports, const std::set<std::uint32_t>& ranks,
-                          Rounds rounds = Rounds::by_agent) {
-    std::vector<Board> seats;
+std::vector<ReportMemory> rings_of(SharedReports& reports, const std::set<std::uint32_t>& ranks,
+                                   Rounds rounds = Rounds::by_agent) {
+    std::vector<ReportMemory> rings;
     for (const std::uint32_t rank : ranks) {
         const auto place = reports.offer(attempt, rank, ranks, rounds);
         REQUIRE(place);
-        auto seat = Board::open(place->descriptor, place->slot);
-        REQUIRE(seat);
-        seats.push_back(std::move(*seat));
+        auto ring = ReportMemory::open(place->descriptor, place->ring);
+        REQUIRE(ring);
+        rings.push_back(std::move(*ring));
         reports.taken(attempt, rank);
     }
-    return seats;
+    return rings;
 }
 
 using Posts = std::vector<std::pair<std::uint32_t, std::string>>;
@@ -51,114 +51,116 @@ void answer_all(SharedReports& reports, const std::set<std::uint32_t>& ranks, st
     reports.wake();
 }
 
-Come report(Board& seat, std::uint64_t index, const std::string& frame = "report") {
-    return seat.come(index, seat.post(index, frame, -1));
+Arrival report(ReportMemory& ring, std::uint64_t index, const std::string& frame = "report") {
+    return ring.arrive(index, ring.post(index, frame, -1));
 }
 
-// Boards that this process has mapped: the agent's, and one of each worker that sits at it.
+// Report memories that this process has mapped: the agent's, and one of each worker that uses it.
 int mapped_memories() {
     std::ifstream maps("/proc/self/maps");
     int found = 0;
-    for (std::string line; std::getline(maps, line);) found += line.find("memfd:rtrain-board") != std::string::npos;
+    for (std::string line; std::getline(maps, line);) found += line.find("memfd:rtrain-reports") != std::string::npos;
     return found;
 }
 
 }  // namespace
 
-TEST_CASE("what ranks post is taken once, and answers to all are told with one bell") {
+TEST_CASE("what ranks post is taken once, and answers to all are told with one wake-up") {
     SharedReports reports;
-    auto seats = seated(reports, {4, 5, 9});
-    for (Board& seat : seats) CHECK(report(seat, 1) == Come::rings);  // nobody knows yet who comes: each one rings
+    auto rings = rings_of(reports, {4, 5, 9});
+    for (ReportMemory& ring : rings)
+        CHECK(report(ring, 1) == Arrival::notifies);  // nobody knows yet who comes: each one notifies
     CHECK(taken(reports) == Posts{{4, "report"}, {5, "report"}, {9, "report"}});
     CHECK(taken(reports).empty());
     for (const std::uint32_t rank : {4u, 5u, 9u}) CHECK(reports.answer(attempt, rank, 1));
-    CHECK_FALSE(seats[2].released(1));
-    const std::uint32_t seen = seats[0].bell();
+    CHECK_FALSE(rings[2].released(1));
+    const std::uint32_t seen = rings[0].wakeups();
     reports.wake();
-    CHECK(seats[0].bell() == seen + 1);
-    for (const Board& seat : seats) CHECK(seat.released(1));
-    for (const Board& seat : seats) CHECK(seat.heard() == 1);
-    CHECK(report(seats[0], 2) == Come::waits);
-    CHECK(report(seats[2], 2) == Come::waits);
-    CHECK(report(seats[1], 2) == Come::rings);
-    CHECK_FALSE(seats[1].released(2));
+    CHECK(rings[0].wakeups() == seen + 1);
+    for (const ReportMemory& ring : rings) CHECK(ring.released(1));
+    for (const ReportMemory& ring : rings) CHECK(ring.heard() == 1);
+    CHECK(report(rings[0], 2) == Arrival::waits);
+    CHECK(report(rings[2], 2) == Arrival::waits);
+    CHECK(report(rings[1], 2) == Arrival::notifies);
+    CHECK_FALSE(rings[1].released(2));
 }
 
-TEST_CASE("a rank that came or went in the middle of a round makes each one ring until the next answer to all") {
+TEST_CASE(
+    "a rank that came or went in the middle of a round makes each one notify the agent until the next answer to all") {
     SharedReports reports;
-    auto seats = seated(reports, {0, 1, 2}, Rounds::by_ranks);
+    auto rings = rings_of(reports, {0, 1, 2}, Rounds::by_ranks);
     answer_all(reports, {0, 1, 2}, 1);
-    CHECK(report(seats[0], 2) == Come::waits);
+    CHECK(report(rings[0], 2) == Arrival::waits);
     reports.left(attempt, 2);
-    CHECK(report(seats[1], 2) == Come::rings);
+    CHECK(report(rings[1], 2) == Arrival::notifies);
     CHECK_FALSE(reports.answer(attempt, 2, 2));  // it is answered over its socket
     reports.answer(attempt, 0, 2);               // only one of two: the other's report came before
     reports.wake();
-    CHECK(seats[0].released(2));
-    CHECK_FALSE(seats[1].released(2));
-    CHECK(report(seats[0], 3) == Come::rings);
-    CHECK(seats[2].heard() == 1);
+    CHECK(rings[0].released(2));
+    CHECK_FALSE(rings[1].released(2));
+    CHECK(report(rings[0], 3) == Arrival::notifies);
+    CHECK(rings[2].heard() == 1);
 }
 
 TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the agent has heard and no further") {
     SharedReports reports;
     const std::set<std::uint32_t> ranks{3, 8};
-    auto seats = seated(reports, ranks, Rounds::by_ranks);
+    auto rings = rings_of(reports, ranks, Rounds::by_ranks);
     answer_all(reports, ranks, 1);
-    const std::uint64_t end = 1 + Board::ahead_max;
+    const std::uint64_t end = 1 + ReportMemory::ahead_max;
     Posts posts;
-    int rung = 0;
+    int notified = 0;
     for (std::uint64_t index = 2; index <= end; ++index) {
         const std::string frame = std::to_string(index);
-        CHECK(report(seats[index % 2], index, frame) == Come::waits);
-        CHECK_FALSE(seats[0].released(index));
-        const std::uint32_t seen = seats[0].bell();
-        const Come last = report(seats[1 - index % 2], index, frame);
-        CHECK(last != Come::waits);
-        rung += last == Come::rings;
-        CHECK(seats[0].bell() == seen + 1);
-        CHECK(seats[0].released(index));
-        CHECK(seats[1].released(index));
-        CHECK_FALSE(seats[1].released(index + 1));
+        CHECK(report(rings[index % 2], index, frame) == Arrival::waits);
+        CHECK_FALSE(rings[0].released(index));
+        const std::uint32_t seen = rings[0].wakeups();
+        const Arrival last = report(rings[1 - index % 2], index, frame);
+        CHECK(last != Arrival::waits);
+        notified += last == Arrival::notifies;
+        CHECK(rings[0].wakeups() == seen + 1);
+        CHECK(rings[0].released(index));
+        CHECK(rings[1].released(index));
+        CHECK_FALSE(rings[1].released(index + 1));
         posts.insert(posts.end(), {{3, frame}, {8, frame}});
     }
-    CHECK(rung >= 2);  // at half of the grant and at its end, and now and then
-    CHECK(seats[0].heard() == 1);
-    CHECK(report(seats[0], end + 1) == Come::waits);
-    CHECK(report(seats[1], end + 1) == Come::rings);
-    CHECK_FALSE(seats[1].released(end + 1));
+    CHECK(notified >= 2);  // at half of the grant and at its end, and now and then
+    CHECK(rings[0].heard() == 1);
+    CHECK(report(rings[0], end + 1) == Arrival::waits);
+    CHECK(report(rings[1], end + 1) == Arrival::notifies);
+    CHECK_FALSE(rings[1].released(end + 1));
     posts.insert(posts.end(), {{3, "report"}, {8, "report"}});
     CHECK(taken(reports) == posts);
 
-    const std::uint32_t seen = seats[0].bell();
+    const std::uint32_t seen = rings[0].wakeups();
     answer_all(reports, ranks, end);  // they had passed it: nobody is woken
-    CHECK(seats[0].bell() == seen);
-    CHECK(seats[0].heard() == end);
+    CHECK(rings[0].wakeups() == seen);
+    CHECK(rings[0].heard() == end);
     answer_all(reports, ranks, end + 1);
-    CHECK(seats[0].bell() == seen + 1);
-    CHECK(seats[0].released(end + 1));
-    CHECK(report(seats[0], end + 2) == Come::waits);
-    report(seats[1], end + 2);
-    CHECK(seats[0].released(end + 2));
+    CHECK(rings[0].wakeups() == seen + 1);
+    CHECK(rings[0].released(end + 1));
+    CHECK(report(rings[0], end + 2) == Arrival::waits);
+    report(rings[1], end + 2);
+    CHECK(rings[0].released(end + 2));
 }
 
 TEST_CASE("a round with a report that went over the socket is the agent's") {
     SharedReports reports;
     const std::set<std::uint32_t> ranks{0, 1};
-    auto seats = seated(reports, ranks, Rounds::by_ranks);
+    auto rings = rings_of(reports, ranks, Rounds::by_ranks);
     answer_all(reports, ranks, 1);
-    CHECK(seats[0].come(2, false) == Come::waits);
-    CHECK(report(seats[1], 2) == Come::rings);
-    CHECK_FALSE(seats[1].released(2));
+    CHECK(rings[0].arrive(2, false) == Arrival::waits);
+    CHECK(report(rings[1], 2) == Arrival::notifies);
+    CHECK_FALSE(rings[1].released(2));
     CHECK(taken(reports) == Posts{{1, "report"}});
     answer_all(reports, ranks, 2);
-    CHECK(report(seats[1], 3) == Come::waits);
-    CHECK(seats[0].come(3, false) == Come::rings);
-    CHECK_FALSE(seats[0].released(3));
+    CHECK(report(rings[1], 3) == Arrival::waits);
+    CHECK(rings[0].arrive(3, false) == Arrival::notifies);
+    CHECK_FALSE(rings[0].released(3));
     answer_all(reports, ranks, 3);
-    CHECK(report(seats[1], 4) == Come::waits);
-    CHECK(report(seats[0], 4) != Come::waits);
-    CHECK(seats[0].released(4));
+    CHECK(report(rings[1], 4) == Arrival::waits);
+    CHECK(report(rings[0], 4) != Arrival::waits);
+    CHECK(rings[0].released(4));
 }
 
 TEST_CASE("many ranks at once pass each round once, with an agent that hears of them all in their order") {
@@ -167,23 +169,23 @@ TEST_CASE("many ranks at once pass each round once, with an agent that hears of 
     SharedReports reports;
     std::set<std::uint32_t> ranks;
     for (std::uint32_t rank = 0; rank < count; ++rank) ranks.insert(rank);
-    auto seats = seated(reports, ranks, Rounds::by_ranks);
+    auto rings = rings_of(reports, ranks, Rounds::by_ranks);
     answer_all(reports, ranks, 1);
     std::atomic<std::uint64_t> slowest_wrong{0};
     std::vector<std::atomic<std::uint64_t>> at(count);
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < count; ++rank)
         threads.emplace_back([&, rank] {
-            Board& seat = seats[rank];
+            ReportMemory& ring = rings[rank];
             for (std::uint64_t index = 2; index <= rounds; ++index) {
                 at[rank] = index;
                 const std::string frame = std::to_string(index);
-                while (!seat.post(index, frame, -1)) std::this_thread::yield();
-                seat.come(index, true);
+                while (!ring.post(index, frame, -1)) std::this_thread::yield();
+                ring.arrive(index, true);
                 for (;;) {
-                    const std::uint32_t seen = seat.bell();
-                    if (seat.released(index)) break;
-                    seat.wait(seen, std::chrono::milliseconds(200));
+                    const std::uint32_t seen = ring.wakeups();
+                    if (ring.released(index)) break;
+                    ring.wait(seen, std::chrono::milliseconds(200));
                 }
                 for (const auto& other : at) slowest_wrong += other < index;
             }
@@ -210,17 +212,17 @@ TEST_CASE("many ranks at once pass each round once, with an agent that hears of 
 
 TEST_CASE("a frame that is too long, or finds its slot in use, goes over the socket") {
     SharedReports reports;
-    auto seats = seated(reports, {0});
-    CHECK_FALSE(seats[0].post(1, std::string(Board::frame_max + 1, 'x'), -1));
-    CHECK(seats[0].post(2, std::string(Board::frame_max, 'x'), 17));
-    CHECK_FALSE(seats[0].post(2 + Board::slots, "y", -1));
-    seats[0].come(2, true);
+    auto rings = rings_of(reports, {0});
+    CHECK_FALSE(rings[0].post(1, std::string(ReportMemory::frame_max + 1, 'x'), -1));
+    CHECK(rings[0].post(2, std::string(ReportMemory::frame_max, 'x'), 17));
+    CHECK_FALSE(rings[0].post(2 + ReportMemory::slots, "y", -1));
+    rings[0].arrive(2, true);
     const auto heard = reports.take();
     REQUIRE(heard.size() == 1);
-    CHECK(heard[0].posted.frame == std::string(Board::frame_max, 'x'));
+    CHECK(heard[0].posted.frame == std::string(ReportMemory::frame_max, 'x'));
     CHECK(heard[0].posted.index == 2);
     CHECK(heard[0].posted.interval_ms == 17);
-    CHECK(seats[0].post(2 + Board::slots, "y", -1));
+    CHECK(rings[0].post(2 + ReportMemory::slots, "y", -1));
 }
 
 TEST_CASE("a worker that writes the largest numbers everywhere gets no more than its slots read, and no endless look") {
@@ -233,33 +235,33 @@ TEST_CASE("a worker that writes the largest numbers everywhere gets no more than
     REQUIRE(page != MAP_FAILED);
     std::memset(page, 0xff, bytes);
     const Posts posts = taken(reports);
-    CHECK(posts.size() <= Board::slots);
-    for (const auto& [rank, frame] : posts) CHECK(frame.size() == Board::frame_max);
+    CHECK(posts.size() <= ReportMemory::slots);
+    for (const auto& [rank, frame] : posts) CHECK(frame.size() == ReportMemory::frame_max);
     CHECK(taken(reports).empty());
     ::munmap(page, bytes);
 }
 
-TEST_CASE("who waits at the board hears its bell; its memory cannot be cut short, and has no further seats") {
+TEST_CASE("who waits is woken; the memory cannot be cut short, and has no further rings") {
     SharedReports reports;
     const auto place = reports.offer(attempt, 0, {0}, Rounds::by_agent);
     REQUIRE(place);
     CHECK(::ftruncate(place->descriptor, 0) != 0);
-    CHECK_FALSE(Board::open(place->descriptor, 1));
+    CHECK_FALSE(ReportMemory::open(place->descriptor, 1));
     CHECK_FALSE(reports.offer(attempt, 3, {0}, Rounds::by_agent));
-    auto seat = Board::open(place->descriptor, place->slot);
-    REQUIRE(seat);
+    auto ring = ReportMemory::open(place->descriptor, place->ring);
+    REQUIRE(ring);
     reports.taken(attempt, 0);
-    const std::uint32_t seen = seat->bell();
-    CHECK_FALSE(seat->wait(seen, std::chrono::milliseconds(1)));
+    const std::uint32_t seen = ring->wakeups();
+    CHECK_FALSE(ring->wait(seen, std::chrono::milliseconds(1)));
     bool heard = false;
-    std::thread waiting([&] { heard = seat->wait(seen, long_enough); });
+    std::thread waiting([&] { heard = ring->wait(seen, long_enough); });
     reports.notice(attempt, 0);
     reports.wake();
     waiting.join();
     CHECK(heard);
-    CHECK(seat->letters() == 1);
+    CHECK(ring->messages() == 1);
     reports.wake();  // nothing to tell
-    CHECK(seat->bell() == seen + 1);
+    CHECK(ring->wakeups() == seen + 1);
 }
 
 namespace {
@@ -330,7 +332,8 @@ std::string metrics_of(int number) { return R"({"a":)" + std::to_string(number) 
 
 }  // namespace
 
-TEST_CASE("two workers' reports pass at the board, long ones over the sockets, and all are heard before they close") {
+TEST_CASE(
+    "two workers' reports pass in shared memory, long ones over the sockets, and all are heard before they close") {
     const Folder folder;
     const std::string path = folder.path + "/sock", note = R"({"a":")" + std::string(2'000, 'x') + "\"}";
     Agent agent(path);

@@ -51,12 +51,12 @@ TEST_CASE("everything a worker says is heard by the agent as it was said") {
                   .barrier_waits = 5,
                   .checkpoint_wait_ms = 6},
         Fail{"Traceback:\n  ValueError"},
-        Hello{.attempt = "ab12cd-7-a3", .board = true},
-        BoardTaken{},
+        Hello{.attempt = "ab12cd-7-a3", .report_memory = true},
+        ReportMemoryTaken{},
         Hello{.attempt = "ab12cd-7-a3", .place = Place::wanted},
         Hello{.attempt = "ab12cd-7-a3", .place = Place::not_wanted},
         Release{},
-        Come{}};
+        ReportsPosted{}};
     for (const FromWorker& one : messages) CHECK(decode_from_worker(body_of(encode(one))).value() == one);
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("everything an agent says is heard by the worker as it was said") {
         Broadcast{.index = 2, .data = ""},
         Wanted{Wish::stop},
         Wanted{.what = Wish::checkpoint, .reason = "resize", .deadline_wall_ms = 17, .workers = 4},
-        BoardOffer{3}};
+        ReportMemoryOffer{3}};
     for (const FromAgent& one : messages) CHECK(decode_from_agent(body_of(encode(one))).value() == one);
 }
 

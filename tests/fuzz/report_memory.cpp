@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         scribble(static_cast<char*>(page), bytes, place * 8 % bytes, input.substr(0, length));
         input.remove_prefix(length);
         for (const auto& heard : reports.take())
-            fuzz::promise(heard.posted.frame.size() <= worker::Board::frame_max, "a frame fits its slot");
+            fuzz::promise(heard.posted.frame.size() <= worker::ReportMemory::frame_max, "a frame fits its slot");
         const std::uint32_t rank = choice % ranks_most * 2;
         if (choice & 4) reports.answer(attempt, rank, choice);
         if (choice & 8) reports.notice(attempt, rank);

@@ -1,0 +1,242 @@
+#include "runtime/worker/frames/report_memory.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+namespace rtrain::worker {
+namespace {
+
+constexpr std::size_t line = 64;  // what one side writes often does not share a cache line with what others read
+constexpr std::int64_t notify_every_us = 2'000;
+
+std::int64_t monotonic_us() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
+// True: it was lower.
+bool raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
+    std::uint64_t before = number.load(std::memory_order_acquire);
+    while (before < to)
+        if (number.compare_exchange_weak(before, to, std::memory_order_acq_rel)) return true;
+    return false;
+}
+
+}  // namespace
+
+struct alignas(line) ReportMemory::Head {
+    std::atomic<std::uint32_t> wakeups;
+    std::atomic<std::uint32_t> each_notifies;  // by the agent
+    std::atomic<std::uint64_t> heard;          // by the agent
+    std::atomic<std::uint64_t> until;          // by the agent: rounds that the ranks may pass by themselves
+    alignas(line) std::atomic<std::uint64_t> passed;
+    std::atomic<std::int64_t> notified_us;  // when a rank notified the agent last
+};
+
+struct alignas(line) ReportMemory::Slot {
+    std::atomic<std::uint64_t> index;
+    std::atomic<std::uint32_t> bytes;  // of `frame`; 0: there is none, and the rank may write
+    char reserved[4];
+    std::atomic<std::int64_t> interval_ms;
+    char padding[8];
+    char frame[frame_max];
+};
+
+struct alignas(line) ReportMemory::Ring {
+    std::atomic<std::uint64_t> arrived;                 // by the rank: its newest report
+    std::atomic<std::uint64_t> sent;                    // by the rank: the newest that went over the socket
+    alignas(line) std::atomic<std::uint64_t> answered;  // by the agent, to this rank
+    std::atomic<std::uint32_t> messages;                // by the agent: messages sent to the rank's socket
+    Slot slot[slots];
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+ReportMemory::ReportMemory(void* page, std::size_t bytes, std::uint32_t ranks, std::uint32_t own, int descriptor)
+    : page_(page), bytes_(bytes), ranks_(ranks), own_(own), descriptor_(descriptor) {
+    static_assert(sizeof(Slot) == 1024);
+}
+
+ReportMemory::ReportMemory(ReportMemory&& other) noexcept
+    : page_(std::exchange(other.page_, nullptr)),
+      bytes_(other.bytes_),
+      ranks_(other.ranks_),
+      own_(other.own_),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+ReportMemory& ReportMemory::operator=(ReportMemory&& other) noexcept {
+    std::swap(page_, other.page_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(ranks_, other.ranks_);
+    std::swap(own_, other.own_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+}
+
+ReportMemory::~ReportMemory() {
+    if (page_) ::munmap(page_, bytes_);
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+// Sealed: a worker that cut the memory short would kill the agent (SIGBUS).
+std::optional<ReportMemory> ReportMemory::create(std::uint32_t ranks) {
+    const std::size_t bytes = sizeof(Head) + ranks * sizeof(Ring);
+    const int descriptor = ::memfd_create("rtrain-reports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor < 0) return std::nullopt;
+    void* page = MAP_FAILED;
+    if (::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 &&
+        ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (page == MAP_FAILED) {
+        ::close(descriptor);
+        return std::nullopt;
+    }
+    ReportMemory memory(page, bytes, ranks, 0, descriptor);
+    memory.each_notifies();
+    return memory;
+}
+
+std::optional<ReportMemory> ReportMemory::open(int descriptor, std::uint32_t ring) {
+    struct stat facts{};
+    if (::fstat(descriptor, &facts) != 0) return std::nullopt;
+    const auto bytes = static_cast<std::size_t>(facts.st_size);
+    if (bytes < sizeof(Head) || ring >= (bytes - sizeof(Head)) / sizeof(Ring)) return std::nullopt;
+    void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (page == MAP_FAILED) return std::nullopt;
+    return ReportMemory(page, bytes, static_cast<std::uint32_t>((bytes - sizeof(Head)) / sizeof(Ring)), ring, -1);
+}
+
+ReportMemory::Head& ReportMemory::head() const { return *static_cast<Head*>(page_); }
+ReportMemory::Ring& ReportMemory::ring(std::uint32_t number) const {
+    return *(reinterpret_cast<Ring*>(static_cast<char*>(page_) + sizeof(Head)) + number);
+}
+
+void ReportMemory::clear(std::uint32_t number) {
+    Ring& one = ring(number);
+    for (Slot& slot : one.slot) slot.bytes.store(0, std::memory_order_relaxed);
+    one.sent.store(0, std::memory_order_relaxed);
+    one.messages.store(0, std::memory_order_relaxed);
+    one.answered.store(0, std::memory_order_relaxed);
+    one.arrived.store(0, std::memory_order_release);
+}
+
+void ReportMemory::count_message(std::uint32_t number) {
+    ring(number).messages.fetch_add(1, std::memory_order_release);
+}
+void ReportMemory::answer(std::uint32_t number, std::uint64_t index) {
+    raise(ring(number).answered, index);  // what is asked again, and answered again, takes nothing back
+}
+
+void ReportMemory::each_notifies() {
+    head().until.store(0, std::memory_order_release);
+    head().each_notifies.store(1, std::memory_order_seq_cst);
+}
+
+bool ReportMemory::pass(std::uint64_t index, bool grant) {
+    Head& top = head();
+    top.heard.store(index, std::memory_order_release);
+    top.until.store(grant ? index + ahead_max : 0, std::memory_order_release);
+    top.each_notifies.store(0, std::memory_order_release);
+    return raise(top.passed, index);
+}
+
+void ReportMemory::wake_all() {
+    head().wakeups.fetch_add(1, std::memory_order_release);
+    ::syscall(SYS_futex, &head().wakeups, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// In the order of their indexes. A rank that arrives too late for this look finds each_notifies() set, or notifies as
+// the last. What went over the socket left its slot empty.
+void ReportMemory::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& on_frame) {
+    Ring& one = ring(number);
+    const std::uint64_t newest = one.arrived.load(std::memory_order_seq_cst);
+    if (newest <= taken) return;
+    const std::uint64_t before = std::max(taken, newest >= slots ? newest - slots : 0);
+    taken = newest;
+    // Counted: a worker may have written the largest number there is, and no index is beyond that.
+    for (std::uint64_t count = newest - before, index = before + 1; count > 0; --count, ++index) {
+        Slot& slot = one.slot[index % slots];
+        const std::size_t bytes = slot.bytes.load(std::memory_order_acquire);
+        if (bytes == 0 || slot.index.load(std::memory_order_relaxed) != index) continue;
+        Posted posted{.index = index,
+                      .frame = std::string(slot.frame, std::min(bytes, frame_max)),
+                      .interval_ms = slot.interval_ms.load(std::memory_order_relaxed)};
+        slot.bytes.store(0, std::memory_order_release);
+        on_frame(std::move(posted));
+    }
+}
+
+bool ReportMemory::post(std::uint64_t index, std::string_view frame, std::int64_t interval_ms) {
+    Slot& slot = ring(own_).slot[index % slots];
+    if (frame.size() > frame_max || slot.bytes.load(std::memory_order_acquire) != 0) return false;
+    std::memcpy(slot.frame, frame.data(), frame.size());
+    slot.index.store(index, std::memory_order_relaxed);
+    slot.interval_ms.store(interval_ms, std::memory_order_relaxed);
+    slot.bytes.store(static_cast<std::uint32_t>(frame.size()), std::memory_order_release);
+    return true;
+}
+
+bool ReportMemory::all_arrived(std::uint64_t index, bool& posted) const {
+    posted = true;
+    for (std::uint32_t number = 0; number < ranks_; ++number) {
+        const Ring& one = ring(number);
+        if (one.arrived.load(std::memory_order_seq_cst) < index) return false;
+        posted = posted && one.sent.load(std::memory_order_relaxed) < index;
+    }
+    return true;
+}
+
+// Not with every round where they are quick; in time where the grant comes to its end.
+bool ReportMemory::agent_is_due(std::uint64_t index) {
+    const std::uint64_t until = head().until.load(std::memory_order_relaxed);
+    const std::int64_t now = monotonic_us(), notified = head().notified_us.load(std::memory_order_relaxed);
+    if (index != until && index + ahead_max / 2 != until && notified <= now && now - notified < notify_every_us)
+        return false;
+    head().notified_us.store(now, std::memory_order_relaxed);
+    return true;
+}
+
+// Two that arrive at once may both see that all have arrived; each of them sees it if the other does not (both write,
+// then read, in one order for all). One of them passes the round.
+ReportMemory::Arrival ReportMemory::arrive(std::uint64_t index, bool posted) {
+    Ring& own_ring = ring(own_);
+    if (!posted) own_ring.sent.store(index, std::memory_order_relaxed);
+    own_ring.arrived.store(index, std::memory_order_seq_cst);
+    if (head().each_notifies.load(std::memory_order_seq_cst) != 0) return Arrival::notifies;
+    bool all_posted = false;
+    if (!all_arrived(index, all_posted)) return Arrival::waits;
+    if (!all_posted || index > head().until.load(std::memory_order_acquire)) return Arrival::notifies;
+    if (!raise(head().passed, index)) return Arrival::passed;
+    wake_all();
+    return agent_is_due(index) ? Arrival::notifies : Arrival::passed;
+}
+
+bool ReportMemory::released(std::uint64_t index) const {
+    return head().passed.load(std::memory_order_acquire) >= index ||
+           ring(own_).answered.load(std::memory_order_acquire) >= index;
+}
+std::uint64_t ReportMemory::heard() const {
+    return std::max(head().heard.load(std::memory_order_acquire), ring(own_).answered.load(std::memory_order_acquire));
+}
+std::uint32_t ReportMemory::messages() const { return ring(own_).messages.load(std::memory_order_acquire); }
+std::uint32_t ReportMemory::wakeups() const { return head().wakeups.load(std::memory_order_acquire); }
+
+bool ReportMemory::wait(std::uint32_t seen, std::chrono::milliseconds limit) const {
+    const timespec time{.tv_sec = limit.count() / 1000, .tv_nsec = limit.count() % 1000 * 1'000'000};
+    ::syscall(SYS_futex, &head().wakeups, FUTEX_WAIT, seen, &time, nullptr, 0);
+    return wakeups() != seen;
+}
+
+}  // namespace rtrain::worker
