@@ -22,7 +22,8 @@ class Notifier {
     // Says that the daemon serves, and `status` for people. A manager that is busy is waited for, as it would end a
     // daemon that never says so. Done where nobody wants to know. Errors: io (nobody listens, or no such address).
     Status ready(const std::string& status) const;
-    // Not waited for: the next one comes soon. Takes no descriptor, so a daemon that has none left is still fed.
+    // Sends a sign of life to systemd, and does not wait until it has gone: the next one comes soon. It opens no
+    // descriptor, so a daemon that has none left is still fed.
     void feed_watchdog() const;
 
   private:

@@ -27,7 +27,8 @@ Status check_reachable(const MachineRoot& root, const std::string& file, mode_t 
 // The account may do this: R_OK, W_OK, X_OK. A process of that account tries. Needs root.
 Status check_access(const Account& account, const std::string& path, int wanted, const std::string& next);
 
-// Who owns what a service of root starts: root; and who writes an image, where he is not root.
+// Fails unless root, or `also`, owns what a service of root starts. `also` is who writes an image, where he is not
+// root.
 Status check_roots_own(const MachineRoot& root, const std::string& program, uid_t also);
 
 // Makes a directory of the account, unless it is there; then the account must be able to write it. No link is followed

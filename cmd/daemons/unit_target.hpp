@@ -15,7 +15,8 @@ struct UnitTarget {
     bool of_user = false;
     bool elsewhere = false;  // below --root: of a machine that does not run now
 };
-// Of --user and --root. The program is this one; in an image it is what the image has in its place.
+// Returns the target that --user and --root name. Its program is this one; in an image it is what the image has in its
+// place.
 Result<UnitTarget> unit_target(const Arguments& arguments);
 
 // Whether root alone can change the program. It may be a link, and is then as safe as what it leads to.

@@ -30,7 +30,7 @@ struct Detached {
 };
 Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const Background& daemon);
 
-// From now on this process gets SIGTERM when process `pid` has ended, however it did (0: nobody is watched).
+// Has the kernel send this process SIGTERM when process `pid` has ended, however it did (0: nobody is watched).
 void end_with(int pid);
 
 Status make_directory(const std::string& path);  // 0700 when it has to be made

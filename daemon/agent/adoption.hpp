@@ -20,7 +20,8 @@ struct Adopters {
     LogShipper& logs;
 };
 
-// At the start, before the first connection. Attempts whose files cannot be read are left alone, and logged.
+// Takes over the attempts on disk; called at the start, before the first connection. Attempts whose files cannot be
+// read are left alone, and logged.
 void adopt_kept_attempts(const Adopters& adopters);
 
 }  // namespace rtrain::agent

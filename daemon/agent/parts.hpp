@@ -30,7 +30,7 @@ class Agent {
     void close(const CloseAttempt& out);  // outputs.cpp
     void on_order(protocol::FromHead message);
 
-    // In the order in which they are made; they end in the opposite one.
+    // The members stand in the order in which they are made; they end in the opposite one.
     DirectoryLock lock_;
     ThisNode node_;
     AgentLoop loop_;

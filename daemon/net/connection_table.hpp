@@ -41,8 +41,8 @@ class ConnectionTable {
     // called at most once, by any thread, when the connection has to make room for another one.
     std::uint64_t enter(const std::string& address, std::function<void()> close);
     void leave(std::uint64_t number);
-    // True: the connection is the caller's now, with the bytes it has taken given back. False: there is no room for it.
-    // Asked again for the same caller it returns true.
+    // Gives the connection to the caller. True: it is the caller's now, and the bytes that it had taken are given back.
+    // False: there is no room for it. Asked again for the same caller it returns true.
     bool belongs_to(std::uint64_t number, const std::string& caller, Room room = Room::shared);
     // Counts a request of the address of a stranger's connection, or of its caller. False: too many for now.
     bool may_request(std::uint64_t number, Clock::time_point now);

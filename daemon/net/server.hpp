@@ -86,7 +86,7 @@ class Socket {  // one WebSocket, either side
 struct SocketEvents {
     std::function<void(std::string text)> on_text;
     std::function<void(std::string why)> on_closed;  // once, last
-    // In place of on_text where reading a text takes time: called in the connection's own thread, so it touches nothing
+    // Called in place of on_text where reading a text takes time, in the connection's own thread, so it touches nothing
     // of the loop's; the loop runs what it gives back.
     std::function<Loop::Task(std::string text)> read = {};
 };

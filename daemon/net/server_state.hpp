@@ -51,7 +51,7 @@ class ServerState {
           table(ConnectionLimits::of(options.connections_max)) {}
     Loop& loop;
     const ServerOptions options;
-    // Of the loop's thread. Null once the server is gone: no callback comes after that.
+    // The handler belongs to the loop's thread. It is null once the server is gone: no callback comes after that.
     std::shared_ptr<Handler> handler;
     std::shared_ptr<bool> alive = std::make_shared<bool>(true);
     std::atomic<std::size_t> connections = 0;

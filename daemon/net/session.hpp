@@ -39,7 +39,8 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
     void cut() override { close(); }
     void close();
 
-    // From handles on the loop, posted to the I/O thread; `exchange` says which request is meant, late ones do nothing.
+    // Handles on the loop call these, which are posted to the I/O thread; `exchange` says which request is meant, late
+    // ones do nothing.
     void answer(std::uint64_t exchange, Response response);
     void open_stream(std::uint64_t exchange, const std::string& content_type, std::shared_ptr<StreamShared> stream);
     void pump_stream(const std::shared_ptr<StreamShared>& stream);

@@ -15,7 +15,7 @@ struct UnixLimits {
     std::size_t stranger_bytes = std::size_t{64} << 10;  // of a stranger's message
     std::size_t strangers_of_user = 64, strangers = 512;
     std::int64_t stranger_ms = 10'000;
-    // Of messages that have begun to come and are not whole; what is below `stranger_bytes` does not count.
+    // Bytes of messages that have begun to come and are not whole; what is below `stranger_bytes` does not count.
     std::size_t unfinished_of_user = std::size_t{128} << 20, unfinished = std::size_t{256} << 20;
     std::int64_t unfinished_ms = 60'000;  // from a message's first byte to its last
     std::int64_t close_ms = 10'000;       // for a peer that is to be closed to take what is sent to it

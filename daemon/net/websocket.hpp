@@ -23,7 +23,7 @@ struct SocketRole {
     std::shared_ptr<void> keeper{};  // the server state: kept by the handle, so that its io_context is there to post to
 };
 
-// Made on the loop; the connection is given to it later, in the connection's own thread.
+// A pair is made on the loop; the connection is given to it later, in the connection's own thread.
 struct SocketPair {
     std::shared_ptr<Socket> handle;
     std::shared_ptr<WebSocket> socket;

@@ -35,7 +35,8 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     bool deeper = false;                 // the node takes one that lies deeper in the run's
     bool operator==(const GroupReport&) const = default;
 };
-// To the coordinator: who has come while some have not, for naming missing ranks. Back: why `index` can never pass.
+// Sent to the coordinator: who has come while some have not, for naming missing ranks. Back: why `index` can never
+// pass.
 struct GroupArrived {
     std::uint64_t index = 0; std::vector<std::uint32_t> ranks{};
     std::vector<std::uint32_t> ended{};  // of the node, well, after report index - 1: they come to no other
@@ -57,12 +58,12 @@ struct GroupCommitted {
     std::uint64_t index = 0; std::string directory{}; std::string error{};
     bool operator==(const GroupCommitted&) const = default;
 };
-// To the coordinator: this node's ranks have come to broadcast `index`. Back: all have, and rank 0's bytes.
+// Sent to the coordinator: this node's ranks have come to broadcast `index`. Back: all have, and rank 0's bytes.
 struct GroupBroadcast {
     std::uint64_t index = 0; std::string data{};  // on the wire: base64
     bool operator==(const GroupBroadcast&) const = default;
 };
-// From the coordinator: these ranks are waited for; they are to write down where they are.
+// Sent by the coordinator: these ranks are waited for; they are to write down where they are.
 struct GroupStacks {
     std::vector<std::uint32_t> ranks{}; std::string why{};
     bool operator==(const GroupStacks&) const = default;

@@ -28,7 +28,7 @@ struct WorkerHeartbeat {
     Traffic traffic{};                          // of its TCP connections and of its processes' files
     bool operator==(const WorkerHeartbeat&) const = default;
 };
-// As NVML says now. What a device does not tell is -1.
+// One device as NVML describes it now. What a device does not tell is -1.
 struct GpuHeartbeat {
     std::string uuid{};
     std::int64_t utilization_percent = -1, memory_used = 0, memory_total = 0, power_mw = -1, temperature_c = -1;

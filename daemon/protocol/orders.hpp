@@ -15,7 +15,7 @@ struct PeerNode {
     std::string node{}, address{}; std::uint16_t port = 0; std::vector<std::uint32_t> ranks{};
     bool operator==(const PeerNode&) const = default;
 };
-// Whose storage path it is, for the agent's rules, and the S3 credentials that the run's own secrets bring.
+// The owner of the storage path, for the agent's rules, and the S3 credentials that the run's own secrets bring.
 struct StorageAccess {
     std::string user{}, queue{};
     bool own = false;                              // the job brings credentials: the agent's are not used

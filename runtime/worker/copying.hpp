@@ -19,7 +19,8 @@ struct FileToCopy {
     std::int64_t bytes = 0;  // as found by stat; what is appended later is left out
 };
 
-// Empty fault: every file is there, whole. Nothing is removed on a fault. A file that became shorter meanwhile is one.
+// Copies the files. An empty fault: every file is there, whole. Nothing is removed on a fault. A file that became
+// shorter meanwhile is one.
 StagingFault copy_files(const std::vector<FileToCopy>& files);
 
 }  // namespace rtrain::worker

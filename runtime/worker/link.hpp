@@ -20,7 +20,7 @@ class Link {
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
 
-    // Empty text: connected. Else why not.
+    // Connects to the agent's socket. Returns why it could not; empty: it is connected.
     std::string connect(const std::string& path);
     void close();
     bool open() const { return socket_ >= 0; }

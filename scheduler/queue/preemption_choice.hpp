@@ -16,7 +16,7 @@ struct Victim {
     auto operator<=>(const Victim&) const = default;
 };
 using Victims = std::vector<Victim>;
-// Is it enough when these go? If it is, it is when more go.
+// Returns whether it is enough when these go. If it is, it is when more go.
 using Enough = std::function<bool(const Victims&)>;
 
 struct Search {

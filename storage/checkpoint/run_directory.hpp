@@ -117,10 +117,11 @@ struct DirectoryClaim {
     std::uint64_t report = 0;  // 0: the directory's name says the attempt alone
     bool operator==(const DirectoryClaim&) const = default;
 };
-// True: the directory is that report's, also when it claims it again. False: it needs a name with its attempt, since
-// this one is taken, not allowed, that of other files in the run, or the run is of format 1.
+// Claims the directory for a report. True: it is that report's, also when it claims it again. False: it needs a name
+// with its attempt, since this one is taken, not allowed, that of other files in the run, or the run is of format 1.
 Result<bool> claim_directory(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-// Whose checkpoint a directory is, by its name or its claim. not_found: nobody's; damaged: the claim cannot be read.
+// Returns whose checkpoint a directory is, by its name or its claim. not_found: nobody's; damaged: the claim cannot be
+// read.
 Result<DirectoryClaim> owner_of(Store&, const std::string& run_name, const std::string& directory);
 // Fails with `invalid` unless a checkpoint of this report may lie there.
 Status check_owner(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);

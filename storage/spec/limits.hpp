@@ -23,7 +23,7 @@ inline constexpr std::size_t selector_values_most = 256;
 inline constexpr std::size_t demand_bytes_most = 32 << 20;
 inline constexpr std::size_t array_runs_most = 10'000;
 inline constexpr std::size_t array_bytes_most = 256 << 20;  // of all its runs' jobs and workers
-// Of all runs that the head knows of one user, also of those that have ended: some four million workers.
+// The bytes of all runs that the head knows of one user, also of those that have ended: some four million workers.
 inline constexpr std::size_t user_bytes_most = 512 << 20;
 inline constexpr std::size_t bytes_of_name =
     96;  // of a node that a run names: its place in a set, beside the job's text

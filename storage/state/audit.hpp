@@ -33,7 +33,7 @@ struct AuditEnd {  // the newest row; sequence 0 and an empty hash: there is non
 // Hex of SHA-256 over: the hash before (empty for the first row), then sequence, wall_ms, user, role, credential, from,
 // action, target and run, each as decimal length, ':' and the text; numbers are decimal.
 std::string audit_hash(const std::string& before, const AuditRow& row);
-// Does `row` follow `end`? Then `end` becomes its; else: damaged, with the row's number.
+// Moves `end` on to `row`, if the row follows it; else: damaged, with the row's number.
 Status follow(AuditEnd& end, const AuditRow& row);
 
 }  // namespace rtrain::state

@@ -45,7 +45,7 @@ class RawTcp {
 
 class RawTls {
   public:
-    // With a certificate and its key (PEM) it is whom they name.
+    // Connects. With a certificate and its key (PEM) the peer is whom they name.
     explicit RawTls(std::uint16_t port, const std::string& certificate = "", const std::string& key = "",
                     Buffers buffers = Buffers::usual)
         : fd_(connect_tcp(port, buffers)), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {

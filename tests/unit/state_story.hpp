@@ -12,7 +12,7 @@
 
 namespace rtrain::state {
 
-// Below /dev/shm where there is one: thousands of databases are made, and none needs a disk.
+// A directory below /dev/shm where there is one: thousands of databases are made, and none needs a disk.
 class ScratchDirectory {
   public:
     ScratchDirectory() {

@@ -36,7 +36,8 @@ struct Tried {
     bool logs = false;         // are there now
     bool run_is_gone = false;  // nothing was written, nor will be
 };
-// Blocking: runs on the pool. A run that was removed, or whose directory is another run's by now, is not written to.
+// Tries to bring an attempt's rest into its run's directory. It blocks: it runs on the pool. A run that was removed, or
+// whose directory is another run's by now, is not written to.
 Tried deliver(const PendingDelivery& delivery, const NodeFacts& facts);
 
 }  // namespace rtrain::agent

@@ -19,8 +19,9 @@ std::string storage_reason(ErrorCode code);
 // what is free, since the disk is not ours alone.
 enum class StagePlace { storage, spool, nowhere };
 StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free);
-// On the storage path, where its files need no copy; on the node's own disk when there is hardly room for `expected`
-// bytes there, so that it is the upload that fails on a full disk, and not the program that writes its files.
+// Returns a new staging directory. It is on the storage path, where its files need no copy; on the node's own disk when
+// there is hardly room for `expected` bytes there, so that it is the upload that fails on a full disk, and not the
+// program that writes its files.
 Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank, const std::string& unique,
                                std::int64_t expected);
 StagedListed list_staged(const AttemptContext& context, const ListStaged& order);

@@ -47,8 +47,9 @@ enum class Durable { yes, no };  // no: survives the end of this process, not th
 Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable);
 Result<std::string> read_whole(const std::string& path);
 Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
-// Whatever lies there, however deep. Where root's agent meets a directory of a user, that user's rights remove what is
-// below it, and root's own only what these leave. No link is followed. What stays all the same is warned of.
+// Removes whatever lies at `path`, however deep. Where root's agent meets a directory of a user, that user's rights
+// remove what is below it, and root's own only what these leave. No link is followed. What stays all the same is warned
+// of.
 void remove_tree(const std::string& path);
 void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
 std::map<std::string, std::string> read_values(const std::string& path);     // lines "name value"; absent: empty

@@ -18,7 +18,7 @@ class Cgroups {
     // `base`: the directory of the group this process is in; `owner` tells agents on one machine apart.
     // nullopt: groups cannot be made there.
     static std::optional<Cgroups> open(const std::string& base, const std::string& owner);
-    // As the kernel says; empty: version 2 is not mounted.
+    // Returns the group that this process is in, as the kernel says; empty: version 2 is not mounted.
     static std::string own_group(const std::string& mounts_file = "/proc/self/mounts",
                                  const std::string& groups_file = "/proc/self/cgroup");
 

@@ -44,8 +44,8 @@ class MemoryKills {
     void look(std::int64_t now_ms);  // now and then: what was killed long ago explains nothing
     // What is known of the memory when it explains this death; nullopt: it does not.
     std::optional<std::string> explain(const MemoryDeath& death);
-    // Of another process on the node, for a worker that failed by itself; empty: there was none. Asking uses nothing
-    // up.
+    // Returns the sentence about another process on the node that memory ended, for a worker that failed by itself;
+    // empty: there was none. Asking uses nothing up.
     std::string meanwhile(const MemoryDeath& death) const;
 
   private:

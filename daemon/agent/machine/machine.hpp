@@ -39,7 +39,8 @@ struct LocalAttempt {
     std::map<std::uint32_t, LocalWorker> workers;
     std::optional<LocalRanks> local;
     std::optional<Coordinator> coordinator;
-    // Said by its nodes before this one, rank 0's, has begun: the last of each node and kind.
+    // Messages of the attempt's other nodes that came before this one, rank 0's, had begun: the last of each node and
+    // kind.
     std::vector<PeerMessage> early;
     std::map<std::string, Time> nodes_cut;  // of the group: their connection is, since then
     bool stop_asked = false;                // the head waits for Emptied

@@ -49,10 +49,10 @@ struct Trouble {
 template <class T>
 using Try = std::variant<T, Trouble>;
 
-// Also after a restart, for an attempt that was prepared before: then without probing.
+// Whether the storage path is probed. An attempt that was prepared before a restart gets its context without.
 enum class Probing { yes, no };
 Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
-// Of an attempt that has ended: what its logs and metrics need to come to its run.
+// Returns what the logs and metrics of an attempt that has ended need to come to its run.
 Try<Context> context_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare);
 SetupOrder setup_order(const AttemptContext& context, const NodeFacts& facts);
 Context with_setup(const AttemptContext& context, const SetupResult& done);
@@ -87,7 +87,8 @@ Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& stor
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
                                                           const std::string& user,
                                                           const protocol::StorageAccess& access);
-// Below the storage path: where ranks' directories are made and nodes leave their probes. Local stores.
+// Returns the path, below the storage path, where ranks' directories are made and nodes leave their probes. Local
+// stores.
 std::string staging_in_store(const protocol::Prepare& prepare);
 std::string staging_below(const AttemptContext& context, const NodeFacts& facts);  // also removed with the attempt
 

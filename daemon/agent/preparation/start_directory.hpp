@@ -16,9 +16,9 @@ Status seal_code(const std::string& directory);
 // Only the worker's user may read it. Records end with NUL: "d PATH", "f BYTES MTIME_NS PATH", "l PATH" and its target.
 inline constexpr const char* code_list_name = "/code.list";
 
-// Made once for each rank of an attempt, whole or not at all. Files are copied (the blocks shared where the file system
-// can) and keep their times; directories are the rank's own. What `setup:` made is a link, since it may be large; but
-// an empty directory is one to write into. Returns its path.
+// Makes the start directory of a rank, once in an attempt, whole or not at all. Files are copied (the blocks shared
+// where the file system can) and keep their times; directories are the rank's own. What `setup:` made is a link, since
+// it may be large; but an empty directory is one to write into. Returns its path.
 Result<std::string> start_directory(const AttemptContext& context, const NodeFacts& facts, std::uint32_t rank);
 Status start_directories(const AttemptContext& context, const NodeFacts& facts);  // of all ranks on this node
 void remove_start_directories(const AttemptContext& context, const NodeFacts& facts);

@@ -13,12 +13,12 @@ inline constexpr const char* gone_prefix = ".gone-";  // of a name: what lies th
 inline constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
 inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms;
 
-// Held while it is looked whether something is there, and marked as used.
+// These are held while somebody looks whether something is there, and marks it as used.
 extern std::mutex code_mutex, setups_mutex;
 void used_now(const std::string& path);
 
-// Blocking: on the pool. `in_use`: hashes of code and of drivers, keys of setups. What a removal before this one had
-// renamed away and not removed goes as well.
+// Removes code and setups that no attempt has used for long. It blocks: it runs on the pool. `in_use`: hashes of code
+// and of drivers, keys of setups. What a removal before this one had renamed away and not removed goes as well.
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms);
 
 }  // namespace rtrain::agent

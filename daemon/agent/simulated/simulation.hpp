@@ -33,7 +33,8 @@ struct SimulationEnd {
 
 std::string simulated_name(const SimulationOptions& options, std::uint32_t index);  // from 0
 
-// Until SIGTERM or SIGINT; the head takes the nodes for lost then. `ready` is called once all nodes were welcomed.
+// Runs the nodes until SIGTERM or SIGINT; the head takes them for lost then. `ready` is called once all nodes were
+// welcomed.
 Result<SimulationEnd> run_simulation(const SimulationOptions& options,
                                      const std::function<void(const SimulationStarted&)>& ready);
 

@@ -12,8 +12,8 @@
 
 namespace rtrain::agent {
 
-// May ranks pass a round before this agent has heard of it? Where they are all of the attempt's, and nothing but their
-// coming decides.
+// Who passes a round of reports. Ranks may do so before this agent has heard of it where they are all of the attempt's,
+// and nothing but their arrival decides.
 enum class Rounds { by_agent, by_ranks };
 
 class SharedReports {

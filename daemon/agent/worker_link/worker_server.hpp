@@ -18,7 +18,7 @@ struct WorkerIdentity {
     std::string key;
     std::set<std::uint32_t> ranks;  // on this node
     std::int64_t uid = -1;          // whose processes they are, beside root's and the agent's own; -1: the agent's own
-    // Of a rank: the file that tells the next agent who has its place. Empty: it is not kept.
+    // Returns the file that tells the next agent who has the rank's place. Empty: that is not kept.
     std::function<std::string(std::uint32_t rank)> holder_file = {};
 };
 
@@ -32,7 +32,8 @@ class WorkerServer {
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
     void dismiss(AttemptKey attempt);                                      // and may no more
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
-    // And an offer of a ring in the shared memory of this node's `ranks`, where the worker can take it.
+    // Sends a rank its welcome, and an offer of a ring in the shared memory of this node's `ranks`, where the worker
+    // can take it.
     void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
                  const std::set<std::uint32_t>& ranks, Rounds rounds);
     // What a process is told that has not the rank's place, and only reads.

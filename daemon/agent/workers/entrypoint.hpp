@@ -12,7 +12,7 @@ namespace rtrain::agent {
 // builtins.
 std::vector<std::string> without_shell_layer(std::vector<std::string> entrypoint, const std::string& path);
 
-// As far as this thread's rights at files reach. Empty: there is none.
+// Returns the file that `program` names on `path`, as far as this thread's rights at files reach. Empty: there is none.
 std::string program_on_path(const std::string& program, const std::string& path);
 
 }  // namespace rtrain::agent

@@ -38,7 +38,7 @@ struct WorkerStart {
 struct WorkerEvents {
     std::function<void(AttemptKey, std::uint32_t rank, std::int64_t pid)> started;
     std::function<void(AttemptKey, std::uint32_t rank, const ExitCause&, std::int64_t wall_us)> ended;
-    // Of this attempt alone, where somebody counts them.
+    // Returns how many processes of this attempt the kernel ended for memory, where somebody counts them.
     std::function<std::optional<std::uint64_t>(AttemptKey)> oom_kills = [](AttemptKey) { return std::nullopt; };
 };
 

@@ -21,7 +21,7 @@ class UserRights {
     bool owns(uid_t owner) const { return static_cast<std::int64_t>(owner) == user_.uid; }
     const std::string& name() const { return user_.name; }
 
-    // This thread's rights at files, until it goes out of scope.
+    // Holds a user's rights at files for this thread, until it goes out of scope.
     class Worn : public storage::WornRights {
       public:
         explicit Worn(const UserRights& rights);

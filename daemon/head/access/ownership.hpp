@@ -24,11 +24,12 @@ class Ownership {
     // users have shared. An admin may. Directories that only agents see are judged by the agent, from run.json.
     Status may_use_directory(const Caller& caller, const std::string& run_name, const std::string& storage_path) const;
 
-    // Has this person sent the blob himself, or is an admin? Who only knows a hash learns nothing by it. What an admin
-    // submits may name anybody's.
+    // Returns whether this person has sent the blob himself, or is an admin. Who only knows a hash learns nothing by
+    // it. What an admin submits may name anybody's.
     bool has_blob(const Caller& caller, const std::string& sha256) const;
 
-    // May this person read `path` below cluster://? The run's user and admins; also true for what is not there.
+    // Returns whether this person may read `path` below cluster://: the run's user and admins may. Also true for what
+    // is not there.
     bool may_read_stored(const Caller& caller, const std::string& path) const;
 
   private:

@@ -29,7 +29,8 @@ class Revocations {
         : background_(background), journal_(journal), tokens_(tokens), announce_(std::move(announce)) {}
 
     void open();  // as remembered
-    // Without `expires_wall_ms` (a certificate that is only seen, not made here): as long as any may last.
+    // Notes a certificate of the node. Without `expires_wall_ms` (it is only seen, not made here) it counts for as long
+    // as any may last.
     void issued(const std::string& node, const std::string& serial, std::optional<std::int64_t> expires_wall_ms = {});
     void revoke(const std::string& node);  // all its certificates
     bool revoked(const std::string& serial) const { return refused_.contains(serial); }

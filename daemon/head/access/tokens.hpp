@@ -58,7 +58,7 @@ class TokenBook {
 
     // Certificate "node:<name>" or "Authorization: Bearer". Unauthorised errors say what is wrong with the token.
     Result<Caller> authenticate(const net::Request& request, std::int64_t wall_ms) const;
-    // Does what let this caller in still open? Safe from any thread.
+    // Returns whether what let this caller in still opens. Safe from any thread.
     bool still_opens(const Caller& caller, std::int64_t wall_ms) const;
     // Checks a token for `join`: it may still be used. The caller checks its role.
     Result<state::TokenRow> check_join_token(const std::string& text, std::int64_t wall_ms) const;

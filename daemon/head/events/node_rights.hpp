@@ -17,8 +17,8 @@ namespace rtrain::head {
 std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::FromAgent& message);
 std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::News& news);
 
-// Does the message speak of an attempt without a record, of a run that has one? An honest agent may, after a backup of
-// the head's state was restored: that is not believed either, and nobody is blamed for it.
+// Returns whether the message speaks of an attempt without a record, of a run that has one. An honest agent may do so
+// after a backup of the head's state was restored: that is not believed either, and nobody is blamed for it.
 bool of_unknown_attempt(const Cluster& cluster, const protocol::FromAgent& message);
 bool of_unknown_attempt(const Cluster& cluster, const protocol::News& news);
 

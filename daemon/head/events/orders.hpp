@@ -22,7 +22,7 @@ protocol::StorageAccess storage_access(const Run& run, const std::map<std::strin
 bool on_s3(const Run& run);
 NodeId addressee(const Effect& effect);
 RunId about(const Effect& effect);
-// None: the attempt is gone, there is nothing left to order.
+// Returns the order that carries the effect out. None: the attempt is gone, there is nothing left to order.
 std::optional<protocol::FromHead> order_of(const Cluster& cluster, const Effect& effect, const OrderFacts& facts);
 // A start of an attempt that has begun to end, or is gone, since that was decided. Its node may have registered anew
 // and told what it holds; it must not begin now what it did not hold then.

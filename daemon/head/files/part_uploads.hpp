@@ -13,7 +13,8 @@ namespace rtrain::head {
 
 class PartUploads {
   public:
-    // False: a piece of it is being written. A first piece makes it another upload than one of that name before.
+    // Returns whether the caller may write the piece. False: another piece of the part is being written. A first piece
+    // makes it another upload than one of that name before.
     bool begin(const std::string& part, std::uint64_t offset) {
         if (offset == 0) std::erase(done_, part);
         return writing_.insert(part).second;

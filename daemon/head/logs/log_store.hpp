@@ -53,7 +53,7 @@ class LogStore {
         std::int64_t wall_ms = 0;
     };
     Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards; full: the reserve is reached
-    // Since the reserve was reached there has not been a quarter more than it.
+    // Returns whether the reserve was reached, and there has not been a quarter more than it since.
     bool waits_for_room();
     bool waiting() const { return waits_; }  // as it was last seen
     std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
@@ -67,7 +67,7 @@ class LogStore {
     std::atomic<bool> waits_ = false;
 };
 
-// When the byte at an offset came, from the index.
+// The index of one log: when the byte at an offset came.
 struct LogTimes {
     struct Mark {
         std::uint64_t offset = 0;

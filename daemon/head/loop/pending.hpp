@@ -31,7 +31,7 @@ struct Pending {
     std::vector<std::function<void()>> then;          // when all of it is durable and performed
     state::Batch batch;
     std::size_t rows = 0;  // to be written, as far as they are in the batch by now
-    // Of the batch's decisions, beside the settings that they become.
+    // The number of a node's news that the batch's decisions go up to, beside the setting that it becomes.
     struct NewsNumber {
         std::uint64_t number = 0, installation = 0;
     };

@@ -10,7 +10,7 @@
 
 namespace rtrain::head {
 
-// May this person read what the run prints?
+// Returns whether this person may read what the run prints.
 bool reads_job_words(const Caller& caller, const Run& run);
 
 // What of them this person is shown.

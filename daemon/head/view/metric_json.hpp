@@ -9,7 +9,7 @@
 
 namespace rtrain::head {
 
-// None: rank 0's as "metrics"; one rank: its own; several: "metrics_by_rank".
+// The ranks whose metrics a row shows. None: rank 0's, as "metrics"; one rank: its own; several: "metrics_by_rank".
 struct RankChoice {
     bool all = false;
     NumberRanges ranks;

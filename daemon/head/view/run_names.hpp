@@ -18,7 +18,8 @@ class RunNames {
     const std::set<RunId>& named(const std::string& name) const;
     const std::set<RunId>& submitted(const std::string& key) const;  // several: a job array, or keys of several users
 
-    // About the bytes that all the user's runs take: the texts of their jobs, the nodes they name, their workers.
+    // Returns about how many bytes all the user's runs take: the texts of their jobs, the nodes they name, their
+    // workers.
     std::size_t bytes_of_user(const std::string& user) const;
 
     const std::map<RunState, std::size_t>& in_states() const { return in_states_; }

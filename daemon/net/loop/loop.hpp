@@ -32,7 +32,8 @@ class Loop {
     void run();            // until stop()
     void stop();           // from any thread
     void post(Task task);  // from any thread
-    // Of the loop's own thread: runs as soon as the task that runs now has returned, before all that was posted.
+    // Queues a task of the loop's own thread: it runs as soon as the task that runs now has returned, before all that
+    // was posted.
     void next(Task task);
     TimerId after(std::int64_t delay_ms, Task task);  // steady clock
     void cancel(TimerId timer);                       // unknown or fired: nothing happens

@@ -22,7 +22,8 @@ inline constexpr std::uint32_t report_memory_layout = 2;
 inline constexpr std::size_t frame_bytes_max = std::size_t{64}
                                                << 20;  // of a body; also bounds what `broadcast` may carry
 inline constexpr std::size_t hello_bytes_max = std::size_t{64} << 10;  // of a body, while its sender is a stranger
-// Of a worker's frame, and less of the metrics in it, so that what stores them may put a few levels around them.
+// Levels of a worker's frame, and fewer of the metrics in it, so that what stores them may put a few levels around
+// them.
 inline constexpr std::size_t frame_levels_max = 128, metrics_levels_max = 100;
 inline constexpr std::size_t frame_values_max = std::size_t{256} << 10, metrics_values_max = frame_values_max - 16;
 

@@ -45,7 +45,7 @@ class ReportMemory {
     void clear(std::uint32_t ring);          // a rank begins to use it
     void count_message(std::uint32_t ring);  // one was sent to the rank's socket; wake_all follows soon
     void answer(std::uint32_t ring, std::uint64_t index);
-    // Not all of the attempt's ranks are here: whoever arrives notifies the agent, and nothing is granted.
+    // Has every rank that arrives notify the agent, and takes the grant back: not all of the attempt's ranks are here.
     void each_notifies();
     // All that are here may pass `index`, and the agent has heard it. False: the ranks had passed it themselves.
     bool pass(std::uint64_t index, bool grant);

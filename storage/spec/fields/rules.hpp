@@ -20,7 +20,8 @@ struct Reading {
     JsonFrom from = JsonFrom::submitter;
     std::set<std::string, std::less<>> unusable;  // fields with a problem: checks across fields leave them alone
 
-    // False: what is wrong is counted only, so nothing has to be found out for its message.
+    // Returns whether a problem is still listed. False: it is counted only, so nothing has to be found out for its
+    // message.
     bool lists_more() const { return problems.size() < problems_most; }
     void problem(const std::string& path, const Value& value, const std::string& message,
                  const std::string& suggestion);
@@ -36,7 +37,7 @@ struct Rule {
 const std::vector<Rule>& rules();
 const Rule* rule_of(std::string_view path);
 
-// Does the value fit the row's schema? Problems name the innermost part that does not.
+// Returns whether the value fits the row's schema. Problems name the innermost part that does not.
 bool check_shape(Reading& reading, const Rule& rule, const Value& value);
 std::optional<Value> fitting_part(const Rule& rule, const Value& value);  // of a map whose shape is wrong
 // What can only be said about the whole: defaults that hang together, and contradictions.

@@ -42,7 +42,8 @@ class Aside {
     std::string target_;
 };
 
-// Not to be guessed: who may write there cannot have put another file in its place. Empty: the kernel has no chance.
+// Returns a name that is not to be guessed: who may write there cannot have put another file in its place. Empty: the
+// kernel has no chance.
 std::string random_name();
 bool is_temporary(std::string_view file_name);  // written by an Aside that has not taken its place
 std::string directory_of(const std::string& path);

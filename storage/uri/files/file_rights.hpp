@@ -30,8 +30,8 @@ std::vector<std::int64_t> groups_of(const std::string& user, std::int64_t group)
 // and cannot act as another one.
 std::optional<FileUser> other_owner(const struct stat& file);
 
-// This thread's rights at files, until it goes out of scope; then those that the thread had before. Nothing may be
-// opened when `taken` says an error. Without a user: the thread's own.
+// Holds a user's rights at files for this thread, until it goes out of scope; then the thread has those of before.
+// Nothing may be opened when `taken` says an error. Without a user: the thread's own.
 class WornRights {
   public:
     explicit WornRights(const std::optional<FileUser>& user);

@@ -53,7 +53,7 @@ struct StorageUri {
 Result<StorageUri> parse_uri(const std::string& text);
 // Writes, syncs, reads back and removes a probe file in the directory `below`: what failed, on which path, and why.
 Status probe(Store& store, const std::string& name, const std::string& below = {});
-// Is the file system of this directory one that does not survive (tmpfs, overlay)? Its type, or empty.
+// Returns the type of the directory's file system if it does not survive a reboot (tmpfs, overlay); else empty.
 std::string volatile_filesystem(const std::string& directory);
 
 }  // namespace rtrain::storage

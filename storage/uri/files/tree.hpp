@@ -12,7 +12,7 @@ namespace rtrain::storage {
 
 inline constexpr int levels_most = 128;  // of a walk: each holds a descriptor open, and users may nest without end
 
-// At most `most` of the names, sorted.
+// Returns at most `most` of the names, sorted.
 Result<std::vector<std::string>> names_in(const Descriptor& directory, std::size_t most = SIZE_MAX);
 
 // Regular files below `directory`, as `prefix` + their path in it. Links, and what rtrain writes aside, are left out.
@@ -26,7 +26,7 @@ struct TreeEntry {
 };
 Result<std::vector<TreeEntry>> entries_below(const Descriptor& directory);
 
-// On disk, however deep; links are not followed. What this thread may not list is left out.
+// Returns the bytes on disk, however deep; links are not followed. What this thread may not list is left out.
 std::int64_t bytes_below(const std::string& directory);
 
 // Opens the target of the link `path` beneath `top`. A target that does not lie beneath `top` is unauthorised, by name;

@@ -35,7 +35,7 @@ struct Answer {
 class Client {
   public:
     static Result<std::unique_ptr<Client>> open(const std::string& bucket, const Variables&);
-    // Any answer but those that another try may change; an Error: none came, or none but those.
+    // Returns any answer but those that another try may change; an Error: none came, or none but those.
     Result<Answer> send(const ObjectRequest&);
     Result<Answer> expect_good(const ObjectRequest&);    // a refusal is an Error too
     Error refused(const ObjectRequest&, const Answer&);  // what, where, why, what to do next

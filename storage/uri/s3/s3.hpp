@@ -19,8 +19,8 @@ Result<std::unique_ptr<Store>> open_s3_store(const std::string& root,
 // Returns the server that this process's settings name, as "http://host:port"; empty: Amazon's.
 std::string own_s3_endpoint();
 
-// For a program that ends: from then on requests of all these stores fail, also those that wait for a server which does
-// not answer, and none is tried again. None: they go on as before.
+// Ends the requests of a program that ends: from then on those of all these stores fail, also those that wait for a
+// server which does not answer, and none is tried again. None: they go on as before.
 void end_s3_requests_at(std::optional<std::chrono::steady_clock::time_point> when);
 
 }  // namespace rtrain::storage

@@ -31,7 +31,7 @@ struct Signing {
 std::vector<std::pair<std::string, std::string>> signed_headers(const Signing&, const Credentials&);
 
 std::string query_text(const Parameters& query);  // encoded, in the order that is signed
-// Of a part of an open file.
+// Returns the hash of a part of an open file.
 Result<std::string> sha256_hex(int descriptor, std::int64_t offset, std::int64_t bytes, const std::string& path);
 
 }  // namespace rtrain::storage::s3

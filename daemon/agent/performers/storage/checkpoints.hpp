@@ -21,7 +21,7 @@ class Checkpoints {
     void upload(const Upload& out);
     void write_manifest(const WriteManifest& out);
     void drop_uncommitted(const DropUncommitted& out);
-    // Of an adopted attempt with a checkpoint on its way.
+    // Looks whether the checkpoint that an adopted attempt had on its way is committed by now.
     void look_for_commit(AttemptKey key, const SavedAttempt& saved);
 
   private:

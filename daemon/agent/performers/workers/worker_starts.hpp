@@ -29,8 +29,8 @@ class WorkerStarts {
     explicit WorkerStarts(const Uses& uses);
 
     void start(const StartWorkers& out);
-    // Of an attempt of before a restart: its workers may come again, and their ends are told. Returns rank and pid of
-    // those that were started.
+    // Takes over the workers of an attempt of before a restart: they may come again, and their ends are told. Returns
+    // rank and pid of those that were started.
     std::map<std::uint32_t, std::int64_t> adopt(AttemptKey key);
     void signal(const SignalWorker& out) { launcher_.signal(out.attempt, out.rank, out.signal); }
     void dump_stacks(const DumpStacks& out);
