@@ -163,7 +163,7 @@ void print_line(Invocation& call, const LogWish& wish, const json& line) {
     call.out.each(line, "line", prefix + shown_line(text) + "\n");
 }
 
-// For people as they follow; for programs a list like any other verb's.
+// Prints lines: for people as they follow each other, for programs as a list like any other verb's.
 void print_lines(Invocation& call, const LogWish& wish, std::vector<json> lines) {
     if (call.out.for_people()) {
         for (const json& line : lines) print_line(call, wish, line);

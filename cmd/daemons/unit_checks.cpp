@@ -19,7 +19,8 @@
 namespace rtrain::cmd {
 namespace {
 
-// As systemd has it where /sbin is a directory of its own; elsewhere the last two are links to others of them.
+// The search path as systemd has it where /sbin is a directory of its own; elsewhere the last two are links to others
+// of them.
 constexpr std::array<const char*, 6> default_path = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
                                                      "/usr/bin",        "/sbin",          "/bin"};
 

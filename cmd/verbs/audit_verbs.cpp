@@ -56,7 +56,8 @@ Result<std::vector<state::AuditRow>> all_rows(Invocation& call) {
     }
 }
 
-// Does the row's path, /v1/runs/RUN/... or /v1/storage/RUN/..., name `run`, or what the head noted of a submission?
+// Returns whether the row's path, /v1/runs/RUN/... or /v1/storage/RUN/..., or what the head noted of a submission names
+// `run`.
 bool names_run(const state::AuditRow& row, const std::string& run) {
     const std::size_t blank = std::min(row.target.find(' '), row.target.size());
     const std::string path = row.target.substr(0, std::min(row.target.find('?'), blank));

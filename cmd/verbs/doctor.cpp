@@ -83,7 +83,7 @@ void check_clock(const json& status, std::int64_t asked_ms, Findings& found) {
     found.ok("clock", "the head's is within " + duration_text(most_ms));
 }
 
-// Can this machine open a connection there? Agents must reach each other in the same way.
+// Returns why this machine can open no connection there; empty: it can. Agents must reach each other in the same way.
 std::string dial(const std::string& host, int port) {
     constexpr int patience_ms = 2'000;
     addrinfo hints{};

@@ -41,7 +41,8 @@ Result<int> plan_cases(Invocation& call, const std::string& path) {
     return 0;
 }
 
-// Of the thing itself, or of the nearest one around it that the file has: what is missing lies nowhere.
+// Returns line and column of the thing itself, or of the nearest one around it that the file has: what is missing lies
+// nowhere.
 std::pair<int, int> place_of(const std::map<std::string, std::pair<int, int>>& positions, std::string path) {
     for (;;) {
         if (const auto entry = positions.find(path); entry != positions.end()) return entry->second;

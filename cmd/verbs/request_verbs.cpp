@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Until `done`, Ctrl-C (130) or the time is over (exit 8).
+// Waits until `done`, Ctrl-C (130) or the time is over (exit 8).
 template <class Done>
 Result<int> wait_for(Invocation& call, Api& api, json& run, const std::string& what, Done done) {
     const std::int64_t deadline_ms = wall_now_ms() + call.arguments.duration_ms("timeout", 600'000);

@@ -46,7 +46,7 @@ Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, co
     return out;
 }
 
-// Until every rank has answered and no further line comes, or the time is over.
+// Waits until every rank has answered and no further line comes, or the time is over.
 Result<Shown> waited_for(Api& api, const std::string& run, const LogWish& wish, const json& asked,
                          std::int64_t patience_ms) {
     const std::int64_t give_up_ms = wall_now_ms() + patience_ms;

@@ -38,7 +38,7 @@ struct Place {
     std::string root, run;  // run empty: all of them
 };
 
-// On the head: cluster://, or cluster://NAME.
+// Returns a place on the head: cluster://, or cluster://NAME.
 Result<Place> on_head(Invocation& call, const std::string& text) {
     Result<RunStore> opened = open_run_store(call, text);
     if (!opened) return opened.error();
@@ -62,7 +62,7 @@ Result<Place> on_disk(fs::path path) {
     return Place{.store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
 }
 
-// In a bucket: a storage path, or one run's directory.
+// Returns a place in a bucket: a storage path, or one run's directory.
 Result<Place> in_bucket(std::string root) {
     while (root.ends_with('/')) root.pop_back();
     Result<std::unique_ptr<storage::Store>> store = storage::open_store(root);

@@ -44,7 +44,7 @@ void adopt(const Adopters& to, const SavedAttempt& saved) {
     if (saved.uploading && saved.prepare.claim) to.checkpoints.look_for_commit(key, saved);
 }
 
-// Of one that ended before the restart.
+// Ships the logs of an attempt that ended before the restart.
 void ship_logs(const Adopters& to, const SavedAttempt& saved) {
     std::vector<std::uint32_t> ranks;
     if (saved.launch)

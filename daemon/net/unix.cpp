@@ -155,8 +155,8 @@ void UnixSocket::watch_unfinished() {
     if (all && unfinished() > 0) all->bound_unfinished();
 }
 
-// Once for a message, and not page by page: a growing text is copied, and takes twice its room. The system gives the
-// memory as it is written, so a length that is announced costs nothing.
+// Room is reserved once for a message, and not page by page: a growing text is copied, and takes twice its room. The
+// system gives the memory as it is written, so a length that is announced costs nothing.
 void UnixSocket::make_room(std::size_t expected) {
     const std::size_t room = length_size + expected + piece_.size();
     if (expected > limits_.stranger_bytes && in_.capacity() < room) in_.reserve(room);

@@ -84,8 +84,8 @@ DataParallel::DataParallel(Group group, const std::vector<at::Tensor>& parameter
     group.broadcast(state);
 
     plan.sparse.assign(plan.parameters.size(), false);
-    // As Python: one bucket for the first step, since the buckets are then rebuilt in the order in which gradients
-    // came; with unused parameters they are not rebuilt.
+    // The buckets are those of Python: one for the first step, since the buckets are then rebuilt in the order in which
+    // gradients came; with unused parameters they are not rebuilt.
     std::vector<std::size_t> limits{static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
     if (plan.find_unused) {
         limits = {static_cast<std::size_t>(options.first_bucket_bytes), static_cast<std::size_t>(options.bucket_bytes)};

@@ -93,7 +93,7 @@ int pump_to_end(int from, int to, char* buffer) {
     }
 }
 
-// By the file system itself. false: it cannot, or not better than threads can.
+// Has the file system itself copy. False: it cannot, or not better than threads can.
 bool copied_in_kernel(int from, int to, std::int64_t bytes) {
     if (::ioctl(to, FICLONE, from) == 0) return true;
     if (copied_by_threads(to)) return false;

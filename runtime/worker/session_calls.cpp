@@ -363,7 +363,7 @@ std::string Session::wanted_json() {
     return text + '}';
 }
 
-// In a forked child the lock may be held by a thread that is not there.
+// A forked child takes no lock: a thread that is not there may hold it.
 std::string Session::context_json() {
     if (foreign_process()) return context_json_;
     const Lock lock(state_);

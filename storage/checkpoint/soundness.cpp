@@ -1,5 +1,5 @@
-// Is a checkpoint what was committed? Files are hashed again before anything is restored from them; a damaged one is
-// named, and the one before it is used.
+// Whether a checkpoint is what was committed. Files are hashed again before anything is restored from them; a damaged
+// one is named, and the one before it is used.
 
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ std::map<std::string, std::int64_t> files_below(const Listing& listing, const st
     return files;
 }
 
-// Empty: as committed.
+// Returns what is wrong with a file; empty: it is as committed.
 Result<std::string> fault_of(Store& store, const std::string& directory, const ManifestFile& file,
                              const std::map<std::string, std::int64_t>& present, const std::string& keep_in) {
     const auto seen = present.find(file.path);

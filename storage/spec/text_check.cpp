@@ -51,7 +51,7 @@ Problems character_problems(const std::string& text) {
     return problems;
 }
 
-// Does this line begin a literal or folded block, whose body may contain tabs?
+// Returns whether this line begins a literal or folded block, whose body may contain tabs.
 bool opens_block(const std::string& line) {
     static const std::regex opening(R"((^|[:\-?] +|: *)[|>][-+0-9]*[ \t]*(#.*)?\r?$)");
     return line.size() < 4096 && std::regex_search(line, opening);

@@ -114,7 +114,8 @@ void LogShipper::schedule(AttemptKey attempt, std::int64_t in_ms) {
     });
 }
 
-// Also while the head is away, so that it learns when a line was written and not when it could be told.
+// Notes when the file grew, also while the head is away: so the head learns when a line was written and not when it
+// could be sent.
 void LogShipper::note_growth(File& file) {
     struct stat info{};
     if (::stat(file.path.c_str(), &info) != 0) return;

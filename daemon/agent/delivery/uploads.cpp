@@ -163,7 +163,8 @@ Status list_sizes(const AttemptContext& context, const std::string& below, std::
     return Done{};
 }
 
-// Whatever its users made of run.json, it is read without an exception.
+// Returns whether run.json names the run of the order. Whatever its users made of that file, it is read without an
+// exception.
 bool named_in(const json& header, const protocol::Clear& order) {
     if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
     if (header["cluster_id"] != json(order.cluster_id)) return false;
@@ -172,8 +173,8 @@ bool named_in(const json& header, const protocol::Clear& order) {
                                                 [&](const std::string& id) { return header["run_id"] == json(id); });
 }
 
-// In a bucket nothing can be set aside: run.json goes last, so that the name stays taken until the rest is gone, and a
-// removal that was cut off can be asked for again.
+// Removes a run from a bucket. Nothing can be set aside there: run.json goes last, so that the name stays taken until
+// the rest is gone, and a removal that was cut off can be asked for again.
 Status remove_objects(storage::Store& store, const std::string& run_name) {
     const auto entries = store.list(run_name);
     if (!entries) return entries.error();
@@ -214,7 +215,7 @@ Status make_in_spool(const AttemptContext& context, const std::string& name) {
     return Done{};
 }
 
-// Below the storage path, and empty. Others of the run may be in it.
+// Removes a directory below the storage path where it is empty. Others of the run may be in it.
 void remove_if_empty(storage::Store& store, const std::string& path) {
     const auto top = storage::open_top(store.local_path(""));
     if (!top) return;
@@ -247,7 +248,8 @@ std::string storage_reason(ErrorCode code) {
     return "storage_failed";
 }
 
-// On storage: twice what came last, and never less than a small reserve, since others write there too.
+// Chooses where ranks stage. It is on storage while twice what came last fits there, and never less than a small
+// reserve, since others write there too.
 StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free) {
     if (storage_free && *storage_free >= std::max(reserve_bytes, 2 * expected)) return StagePlace::storage;
     return expected <= node_free / 5 ? StagePlace::spool : StagePlace::nowhere;

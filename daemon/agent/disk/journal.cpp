@@ -54,7 +54,7 @@ Status Journal::write(const std::string& line) {
     return failed(why);
 }
 
-// Once a row is in memory those behind it in the same file are, too: they keep their order.
+// Adds a row. Once a row is in memory those behind it in the same file are, too: they keep their order.
 Status Journal::add(const std::string& line) {
     const std::lock_guard lock(state_);
     std::string& unwritten = files_[number_];

@@ -21,7 +21,8 @@ class Writer {
         json& texts = out_[name] = json::object();
         for (const auto& [rank, path] : by_rank) texts[std::to_string(rank)] = path;
     }
-    // Without what is no attempt's to keep on disk: see storage_access.hpp. Workers have their secrets already.
+    // Writes the order without what is no attempt's to keep on disk: see storage_access.hpp. Workers have their secrets
+    // already.
     void operator()(const char* name, protocol::Prepare order) {
         order.access.secrets.clear();
         out_[name] = protocol::encode(protocol::FromHead{std::move(order)});

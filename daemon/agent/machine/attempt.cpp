@@ -98,7 +98,8 @@ LocalAttempt* find(Step& step, AttemptKey key) {
 
 void prepare(Step& step, const Prepare& order) {
     if (LocalAttempt* known = find(step, key_of(order.attempt))) {
-        // Said twice: the answer is under way or in the outbox, unless this agent died before it could write it down.
+        // The order came twice: the answer is under way or in the outbox, unless this agent died before it could write
+        // it down.
         if (known->adopted && known->phase == Phase::prepared && !known->stop_asked) add_prepared(step, *known);
         return;
     }

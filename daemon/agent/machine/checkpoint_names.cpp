@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view by_default = "checkpoint_";
 
-// Without its attempt.
+// Returns the name of a checkpoint without its attempt.
 std::string name_of(const Coordinator& c, const std::string& wish, std::uint64_t counter) {
     const std::string directory = storage::checkpoint_directory_name(wish, counter, c.attempt.number);
     return directory.substr(0, directory.rfind("-a"));

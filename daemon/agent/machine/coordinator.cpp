@@ -189,7 +189,8 @@ GroupReleased released_with_files(const Commit& commit, const std::string& node)
     return released;
 }
 
-// Once for each name, since a program that uses one again does so with every report.
+// Names the directory of a checkpoint. A repeated name is noticed once, since a program that uses one again does so
+// with every report.
 std::string new_directory(Coordinator& c, const Wish& wish, GroupSink& sink) {
     NewDirectory made = name_directory(c, wish.name);
     if (!made.first_repeated.empty())
@@ -304,7 +305,7 @@ void write_manifest(Coordinator& c, GroupSink& sink) {
     sink.out.push_back(WriteManifest{key(c), std::move(manifest)});
 }
 
-// Said once for each kind of trouble that a checkpoint meets in a row, not at every try. The ranks of all nodes need
+// Notices a trouble, once for each kind that a checkpoint meets in a row, not at every try. The ranks of all nodes need
 // not wait for its commit.
 void in_trouble(Coordinator& c, const std::string& why, const std::string& reason, GroupSink& sink) {
     Commit& commit = *c.commit;
@@ -465,8 +466,8 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     release_ready(c, now, sink);
 }
 
-// With `why` empty: replaced by a newer one. A fault for workers only when they wait for this very checkpoint (sync);
-// the others train on, and the notice tells people.
+// Gives a checkpoint up. With `why` empty it was replaced by a newer one. A fault for workers only when they wait for
+// this very checkpoint (sync); the others train on, and the notice tells people.
 void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
     if (!c.commit) return;
     const Commit commit = *c.commit;

@@ -17,7 +17,8 @@ struct Delivery {
     std::vector<GroupMessage> to_coordinator, to_local;
 };
 
-// Over this agent's restart no name is given twice, and a checkpoint on its way goes on.
+// Saves the coordinator's part of the attempt: over this agent's restart no name is given twice, and a checkpoint on
+// its way goes on.
 void remember(Step& step, LocalAttempt& attempt) {
     SavedAttempt& saved = attempt.saved;
     const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : saved.named;
@@ -207,8 +208,8 @@ void on(Step& step, const ManifestWritten& input) {
 
 namespace {
 
-// Over the link that this agent has dialled to it; or over one whose certificate is the coordinator's. Any node of the
-// cluster can dial this agent.
+// Returns whether a message came over the link that this agent has dialled to the coordinator, or over one with the
+// coordinator's certificate. Any node of the cluster can dial this agent.
 bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) {
     const auto& nodes = attempt.saved.prepare.nodes;
     return node.empty() || (!nodes.empty() && node == nodes.front().node);

@@ -234,7 +234,7 @@ void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast mes
     send(local, std::move(all), sink);
 }
 
-// It had passed every report before it ended: those that this agent heard of too late wait for it no longer.
+// A rank that ended had passed every report before that: those that this agent heard of too late wait for it no longer.
 void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);
@@ -244,7 +244,8 @@ void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
 }
 
-// Told where the coordinator is beside it, which is where rank 0 is. Elsewhere the time of a report finds it.
+// A rank's release is sent where the coordinator is beside it, which is where rank 0 is. Elsewhere the time of a report
+// finds it.
 void rank_done(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     if (local.coordinates) send(local, GroupArrived{.index = local.passed + 1, .ended = {rank}}, sink);
 }

@@ -41,7 +41,8 @@ void set_mode(const std::string& path, mode_t mode) {
     if (directory.open() && (facts_of(directory).st_mode & 07777) != mode) ::fchmod(directory.number(), mode);
 }
 
-// Made by an agent that did not list what a start directory holds: its workers look into <data>/code.
+// Returns whether workers run that an agent started which did not list what a start directory holds: they look into
+// <data>/code.
 bool workers_of_before(const NodeFiles& files) {
     std::error_code failed, unseen;
     for (const auto& attempt : fs::directory_iterator(files.attempts(), failed))

@@ -165,8 +165,8 @@ std::string last_lines(const std::string& log_file) {
     return begin == std::string::npos || begin == 0 ? tail : tail.substr(begin + 1);
 }
 
-// Under another name first: a process that an earlier command left behind may go on writing there, so that the removal
-// does not come to its end. What is left of it goes with the next look for what is unused.
+// Removes a setup under another name first: a process that an earlier command left behind may go on writing there, so
+// that the removal does not come to its end. What is left of it goes with the next look for what is unused.
 void discard(const std::string& place) {
     const fs::path path = place;
     const std::string gone =

@@ -50,7 +50,7 @@ struct Kind {
     std::function<std::int64_t(const std::string& path)> used_wall_ms;
 };
 
-// True: under its old names nothing is left of it. What is taken up by somebody meanwhile stays.
+// Renames a thing away. True: under its old names nothing is left of it. What is taken up by somebody meanwhile stays.
 bool rename_away(const Kind& kind, const std::vector<std::string>& names, std::int64_t now_wall_ms) {
     const std::lock_guard lock(kind.mutex);
     std::int64_t used = 0;

@@ -150,7 +150,7 @@ void SimulatedNode::start_workers(Time now, const protocol::Launch& launch) {
     }
 }
 
-// It ends now, and not when it would have.
+// Ends a worker now, and not when it would have ended.
 void SimulatedNode::end_worker(Time now, AttemptKey attempt, std::uint32_t rank, std::int32_t signal) {
     const auto its_end = std::find_if(later_.begin(), later_.end(), [&](const auto& one) {
         const auto* ended = std::get_if<WorkerEnded>(&one.second);

@@ -118,7 +118,7 @@ void set(Environment& into, const char* name, std::string value) {
     if (!value.empty()) into.insert_or_assign(name, std::move(value));
 }
 
-// Beside LC_*. Proxies are read in both cases.
+// Variables of the agent that jobs get, beside LC_*. Proxies are read in both cases.
 const char* const passed_names[] = {"PATH",
                                     "HOME",
                                     "USER",

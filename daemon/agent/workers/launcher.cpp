@@ -140,7 +140,7 @@ ExitCause not_begun(const WorkerStart& worker, int error) {
                       (full ? "; make room on the file system of the agent's --data directory" : "")};
 }
 
-// For the shim. Without it the worker runs where the agent runs.
+// Writes the file `place` for the shim. Without it the worker runs where the agent runs.
 void write_place(const WorkerStart& worker) {
     std::string text;
     if (!worker.cgroup.empty()) text += "cgroup " + worker.cgroup + "\n";
@@ -325,8 +325,8 @@ std::string last_line(const std::string& file) {
     return (newline == std::string::npos ? tail : tail.substr(newline + 1)).substr(0, 300);
 }
 
-// In the words of libc, of Python's errno and of torch's TCPStore. The machine believes it before the first report
-// only.
+// Looks for an address in use, in the words of libc, of Python's errno and of torch's TCPStore. The machine believes it
+// before the first report only.
 bool has_address_in_use(const std::string& err_file) {
     const std::string tail = end_of(err_file, 64 << 10);
     for (const char* values : {"Address already in use", "address already in use", "EADDRINUSE"})

@@ -187,7 +187,7 @@ void remove_answer(const std::string& path) {
     std::filesystem::remove(path, gone);
 }
 
-// On the pool: writes the answer to `path`. Returns its text when it is short, and removes the file.
+// Writes the answer to `path`; runs on the pool. Returns its text when it is short, and removes the file.
 Result<std::optional<std::string>> written(const std::string& logs, RunId run, const LogQuestion& question,
                                            const std::string& path) {
     const Status done = write_lines(log_files(logs, run), question, path);

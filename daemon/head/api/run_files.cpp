@@ -143,7 +143,7 @@ std::optional<CheckpointValidated> validation_in(const std::string& key, const R
     return event;
 }
 
-// Of a validation whose checkpoint is gone, or is no one's.
+// Returns whether the value is of a validation whose checkpoint is gone, or is no one's.
 bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
     return key.starts_with(validation_prefix) &&
            !view.cluster.checkpoints.contains({.run = run, .directory = validated_directory(key)});

@@ -181,7 +181,7 @@ void node_answered(const Shared& removal, const std::string& node, const protoco
     remove_on_nodes(removal);
 }
 
-// While nodes were asked, another run may have begun to go on from these files.
+// Returns what stands in the way by now: while nodes were asked, another run may have begun to go on from these files.
 std::optional<Error> in_the_way(const Removal& removal) {
     const View& view = removal.exchange.view;
     const auto run = view.cluster.runs.find(removal.run);
@@ -229,7 +229,8 @@ void remove_on_nodes(const Shared& removal) {
                             [removal, node](const protocol::Cleared& answer) { node_answered(removal, node, answer); });
 }
 
-// False: refused. A node that has left the cluster is not waited for; if all have, nobody can remove anything.
+// Chooses the nodes to ask. False: the request was refused. A node that has left the cluster is not waited for; if all
+// have, nobody can remove anything.
 bool choose_nodes(Removal& removal) {
     const View& view = removal.exchange.view;
     std::set<std::string> ran;

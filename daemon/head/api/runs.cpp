@@ -153,7 +153,7 @@ void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJourna
             const auto entry = to.view.cluster.runs.find(id);
             if (entry == to.view.cluster.runs.end())
                 return refuse(to, {ErrorCode::not_found, "the run was removed meanwhile", "rtrain ps --all"});
-            // Without a copy: it is not in the queue, or left it meanwhile.
+            // The run is explained without a copy: it is not in the queue, or left it meanwhile.
             const Explanation explanation =
                 *why ? **why : explain(to.view.cluster, now, id, words_for(to.caller, entry->second));
             reply_json(to, 200, explanation_json(to.view, journal, entry->second, explanation));

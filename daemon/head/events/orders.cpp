@@ -139,7 +139,7 @@ struct ToOrder {
                               .at_once = effect.at_once};
     }
 
-    // Of the nodes of an attempt that ends: nobody waits for the others any more.
+    // Returns whether the node is the last of an attempt that ends: nobody waits for the others any more.
     static bool is_last(const Attempt& attempt, const NodeId& node) {
         return attempt.state == AttemptState::stopping && attempt.nodes_waiting == std::vector<NodeId>{node};
     }

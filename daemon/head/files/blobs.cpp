@@ -55,7 +55,7 @@ std::string blob_of(const std::string& setting) { return setting.substr(blob_pre
 
 }  // namespace
 
-// Of a run, for the pool.
+// What a run names, for the pool.
 struct Blobs::Naming {
     std::string submit_key, job_json, values;  // values: the directory
     bool live = false;

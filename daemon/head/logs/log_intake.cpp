@@ -68,7 +68,7 @@ void LogIntake::taken(const LogName& name, const Source& from, const Result<std:
     feeds_.poke();
 }
 
-// Not acknowledged: the agent keeps it, and sends it again when it is asked for.
+// Puts a piece off. It is not acknowledged: the agent keeps it, and sends it again when it is asked for.
 void LogIntake::put_off(const LogName& name, const Source& from, const Error& why) {
     if (why.code == ErrorCode::invalid) {  // it will not be better another time
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
@@ -99,7 +99,7 @@ void LogIntake::offer_again() {
                   });
 }
 
-// Once when there is none, and once when there is again.
+// Notes the room for logs, once when there is none, and once when there is some again.
 void LogIntake::note_room() {
     const bool wait = store_.waiting();
     if (std::exchange(room_noted_, wait) == wait) return;

@@ -19,7 +19,7 @@ Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt
     return seen;
 }
 
-// Of a run that was removed nobody knows whose it was.
+// Of an event of a run that was removed only admins are shown a job's words: nobody knows whose it was.
 json event_for(const View& view, const Caller& caller, const state::EventRow& row) {
     json out = event_json(view, row);
     if (!row.about_run || is_admin(caller)) return out;

@@ -24,7 +24,7 @@ void count_placed(metrics::Metrics& metrics, const Cluster& cluster, const Attem
 }
 
 void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news) {
-    // Of others nothing is counted: what a scrape has not seen yet would stay.
+    // Runs that are not in the records are not counted: what a scrape has not seen yet would stay.
     const auto known = [&](const protocol::AttemptRef& attempt) {
         return view.cluster.runs.contains(RunId{attempt.run});
     };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
 
-// When the node saw it; a clock that runs ahead of ours is not believed.
+// Returns when the node saw the chunk; a clock that runs ahead of ours is not believed.
 std::int64_t line_time(const protocol::LogChunk& chunk) {
     return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
 }

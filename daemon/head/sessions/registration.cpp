@@ -64,7 +64,7 @@ void Sessions::send_moved(const std::string& node, const NodeRegistered& now) {
         if (session.registered && other != node) send(other, news);
 }
 
-// Said as an event; /v1/nodes shows it while it is so.
+// Notes an address that other nodes cannot reach; /v1/nodes shows it while it is so.
 void Sessions::check_address(const NodeRegistered& now) {
     if (const auto found = addresses_.known(now.node.value, now.address))
         uses_.events.note(

@@ -150,7 +150,8 @@ void Sessions::hang_up(const std::string& node, const std::string& why) {
     seen_[node].connected = false;
 }
 
-// When the head itself was held up (suspended, a slow disk), that time is nobody's silence.
+// Ends the leases that have run out. When the head itself was held up (suspended, a slow disk), that time is nobody's
+// silence.
 void Sessions::check_leases() {
     const std::int64_t now = monotonic_ms();
     const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;

@@ -51,7 +51,7 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         if (!at->first.empty()) ++busy;
         if (ready.size() <= idle || !start_thread()) changed.notify_one();
     }
-    // False: the system has no more to give, and those that there are do the work one after the other.
+    // Starts a thread. False: the system has no more to give, and those that there are do the work one after the other.
     bool start_thread() {
         try {
             side_thread(priority, [self = shared_from_this()] { self->serve(); }).detach();

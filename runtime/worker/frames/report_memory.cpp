@@ -26,7 +26,7 @@ std::int64_t monotonic_us() {
     return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
-// True: it was lower.
+// Raises the number. True: it was lower.
 bool raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
     std::uint64_t before = number.load(std::memory_order_acquire);
     while (before < to)
@@ -157,8 +157,8 @@ void ReportMemory::wake_all() {
     ::syscall(SYS_futex, &head().wakeups, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// In the order of their indexes. A rank that arrives too late for this look finds each_notifies() set, or notifies as
-// the last. What went over the socket left its slot empty.
+// Takes frames in the order of their indexes. A rank that arrives too late for this look finds each_notifies() set, or
+// notifies as the last. What went over the socket left its slot empty.
 void ReportMemory::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& on_frame) {
     Ring& one = ring(number);
     const std::uint64_t newest = one.arrived.load(std::memory_order_seq_cst);
@@ -198,7 +198,8 @@ bool ReportMemory::all_arrived(std::uint64_t index, bool& posted) const {
     return true;
 }
 
-// Not with every round where they are quick; in time where the grant comes to its end.
+// Returns whether the agent is to be notified: not with every round where they are quick, and in time where the grant
+// comes to its end.
 bool ReportMemory::agent_is_due(std::uint64_t index) {
     const std::uint64_t until = head().until.load(std::memory_order_relaxed);
     const std::int64_t now = monotonic_us(), notified = head().notified_us.load(std::memory_order_relaxed);

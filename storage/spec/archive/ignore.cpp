@@ -61,7 +61,7 @@ const Bytes& not_slash() {
     return bytes;
 }
 
-// Without the spaces at its end, except one that a backslash stands before.
+// Returns the line without the spaces at its end, except one that a backslash stands before.
 std::string_view without_blanks(std::string_view line) {
     std::size_t end = 0;
     for (std::size_t at = 0; at < line.size();) {
@@ -83,7 +83,7 @@ struct IgnoreRules::Parser {
 
     bool is(std::size_t place, char c) const { return place < pattern.size() && pattern[place] == c; }
 
-    // False: no name fits.
+    // Reads a pattern. False: no name fits it.
     bool parse() {
         for (bool plain = true; at < pattern.size();) {  // plain: only characters that stand for themselves so far
             const char sign = pattern[at];
@@ -160,7 +160,7 @@ struct IgnoreRules::Parser {
     }
 };
 
-// With the states that are reached without another byte. A state is how many tokens are behind.
+// Adds the states that are reached without another byte. A state is how many tokens are behind.
 void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& states) {
     for (std::size_t at = 0; at < tokens.size(); ++at) {
         if (states[at] == 0 || tokens[at].kind == TokenKind::one) continue;

@@ -1,4 +1,4 @@
-// Does a value have the shape that its row's JSON Schema says? The words of JSON Schema that the table uses are read
+// Whether a value has the shape that its row's JSON Schema says. The words of JSON Schema that the table uses are read
 // here as any validator of editors reads them; the messages are for people.
 
 #include <algorithm>

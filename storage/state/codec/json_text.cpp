@@ -48,7 +48,7 @@ void append_byte_as_code_point(std::string& out, unsigned char byte) {
     out += static_cast<char>(0x80 | (point & 0x3F));
 }
 
-// Of what stands for itself in JSON: nearly all there is.
+// Returns the length of what stands for itself in JSON: nearly all there is.
 std::size_t plain_length(std::string_view text) {
     const auto ends = [](char c) {
         const auto byte = static_cast<unsigned char>(c);

@@ -97,8 +97,8 @@ Descriptor open_top_by_kernel(const std::string& directory, int access, int& err
     return call_openat2(AT_FDCWD, directory, how, error);
 }
 
-// Without openat2: links are followed by what their text says, which is not where those of /proc lead. The path that
-// comes out has none; one that somebody makes meanwhile is refused.
+// Opens without openat2: links are followed by what their text says, which is not where those of /proc lead. The path
+// that comes out has none; one that somebody makes meanwhile is refused.
 Descriptor walk_to_top(const std::string& directory, int access, int& error) {
     std::error_code failed;
     const std::string path = std::filesystem::canonical(directory, failed).string();

@@ -33,7 +33,7 @@ Result<Place> make_place(const std::string& root, const std::string& path) {
     return Place{std::move(*directory), slash == std::string::npos ? path : path.substr(slash + 1)};
 }
 
-// False: the file lies on another file system, or is not a plain file that can be given away.
+// Moves a file in. False: the file lies on another file system, or is not a plain file that can be given away.
 Result<bool> move(const std::string& local, const Place& place, const std::string& target, const Progress& progress) {
     struct stat seen{};
     {

@@ -286,7 +286,7 @@ class Emptying {
         list();
     }
 
-    // False: there is nothing above, or it is not where it was.
+    // Goes one directory up. False: there is nothing above, or it is not where it was.
     bool leave() {
         levels_.pop_back();
         if (levels_.empty()) return false;

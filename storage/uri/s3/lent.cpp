@@ -1,5 +1,5 @@
-// Asked only when neither the environment nor a file has a key. A machine that is no such instance answers within two
-// seconds or not at all.
+// Keys that a machine's role or a service lends, asked for only when neither the environment nor a file has one. A
+// machine that is no such instance answers within two seconds or not at all.
 
 #include "storage/uri/s3/lent.hpp"
 

@@ -27,7 +27,7 @@ void PeerLinks::refuse_kept() {
     links_->refuse(std::move(revoked));
 }
 
-// Kept on disk: this agent may start while the head is away.
+// The serials are kept on disk: this agent may start while the head is away.
 void PeerLinks::refuse_revoked(const std::vector<std::string>& serials) {
     links_->refuse({serials.begin(), serials.end()});
     std::string text;

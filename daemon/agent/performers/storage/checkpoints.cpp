@@ -58,7 +58,7 @@ void Checkpoints::fetch(const FetchCheckpoint& out) {
         });
 }
 
-// Kept before any worker starts: another agent may be the one that it says hello to.
+// The start state is kept before any worker starts: another agent may be the one that it says hello to.
 void Checkpoints::start_with(AttemptKey key, StartState start_state, std::string why) {
     if (LiveAttempt* attempt = attempts_.change(key)) {
         start_state.reports_before = attempt->start_state.reports_before;

@@ -46,8 +46,8 @@ void PendingDeliveries::leave_behind(AttemptKey key, PendingDelivery delivery, c
     deliver_in(key, again_first_ms);
 }
 
-// Goes with the logs where they stay. Kept before it is tried, so that a try that fails finds all of the attempt's
-// files, and the head's words, which come meanwhile, are written behind the agent's own.
+// The end of an attempt goes with the logs where they stay. It is kept before it is tried, so that a try that fails
+// finds all of the attempt's files, and the head's words, which come meanwhile, are written behind the agent's own.
 void PendingDeliveries::write_end(const WriteEnd& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
