@@ -79,7 +79,7 @@ class Hostile(Connection):
 
 
 class HostileCluster(CrowdedCluster):
-    """Its storage is a mount of bench_fuse.py; the head's database lies elsewhere."""
+    """A cluster whose storage is a mount of bench_fuse.py; the head's database lies elsewhere."""
 
     def __init__(self, folder):
         self.mount = folder.parent / "mount"

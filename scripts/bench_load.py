@@ -23,7 +23,7 @@ GANGS = [(60, 1, 1), (15, 2, 1), (10, 4, 1), (9, 8, 1), (5, 8, 8), (1, 64, 8)]
 
 
 class Connection(http.client.HTTPSConnection):
-    """Kept alive; checks the head's certificate against the cluster's CA and the fixed name."""
+    """A connection that is kept alive; it checks the head's certificate against the cluster's CA and the fixed name."""
 
     def __init__(self, port, ca, token):
         self.tls = ssl.create_default_context(cafile=ca)

@@ -21,7 +21,7 @@ RUN_SECONDS = 5
 
 
 class CrowdedCluster(LocalCluster):
-    """Its simulated nodes give way to the head."""
+    """A cluster whose simulated nodes give way to the head."""
 
     def command(self, name, *arguments):
         return [*(["nice", "-n", str(NICE)] if name == "nodes" else []), *super().command(name, *arguments)]
@@ -81,7 +81,7 @@ def start_nodes(cluster, head):
 
 
 def heartbeat_share(pid, seconds=20):
-    """Of one core, while nothing but heartbeats comes."""
+    """Returns the share of one core that is used while nothing but heartbeats comes."""
     begin, used = time.monotonic(), cpu_seconds(pid)
     time.sleep(seconds)
     return (cpu_seconds(pid) - used) / (time.monotonic() - begin)

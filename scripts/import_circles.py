@@ -76,7 +76,7 @@ def strongly_connected(graph):
 
 
 def shortest_circle(start, graph):
-    """From `start` back to it, breadth first."""
+    """Returns the shortest way from `start` back to it, breadth first."""
     before, queue = {}, [start]
     for name in queue:
         for other in graph[name]:

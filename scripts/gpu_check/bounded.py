@@ -14,7 +14,7 @@ _GRACE_S = 25  # for a group that is ended to stop its daemons itself
 
 
 def adopt_orphans():
-    """From now on orphans below this process are its children."""
+    """Makes orphans below this process its children from now on."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 

@@ -23,7 +23,7 @@ the program is not there. A row that needs two GPUs or MIG is skipped without, a
 
 
 class NoGpu(Exception):
-    """There is none; the text says how that is known."""
+    """There is no GPU; the text says how that is known."""
 
 
 def parsed(arguments):

@@ -40,7 +40,7 @@ class Options:
 
     @property
     def backend(self):
-        """Of the process group that is expected."""
+        """Returns the backend of the process group that is expected."""
         return "gloo" if self.on_cpu else "nccl"
 
     @property

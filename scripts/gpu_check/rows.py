@@ -24,7 +24,7 @@ class Row:
 
 
 class Skip(Exception):
-    """This row cannot be had here; the text says what it needs."""
+    """A row cannot be had here; the text says what it needs."""
 
 
 class Wrong(Exception):

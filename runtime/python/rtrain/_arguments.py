@@ -176,7 +176,7 @@ def check(caller: str, given: Mapping[str, Any], table: Table) -> None:
 
 
 def check_named(caller: str, **given: Any) -> None:
-    """Of parameters in a signature that are in NAMED."""
+    """Checks parameters in a signature that are in NAMED."""
     check(caller, given, NAMED[caller])
 
 

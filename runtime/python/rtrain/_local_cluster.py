@@ -112,7 +112,7 @@ def _run(command: list[str], within_s: float) -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Of the process, in ticks since boot; empty: there is none."""
+    """Returns when the process began, in ticks since boot; empty: there is none."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

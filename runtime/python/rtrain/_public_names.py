@@ -57,7 +57,7 @@ def _with_file_name(reduction: Any, file_name: str) -> Any:
 
 
 class _Named:
-    """Is pickled and copied as the class of that public name."""
+    """Stands for a class: pickled and copied, it is the class of that public name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,6 +80,6 @@ def _named(one: Any) -> Any:
 
 
 def _call(*parts: Any) -> Any:
-    """Of copy.copy the parts come as they were given."""
+    """Makes the object of its parts; those of copy.copy come as they were given."""
     made, *arguments = [pkgutil.resolve_name(one.name) if isinstance(one, _Named) else one for one in parts]
     return made(*arguments)

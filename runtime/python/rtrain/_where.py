@@ -149,7 +149,7 @@ def shows_prints() -> bool:
 
 
 def runtime_env() -> dict[str, Any]:
-    """That of `init`, for runs that this process submits."""
+    """Returns the runtime_env of `init`, for runs that this process submits."""
     return dict(_connection.info.runtime_env) if _connection is not None else {}
 
 

@@ -57,7 +57,7 @@ class Call:
     number: int = 0
 
     def resolved(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """With the values of refs among the arguments; raises what they raise."""
+        """Returns the arguments with the values of the refs among them; raises what they raise."""
         here = tuple(one._get(None) if isinstance(one, ObjectRef) else one for one in self.arguments)
         named = {name: one._get(None) if isinstance(one, ObjectRef) else one for name, one in self.named.items()}
         return self.target, here, named
@@ -216,7 +216,8 @@ class Slot:
             settled(ref, error=kind(f"{call.what}: {self.dead}"))
 
     def needs_stop(self) -> bool:
-        """Its run does not end by itself, as it does when all is answered and no more calls come."""
+        """Whether the run must be stopped, since it does not end by itself as it does when all is answered and no more calls
+        come."""
         with self.changed:
             answered = self.ending and not (self.dead or self.sent or self.calls)
             return bool(self.run_id) and not self.ends and not answered
@@ -285,8 +286,8 @@ class Hub:
                 time.sleep(0.05)
 
     def object_gone(self, slot: Slot) -> None:
-        """Its worker was ended while the run goes on: another worker has nothing of the object. The run is stopped first:
-        whoever hears of it may end this process at once."""
+        """Ends an object whose worker was ended while the run goes on: another worker has nothing of the object. The run is
+        stopped first: whoever hears of it may end this process at once."""
         with slot.changed:
             if slot.stopping or slot.dead:
                 return
@@ -299,7 +300,7 @@ class Hub:
             slot.died(f"{why}; its state is gone with that worker, and its run is stopped: make a new actor")
 
     def why_ended(self, slot: Slot) -> str:
-        """Of the worker that the run had before."""
+        """Returns why the worker that the run had before ended."""
         cause = ""
         with contextlib.suppress(HeadError):
             attempts = self.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
@@ -326,8 +327,9 @@ class Hub:
         self._until_told([slot for slot in slots if slot not in by_force])
 
     def leave(self) -> None:
-        """In a forked child: what was called stays its parent's. Locks that a thread which is not there may hold are made anew, and
-        connections closed on this side alone, so that workers see their driver's end even where the child lives on."""
+        """Leaves the hub in a forked child: what was called stays its parent's. Locks that a thread which is not there may hold
+        are made anew, and connections closed on this side alone, so that workers see their driver's end even where the child
+        lives on."""
         self._closing = self._closed = True
         self._lock = threading.Lock()
         self._door.close()
@@ -457,7 +459,7 @@ _making = threading.Lock()
 
 
 def hub() -> Hub:
-    """This process's; connects to the cluster when that was not done yet."""
+    """Returns this process's hub; connects to the cluster when that was not done yet."""
     global _hub
     _where.ensure()
     with _making:
@@ -490,7 +492,7 @@ os.register_at_fork(after_in_child=_in_a_child)
 
 
 def checker(slot: Slot) -> Callable[[], None]:
-    """For refs: notices the end of the hub while somebody waits."""
+    """Returns what notices the end of the hub while somebody waits for a ref."""
 
     def check() -> None:
         if slot.hub._closed and not slot.dead:

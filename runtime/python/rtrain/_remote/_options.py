@@ -86,7 +86,7 @@ def _import_path() -> str:
 
 
 def own_modules() -> list[ModuleType]:
-    """Those that lie beside the driver script: workers elsewhere need not have them."""
+    """Returns the modules that lie beside the driver script: workers elsewhere need not have them."""
     return [module for module in list(sys.modules.values()) if _lies_beside_driver(module)]
 
 

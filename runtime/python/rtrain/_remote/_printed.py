@@ -92,7 +92,7 @@ class _Copied:
 
 
 def show(what: str, message: dict[str, Any]) -> None:
-    """On the driver's terminal."""
+    """Shows lines on the driver's terminal."""
     where = f"{what}, {message['node']}" if message["node"] else what
     for stream, line in message["lines"]:
         print(f"({where}) {line}", file=sys.stderr if stream == "err" else sys.stdout, flush=True)

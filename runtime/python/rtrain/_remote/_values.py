@@ -14,7 +14,7 @@ from rtrain._remote._options import own_modules
 
 
 def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> list[Part]:
-    """By _public_names.dumps, or by `dump`. TypeError names `what` when it cannot be pickled."""
+    """Pickles a value by _public_names.dumps, or by `dump`. TypeError names `what` when it cannot be pickled."""
     dump = dump or _public_names.dumps
     buffers: list[pickle.PickleBuffer] = []
     try:

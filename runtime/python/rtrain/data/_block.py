@@ -84,7 +84,7 @@ def check_format(batch_format: str | None, caller: str) -> None:
 
 # -- making blocks ------------------------------------------------------------------------------------------------------
 def from_arrow(table: Any) -> Block:
-    """Of a Table or RecordBatch; its arrays are shared."""
+    """Makes a block of a Table or RecordBatch; its arrays are shared."""
     return Block({name: table.column(place) for place, name in enumerate(table.schema.names)})
 
 

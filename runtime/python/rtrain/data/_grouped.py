@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Summary:
-    """Of one column, joined from its pieces; the spread by the parallel form of Welford's sums."""
+    """The summary of one column, joined from its pieces; the spread by the parallel form of Welford's sums."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -176,7 +176,7 @@ def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block
 
 
 def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
-    """In the order of their keys."""
+    """Yields the groups in the order of their keys."""
     if not whole.rows:
         return
     table = whole.select(keys, "groupby").arrow()

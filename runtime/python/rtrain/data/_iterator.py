@@ -21,7 +21,8 @@ _AUTO_ROWS = 256
 
 
 class Batches:
-    """Can be iterated again and again; each time is an epoch. Its state is that of the DataIterator that gave it."""
+    """Batches, which can be iterated again and again; each time is an epoch. Its state is that of the DataIterator that gave
+    it."""
 
     def __init__(self, share: Share, begin: Callable[[], Iterator[Any]]) -> None:
         self._share, self._begin = share, begin

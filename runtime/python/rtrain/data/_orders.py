@@ -110,8 +110,8 @@ class _WindowRun:
                 start += length
 
     def _windows(self) -> list[list[Piece]]:
-        """Also for a run that reads pieces which another run of the same order gave. Pieces without rows are dealt too: whether
-        somebody counted the rows must not change the order."""
+        """Deals the pieces into windows, also for a run that reads pieces which another run of the same order gave. Pieces
+        without rows are dealt too: whether somebody counted the rows must not change the order."""
         if self.windows is None:
             self.windows = self._dealt(list(self.child.outline()))
         return self.windows

@@ -46,7 +46,8 @@ _numbers: dict[tuple[str, ...], set[int]] = {}  # of the writes of this process,
 
 
 def _begin_process() -> None:
-    """Also in a forked child, which is another writer than its parent, and in which a thread of the parent may hold the lock."""
+    """Begins this process's writes, also in a forked child, which is another writer than its parent, and in which a thread of the
+    parent may hold the lock."""
     global _process, _numbers_lock
     _process = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + secrets.token_hex(6)
     _numbers_lock = threading.Lock()
@@ -200,7 +201,7 @@ class Parts:
         return not same or int(match["number"]) == self._write
 
     def _is_stale(self, name: str) -> bool:
-        """Of an earlier attempt, after as many reports."""
+        """Whether a file is of an earlier attempt, after as many reports."""
         match = _NAME.fullmatch(name) if name.endswith(f".{self.suffix}") else None
         if match is None or (match["run"], int(match["reports"])) != (self.writer.run, self.writer.reports):
             return False

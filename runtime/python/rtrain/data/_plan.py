@@ -31,15 +31,16 @@ OPEN_GROUPS = 5  # row groups or files that one run holds open
 
 @dataclass(frozen=True)
 class Order:
-    """Of one epoch. The seed is the run's, or drawn for this one iteration. `strict`: several ranks share these rows, or they are
-    resumed, so that a function which is taken to keep the number of rows must do so; one reader from the beginning needs none of that."""
+    """The order of one epoch. The seed is the run's, or drawn for this one iteration. `strict`: several ranks share these rows,
+    or they are resumed, so that a function which is taken to keep the number of rows must do so; one reader from the beginning
+    needs none of that."""
 
     seed: int = 0
     epoch: int = 0
     strict: bool = False
 
     def random(self, own: int | None, salt: int) -> np.random.Generator:
-        """For one node: by its own seed where the user gave one."""
+        """Returns the random numbers of one node: by its own seed where the user gave one."""
         return np.random.default_rng([self.seed if own is None else own, salt, self.epoch])
 
 

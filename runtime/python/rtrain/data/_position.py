@@ -35,7 +35,7 @@ class Stage:
 
 
 def size(ranges: Ranges) -> int | None:
-    """None: not known."""
+    """The number of rows; None: it is not known."""
     total = 0
     for start, stop in ranges:
         if stop is None:

@@ -24,7 +24,7 @@ VERSION = 1
 
 @dataclass
 class Progress:
-    """Of one iteration."""
+    """How far one iteration has come."""
 
     epoch: int
     rows: int | None  # of the whole epoch
@@ -95,7 +95,7 @@ class Share:
         return ranges if count == 1 else _position.share(ranges, count, number, equal=False)
 
     def rows(self) -> int:
-        """Of a whole epoch, for this rank."""
+        """Returns the rows of a whole epoch, for this rank."""
         start, stop = _position.bounds(shared_rows(self.node), self.world, self.rank, equal=self.equal)
         return (stop or 0) - start
 

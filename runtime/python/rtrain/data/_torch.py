@@ -61,7 +61,7 @@ class Batches(IterableDataset[Any]):
         self.share, self.made = share, made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With what only cloudpickle can carry, for loader processes that are not forked."""
+        """Pickles what only cloudpickle can carry, for loader processes that are not forked."""
         import cloudpickle
 
         return _unpickled, (cloudpickle.dumps((self.share, self.made)),)

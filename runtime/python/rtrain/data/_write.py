@@ -50,8 +50,8 @@ def json_lines(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
 
 
 def rows_per_file(caller: str, rows: int | None, options: dict[str, Any]) -> int | None:
-    """Of num_rows_per_file, and of min_rows_per_file and max_rows_per_file, which are taken out of the options: every file but
-    the last has as many."""
+    """Returns what num_rows_per_file says, or min_rows_per_file and max_rows_per_file, which are taken out of the options: every
+    file but the last has as many."""
     least, most = options.pop("min_rows_per_file", None), options.pop("max_rows_per_file", None)
     if rows is not None and (least is not None or most is not None):
         raise ValueError(f"{caller}: num_rows_per_file is given with min_rows_per_file or max_rows_per_file; give one")

@@ -19,7 +19,7 @@ def rank() -> int:
 
 
 def current_run(name: str | None = None) -> TrackedRun:
-    """This process's run; outside of one, a run of its own that is never resumed."""
+    """Returns this process's run; outside of one, a run of its own that is never resumed."""
     session = _session.active()
     if session is None:
         return TrackedRun(name or "rtrain", "", 1, 0, None)
@@ -36,7 +36,7 @@ class HighWater:
             self.step = int(json.loads(file.read_text()).get("step", -1))
 
     def passes(self, step: int) -> bool:
-        """Is `step` new? Then it is remembered."""
+        """Whether `step` is new; then it is remembered."""
         if step <= self.step:
             return False
         self.step = step

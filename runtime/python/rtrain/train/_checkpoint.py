@@ -242,7 +242,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def _remade(
         cls, path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
     ) -> Checkpoint:
-        """For files of earlier versions, which name it."""
+        """Makes a checkpoint for files of earlier versions, which name this function."""
         made = cls(path)
         made.__setstate__((path, filesystem, metrics, name, elsewhere))
         return made

@@ -403,7 +403,7 @@ class RunConfig:
     records_path: str | os.PathLike[str] | None = None
 
     class _MadeName(str):
-        """Of a run that nobody named, also in a copy of its config."""
+        """The name of a run that nobody named, also in a copy of its config."""
 
         __slots__ = ()
 

@@ -19,7 +19,7 @@ class StorageContext:
 
     @property
     def storage_path(self) -> str:
-        """Of the runs' directories: a path or a URI."""
+        """Where the runs' directories lie: a path or a URI."""
         return self._facts.storage_path
 
     @property

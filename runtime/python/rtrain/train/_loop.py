@@ -86,8 +86,8 @@ def report(
 
 
 def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, *, made_later: bool) -> str:
-    """Of a report that brings files, absolute. ValueError when there are none. made_later: a checkpoint_upload_fn may make it, as one that
-    waits for DCP's async_save does."""
+    """Returns the directory of a report that brings files, absolute. ValueError when there are none. made_later: a
+    checkpoint_upload_fn may make it, as one that waits for DCP's async_save does."""
     if checkpoint is None:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint

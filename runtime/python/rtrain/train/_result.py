@@ -143,7 +143,7 @@ def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
 
 
 def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> list[tuple[Checkpoint, dict[str, Any]]]:
-    """From the worst to the best; of equals the newer is better, and what has no score is worse than any."""
+    """Sorts from the worst to the best; of equals the newer is better, and what has no score is worse than any."""
     pairs = [(one, one.metrics) for one in checkpoints]
     if name is None:
         return pairs

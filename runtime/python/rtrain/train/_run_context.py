@@ -101,7 +101,8 @@ def told_of_end(callbacks: list[UserCallback], context: TrainRunContext) -> Iter
 
 
 def checked(callbacks: list[Any] | None) -> list[UserCallback]:
-    """Those that are called, with those of RTRAIN_TRAIN_CALLBACKS="module.Class,..." added. ValueError names what is none."""
+    """Returns the callbacks that are called, with those of RTRAIN_TRAIN_CALLBACKS="module.Class,..." added. ValueError names what
+    is none."""
     given = list(callbacks or [])
     for name in filter(None, _names.setting("CALLBACKS").split(",")):
         module, _, kind = name.strip().rpartition(".")

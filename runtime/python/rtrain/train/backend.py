@@ -94,7 +94,7 @@ class WorkerGroup:
 
 
 def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
-    """This rank's part of one call; on rank 0 the answers of all ranks."""
+    """Answers this rank's part of one call; on rank 0 the answers of all ranks."""
     import traceback
 
     rank, function, arguments, named = pickle.loads(call)

@@ -48,7 +48,7 @@ class SweepDriver:
         self._explained = self._not_saved = ""
 
     def run(self) -> None:
-        """To the sweep's end. TuneError, or what a callback or the cluster raised: the trials are stopped then."""
+        """Runs the sweep to its end. TuneError, or what a callback or the cluster raised: the trials are stopped then."""
         for callback in self.callbacks:
             callback.setup()
         try:

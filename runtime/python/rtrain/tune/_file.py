@@ -58,7 +58,7 @@ class SweepFile:
         _files.replace(self.folder / SWEEP, json.dumps(state, indent=1).encode(), durable=True)
 
     def _trial_json(self, trial: Trial) -> dict[str, Any]:
-        """That of the last time where the trial has not changed since."""
+        """Returns a trial's JSON; that of the last time where the trial has not changed since."""
         state = (trial.status, trial.reports, len(trial.legs), trial.leg.run_id, trial.leg.seen, trial.started)
         kept = self._written.get(trial.trial_id)
         if kept is None or kept[0] != state:

@@ -79,7 +79,7 @@ class TrialRuns:
 
     # -- one trial ----------------------------------------------------------------------------------------------------
     def submit(self, trial: Trial, donors: list[Leg]) -> None:
-        """Its run. HeadError, PackingError, ValueError where it cannot be."""
+        """Submits a trial and returns its run. HeadError, PackingError, ValueError where it cannot be."""
         donor = self._donor(trial, donors) if trial.leg.resume_from else None
         submission = Submission(self.trials.trainer(trial, donor), self.head, self.project)
         self._known(trial.leg, submission.start())

@@ -70,7 +70,7 @@ class Sweep:
 
     @property
     def done(self) -> bool:
-        """Nothing runs, and nothing more will."""
+        """Whether nothing runs, and nothing more will."""
         waiting = any(one.status == PENDING for one in self.trials)
         return not self.live and (bool(self.over) or (not waiting and self.exhausted))
 
@@ -161,7 +161,7 @@ class Sweep:
         return self.scheduler.last_time() or ("", 0.0)
 
     def _ends_by_itself(self, result: dict[str, Any]) -> bool:
-        """Its worker has seen the scheduler's last time too."""
+        """Whether a trial ends by itself: its worker has seen the scheduler's last time too."""
         name, value = self._last_time()
         reported_value = nested(result, name) if name else None
         return isinstance(reported_value, int | float) and reported_value >= value

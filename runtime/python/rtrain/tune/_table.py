@@ -73,7 +73,8 @@ class Table:
     _reports: int = 0
 
     def show(self, sweep: Sweep, *, final: bool = False) -> None:
-        """At the end, when a trial's status has changed (every few seconds at most), and when there were reports (seldom)."""
+        """Shows the table at the end, when a trial's status has changed (every few seconds at most), and when there were reports
+        (seldom)."""
         if self.verbose < 1:
             return
         passed, states = time.monotonic() - self._shown_at, _states(sweep)

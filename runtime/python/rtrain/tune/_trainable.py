@@ -102,7 +102,7 @@ def name_of(trainable: Any) -> str:
 
 
 def checked(trainable: Any) -> Wrapped:
-    """As Tuner keeps it. ValueError for what is none."""
+    """Returns the trainable as Tuner keeps it. ValueError for what is none."""
     wrapped = trainable if isinstance(trainable, Wrapped) else Wrapped(trainable)
     inner = wrapped.trainable
     if isinstance(inner, str):

@@ -300,8 +300,8 @@ class Tuner:
 
 
 def _folder_of(path: str | os.PathLike[str], filesystem: Any) -> pathlib.Path:
-    """Of a sweep whose trials lie at `path` on the file system. TuneError where this machine has none, ValueError for a file system
-    that trials cannot be given."""
+    """Returns the folder of a sweep whose trials lie at `path` on the file system. TuneError where this machine has none,
+    ValueError for a file system that trials cannot be given."""
     text = _filesystems.place_of(path, filesystem).path.rstrip("/")
     if "://" not in text:
         return pathlib.Path(text).expanduser().absolute()

@@ -42,7 +42,8 @@ class Elsewhere:
     path: str
 
     def begin(self, facts: Facts) -> None:
-        """Of rank 0: leaves word of where the run is kept. A file system that this process cannot write is known before the loop begins."""
+        """Leaves word, on rank 0, of where the run is kept. A file system that this process cannot write is known before the loop
+        begins."""
         there, top = _filesystems.as_pyarrow(self.filesystem), f"{self.path}/{facts.experiment_name}"
         there.create_dir(top, recursive=True)
         with there.open_output_stream(f"{top}/{RUN}") as out:
@@ -169,13 +170,13 @@ def remember(run_path: str, elsewhere: Elsewhere) -> None:
 
 
 def of(path: str) -> Elsewhere | None:
-    """Of a run, or of a checkpoint in it."""
+    """Returns where the files of a run, or of a checkpoint in it, lie."""
     runs = [one for one in _known if path == one or path.startswith(one + "/")]
     return _known[max(runs, key=len)] if runs else None
 
 
 def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Those in a checkpoint's directory, by rank; none where its files lie in it."""
+    """Returns the pointers in a checkpoint's directory, by rank; none where its files lie in it."""
     numbered = sorted((int(match[1]), one) for one in pathlib.Path(folder).iterdir() if (match := _POINTER.fullmatch(one.name)))
     return [json.loads(one.read_text()) for _, one in numbered]
 

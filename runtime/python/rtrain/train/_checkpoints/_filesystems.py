@@ -12,12 +12,12 @@ from typing import Any
 from rtrain.train import _names
 
 KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
-# By both of their names: whatever reads them finds the same, and no agent's or driver's own under the other name.
+# Variables by both of their names: whatever reads them finds the same, and no agent's or driver's own under the other name.
 _SERVER = {
     **{"AWS_ENDPOINT_URL": "endpoint", "AWS_ENDPOINT_URL_S3": "endpoint"},
     **{"AWS_REGION": "region", "AWS_DEFAULT_REGION": "region"},
 }
-# Of pyarrow's S3FileSystem, with the values that mean nothing special. Others would change who is asked, or as whom.
+# Options of pyarrow's S3FileSystem, with the values that mean nothing special. Others would change who is asked, or as whom.
 _PLAIN: dict[str, tuple[object, ...]] = {
     "anonymous": (False,),
     "role_arn": ("",),
@@ -42,7 +42,8 @@ class Place:
 
 
 def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
-    """Of a path on a pyarrow or fsspec file system: local ones, and S3. ValueError for others, and for what of S3 cannot be carried."""
+    """Returns the place of a path on a pyarrow or fsspec file system: local ones, and S3. ValueError for others, and for what of
+    S3 cannot be carried."""
     text = _names.local_path(os.fspath(path))
     filesystem, text = without_wrappers(filesystem, text)
     if filesystem is None:
@@ -200,7 +201,8 @@ def remember(place: Place) -> None:
 
 
 def environment_for(uri: str) -> dict[str, str]:
-    """This process's; for what lies below a place that was remembered with that one's keys, server and region in the stead of its own."""
+    """Returns this process's environment; for what lies below a place that was remembered with that one's keys, server and region
+    in the stead of its own."""
     known = [one for one in _places if uri == one or uri.startswith(one + "/")]
     if not known:
         return dict(os.environ)
@@ -233,5 +235,5 @@ def filesystem_for(uri: str) -> Any:
 
 
 def path_on(uri: str) -> str:
-    """As its file system names it: without the scheme."""
+    """Returns the path as its file system names it: without the scheme."""
     return uri.partition("://")[2] if "://" in uri else uri

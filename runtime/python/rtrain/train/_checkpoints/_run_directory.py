@@ -90,7 +90,7 @@ class RemoteDirectory:
 
 @dataclass
 class FilesystemDirectory:
-    """On a file system of pyarrow's that this process has."""
+    """A run's directory on a file system of pyarrow's that this process has."""
 
     path: str
     filesystem: Any

@@ -113,7 +113,7 @@ def _remove(base: pathlib.Path, key: str) -> None:
 
 
 def _read(readers: pathlib.Path) -> bool:
-    """Does anybody read? A reader that was killed holds its lock no more."""
+    """Whether anybody reads. A reader that was killed holds its lock no more."""
     for one in readers.iterdir() if readers.is_dir() else ():
         with one.open() as seen:
             try:

@@ -224,7 +224,8 @@ class Driver:
                 callback.before_run(self.context)
 
     def _tell_reports(self) -> None:
-        """In order. One with a checkpoint is told once that is committed, or once it is certain that it will not be."""
+        """Tells the reports in order. One with a checkpoint is told once that is committed, or once it is certain that it will
+        not be."""
         committed: set[str] | None = None
         while self._untold:
             directory = self._untold[0].get("checkpoint")

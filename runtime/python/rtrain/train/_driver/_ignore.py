@@ -86,7 +86,7 @@ class _Glob:
         return self._steps[byte]
 
     def _skipped(self, states: int) -> int:
-        """With the states that are reached without another byte."""
+        """Returns the states with those that are reached without another byte."""
         while True:
             optional = states & self._optionals
             more = states | (states & self._repeats | optional) << 1 | optional << 3
@@ -106,7 +106,7 @@ def _literals(tokens: list[_Token]) -> bytes:
 
 
 def _glob(pattern: bytes, *, bound: bool) -> _Glob | None:
-    """None: no name fits. bound: the pattern has a slash, so `**` may stand for folders."""
+    """Reads a glob. None: no name fits it. bound: the pattern has a slash, so `**` may stand for folders."""
     tokens: list[_Token] = []
     at, plain = 0, True  # plain: only characters that stand for themselves so far
     while at < len(pattern):
@@ -194,7 +194,7 @@ def _rules(text: bytes) -> list[_Rule]:
 
 
 def _rule(line: bytes) -> _Rule | None:
-    """None: a comment, or a line that fits nothing."""
+    """Reads a line as a rule. None: it is a comment, or fits nothing."""
     pattern = _without_blanks(line.removesuffix(b"\r").split(b"\0", maxsplit=1)[0])
     if pattern.startswith(b"#"):
         return None
@@ -209,7 +209,7 @@ def _rule(line: bytes) -> _Rule | None:
 
 
 def _without_blanks(line: bytes) -> bytes:
-    """Without the spaces at its end, except one that a backslash stands before."""
+    """Returns the line without the spaces at its end, except one that a backslash stands before."""
     at, end = 0, 0
     while at < len(line):
         blank = line[at] == ord(" ")

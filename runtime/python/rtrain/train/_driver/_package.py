@@ -135,7 +135,7 @@ def _bytes_of(path: pathlib.Path) -> int:
 
 
 def _add(tar: tarfile.TarFile, path: pathlib.Path, name: str) -> bytes | None:
-    """Its content, as it is now; None: it is a link, or was removed since it was listed."""
+    """Adds a file and returns its content, as it is now; None: it is a link, or was removed since it was listed."""
     try:
         entry = tar.gettarinfo(str(path), name)
         if not entry.isreg() and not entry.islnk():
@@ -207,8 +207,8 @@ def _leads_out(name: str) -> bool:
 
 
 def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None = None) -> list[pathlib.Path]:
-    """Those that travel, and more than may where there are; the environments among the folders are named, and left out, and so is
-    what may hold secrets unless `secrets` is None."""
+    """Returns the files that travel, and more than may where there are; the environments among the folders are named, and left
+    out, and so is what may hold secrets unless `secrets` is None."""
     from rtrain.train._driver import _ignore
 
     rules = _ignore.Rules(_ALWAYS_IGNORED)
@@ -239,7 +239,7 @@ def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None
 
 
 def _is_environment(folder: pathlib.Path) -> bool:
-    """Of venv, virtualenv, uv or conda, by whatever name: the nodes have their own."""
+    """Whether a folder is an environment of venv, virtualenv, uv or conda, by whatever name: the nodes have their own."""
     return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
 
 

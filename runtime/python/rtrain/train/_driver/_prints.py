@@ -45,7 +45,7 @@ class Printer:
                 self._flush(before=time.monotonic() - _FOLD_S)
 
     def _flush(self, before: float | None) -> None:
-        """In the order of their coming; nothing overtakes a line that still waits."""
+        """Shows the lines in the order of their coming; nothing overtakes a line that still waits."""
         for key in list(self._waiting):
             if before is not None and self._since[key] > before:
                 return

@@ -50,8 +50,8 @@ def is_own(head: Head, run: Mapping[str, Any]) -> bool:
 
 
 def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int, str]) -> dict[int, Exception]:
-    """Of an attempt's failed ranks and their texts: what the loop raised, with the worker's traceback as its cause, or what stands
-    for the text."""
+    """Returns, for an attempt's failed ranks and their texts, what the loop raised, with the worker's traceback as its cause, or
+    what stands for the text."""
     by_rank = {rank: worker_exception(text) for rank, text in failures.items()}
     route = f"/v1/runs/{part(run['run_id'])}/values"
     try:

@@ -66,7 +66,7 @@ class Origin:
         return theirs == (pathlib.Path(self.path) / "run.json").read_bytes()
 
     def newest(self) -> str:
-        """Its newest committed checkpoint, where this machine sees the directory."""
+        """Returns the run's newest committed checkpoint, where this machine sees the directory."""
         from rtrain.train._local._directory import Directory
 
         checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []

@@ -227,7 +227,8 @@ class Submission:
             job["secrets"] = list(self.place.keys)
 
     def _storage_path(self) -> str | None:
-        """None: the head's own storage, also for a run restored from there by its path on this machine."""
+        """Returns the storage path of the run. None: the head's own storage, also for a run restored from there by its path on
+        this machine."""
         config, origin = self.trainer.run_config, self.trainer._origin
         if config.runs_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
             return None
@@ -380,7 +381,7 @@ class Submission:
             )
 
     def _submitted_id(self) -> str:
-        """Of the run whose submission was not answered; the head may still be at it."""
+        """Returns the id of the run whose submission was not answered; the head may still be at it."""
         deadline = time.monotonic() + _TAKEN_WITHIN_S
         while time.monotonic() < deadline:
             run = self._newest_run()
@@ -395,7 +396,7 @@ def _driver_of(run: dict[str, Any]) -> str:
 
 
 def _secret_values(names: list[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Those of this process's environment, and those that are given."""
+    """Returns the secrets of this process's environment, and those that are given."""
     if missing := [name for name in names if name not in given and name not in os.environ]:
         raise ValueError(f"RunConfig(secrets=) names {', '.join(missing)}: not set in this process's environment; export it here")
     return {name: given[name] if name in given else os.environ[name] for name in names}

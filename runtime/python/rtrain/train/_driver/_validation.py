@@ -161,7 +161,7 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
 
 
 def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
-    """On a node of the cluster, by `rtrain.remote`; the time that it waits for its place counts."""
+    """Runs the validation on a node of the cluster, by `rtrain.remote`; the time that it waits for its place counts."""
     from rtrain._remote._api import remote
     from rtrain._remote._errors import GetTimeoutError, RemoteError
 

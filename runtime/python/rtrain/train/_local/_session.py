@@ -164,7 +164,7 @@ class LocalSession:
         return tempfile.mkdtemp(prefix=f"rank-{self._facts.world_rank}-", dir=aside)
 
     def sweep(self) -> None:
-        """On rank 0: removes files elsewhere of checkpoints that are kept no more."""
+        """Removes, on rank 0, files elsewhere of checkpoints that are kept no more."""
         if self.sweeper is None:
             return
         kept = [one.parent.name for one in self._directory.path.glob(f"*/{MANIFEST}")]
@@ -181,7 +181,7 @@ class LocalSession:
             raise LoopEnded(0)
 
     def wait_for_ends(self) -> None:
-        """Until every rank's loop has ended. RuntimeError where one goes on to report."""
+        """Waits until every rank's loop has ended. RuntimeError where one goes on to report."""
         self._ranks.gather(None, f"has ended after {self._index} reports")
 
     def _names(self, call: ReportCall) -> list[str] | None:
@@ -224,7 +224,7 @@ class LocalSession:
             return False
 
     def _bring(self, call: ReportCall, name: str, calls: list[Any]) -> tuple[list[dict[str, Any]], str]:
-        """This rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
+        """Brings this rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
         rank, source = self._facts.world_rank, call.directory
         if source is None:
             return [], ""
@@ -239,7 +239,7 @@ class LocalSession:
             return [], f"rank {rank}: {error}"
 
     def _own_files(self, calls: list[Any]) -> list[str]:
-        """Those of this rank's files that no lower rank brings."""
+        """Returns those of this rank's files that no lower rank brings."""
         rank = self._facts.world_rank
         lower = {file for _, _, names, _, _ in calls[:rank] for file in names or []}
         return [file for file in calls[rank][2] or [] if file not in lower]
@@ -314,7 +314,8 @@ class LocalSession:
         return status, metrics
 
     def _validation(self, call: ReportCall, name: str) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
-        """In this very process, so nothing can end one that takes too long. One that fails ends nothing, as on a cluster."""
+        """Validates in this very process, so nothing can end one that takes too long. One that fails ends nothing, as on a
+        cluster."""
         if not call.validation or self.validate is None:
             return None, {}
         try:
@@ -327,7 +328,8 @@ class LocalSession:
         return ReportedCheckpointStatus.VALIDATED, metrics if isinstance(metrics, dict) else {}
 
     def forget_worse(self, *, succeeded: bool = False) -> None:
-        """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
+        """Removes the worse checkpoints. Beside the k best the latest is kept, and the one that this attempt started from until
+        the first of its own."""
         if self._keep.num_to_keep is None:
             return
         committed = self._directory.committed()

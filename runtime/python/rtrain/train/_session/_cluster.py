@@ -282,7 +282,7 @@ class ClusterSession:
         return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
 
     def gather_to_rank_zero(self, value: Any) -> list[Any]:
-        """Through the head's values of the run: for small things that happen seldom."""
+        """Gathers through the head's values of the run: for small things that happen seldom."""
         from rtrain.train._session import _gather
 
         self._gathered += 1

@@ -42,7 +42,7 @@ class Coming:
                 _head().put(self._word(self.facts.world_rank), f"{self.facts.attempt} {self.number}".encode())
 
     def missing(self) -> list[int] | None:
-        """Those that left no word; None: nobody can tell."""
+        """Returns the ranks that left no word; None: nobody can tell."""
         if self.facts.world_size > _RANKS_MOST:
             return None
         with contextlib.suppress(HeadError, OSError):

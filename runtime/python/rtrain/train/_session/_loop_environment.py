@@ -28,7 +28,7 @@ def scratch_dir() -> str:
 
 
 def shard_of(shards: Any, name: str | None, state_dict: Any) -> Any:
-    """This rank's share of the dataset. KeyError where the trainer was given none."""
+    """Returns this rank's share of the dataset. KeyError where the trainer was given none."""
     if shards is None:
         raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
     return shards.shard(name, state_dict)

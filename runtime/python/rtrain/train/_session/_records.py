@@ -163,7 +163,7 @@ class Session(Protocol):
 
     @property
     def reports_made(self) -> int:
-        """In this attempt."""
+        """The number of reports made in this attempt."""
         ...
 
     def report(self, call: ReportCall) -> None: ...

@@ -79,7 +79,7 @@ def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) 
 
 
 def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
-    """By what the runs of this name keep."""
+    """Removes the files elsewhere of checkpoints that no run of this name keeps."""
     head = _worker.head(patience_s)
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     same = [run, *_same(head, run)]
@@ -88,7 +88,8 @@ def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
 
 
 def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
-    """Of the earlier runs of this name in this directory, the oldest first: a run that goes on under its name has one history."""
+    """Returns the checkpoints of the earlier runs of this name in this directory, the oldest first: a run that goes on under its
+    name has one history."""
     return [checkpoint for one in reversed(_same(head, run)) for checkpoint in _kept(head, one)]
 
 
@@ -128,7 +129,7 @@ def resize_info(facts: Facts) -> ResizeInfo:
 
 
 def resources(facts: Facts) -> dict[str, float]:
-    """Of all workers of this attempt together."""
+    """Returns the resources of all workers of this attempt together."""
     each = _worker.head().get(f"/v1/runs/{part(facts.run_id)}")["job"]["scaling"].get("resources_per_worker") or {}
     return {name: one * facts.world_size for name, text in each.items() if (one := _amount(str(text))) > 0}
 

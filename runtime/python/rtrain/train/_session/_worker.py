@@ -61,7 +61,8 @@ def barrier_wait(microseconds: int) -> None:
 
 
 def head(patience_s: float = HEAD_AWAY_S) -> Head:
-    """For what a rank asks of the head: one that restarts is asked again until it is back, so its restart ends no training."""
+    """Returns the head, for what a rank asks of it: one that restarts is asked again until it is back, so its restart ends no
+    training."""
     from rtrain._http import Head
 
     current = Head.current()

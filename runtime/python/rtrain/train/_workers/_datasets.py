@@ -59,7 +59,8 @@ class Shards:
         return split(whole, self._facts, equal=self._config.equal)
 
     def _agreed(self, dataset: Any) -> Any:
-        """Of `rtrain.data`: the ranks count together what must be counted, and see the same rows. A barrier."""
+        """Agrees on datasets of `rtrain.data`: the ranks count together what must be counted, and see the same rows. A
+        barrier."""
         facts = self._facts
         seed = zlib.crc32(facts.run_id.encode())
         share = dataset.rtrain_share_of_run(facts.world_rank, facts.world_size, seed, equal=self._config.equal)

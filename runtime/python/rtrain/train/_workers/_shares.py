@@ -11,7 +11,8 @@ from rtrain.train._session._records import Facts
 
 
 def split(dataset: Any, facts: Facts, *, equal: bool = True) -> Any:
-    """This rank's share; with `equal` every rank has as many items. A dataset that knows how (`rtrain_shard`) does it itself."""
+    """Returns this rank's share; with `equal` every rank has as many items. A dataset that knows how (`rtrain_shard`) does it
+    itself."""
     if hasattr(dataset, "rtrain_shard"):
         return dataset.rtrain_shard(facts.world_rank, facts.world_size)
     if facts.world_size == 1:

@@ -107,7 +107,7 @@ class GlobalBatches(Sampler[list[int]]):
         return range(step * self.size, min((step + 1) * self.size, self.samples))
 
     def _micro(self, step: int) -> list[range]:
-        """This rank's samples of a step, in equally many parts on every rank (sharded models need that)."""
+        """Returns this rank's samples of a step, in equally many parts on every rank (sharded models need that)."""
         whole = self._samples_of(step)
         first, own_rows = _part(whole, self.rank, self.num_replicas)
         largest = -(-len(whole) // self.num_replicas)

@@ -79,7 +79,7 @@ def _store_of_this_start(world_size: int, timeout: datetime.timedelta) -> Any:
 
 
 def ensure_process_group() -> None:
-    """For scripts that did not make the group themselves: makes it when there is more than one rank."""
+    """Makes the group, for scripts that did not make it themselves, when there is more than one rank."""
     if place().world_size > 1 and not dist.is_initialized():
         setup_process_group(TorchConfig(timeout_s=_job_timeout_s()))
 

@@ -21,8 +21,8 @@ class Place:
 
 
 def place() -> Place:
-    """This process among the ranks: the process group's word where there is one, else the environment that an agent or
-    torchrun sets, else a world of one (local mode, a notebook)."""
+    """Returns the place of this process among the ranks: the process group's word where there is one, else the environment that
+    an agent or torchrun sets, else a world of one (local mode, a notebook)."""
     world_size, world_rank = _number("WORLD_SIZE", 1), _number("RANK", 0)
     if dist.is_available() and dist.is_initialized():
         world_size, world_rank = dist.get_world_size(), dist.get_rank()

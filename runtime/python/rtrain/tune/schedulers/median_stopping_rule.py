@@ -62,7 +62,7 @@ class MedianStoppingRule(TrialScheduler):
         return self.STOP
 
     def _mean(self, trial_id: str, until: float) -> float | None:
-        """Of the reports from the grace period to that time; None for a trial that has none."""
+        """Returns the mean of the reports from the grace period to that time; None for a trial that has none."""
         scores = [score for time, score in self._reports[trial_id] if self._grace <= time <= until]
         return sum(scores) / len(scores) if scores else None
 
