@@ -17,6 +17,7 @@
 #include "daemon/head/files/submissions.hpp"
 #include "daemon/head/listening.hpp"
 #include "daemon/head/logs/log_intake.hpp"
+#include "daemon/head/loop/event_loop.hpp"
 #include "daemon/head/loop/feeds.hpp"
 #include "daemon/head/loop/planner.hpp"
 #include "daemon/head/routes/api.hpp"

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/head/base/clock.hpp"
+
 namespace rtrain::head {
 namespace {
 

@@ -1,6 +1,7 @@
 // Removing the logs of runs that ended long ago.
 #include <filesystem>
 
+#include "daemon/head/base/clock.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "storage/spec/job.hpp"
 

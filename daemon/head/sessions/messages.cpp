@@ -56,7 +56,7 @@ void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heart
     const std::int64_t now = monotonic_ms();
     uses_.waits.take(uses_.view.cluster, NodeId{node}, heartbeat, now);
     seen_[node].heartbeat = std::move(heartbeat);
-    if (uses_.waits.due(now)) uses_.events.once_written([] {});
+    if (uses_.waits.due(now)) uses_.durability.once_written([] {});
 }
 
 void Sessions::take_news(const std::string& node, const protocol::News& news) {

@@ -16,6 +16,7 @@
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/events/addresses.hpp"
 #include "daemon/head/logs/log_intake.hpp"
+#include "daemon/head/loop/durability.hpp"
 #include "daemon/head/sessions/news_inbox.hpp"
 #include "daemon/net/server.hpp"
 
@@ -36,6 +37,7 @@ class Sessions {
     struct Uses {
         net::Background background;
         Intake events;
+        Durability durability;
         const View& view;
         Waits& waits;
         const HeadOptions& options;

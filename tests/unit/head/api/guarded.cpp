@@ -1,6 +1,7 @@
 // A handler that throws: the request is answered with 500, and the head goes on.
 #include <stdexcept>
 
+#include "daemon/head/loop/event_loop.hpp"
 #include "daemon/head/requests/exchange.hpp"
 #include "tests/unit/head_fixture.hpp"
 

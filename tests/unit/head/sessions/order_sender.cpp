@@ -86,7 +86,7 @@ struct SenderStory : test::HeadCore {
     LogIntake logs{loop, events, feeds, options, [this](const std::string& node, const protocol::FromHead& message) {
                        sessions.send(node, message);
                    }};
-    Sessions sessions{{loop, events, view, waits, options, metrics, tokens, revocations, news, logs}};
+    Sessions sessions{{loop, events, events, view, waits, options, metrics, tokens, revocations, news, logs}};
     OrderSender sender{loop, options, view, sessions, submissions, tokens};
 
     SenderStory() {
