@@ -74,16 +74,16 @@ def report(work):
     """report() without a checkpoint, 2 and 8 local workers: p50 <= 200 us"""
     cluster = LocalCluster(work / "report", nodes=1, resources="CPU=8")
     try:
-        found = []
+        measured = []
         for workers in (2, 8):
             spec = job(work, f"report-{workers}", ["python", str(JOBS / "report.py"), "3000"], workers)
             cluster.rtrain("submit", spec)
             middle, tail = re.search(r"report_us p50 ([0-9.]+) p99 ([0-9.]+)", finished(cluster, f"report-{workers}")).groups()
-            found.append((workers, middle, tail))
+            measured.append((workers, middle, tail))
     finally:
         cluster.stop()
-    text = ", ".join(f"{middle} us ({workers} workers)" for workers, middle, _ in found)
-    return text, "3,000 reports; p99 " + ", ".join(f"{tail} us" for _, _, tail in found)
+    text = ", ".join(f"{middle} us ({workers} workers)" for workers, middle, _ in measured)
+    return text, "3,000 reports; p99 " + ", ".join(f"{tail} us" for _, _, tail in measured)
 
 
 def cpu_seconds(pid):
@@ -198,13 +198,13 @@ def plan_cases(work):
 @row
 def placement(work):
     """10,000 nodes x 8 GPUs: PACK of 8, 64, 512, 4096 p99 <= 5, 20, 150, 1000 us; SPREAD, STRICT_SPREAD of 4096 <= 3 ms; a refusal <= 1 us; 100,000 waiting gangs <= 1 ms; 1,000 waiting runs that are all unlike, a submission beside them <= 5 ms"""
-    found = json.loads(subprocess.run([BUILD / "tests" / "bench_placement"], capture_output=True, text=True, check=True).stdout)
-    p99 = {name: row["p99_us"] for name, row in found.items()}
+    rows = json.loads(subprocess.run([BUILD / "tests" / "bench_placement"], capture_output=True, text=True, check=True).stdout)
+    p99 = {name: row["p99_us"] for name, row in rows.items()}
     packs = ", ".join(f"{p99[f'PACK {size}']:.1f}" for size in (8, 64, 512, 4096))
     spreads = ", ".join(f"{p99[f'{strategy} 4096'] / 1e3:.2f}" for strategy in ("SPREAD", "STRICT_SPREAD"))
     waiting = p99["100000 waiting gangs after a node change"] / 1e3
-    unlike = [row["p99_us"] / 1e3 for name, row in found.items() if "1000 runs wait" in name]
-    scan = found["PACK 512 without the index"]["p50_us"] / found["PACK 512"]["p50_us"]
+    unlike = [row["p99_us"] / 1e3 for name, row in rows.items() if "1000 runs wait" in name]
+    scan = rows["PACK 512 without the index"]["p50_us"] / rows["PACK 512"]["p50_us"]
     return (
         f"PACK {packs} us; {spreads} ms; refusal {p99['a refusal']:.2f} us; waiting {waiting:.2f} ms; unlike {', '.join(f'{one:.2f}' for one in unlike)} ms",
         f"p99 of processor time; 60-85 % full; a look at every node takes {scan:.0f} x as long for 512",

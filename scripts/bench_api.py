@@ -59,10 +59,10 @@ def ray(folder, environment):
 def measured(python, library, what, folder, environment, count=0):
     command = [python, JOBS / "api_driver.py", library, what, folder, str(count)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    found = re.search(r"^measured (.*)$", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or found is None:
+    match = re.search(r"^measured (.*)$", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or match is None:
         raise SystemExit(f"bench: {library} {what} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return json.loads(found[1])
+    return json.loads(match[1])
 
 
 def torchrun_seconds(environment):

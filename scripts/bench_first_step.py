@@ -42,7 +42,7 @@ def first_steps(cluster, folder, python, workers, rounds, gpus=0):
 
 def moment(output, errors):
     """When the first step was made, as the script printed it."""
-    found = re.search(r"first_step ([0-9.]+)", output)
-    if found is None:
+    match = re.search(r"first_step ([0-9.]+)", output)
+    if match is None:
         raise RuntimeError(f"{SCRIPT.name} made no step: {(output + errors)[-2000:]}")
-    return float(found[1])
+    return float(match[1])

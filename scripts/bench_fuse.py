@@ -65,10 +65,10 @@ class FileSystem:
         }
 
     def named(self, at, name):
-        found = self.files[at].names.get(name.split(b"\0")[0])
-        if found is None:
+        place = self.files[at].names.get(name.split(b"\0")[0])
+        if place is None:
             raise OSError(errno.ENOENT, "no such name")
-        return self.files[found]
+        return self.files[place]
 
     def make(self, at, name, mode):
         self.last += 1

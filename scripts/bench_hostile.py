@@ -164,13 +164,13 @@ class Watch:
 
 def send_all(connect, pid):
     """Each request by itself: what it was answered, its milliseconds, and those of the loop's CPU time meanwhile."""
-    hostile, told = connect(), {}
+    hostile, answers = connect(), {}
     for name, method, path, body in requests():
         begin, (ran, _) = time.perf_counter(), loop_seconds(pid)
         status = [hostile.send_and_read(method, path, body) for _ in range(ROUNDS)][-1]
         took, ran = time.perf_counter() - begin, loop_seconds(pid)[0] - ran
-        told[name] = (status, 1e3 * took / ROUNDS, 1e3 * ran / ROUNDS)
-    return told
+        answers[name] = (status, 1e3 * took / ROUNDS, 1e3 * ran / ROUNDS)
+    return answers
 
 
 def upload_while_it_hangs(cluster, ca, token):
@@ -206,7 +206,7 @@ def hostile(work):
         time.sleep(125)  # the longest turns of the filling are forgotten
         before = stalls(head)
         asked = Watch(connect)
-        told = send_all(connect, pid)
+        answers = send_all(connect, pid)
         asked.end()
         turn = stalls(head)
         hung = Watch(connect)
@@ -216,7 +216,7 @@ def hostile(work):
         status = json.loads(head.ask("GET", "/v1/status"))
     finally:
         cluster.stop()
-    each = "; ".join(f"{name} {code} in {took:.0f} ms, loop {ran:.0f} ms" for name, (code, took, ran) in told.items())
+    each = "; ".join(f"{name} {code} in {took:.0f} ms, loop {ran:.0f} ms" for name, (code, took, ran) in answers.items())
     longest = {clock: max(turn[clock], turn_hung[clock]) for clock in ("cpu", "wall")}
     return (
         f"turn {longest['cpu']:.1f} ms CPU ({longest['wall']:.1f} ms wall); another's answer p99.9 {asked.quantile(0.999):.1f} ms, "

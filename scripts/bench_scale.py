@@ -47,8 +47,8 @@ def memory_mib(pid, field):
 
 def buckets(text, name):
     """Cumulative counts by upper bound, of a histogram without labels."""
-    found = re.findall(rf'^rtrain_{name}_bucket{{le="([^"]+)"}} (\d+)$', text, re.M)
-    return [(float(bound), int(count)) for bound, count in found]
+    rows = re.findall(rf'^rtrain_{name}_bucket{{le="([^"]+)"}} (\d+)$', text, re.M)
+    return [(float(bound), int(count)) for bound, count in rows]
 
 
 def quantile(before, after, share):

@@ -8,7 +8,7 @@ def circles(root, package):
     """Each circle as (file, line, modules in their order, the first one again at the end). `root`: the folder that holds `package`."""
     files = {name_of(file.relative_to(root)): file for file in sorted((root / package).rglob("*.py"))}
     lines = {name: imported_by(ast.parse(file.read_text()), name, files) for name, file in files.items()}
-    for group in strongly_connected({name: sorted(found) for name, found in lines.items()}):
+    for group in strongly_connected({name: sorted(imported) for name, imported in lines.items()}):
         path = shortest_circle(min(group), {name: sorted(set(lines[name]) & group) for name in group})
         if path:
             yield files[path[0]], lines[path[0]][path[1]], path
@@ -21,7 +21,7 @@ def name_of(path):
 
 def imported_by(tree, name, known):
     """Modules of the package that the module `name` imports, with the line of the first import of each."""
-    found = {}
+    imported = {}
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -31,8 +31,8 @@ def imported_by(tree, name, known):
         stack.extend(ast.iter_child_nodes(node))
         for module in modules_named(node, known):
             if module in known and module != name:
-                found[module] = min(node.lineno, found.get(module, node.lineno))
-    return found
+                imported[module] = min(node.lineno, imported.get(module, node.lineno))
+    return imported
 
 
 def modules_named(node, known):

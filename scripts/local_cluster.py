@@ -34,9 +34,9 @@ def wait_for(what, condition, seconds=180, pause=0.1):
     """Asks `condition` until it gives something true and returns that; raises Failed after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
+        value = condition()
+        if value:
+            return value
         time.sleep(pause)
     raise Failed(f"waited {seconds} s for {what}")
 
@@ -120,8 +120,8 @@ class LocalCluster:
         try:
             return wait_for(f"{run} to be {' or '.join(states)}", lambda: self.json("describe", run)["state"] in states, seconds)
         except Failed as late:
-            said = [self.run("describe", run), self.run("explain", run), self.run("logs", run, "--tail", "20")]
-            raise Failed("\n".join([str(late), *(one.stdout + one.stderr for one in said)])) from None
+            printed = [self.run("describe", run), self.run("explain", run), self.run("logs", run, "--tail", "20")]
+            raise Failed("\n".join([str(late), *(one.stdout + one.stderr for one in printed)])) from None
 
     def kill(self, name):
         """SIGKILL, as a power cut would."""

@@ -22,19 +22,19 @@ std::string head_data(const Arguments& arguments) { return absolute(arguments.te
 std::string reachable_host(const std::string& bound) {
     if (bound != "0.0.0.0" && bound != "::") return bound;
     ifaddrs* first = nullptr;
-    std::string found = "127.0.0.1";
-    if (getifaddrs(&first) != 0) return found;
+    std::string address = "127.0.0.1";
+    if (getifaddrs(&first) != 0) return address;
     for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
         const bool candidate = at->ifa_addr != nullptr && at->ifa_addr->sa_family == AF_INET &&
                                (at->ifa_flags & IFF_LOOPBACK) == 0 && (at->ifa_flags & IFF_UP) != 0;
         if (!candidate) continue;
         char text[INET_ADDRSTRLEN] = "";
         inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr, text, sizeof text);
-        found = text;
+        address = text;
         break;
     }
     freeifaddrs(first);
-    return found;
+    return address;
 }
 
 json started_json(const HeadOptions& options, const HeadListening& started) {
@@ -99,8 +99,9 @@ Result<std::string> keep_context(Invocation& call, const json& started) {
     if (!first_start && name.empty()) return std::string();  // somebody else's cluster: he has the token
     if (!name.empty() && !first_start) place.token = config->contexts[name].token;
     for (int number = 1; name.empty(); ++number) {
-        const std::string wanted = started.value("name", "rtrain") + (number == 1 ? "" : "-" + std::to_string(number));
-        if (config->contexts.find(wanted) == config->contexts.end()) name = wanted;
+        const std::string candidate =
+            started.value("name", "rtrain") + (number == 1 ? "" : "-" + std::to_string(number));
+        if (config->contexts.find(candidate) == config->contexts.end()) name = candidate;
     }
     const bool make_current = first_start || config->current.empty();
     if (Status changed = change_config(path, {{name, place}}, {}, make_current ? std::optional(name) : std::nullopt);

@@ -95,19 +95,19 @@ Status none_has_ended(const std::string& base, std::int64_t nodes) {
     return Done{};
 }
 
-Status wait_ready(Api& api, const std::string& base, std::int64_t wanted) {
+Status wait_ready(Api& api, const std::string& base, std::int64_t count) {
     const std::int64_t deadline = wall_now_ms() + ready_within_ms;
     for (;;) {
         Result<json> nodes = api.list("/v1/nodes");
         if (!nodes) return nodes.error();
         std::int64_t ready = 0;
         for (const json& node : (*nodes)["items"]) ready += string_of(node, "state") == "READY" ? 1 : 0;
-        if (ready >= wanted) return Done{};
-        if (Status alive = none_has_ended(base, wanted); !alive) return alive;
+        if (ready >= count) return Done{};
+        if (Status alive = none_has_ended(base, count); !alive) return alive;
         if (wall_now_ms() > deadline)
             return Error{
                 .code = ErrorCode::timed_out,
-                .message = std::to_string(ready) + " of " + std::to_string(wanted) + " nodes are READY after 30 s",
+                .message = std::to_string(ready) + " of " + std::to_string(count) + " nodes are READY after 30 s",
                 .next = "rtrain nodes, and " + base + "/node-1/agent.log"};
         if (wait_or_interrupt(50))
             return Error{.code = ErrorCode::timed_out, .message = "interrupted", .next = "rtrain down"};
@@ -118,13 +118,13 @@ struct Daemon {
     std::string what, pid_file;
 };
 std::vector<Daemon> daemons_of(const std::string& base) {  // agents first: the head hears them leave
-    std::vector<Daemon> found;
+    std::vector<Daemon> daemons;
     std::error_code failed;
     for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed))
         if (at->path().filename().string().starts_with("node-"))
-            found.push_back({at->path().filename().string(), at->path().string() + node_pid_file});
-    found.push_back({"head", base + "/head" + head_pid_file});
-    return found;
+            daemons.push_back({at->path().filename().string(), at->path().string() + node_pid_file});
+    daemons.push_back({"head", base + "/head" + head_pid_file});
+    return daemons;
 }
 
 Result<json> end_all(const std::string& base) {
@@ -159,11 +159,11 @@ Result<int> up(Invocation& call) {
     }
     Result<Api> api = api_of(call, string_of(*head, "context"));
     Status done = api ? Status(Done{}) : Status(api.error());
-    json joined = json::array();
+    json started = json::array();
     for (std::int64_t number = 1; done && number <= nodes; ++number) {
         Result<json> node = start_node(call, *api, base, string_of(*head, "address"), number);
         if (node)
-            joined.push_back(*node);
+            started.push_back(*node);
         else
             done = node.error();
     }
@@ -173,7 +173,7 @@ Result<int> up(Invocation& call) {
         if (!ended) call.out.talk("warning: " + ended.error().message);
         return done.error();
     }
-    (*head)["nodes"] = joined;
+    (*head)["nodes"] = started;
     head->erase("join_token");
     head->erase("join_command");
     call.out.one(*head, "name",

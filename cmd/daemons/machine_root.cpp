@@ -37,8 +37,8 @@ Result<storage::Descriptor> MachineRoot::open_path(const std::string& path, int 
 Result<struct stat> MachineRoot::look_at(const std::string& path) const {
     Result<storage::Descriptor> opened = open_path(path, O_PATH);
     if (!opened) return opened.error();
-    struct stat found{};
-    if (::fstat(opened->number(), &found) == 0) return found;
+    struct stat facts{};
+    if (::fstat(opened->number(), &facts) == 0) return facts;
     return Error{
         .code = ErrorCode::io, .message = "looking at " + shown(path) + ": " + std::strerror(errno), .next = ""};
 }

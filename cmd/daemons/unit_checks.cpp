@@ -36,11 +36,11 @@ Error of_system(const std::string& doing, int error_number) {
 }
 
 // In a process of its own. Returns errno: 0: it may.
-int access_as(const Account& account, const std::string& path, int wanted) {
+int access_as(const Account& account, const std::string& path, int mode) {
     const bool groups = ::setgroups(0, nullptr) == 0 && ::initgroups(account.name.c_str(), account.gid) == 0;
     if (!groups || ::setresgid(account.gid, account.gid, account.gid) != 0) return EPERM;
     if (::setresuid(account.uid, account.uid, account.uid) != 0) return EPERM;
-    return ::access(path.c_str(), wanted) == 0 ? 0 : errno;
+    return ::access(path.c_str(), mode) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -58,8 +58,8 @@ Status check_account_name(const std::string& name) {
 
 Result<Account> find_account(const std::string& name) {
     errno = 0;
-    const passwd* found = ::getpwnam(name.c_str());
-    if (found != nullptr) return Account{.name = name, .uid = found->pw_uid, .gid = found->pw_gid};
+    const passwd* account = ::getpwnam(name.c_str());
+    if (account != nullptr) return Account{.name = name, .uid = account->pw_uid, .gid = account->pw_gid};
     const bool failed = errno != 0 && errno != ENOENT && errno != ESRCH;
     if (failed) return of_system("looking for the account " + name, errno);
     return Error{.code = ErrorCode::not_found,
@@ -71,9 +71,9 @@ Status check_reachable(const MachineRoot& root, const std::string& file, mode_t 
     std::string closed = file.starts_with("/tmp/") || file.starts_with("/var/tmp/") ? "/tmp" : "";
     for (const std::string& at : way_to(file)) {
         if (!closed.empty()) break;
-        Result<struct stat> found = root.look_at(at);
-        const mode_t wanted = at == file ? needed : S_IXOTH;
-        if (!found || (found->st_mode & wanted) != wanted) closed = at;
+        Result<struct stat> facts = root.look_at(at);
+        const mode_t bits = at == file ? needed : S_IXOTH;
+        if (!facts || (facts->st_mode & bits) != bits) closed = at;
     }
     if (closed.empty()) return Done{};
     return Error{
@@ -82,16 +82,16 @@ Status check_reachable(const MachineRoot& root, const std::string& file, mode_t 
         .next = "put it where all can read it, such as /opt or /usr, or give the service an account by --as"};
 }
 
-Status check_access(const Account& account, const std::string& path, int wanted, const std::string& next) {
+Status check_access(const Account& account, const std::string& path, int mode, const std::string& next) {
     const pid_t child = ::fork();
     if (child < 0) return of_system("starting a process", errno);
-    if (child == 0) ::_exit(access_as(account, path, wanted));
+    if (child == 0) ::_exit(access_as(account, path, mode));
     int status = 0;
     while (::waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return of_system("waiting for a process", errno);
     const int error_number = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
     if (error_number == 0) return Done{};
-    const char* doing = wanted == R_OK ? "read " : (wanted & W_OK) != 0 ? "write " : "start ";
+    const char* doing = mode == R_OK ? "read " : (mode & W_OK) != 0 ? "write " : "start ";
     return Error{
         .code = ErrorCode::conflict,
         .message = "the account " + account.name + " cannot " + doing + path + ": " + std::strerror(error_number),
@@ -100,10 +100,10 @@ Status check_access(const Account& account, const std::string& path, int wanted,
 
 Status check_roots_own(const MachineRoot& root, const std::string& program, uid_t also) {
     for (const std::string& at : way_to(program)) {
-        Result<struct stat> found = root.look_at(at);
-        if (!found) return found.error();
-        const bool owned = found->st_uid == 0 || found->st_uid == also;
-        if (owned && (found->st_mode & (S_IWGRP | S_IWOTH)) == 0) continue;
+        Result<struct stat> facts = root.look_at(at);
+        if (!facts) return facts.error();
+        const bool owned = facts->st_uid == 0 || facts->st_uid == also;
+        if (owned && (facts->st_mode & (S_IWGRP | S_IWOTH)) == 0) continue;
         return Error{.code = ErrorCode::conflict,
                      .message = "the service would run " + program + " as root, and others than root may change " +
                                 root.shown(at),
@@ -144,12 +144,12 @@ std::vector<std::string> set_in(const MachineRoot& root, const std::string& file
     if (!opened) return {};
     auto text = storage::read_opened(*opened, file, most);
     if (!text) return {};
-    std::vector<std::string> found;
+    std::vector<std::string> present;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);)
         for (const std::string& name : names)
-            if (line.starts_with(name + "=")) found.push_back(name);
-    return found;
+            if (line.starts_with(name + "=")) present.push_back(name);
+    return present;
 }
 
 std::string python_path(const MachineRoot& root, const std::string& program) {

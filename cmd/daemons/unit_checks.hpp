@@ -25,7 +25,7 @@ Result<Account> find_account(const std::string& name);
 // service has one of its own. `needed`: permission bits for others, on the file itself.
 Status check_reachable(const MachineRoot& root, const std::string& file, mode_t needed);
 // The account may do this: R_OK, W_OK, X_OK. A process of that account tries. Needs root.
-Status check_access(const Account& account, const std::string& path, int wanted, const std::string& next);
+Status check_access(const Account& account, const std::string& path, int mode, const std::string& next);
 
 // Fails unless root, or `also`, owns what a service of root starts. `also` is who writes an image, where he is not
 // root.

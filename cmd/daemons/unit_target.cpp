@@ -27,8 +27,8 @@ Result<std::string> program_in(const MachineRoot& root, std::string own) {
     const std::string outside = root.shown("/");
     if (own.starts_with(outside)) own.erase(0, outside.size() - 1);
     for (const std::string& program : {own, std::string("/usr/bin/rtrain")}) {
-        const auto found = root.look_at(program);
-        if (found && S_ISREG(found->st_mode) && (found->st_mode & S_IXUSR) != 0) return program;
+        const auto facts = root.look_at(program);
+        if (facts && S_ISREG(facts->st_mode) && (facts->st_mode & S_IXUSR) != 0) return program;
     }
     return Error{.code = ErrorCode::not_found,
                  .message = "there is no rtrain below " + root.shown("") + ": neither " + own + " nor /usr/bin/rtrain",
@@ -41,9 +41,9 @@ Result<std::string> directory_of_user() {
     const std::string folder = absolute(config.empty() ? home + "/.config" : config);
     if (config.empty() && home.empty())
         return Error{.code = ErrorCode::usage, .message = "HOME is not set", .next = "set it, or leave out --user"};
-    struct stat found{};
+    struct stat facts{};
     const std::string& owned = config.empty() ? home : config;
-    if (::geteuid() == 0 && ::stat(owned.c_str(), &found) == 0 && found.st_uid != 0)
+    if (::geteuid() == 0 && ::stat(owned.c_str(), &facts) == 0 && facts.st_uid != 0)
         return Error{.code = ErrorCode::unauthorised,
                      .message = owned + " belongs to another account than root, and this runs as root",
                      .next = "run it as that account, without sudo; or leave out --user"};

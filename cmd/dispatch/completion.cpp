@@ -146,14 +146,14 @@ std::vector<std::string> completions(Invocation& call, const std::vector<std::st
     if (!words.empty() && words.front() == "--") words.erase(words.begin());
     if (words.empty()) words.emplace_back();
     const std::string last = words.back();
-    std::vector<std::string> found;
+    std::vector<std::string> matches;
     for (const std::string& word : candidates(call, walk(words), last)) {
         const bool safe = word.find_first_of(" \t\n\\'\"$`;&|<>()") == word.npos;
-        if (!word.empty() && safe && word.starts_with(last)) found.push_back(word);
+        if (!word.empty() && safe && word.starts_with(last)) matches.push_back(word);
     }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
+    std::sort(matches.begin(), matches.end());
+    matches.erase(std::unique(matches.begin(), matches.end()), matches.end());
+    return matches;
 }
 
 std::string completion_script(const std::string& shell) {
@@ -167,10 +167,10 @@ complete -o default -F _rtrain rtrain
     if (shell == "zsh")
         return R"(#compdef rtrain
 _rtrain() {
-    local -a found
-    found=("${(@f)$(rtrain __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    found=(${found:#})
-    if (( ${#found} )); then compadd -a found; else _files; fi
+    local -a candidates
+    candidates=("${(@f)$(rtrain __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    candidates=(${candidates:#})
+    if (( ${#candidates} )); then compadd -a candidates; else _files; fi
 }
 compdef _rtrain rtrain
 )";

@@ -201,10 +201,10 @@ class Reader {
             return usage("rtrain " + group_ + " needs a verb: " + verbs, "rtrain " + group_ + " --help");
         }
         if (parsed_.command == nullptr) return Done{};
-        const auto& wanted = parsed_.command->arguments;
-        for (std::size_t i = parsed_.arguments.positional.size(); i < wanted.size(); ++i)
-            if (!wanted[i].optional)
-                return usage("rtrain " + std::string(parsed_.command->words) + " needs " + wanted[i].name,
+        const auto& expected = parsed_.command->arguments;
+        for (std::size_t i = parsed_.arguments.positional.size(); i < expected.size(); ++i)
+            if (!expected[i].optional)
+                return usage("rtrain " + std::string(parsed_.command->words) + " needs " + expected[i].name,
                              usage_line(*parsed_.command));
         return Done{};
     }

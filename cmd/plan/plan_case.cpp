@@ -63,13 +63,13 @@ Result<GangRequest> request_from(const json& request) {
     if (!request.is_object()) return invalid("there is no \"request\"");
     GangRequest gang;
     const std::string word = request.contains("strategy") ? text_of(request["strategy"]) : "";
-    const auto wanted = strategy(word);
-    if (!wanted) {
+    const auto placement = strategy(word);
+    if (!placement) {
         const std::string near = nearest(word, {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"});
         return invalid("strategy \"" + word + "\" is none of PACK, SPREAD, STRICT_PACK, STRICT_SPREAD" +
                        (near.empty() ? "" : "; did you mean " + near + "?"));
     }
-    gang.strategy = *wanted;
+    gang.strategy = *placement;
     if (!request.contains("bundles") || !request["bundles"].is_array())
         return invalid("request needs a list of bundles");
     for (const json& bundle : request["bundles"]) {

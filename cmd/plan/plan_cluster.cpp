@@ -69,19 +69,19 @@ struct Spot {
 // and why.
 template <class OnProblem>
 Resources resources(const json& value, const OnProblem& on_problem) {
-    Resources found;
+    Resources amounts;
     if (!value.is_object()) {
         on_problem("", " must be a map of amounts");
-        return found;
+        return amounts;
     }
     for (const auto& [key, inner] : value.get_ref<const json::object_t&>()) {
         Result<Amount> one = amount(inner);
         if (!one)
             on_problem("." + key, ": " + one.error().message);
         else if (one->ticks > 0)
-            found.emplace(key, *one);
+            amounts.emplace(key, *one);
     }
-    return found;
+    return amounts;
 }
 
 Resources resources_at(const json& value, const Spot& spot) {
@@ -135,33 +135,33 @@ NodeView node_from(const json& node, std::size_t index, Problems& wrong) {
     return view;
 }
 
-Status take_device(NodeView& node, std::size_t device, Amount wanted) {
+Status take_device(NodeView& node, std::size_t device, Amount share) {
     if (device >= node.gpus_free.size())
         return invalid("an allocation names GPU " + std::to_string(device) + " of node " + node.id.value +
                        ", which has " + std::to_string(node.gpus_free.size()));
-    if (wanted > node.gpus_free[device])
+    if (share > node.gpus_free[device])
         return invalid("allocations take more of GPU " + std::to_string(device) + " of node " + node.id.value +
                        " than there is");
-    node.gpus_free[device] = node.gpus_free[device] - wanted;
+    node.gpus_free[device] = node.gpus_free[device] - share;
     return Done{};
 }
 
 // An allocation that says how many GPUs but not which: whole devices first to last, a fraction on the fullest that
 // takes it.
-Status take_any_device(NodeView& node, Amount wanted) {
-    while (wanted.ticks >= Amount::per_unit) {
+Status take_any_device(NodeView& node, Amount share) {
+    while (share.ticks >= Amount::per_unit) {
         std::size_t device = 0;
         while (device < node.gpus_free.size() && node.gpus_free[device] != units(1)) ++device;
         if (Status taken = take_device(node, device, units(1)); !taken) return taken;
-        wanted = wanted - units(1);
+        share = share - units(1);
     }
-    if (wanted.ticks == 0) return Done{};
+    if (share.ticks == 0) return Done{};
     std::size_t best = node.gpus_free.size();
     for (std::size_t i = 0; i < node.gpus_free.size(); ++i) {
-        const bool takes = node.gpus_free[i] >= wanted;
+        const bool takes = node.gpus_free[i] >= share;
         if (takes && (best == node.gpus_free.size() || node.gpus_free[i] < node.gpus_free[best])) best = i;
     }
-    return take_device(node, best, wanted);
+    return take_device(node, best, share);
 }
 
 // The allocation's GPUs, which `gpu` may name; without it, any that are free.
@@ -178,12 +178,12 @@ Result<std::vector<GpuShare>> take_gpus(NodeView& node, const json& allocation, 
     }
     if (!allocation["gpu"].is_object()) return invalid(what + ": gpu must be a map of device to amount");
     for (const auto& [device, inner] : allocation["gpu"].items()) {
-        Result<Amount> wanted = amount(inner);
-        if (!wanted) return invalid(what + ": gpu." + device + ": " + wanted.error().message);
+        Result<Amount> share = amount(inner);
+        if (!share) return invalid(what + ": gpu." + device + ": " + share.error().message);
         if (device.empty() || device.size() > 4 || device.find_first_not_of("0123456789") != device.npos)
             return invalid(what + ": GPU \"" + device + "\" is not a device number");
-        if (Status done = take_device(node, std::stoul(device), *wanted); !done) return done.error();
-        if (wanted->ticks > 0) shares.push_back({static_cast<std::uint32_t>(std::stoul(device)), *wanted});
+        if (Status done = take_device(node, std::stoul(device), *share); !done) return done.error();
+        if (share->ticks > 0) shares.push_back({static_cast<std::uint32_t>(std::stoul(device)), *share});
     }
     return shares;
 }
@@ -208,8 +208,8 @@ void allocate(DescribedCluster& cluster, const json& allocation, std::size_t ind
     Resources taken = resources_at(member(allocation, "resources", no_map), spot);
     const Amount gpus = amount_of(taken, gpu_key);
     taken.erase(std::string(gpu_key));
-    for (const auto& [key, wanted] : taken)
-        if (wanted > amount_of(node->free, key))
+    for (const auto& [key, in_use] : taken)
+        if (in_use > amount_of(node->free, key))
             plain.add_problem(".resources." + key,
                               "allocations take more " + key + " of node " + id + " than there is");
     Result<std::vector<GpuShare>> shares = take_gpus(*node, allocation, gpus);
@@ -235,11 +235,11 @@ const json& list_of(const json& question, const char* key, Problems& wrong) {
 
 Result<Resources> exact_resources(const json& value, const std::string& what) {
     std::string wrong;
-    Resources found = resources(value, [&](const std::string& key, const std::string& why) {
+    Resources amounts = resources(value, [&](const std::string& key, const std::string& why) {
         wrong += (wrong.empty() ? "" : "; ") + what + key + why;
     });
     if (!wrong.empty()) return invalid(std::move(wrong));
-    return found;
+    return amounts;
 }
 
 DescribedCluster cluster_from(const json& question, Problems& wrong) {

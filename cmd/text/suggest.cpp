@@ -23,18 +23,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
     // A third of the word may be wrong, at least one letter; longer slips are guesses.
     std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
-    std::string found;
+    std::string nearest;
     for (const std::string& candidate : known) {
         const std::size_t distance = edit_distance(word, candidate);
         if (distance < best) {
             best = distance;
-            found = candidate;
+            nearest = candidate;
         }
     }
-    if (!found.empty() || word.size() < 2) return found;
+    if (!nearest.empty() || word.size() < 2) return nearest;
     for (const std::string& candidate : known)
         if (candidate.starts_with(word)) return candidate;
-    return found;
+    return nearest;
 }
 
 }  // namespace rtrain::cmd

@@ -80,11 +80,11 @@ Error none_committed(const RunStore& place) {
 Result<storage::CommittedCheckpoint> chosen(const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = committed(place);
     if (!all) return all.error();
-    const storage::CommittedCheckpoint* found = nullptr;
+    const storage::CommittedCheckpoint* chosen = nullptr;
     for (const auto& checkpoint : *all)
         if (place.checkpoint.empty() ? checkpoint.live : checkpoint.manifest.directory == place.checkpoint)
-            found = &checkpoint;
-    if (found != nullptr) return *found;
+            chosen = &checkpoint;
+    if (chosen != nullptr) return *chosen;
     return none_committed(place);
 }
 

@@ -45,32 +45,32 @@ class Findings {
     bool failed_ = false;
 };
 
-void check_config(const Arguments& arguments, Findings& found) {
+void check_config(const Arguments& arguments, Findings& findings) {
     const std::string path = user_config_path(arguments);
     struct stat facts{};
     if (stat(path.c_str(), &facts) != 0)
-        return found.warn("configuration", "there is no " + path, "rtrain up, or rtrain context add");
+        return findings.warn("configuration", "there is no " + path, "rtrain up, or rtrain context add");
     if ((facts.st_mode & 077) != 0)
-        return found.fail("configuration", path + " holds tokens and can be read by others", "chmod 600 " + path);
+        return findings.fail("configuration", path + " holds tokens and can be read by others", "chmod 600 " + path);
     Result<ConfigFile> config = read_config(path);
-    if (!config) return found.fail("configuration", config.error().message, config.error().next);
-    found.ok("configuration", path + ", " + std::to_string(config->contexts.size()) + " contexts");
+    if (!config) return findings.fail("configuration", config.error().message, config.error().next);
+    findings.ok("configuration", path + ", " + std::to_string(config->contexts.size()) + " contexts");
 }
 
-void check_ca(const Settings& settings, Findings& found) {
+void check_ca(const Settings& settings, Findings& findings) {
     constexpr std::int64_t month_ms = 30LL * 86'400'000;
     if (settings.value("ca").empty()) return;
     Result<std::int64_t> expires = security::expires_wall_ms(settings.value("ca"));
     if (!expires)
-        return found.fail("CA", "the pinned CA is not a certificate: " + expires.error().message,
-                          "rtrain context add again, with the head's <data>/ca.crt");
+        return findings.fail("CA", "the pinned CA is not a certificate: " + expires.error().message,
+                             "rtrain context add again, with the head's <data>/ca.crt");
     if (*expires < wall_now_ms() + month_ms)
-        return found.warn("CA", "the cluster's CA ends at " + time_text(*expires),
-                          "start a new cluster, and restore its runs there");
-    found.ok("CA", "pinned, until " + time_text(*expires).substr(0, 10));
+        return findings.warn("CA", "the cluster's CA ends at " + time_text(*expires),
+                             "start a new cluster, and restore its runs there");
+    findings.ok("CA", "pinned, until " + time_text(*expires).substr(0, 10));
 }
 
-void check_clock(const json& status, std::int64_t asked_ms, Findings& found) {
+void check_clock(const json& status, std::int64_t asked_ms, Findings& findings) {
     constexpr std::int64_t most_ms = 5'000;
     const auto theirs = parse_time(string_of(status, "now"));
     if (!theirs) return;
@@ -78,9 +78,9 @@ void check_clock(const json& status, std::int64_t asked_ms, Findings& found) {
     const std::string text =
         duration_text(apart < 0 ? -apart : apart) + (apart < 0 ? " behind" : " ahead of") + " this machine";
     if (apart > most_ms || apart < -most_ms)
-        return found.warn("clock", "the head's clock is " + text,
-                          "set both by NTP; certificates and times in logs depend on it");
-    found.ok("clock", "the head's is within " + duration_text(most_ms));
+        return findings.warn("clock", "the head's clock is " + text,
+                             "set both by NTP; certificates and times in logs depend on it");
+    findings.ok("clock", "the head's is within " + duration_text(most_ms));
 }
 
 // Returns why this machine can open no connection there; empty: it can. Agents must reach each other in the same way.
@@ -106,62 +106,63 @@ std::string dial(const std::string& host, int port) {
     return error == 0 ? "" : std::strerror(error);
 }
 
-void check_node(const json& node, Findings& found) {
+void check_node(const json& node, Findings& findings) {
     constexpr std::int64_t late_ms = 5'000;
     const std::string name = "node " + string_of(node, "node");
     const std::string state = string_of(node, "state");
     if (state == "LOST")
-        return found.fail(name, "lost: " + string_of(node, "reason"),
-                          "look at the agent's log there; rtrain node leave " + string_of(node, "node") +
-                              " when it is gone for good");
+        return findings.fail(name, "lost: " + string_of(node, "reason"),
+                             "look at the agent's log there; rtrain node leave " + string_of(node, "node") +
+                                 " when it is gone for good");
     const std::int64_t silent =
         node.value("last_heartbeat_ms", json(0)).is_number() ? node["last_heartbeat_ms"].get<std::int64_t>() : 0;
     if (silent > late_ms)
-        found.warn(name, "no heartbeat for " + duration_text(silent), "is the machine overloaded, or the network cut?");
+        findings.warn(name, "no heartbeat for " + duration_text(silent),
+                      "is the machine overloaded, or the network cut?");
     if (state != "READY")
-        found.warn(name, state + ": " + string_of(node, "reason"), "rtrain node undrain " + string_of(node, "node"));
+        findings.warn(name, state + ": " + string_of(node, "reason"), "rtrain node undrain " + string_of(node, "node"));
     const int port = node.value("port", json(0)).is_number() ? node["port"].get<int>() : 0;
     const std::string address = string_of(node, "address");
     if (port != 0) {
         const std::string why = dial(address, port);
         if (!why.empty())
-            found.warn(
+            findings.warn(
                 name,
                 host_port_text(address, static_cast<std::uint16_t>(port)) + " cannot be reached from here: " + why,
                 "the other agents must reach it; behind NAT only single-node runs work. rtrain node join --address "
                 "gives another");
     }
     for (const json& warning : node.value("warnings", json::array()))
-        found.warn(
+        findings.warn(
             name, warning.get<std::string>(),
             "end its agent and start it again with rtrain node join --address, one that the other nodes can dial");
     const json facts = node.value("facts", json::object());
     for (const auto& [fact, value] : facts.items()) {
         const bool interpreter = fact.find("python") != fact.npos || fact.find("interpreter") != fact.npos;
-        if (interpreter && value.is_string()) found.ok(name, fact + ": " + value.get<std::string>());
+        if (interpreter && value.is_string()) findings.ok(name, fact + ": " + value.get<std::string>());
     }
     if (string_of(facts, "jobs_run_as") == "one user")
-        found.warn(name, "its agent is not root: all jobs there run as one user, who can read the node's key",
-                   "run the agent as root where users must be separated");
-    if (state == "READY" && silent <= late_ms) found.ok(name, "READY, heartbeat " + duration_text(silent) + " ago");
+        findings.warn(name, "its agent is not root: all jobs there run as one user, who can read the node's key",
+                      "run the agent as root where users must be separated");
+    if (state == "READY" && silent <= late_ms) findings.ok(name, "READY, heartbeat " + duration_text(silent) + " ago");
 }
 
-void check_disk(const std::string& what, const std::string& directory, Findings& found) {
+void check_disk(const std::string& what, const std::string& directory, Findings& findings) {
     constexpr std::uint64_t reserve = 2ull << 30;
     struct statvfs facts{};
     if (statvfs(directory.c_str(), &facts) != 0) return;
     const std::uint64_t free_bytes = static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
     const std::string text = bytes_text(static_cast<std::int64_t>(free_bytes)) + " free on " + directory;
     if (free_bytes < reserve)
-        found.fail(what, text, "make room, or rtrain storage gc " + directory);
+        findings.fail(what, text, "make room, or rtrain storage gc " + directory);
     else
-        found.ok(what, text);
+        findings.ok(what, text);
 }
 
 constexpr std::int64_t token_warning_ms = 14LL * 86'400'000;
 
 // Warns of tokens that expire within two weeks: the caller's own, and for an admin those of all people.
-void check_tokens(Api& api, const json& status, Findings& found) {
+void check_tokens(Api& api, const json& status, Findings& findings) {
     const json own = status.value("token", json::object());
     const auto soon = [](const json& token) {
         const auto until = parse_time(string_of(token, "expires"));
@@ -173,76 +174,77 @@ void check_tokens(Api& api, const json& status, Findings& found) {
     };
     const std::string until = string_of(own, "expires");
     if (soon(own))
-        found.warn("token", "the one in use, " + whose(own),
-                   "ask an admin for a new one; on the head's machine: rtrain token create --data DIR");
+        findings.warn("token", "the one in use, " + whose(own),
+                      "ask an admin for a new one; on the head's machine: rtrain token create --data DIR");
     else if (!own.empty())
-        found.ok("token", until.empty() ? "without end" : "until " + until.substr(0, 10));
+        findings.ok("token", until.empty() ? "without end" : "until " + until.substr(0, 10));
     if (string_of(own, "role") != "admin") return;
     Result<json> all = api.list("/v1/tokens");
-    if (!all) return found.fail("tokens", all.error().message, all.error().next);
+    if (!all) return findings.fail("tokens", all.error().message, all.error().next);
     for (const json& token : (*all)["items"]) {
         const bool counts = string_of(token, "role") != "node" && !token.value("revoked", false);
         if (counts && soon(token) && string_of(token, "id") != string_of(own, "id"))
-            found.warn(
+            findings.warn(
                 "token", whose(token),
                 "rtrain token create --role " + string_of(token, "role") + " --user " + string_of(token, "user"));
     }
 }
 
-void check_head(Invocation& call, Findings& found) {
+void check_head(Invocation& call, Findings& findings) {
     Result<Settings> settings = Settings::load(call.arguments);
-    if (!settings) return found.fail("configuration", settings.error().message, settings.error().next);
-    check_ca(*settings, found);
+    if (!settings) return findings.fail("configuration", settings.error().message, settings.error().next);
+    check_ca(*settings, findings);
     Result<Api> api = Api::open(call);
-    if (!api) return found.fail("head", api.error().message, api.error().next);
+    if (!api) return findings.fail("head", api.error().message, api.error().next);
     const std::int64_t asked_ms = wall_now_ms();
     Result<json> status = api->get("/v1/status");
-    if (!status) return found.fail("head", status.error().message, status.error().next);
-    found.ok("head", api->address() + " answers, version " + string_of(*status, "version"));
+    if (!status) return findings.fail("head", status.error().message, status.error().next);
+    findings.ok("head", api->address() + " answers, version " + string_of(*status, "version"));
     if (string_of(*status, "version") != RTRAIN_VERSION)
-        found.warn("version", "this command is " RTRAIN_VERSION ", the head " + string_of(*status, "version"),
-                   "install the same version");
-    check_clock(*status, asked_ms, found);
-    check_tokens(*api, *status, found);
+        findings.warn("version", "this command is " RTRAIN_VERSION ", the head " + string_of(*status, "version"),
+                      "install the same version");
+    check_clock(*status, asked_ms, findings);
+    check_tokens(*api, *status, findings);
     if (const std::string warning = string_of(*status, "storage_warning"); !warning.empty())
-        found.warn("storage", warning, "rtrain head start --storage-root DIR on a disk that lasts");
+        findings.warn("storage", warning, "rtrain head start --storage-root DIR on a disk that lasts");
     else
-        found.ok("storage", string_of(*status, "storage_root"));
+        findings.ok("storage", string_of(*status, "storage_root"));
     Result<json> nodes = api->list("/v1/nodes");
-    if (!nodes) return found.fail("nodes", nodes.error().message, nodes.error().next);
-    if ((*nodes)["items"].empty()) found.warn("nodes", "no node has joined", "rtrain token create --role node");
-    for (const json& node : (*nodes)["items"]) check_node(node, found);
+    if (!nodes) return findings.fail("nodes", nodes.error().message, nodes.error().next);
+    if ((*nodes)["items"].empty()) findings.warn("nodes", "no node has joined", "rtrain token create --role node");
+    for (const json& node : (*nodes)["items"]) check_node(node, findings);
 }
 
-void check_this_machine(const Arguments& arguments, Findings& found) {
+void check_this_machine(const Arguments& arguments, Findings& findings) {
     const std::string data = head_data(arguments);
     const auto running = read_pid_file(data + head_pid_file);
     if (running) {
-        found.ok("head process", "pid " + std::to_string(running->pid) + " at " + running->facts + ", data in " + data);
-        check_disk("disk", data, found);
+        findings.ok("head process",
+                    "pid " + std::to_string(running->pid) + " at " + running->facts + ", data in " + data);
+        check_disk("disk", data, findings);
         if (const std::string type = storage::volatile_filesystem(data); !type.empty())
-            found.warn("disk", data + " is on " + type + ": it does not outlive the machine",
-                       "rtrain head start --data on a disk");
+            findings.warn("disk", data + " is on " + type + ": it does not outlive the machine",
+                          "rtrain head start --data on a disk");
     }
     std::string python;
     for (const std::string& folder : split(environment("PATH"), ':'))
         if (python.empty() && access((folder + "/python3").c_str(), X_OK) == 0) python = folder + "/python3";
     if (python.empty())
-        found.warn("interpreter", "there is no python3 on the PATH of this shell",
-                   "jobs name theirs with python.interpreter");
+        findings.warn("interpreter", "there is no python3 on the PATH of this shell",
+                      "jobs name theirs with python.interpreter");
     else
-        found.ok("interpreter", python);
+        findings.ok("interpreter", python);
 }
 
 Result<int> doctor(Invocation& call) {
-    Findings found;
-    check_config(call.arguments, found);
-    check_this_machine(call.arguments, found);
-    check_head(call, found);
-    call.out.list({{"items", found.items}, {"healthy", !found.failed()}},
+    Findings findings;
+    check_config(call.arguments, findings);
+    check_this_machine(call.arguments, findings);
+    check_head(call, findings);
+    call.out.list({{"items", findings.items}, {"healthy", !findings.failed()}},
                   {{"CHECK", "check"}, {"STATE", "state", Shape::state}, {"FINDING", "text"}, {"DO", "next"}}, "check",
                   "");
-    return found.failed() ? 1 : 0;
+    return findings.failed() ? 1 : 0;
 }
 
 }  // namespace

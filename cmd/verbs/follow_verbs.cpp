@@ -61,11 +61,11 @@ Result<int> logs(Invocation& call) {
     }
     Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
     if (!lines) return lines.error();
-    std::vector<json> found;
+    std::vector<json> parsed;
     for (const std::string& text : split(*lines, '\n'))
-        if (json line = json::parse(text, nullptr, false); line.is_object()) found.push_back(std::move(line));
-    const bool any = !found.empty();
-    print_lines(call, *wish, std::move(found));
+        if (json line = json::parse(text, nullptr, false); line.is_object()) parsed.push_back(std::move(line));
+    const bool any = !parsed.empty();
+    print_lines(call, *wish, std::move(parsed));
     if (!any)
         call.out.talk("no line of " + run_line(*run) + " was written that was asked for; it has " +
                       std::to_string(run->value("attempts", 0)) + " attempts, of " +
@@ -114,9 +114,9 @@ Result<int> events(Invocation& call) {
     Result<json> past = api->list("/v1/events?limit=1000&after=" + url_part(after) + filter);
     if (!past) return past.error();
     json& items = (*past)["items"];
-    const std::size_t wanted =
+    const std::size_t most =
         static_cast<std::size_t>(call.arguments.number("tail", call.arguments.has("after") ? 1'000'000 : 200));
-    if (items.size() > wanted) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(wanted));
+    if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
     std::string last = after;
     for (const json& event : items)
         last = event["id"].is_string() ? event["id"].get<std::string>() : event["id"].dump();
@@ -152,7 +152,7 @@ Result<int> metrics(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     std::string target = "/v1/runs/" + url_part(call.arguments.argument(0)) + "/metrics?limit=1000";
-    const std::vector<std::string> wanted = call.arguments.list("key");
+    const std::vector<std::string> asked_keys = call.arguments.list("key");
     for (const char* filter : {"after", "rank"})
         if (call.arguments.has(filter))
             target += std::string("&") + filter + "=" + url_part(call.arguments.text(filter));
@@ -163,14 +163,14 @@ Result<int> metrics(Invocation& call) {
     if (several) one_line_per_rank(items);
     const std::size_t most = static_cast<std::size_t>(call.arguments.number("tail", 1'000'000));
     if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
-    std::set<std::string> keys(wanted.begin(), wanted.end()), reported;
+    std::set<std::string> keys(asked_keys.begin(), asked_keys.end()), reported;
     for (json& item : items) {
         json kept = json::object();
         const json all = item.value("metrics", json::object());
         for (const auto& [key, value] : all.items())
-            if (reported.insert(key); wanted.empty() || keys.count(key) != 0) kept[key] = value;
+            if (reported.insert(key); asked_keys.empty() || keys.count(key) != 0) kept[key] = value;
         item["metrics"] = kept;
-        if (wanted.empty())
+        if (asked_keys.empty())
             for (const auto& [key, value] : kept.items()) keys.insert(key);
     }
     std::vector<Column> columns{{"REPORT", "index"}, {"ATT", "attempt"}, {"TIME", "time", Shape::time, true}};
@@ -181,7 +181,7 @@ Result<int> metrics(Invocation& call) {
     std::size_t at = 0;
     for (const std::string& key : keys) columns.push_back({key.c_str(), fields[at++].c_str()});
     call.out.list(*answer, columns, "index", "no report has come yet");
-    for (const std::string& key : wanted)
+    for (const std::string& key : asked_keys)
         if (!items.empty() && reported.count(key) == 0)
             call.out.talk("no report has \"" + key + "\"; `rtrain metrics " + call.arguments.argument(0) +
                           "` shows all");

@@ -20,13 +20,13 @@ struct InForce {
 };
 InForce in_force(const RunStore& place, const storage::RunHeader& header) {
     const auto claim = storage::newest_claim(*place.store, place.run_name);
-    InForce found{.job_json = claim ? claim->job_json : header.job_json,
-                  .code_sha256 = claim ? claim->code_sha256.value_or(header.code_sha256) : header.code_sha256,
-                  .member = {}};
-    if (claim) found.member = {.array = claim->array, .index = claim->array_index};
-    json job = json::parse(found.job_json, nullptr, false);
-    if (job.is_object() && job.erase("after") > 0) found.job_json = job.dump();
-    return found;
+    InForce in_force{.job_json = claim ? claim->job_json : header.job_json,
+                     .code_sha256 = claim ? claim->code_sha256.value_or(header.code_sha256) : header.code_sha256,
+                     .member = {}};
+    if (claim) in_force.member = {.array = claim->array, .index = claim->array_index};
+    json job = json::parse(in_force.job_json, nullptr, false);
+    if (job.is_object() && job.erase("after") > 0) in_force.job_json = job.dump();
+    return in_force;
 }
 
 // The run's own copy of its code goes to the head, unless the head has it.
@@ -64,14 +64,14 @@ Status check_checkpoint(Invocation& call, const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = storage::list_checkpoints(*place.store, place.run_name);
     if (!all) return all.error();
     std::string newest;
-    bool found = place.checkpoint.empty();
+    bool exists = place.checkpoint.empty();
     for (const auto& checkpoint : *all) {
         if (checkpoint.live && checkpoint.damage.empty()) newest = checkpoint.manifest.directory;
         if (!checkpoint.damage.empty())
             call.out.talk("passed over: " + checkpoint.manifest.directory + " is damaged: " + checkpoint.damage);
-        found = found || checkpoint.manifest.directory == place.checkpoint;
+        exists = exists || checkpoint.manifest.directory == place.checkpoint;
     }
-    if (!found)
+    if (!exists)
         return Error{.code = ErrorCode::not_found,
                      .message = place.shown + " has no committed checkpoint " + place.checkpoint,
                      .next = "rtrain checkpoints list " + place.shown};

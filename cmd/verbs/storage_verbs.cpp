@@ -121,40 +121,41 @@ bool leave_alone(Invocation& call, const Live& live, const std::string& path, co
 }
 
 Result<Found> look(Invocation& call, const Place& place, const Live& live) {
-    Found found;
-    found.root = place.root;
-    found.store = place.store;
-    Result<std::vector<std::string>> runs =
-        place.run.empty() ? storage::list_runs(*found.store) : Result<std::vector<std::string>>(std::vector{place.run});
+    Found garbage;
+    garbage.root = place.root;
+    garbage.store = place.store;
+    Result<std::vector<std::string>> runs = place.run.empty()
+                                                ? storage::list_runs(*garbage.store)
+                                                : Result<std::vector<std::string>>(std::vector{place.run});
     if (!runs) return runs.error();
     for (const std::string& run : *runs) {
-        if (leave_alone(call, live, found.root + "/" + run, run)) continue;
-        Result<storage::GarbagePlan> plan = storage::plan_garbage(*found.store, run);
+        if (leave_alone(call, live, garbage.root + "/" + run, run)) continue;
+        Result<storage::GarbagePlan> plan = storage::plan_garbage(*garbage.store, run);
         if (!plan) return plan.error();
         if (!plan->terminal) {
-            call.out.talk("left alone: " + found.root + "/" + run + " has not ended");
+            call.out.talk("left alone: " + garbage.root + "/" + run + " has not ended");
             continue;
         }
         for (const storage::Garbage& one : plan->items) {
-            found.bytes += one.bytes;
-            ++found.count;
+            garbage.bytes += one.bytes;
+            ++garbage.count;
         }
-        found.by_run[run] = std::move(plan->items);
+        garbage.by_run[run] = std::move(plan->items);
     }
-    return found;
+    return garbage;
 }
 
 // Between the look and the answer to the question a run may have been resumed.
-Status look_again(Invocation& call, const Live& before, Found& found) {
-    if (!before.asked || found.count == 0) return Done{};
+Status look_again(Invocation& call, const Live& before, Found& garbage) {
+    if (!before.asked || garbage.count == 0) return Done{};
     Result<Live> now = fetch_live_runs(call);
     if (!now) return now.error();
     if (!now->asked)
         return Error{.code = ErrorCode::unreachable,
                      .message = "the head at " + before.head + " went away meanwhile: nothing was removed",
                      .next = "run it again: without a head it goes by what lies on storage"};
-    std::erase_if(found.by_run,
-                  [&](const auto& one) { return leave_alone(call, *now, found.root + "/" + one.first, one.first); });
+    std::erase_if(garbage.by_run,
+                  [&](const auto& one) { return leave_alone(call, *now, garbage.root + "/" + one.first, one.first); });
     return Done{};
 }
 
@@ -164,24 +165,24 @@ Result<int> gc(Invocation& call) {
     if (!place) return place.error();
     const Result<Live> live = fetch_live_runs(call);
     if (!live) return live.error();
-    Result<Found> found = look(call, *place, *live);
-    if (!found) return found.error();
+    Result<Found> garbage = look(call, *place, *live);
+    if (!garbage) return garbage.error();
     const bool dry = call.arguments.has("dry-run");
-    if (!dry && found->count > 0) {
-        if (Status sure = confirm(call, std::to_string(found->count) + " entries, " + bytes_text(found->bytes) +
+    if (!dry && garbage->count > 0) {
+        if (Status sure = confirm(call, std::to_string(garbage->count) + " entries, " + bytes_text(garbage->bytes) +
                                             ", will be removed below " + path + ".");
             !sure)
             return sure.error();
-        if (Status looked = look_again(call, *live, *found); !looked) return looked.error();
+        if (Status looked = look_again(call, *live, *garbage); !looked) return looked.error();
     }
     json items = json::array();
     std::int64_t bytes = 0;
-    for (const auto& [run, list] : found->by_run)
+    for (const auto& [run, list] : garbage->by_run)
         for (const storage::Garbage& one : list) {
             if (!dry)
-                if (Status gone = storage::remove_garbage(*found->store, run, one); !gone) return gone.error();
+                if (Status gone = storage::remove_garbage(*garbage->store, run, one); !gone) return gone.error();
             bytes += one.bytes;
-            items.push_back({{"path", found->root + "/" + one.path},
+            items.push_back({{"path", garbage->root + "/" + one.path},
                              {"run", run},
                              {"bytes", one.bytes},
                              {"why", one.why},
@@ -226,8 +227,8 @@ Status copy_all(storage::Store& store, const std::vector<Copy>& copies, bool buc
         }
     };
     std::vector<std::thread> helpers;
-    const std::size_t wanted = bucket ? std::min<std::size_t>(bucket_at_once, copies.size()) : 1;
-    while (helpers.size() + 1 < wanted) helpers.emplace_back(work);
+    const std::size_t threads = bucket ? std::min<std::size_t>(bucket_at_once, copies.size()) : 1;
+    while (helpers.size() + 1 < threads) helpers.emplace_back(work);
     work();
     for (std::thread& helper : helpers) helper.join();
     if (failed) return *failed;

@@ -37,19 +37,19 @@ std::vector<std::string> words_of(const std::string& command) {
 // A file in the folder of the spec that the entrypoint names, as a path in it; empty: it names none.
 std::string file_beside(const JobFile& file) {
     std::error_code failed;
-    const auto found = [&](const std::string& name) {
+    const auto file_named = [&](const std::string& name) {
         const fs::path path = fs::path(name).lexically_normal();
         const bool below = !name.empty() && name[0] != '-' && !path.is_absolute() && *path.begin() != "..";
         return below && fs::is_regular_file(fs::path(file.folder) / path, failed) ? path.string() : std::string();
     };
     bool module = false;  // the word before was -m
     const auto look = [&](const std::string& word) {
-        std::string named = found(word);
+        std::string named = file_named(word);
         if (module && named.empty()) {
             std::string path = word;
             std::replace(path.begin(), path.end(), '.', '/');
-            named = found(path + ".py");
-            if (named.empty()) named = found(path + "/__main__.py");
+            named = file_named(path + ".py");
+            if (named.empty()) named = file_named(path + "/__main__.py");
         }
         module = word == "-m";
         return named;

@@ -26,7 +26,7 @@ void adopt(const Adopters& to, const SavedAttempt& saved) {
     LiveAttempt& attempt = to.attempts.open(key);
     attempt.context = std::get<Context>(result);
     attempt.number = saved.number;
-    AttemptFound found{.saved = saved};
+    AttemptFound adopted{.saved = saved};
     if (saved.launch) {
         attempt.launch = *saved.launch;
         if (auto start_state = read_start_state(to.node.files.attempt(key)))
@@ -34,12 +34,12 @@ void adopt(const Adopters& to, const SavedAttempt& saved) {
         else if (!saved.launch->from.empty())
             warn("a worker of attempt " + attempt_text(saved.prepare, saved.number) +
                  " that has not begun yet would start_state from nothing: " + start_state.error().message);
-        found.workers = to.workers.adopt(key);
+        adopted.workers = to.workers.adopt(key);
     }
     log_info("adopted attempt " + attempt_text(saved.prepare, saved.number) + " with " +
-             std::to_string(found.workers.size()) + " workers");
+             std::to_string(adopted.workers.size()) + " workers");
     to.journals.open(key);
-    to.inputs.enqueue(std::move(found));
+    to.inputs.enqueue(std::move(adopted));
     to.journals.deliver(key);
     if (saved.uploading && saved.prepare.claim) to.checkpoints.look_for_commit(key, saved);
 }

@@ -94,11 +94,11 @@ void add_node_samples(Families& families, const Records& records, const Live& li
     for (const auto& [id, node] : records.nodes) {
         const SampleLabels labels = {{"node", id.value}};
         families.add("node_gpus_expected", labels, node.gpus);
-        const auto found = live.nodes.find(id);
-        const bool up = found != live.nodes.end() && node.state != NodeState::lost;
+        const auto live_node = live.nodes.find(id);
+        const bool up = live_node != live.nodes.end() && node.state != NodeState::lost;
         families.add("node_up", labels, up ? 1 : 0);
         if (!up) continue;
-        const LiveNode& seen = found->second;
+        const LiveNode& seen = live_node->second;
         families.add("memory_used_bytes", labels, static_cast<double>(seen.memory_used_bytes));
         families.add("memory_total_bytes", labels, static_cast<double>(seen.memory_total_bytes));
         add_traffic(families, "node", labels, seen.traffic);

@@ -83,9 +83,9 @@ std::optional<std::uint64_t> ConnectionTable::one_to_close(const std::string& ad
 
 void ConnectionTable::leave(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(number);
-    if (found == entries_.end()) return;
-    const Entry entry = std::move(found->second);
+    const auto place = entries_.find(number);
+    if (place == entries_.end()) return;
+    const Entry entry = std::move(place->second);
     forget(number, entry);
 }
 
@@ -112,9 +112,9 @@ void ConnectionTable::drop_idle_parties(Parties& parties, Clock::time_point now)
 
 bool ConnectionTable::belongs_to(std::uint64_t number, const std::string& caller, Room room) {
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(number);
-    if (found == entries_.end()) return false;
-    Entry& entry = found->second;
+    const auto place = entries_.find(number);
+    if (place == entries_.end()) return false;
+    Entry& entry = place->second;
     if (entry.known && entry.party == caller) return true;
     const std::size_t known = entries_.size() - strangers_;
     const auto party = callers_.find(caller);

@@ -102,11 +102,12 @@ X509* find_authority(STACK_OF(X509) * chain, const std::string& fingerprint) {
     return nullptr;
 }
 
-std::string wrong_fingerprint(STACK_OF(X509) * chain, const std::string& wanted) {
+std::string wrong_fingerprint(STACK_OF(X509) * chain, const std::string& fingerprint) {
     std::string seen;
     for (int i = 0; i < sk_X509_num(chain); ++i)
         if (X509_check_ca(sk_X509_value(chain, i)) == 1) seen = fingerprint_of(sk_X509_value(chain, i));
-    return "the authority it presents has the fingerprint " + (seen.empty() ? "(none)" : seen) + ", expected " + wanted;
+    return "the authority it presents has the fingerprint " + (seen.empty() ? "(none)" : seen) + ", expected " +
+           fingerprint;
 }
 
 std::string check_chain(X509* leaf, STACK_OF(X509) * chain, X509_STORE* trusted) {

@@ -122,8 +122,8 @@ class Reader {
 
     template <class T>
     void operator()(const char* name, T& value) {
-        const auto found = object_.find(name);
-        if (found != object_.end() && !found->is_null()) decoded(*found, path_ + name, value);
+        const auto entry = object_.find(name);
+        if (entry != object_.end() && !entry->is_null()) decoded(*entry, path_ + name, value);
     }
     void operator()(const char* name, Bytes value) {
         std::string text;

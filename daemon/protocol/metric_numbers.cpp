@@ -15,7 +15,7 @@ const json* nested(const json& metrics, const std::string& name) {
     if (const auto whole = metrics.find(name); whole != metrics.end()) return &*whole;
     for (auto slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1))
         if (const auto inner = metrics.find(name.substr(0, slash)); inner != metrics.end())
-            if (const json* found = nested(*inner, name.substr(slash + 1))) return found;
+            if (const json* number = nested(*inner, name.substr(slash + 1))) return number;
     return nullptr;
 }
 
@@ -31,9 +31,9 @@ std::map<std::string, double> numbers_of(const std::string& metrics_json, const 
     if (!metrics.is_object()) return out;
     for (const auto& [key, value] : metrics.items())
         if (value.is_number()) out[key] = value.get<double>();
-    const json* found = score.empty() ? nullptr : nested(metrics, score);
-    if (found != nullptr && found->is_number()) out[score] = found->get<double>();
-    if (found != nullptr && not_finite(*found)) out[score] = std::numeric_limits<double>::quiet_NaN();
+    const json* number = score.empty() ? nullptr : nested(metrics, score);
+    if (number != nullptr && number->is_number()) out[score] = number->get<double>();
+    if (number != nullptr && not_finite(*number)) out[score] = std::numeric_limits<double>::quiet_NaN();
     return out;
 }
 
@@ -43,9 +43,9 @@ std::optional<std::pair<std::string, double>> reached_stop(const std::map<std::s
     const auto metrics = nlohmann::json::parse(metrics_json, nullptr, false);
     if (!metrics.is_object()) return std::nullopt;
     for (const auto& [key, value] : stop_at) {
-        const auto found = metrics.find(key);
-        if (found != metrics.end() && found->is_number() && found->get<double>() >= value)
-            return std::pair{key, found->get<double>()};
+        const auto entry = metrics.find(key);
+        if (entry != metrics.end() && entry->is_number() && entry->get<double>() >= value)
+            return std::pair{key, entry->get<double>()};
     }
     return std::nullopt;
 }

@@ -73,9 +73,9 @@ class Training {
         0.015;  // falls to 0 along a line, by position: a resumed run makes the same steps
 
     void resume() {
-        const auto found = worker_.checkpoint_json();
-        if (!found) return;
-        const json checkpoint = json::parse(*found);
+        const auto text = worker_.checkpoint_json();
+        if (!text) return;
+        const json checkpoint = json::parse(*text);
         const json values = json::parse(rtrain::ddp::load_training(checkpoint.at("path"), "state", *net_, *optimizer_));
         epoch_ = values.at("epoch");
         step_ = values.at("step");

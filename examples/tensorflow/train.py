@@ -46,11 +46,11 @@ def main() -> None:
     def learn(images: Any, digits: Any) -> tuple[Any, Any]:
         tape: Any
         with tf.GradientTape() as tape:
-            found = model(images)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(digits, found))
+            predictions = model(images)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(digits, predictions))
         for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
             weight.assign_sub(RATE * gradient)
-        return loss, tf.reduce_mean(tf.cast(tf.argmax(found, 1) == digits, tf.float32))
+        return loss, tf.reduce_mean(tf.cast(tf.argmax(predictions, 1) == digits, tf.float32))
 
     @tf.function
     def step(images: Any, digits: Any) -> list[Any]:

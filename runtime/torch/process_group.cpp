@@ -63,11 +63,11 @@ Backend backend_from_environment() {
                              "' and should be auto, gloo or nccl: see `backend` in the job spec");
 }
 
-bool use_nccl(Backend wanted) {
+bool use_nccl(Backend backend) {
 #ifdef RTRAIN_WITH_NCCL
-    return wanted == Backend::nccl || (wanted == Backend::automatic && at::hasCUDA());
+    return backend == Backend::nccl || (backend == Backend::automatic && at::hasCUDA());
 #else
-    if (wanted == Backend::nccl) {
+    if (backend == Backend::nccl) {
         throw std::runtime_error(
             "this program was built beside a PyTorch wheel without CUDA: build it with the CUDA wheel for NCCL");
     }

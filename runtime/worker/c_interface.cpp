@@ -125,17 +125,17 @@ RTW_EXPORT const char* rtw_context_json(rtw_worker* worker) {
 
 RTW_EXPORT const char* rtw_checkpoint_json(rtw_worker* worker) {
     if (!worker) return missing("worker"), nullptr;
-    bool found = false;
+    bool has_checkpoint = false;
     const int code = guarded([&] {
         const auto from = worker->session->checkpoint();
         if (!from) return int{RTW_OK};
         nlohmann::ordered_json object = {{"path", from->path}, {"directory", from->directory}};
         object["metrics"] = nlohmann::ordered_json::parse(from->metrics_json);
         worker->checkpoint = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-        found = true;
+        has_checkpoint = true;
         return int{RTW_OK};
     });
-    return code == RTW_OK && found ? worker->checkpoint.c_str() : nullptr;
+    return code == RTW_OK && has_checkpoint ? worker->checkpoint.c_str() : nullptr;
 }
 
 RTW_EXPORT int rtw_checkpoint_dir(rtw_worker* worker, const char** path) {

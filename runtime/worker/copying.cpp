@@ -70,8 +70,8 @@ int write_all(int to, const char* data, std::size_t size, std::int64_t at) {
 // errno, 0: done. ESTALE: the file ended before `end`.
 int pump(int from, int to, std::int64_t begin, std::int64_t end, char* buffer) {
     while (begin < end) {
-        const auto wanted = std::min<std::size_t>(buffer_bytes, static_cast<std::size_t>(end - begin));
-        const ssize_t got = ::pread(from, buffer, wanted, begin);
+        const auto size = std::min<std::size_t>(buffer_bytes, static_cast<std::size_t>(end - begin));
+        const ssize_t got = ::pread(from, buffer, size, begin);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return errno;
         if (got == 0) return ESTALE;
@@ -190,9 +190,9 @@ class Copying {
         sigset_t all, before;  // signals are the program's: its own threads shall get them
         ::sigfillset(&all);
         ::pthread_sigmask(SIG_SETMASK, &all, &before);
-        const std::size_t wanted = threads();
+        const std::size_t count = threads();
         try {
-            while (helpers.size() + 1 < wanted) helpers.emplace_back([this] { work(); });
+            while (helpers.size() + 1 < count) helpers.emplace_back([this] { work(); });
         } catch (const std::system_error&) {
             // No thread is to be had: those there are do the work.
         }
@@ -207,9 +207,9 @@ class Copying {
         return std::min({threads_max, static_cast<std::size_t>(CPU_COUNT(&usable)), pieces_.size()});
     }
 
-    void note(StagingFault found) {
+    void note(StagingFault fault) {
         const std::lock_guard lock(fault_lock_);
-        if (!faulty_.exchange(true)) fault_ = std::move(found);  // the first one tells most
+        if (!faulty_.exchange(true)) fault_ = std::move(fault);  // the first one tells most
     }
 
     const std::vector<FileToCopy>& files_;

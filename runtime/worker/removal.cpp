@@ -59,9 +59,9 @@ ReportedDirectory::~ReportedDirectory() {
 }
 
 bool ReportedDirectory::named(const std::string& name) const {
-    struct stat found{};
-    return ::fstatat(parent_, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_dev == facts_.st_dev &&
-           found.st_ino == facts_.st_ino;
+    struct stat now{};
+    return ::fstatat(parent_, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_dev == facts_.st_dev &&
+           now.st_ino == facts_.st_ino;
 }
 
 std::string ReportedDirectory::remove() {

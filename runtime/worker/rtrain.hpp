@@ -82,8 +82,8 @@ class Worker {
     // Returns the checkpoint to start from, {"path": ..., "directory": ..., "metrics": {...}}; nullopt: start from the
     // beginning. It may wait up to 30 s for the commit of the last one reported.
     std::optional<std::string> checkpoint_json() const {
-        const char* found = rtw_checkpoint_json(handle_);
-        return found ? std::optional<std::string>(found) : std::nullopt;
+        const char* checkpoint = rtw_checkpoint_json(handle_);
+        return checkpoint ? std::optional<std::string>(checkpoint) : std::nullopt;
     }
 
     // Returns a fresh directory on the storage path's file system; report it with owned = true, and its files are taken
@@ -131,9 +131,9 @@ class Worker {
     static void check(int code) {
         if (code != RTW_OK) throw WorkerError(code);
     }
-    static std::string text(const char* found) {
-        if (!found) throw WorkerError(RTW_IO);
-        return found;
+    static std::string text(const char* value) {
+        if (!value) throw WorkerError(RTW_IO);
+        return value;
     }
     rtw_worker* handle_ = nullptr;
 };

@@ -190,10 +190,10 @@ void Session::on_message(FromAgent message) {
         if (!asked_ || asked_->first != broadcast->index) return;  // an answer that came twice
         heard_[broadcast->index] = broadcast->data.value_or("");
         asked_.reset();
-    } else if (auto* wanted = std::get_if<Wanted>(&message)) {
-        wanted_ = static_cast<int>(wanted->what);
-        wish_ = *wanted;
-        if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
+    } else if (auto* wish = std::get_if<Wanted>(&message)) {
+        wanted_ = static_cast<int>(wish->what);
+        wish_ = *wish;
+        if (wish->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
     } else if (const auto* offer = std::get_if<ReportMemoryOffer>(&message)) {
         on_message(*offer);
     }

@@ -377,17 +377,17 @@ std::optional<ResumeFrom> Session::checkpoint() {
     if (foreign_process()) return first_;
     Lock lock(state_);
     if (!caller_waits_) read_news();
-    const std::uint64_t wanted = promised_;
+    const std::uint64_t report = promised_;
     const auto deadline = Clock::now() + commit_within;
-    while (settled_ < wanted && link_.open()) {
+    while (settled_ < report && link_.open()) {
         const auto now = Clock::now();
         if (stop_heard_ && now - *stop_heard_ > stop_grace) break;
         if (now >= deadline) {
-            settled_ = wanted;
+            settled_ = report;
             std::fprintf(stderr,
                          "rtrain: the checkpoint of report %llu is still being stored: get_checkpoint gives the one "
                          "before; see `rtrain events`\n",
-                         static_cast<unsigned long long>(wanted));
+                         static_cast<unsigned long long>(report));
             break;
         }
         close_now_.wait_for(lock, commit_looked_for_every);

@@ -72,8 +72,8 @@ def descendants(root):
                 state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 if state not in "ZX":
                     children.setdefault(int(parent), []).append(int(entry.name))
-    found, front = [], [root]
+    pids, front = [], [root]
     while front:
         front = [child for pid in front for child in children.get(pid, [])]
-        found += front
-    return found
+        pids += front
+    return pids

@@ -105,10 +105,10 @@ class GpuCluster(LocalCluster):
         text = Head.current().content("/metrics").decode()
         samples = []
         for line in text.splitlines():
-            found = re.match(r"(?:rtrain_)?(\w+)(?:\{(.*)\})? (\S+)$", line)
-            if found and not line.startswith("#"):
-                labels = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
-                samples.append((found[1], labels, float(found[3])))
+            match = re.match(r"(?:rtrain_)?(\w+)(?:\{(.*)\})? (\S+)$", line)
+            if match and not line.startswith("#"):
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
+                samples.append((match[1], labels, float(match[3])))
         return samples
 
     def assigned_uuids(self, run, rank=0, within=30):
@@ -117,11 +117,11 @@ class GpuCluster(LocalCluster):
         wanted = {"run_id": run_id, "rank": str(rank)}
 
         def named():
-            found = [
+            events = [
                 labels["gpu_uuid"]
                 for name, labels, _ in self.metrics()
                 if name == "gpu_allocation_info" and wanted.items() <= labels.items()
             ]
-            return found if found and all(found) else None
+            return events if events and all(events) else None
 
         return wait_for(f"the heartbeat that names the GPUs of {run}", named, within)

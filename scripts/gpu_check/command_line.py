@@ -67,23 +67,23 @@ def run_group(group, given, work, env):
     file, log = work / f"{group}.rows", work / f"{group}.log"
     options = Options(str(work / group), str(file), given.cpu_gpus if given.cpu else 0, given.checkpoint_gb)
     code = bounded.run(command(group, options), env, log, given.group_seconds)
-    found = rows.read(file)
+    results = rows.read(file)
     end = log.read_text(errors="replace").strip()
     if code is None:
         reason = f"took longer than {given.group_seconds:g} s"
     elif code != 0:
         reason = f"ended with {code}: {(end.splitlines() or ['no output'])[-1]}"
-    elif not found:
+    elif not results:
         reason = "made no row"
     else:
         reason = ""
     if reason:
-        found.append(rows.Row(group, "the group", "comes to its end", f"{len(found)} rows", rows.FAILED, reason))
-    if any(row.verdict == rows.FAILED for row in found) and end:
+        results.append(rows.Row(group, "the group", "comes to its end", f"{len(results)} rows", rows.FAILED, reason))
+    if any(row.verdict == rows.FAILED for row in results) and end:
         say(f"--- {group}, the end of its output:\n{end[-4000:]}\n---")
     if not given.keep:
         shutil.rmtree(work / group, ignore_errors=True)  # a later group needs the room
-    return found
+    return results
 
 
 def prepared(given, work):
@@ -93,31 +93,31 @@ def prepared(given, work):
         program = machine.require_program()
         env.update(stand_in.make(work / "driver", given.cpu_gpus, ROOT))
         return env, f"{CPU_NOTE}. {machine.line([], machine.torch_facts(), program)}"
-    found, reason = machine.gpus_or_reason()
-    if not found:
+    gpus, reason = machine.gpus_or_reason()
+    if not gpus:
         raise NoGpu(reason)
     facts = machine.torch_facts()
     machine.require_cuda(facts)
-    return env, machine.line(found, facts, machine.require_program())
+    return env, machine.line(gpus, facts, machine.require_program())
 
 
 def check(given, work):
     env, line = prepared(given, work)
     say(line)
-    found = []
+    results = []
     for group in given.groups or GROUPS:
         say(f"{group}: {GROUPS[group]}")
         for row in run_group(group, given, work, env):
             say(f"  {row.name}: {row.shown_verdict()}")
-            found.append(row)
-    counts = rows.counts(found)
+            results.append(row)
+    counts = rows.counts(results)
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     if given.output == "json":
         mode = "cpu" if given.cpu else "gpu"
-        answer = {"mode": mode, "machine": line, "counts": counts, "rows": [vars(row) for row in found]}
+        answer = {"mode": mode, "machine": line, "counts": counts, "rows": [vars(row) for row in results]}
         print(json.dumps(answer, indent=1))
     else:
-        print(f"{line}\n\n{rows.table(found)}\n\n{summary}")
+        print(f"{line}\n\n{rows.table(results)}\n\n{summary}")
     return 1 if counts[rows.FAILED] else 0
 
 

@@ -93,14 +93,14 @@ def nccl_includes(folder):
     toolkits = [pathlib.Path(nvcc).resolve().parent.parent / "include", pathlib.Path("/usr/include")]
     named = [pathlib.Path(os.environ["NCCL_ROOT"], "include")] if os.environ.get("NCCL_ROOT") else []
     places = [*named, *wheels(), *toolkits]
-    found = []
+    directories = []
     for headers in _NCCL_NEEDS:
         place = next((place for place in places if any((place / header).exists() for header in headers)), None)
         if place is None:
             raise Skip(f"needs {headers[0]}: from NVIDIA's wheels, a CUDA toolkit, or NCCL_ROOT")
-        found += [place, place / "cccl"]  # nvcc finds the latter by itself, a C++ compiler does not
+        directories += [place, place / "cccl"]  # nvcc finds the latter by itself, a C++ compiler does not
     names = folder.with_name(f"{folder.name}-names")
     names.mkdir(parents=True)
     (names / "cusolver_common.h").write_text("#include <cusolverDn.h>\n")
-    system = [one for place in dict.fromkeys(found) if place != pathlib.Path("/usr/include") for one in ("-isystem", place)]
+    system = [one for place in dict.fromkeys(directories) if place != pathlib.Path("/usr/include") for one in ("-isystem", place)]
     return [*system, "-idirafter", ROOT / "runtime" / "torch" / "cuda_names", "-idirafter", names]

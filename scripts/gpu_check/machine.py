@@ -27,9 +27,9 @@ def gpus_or_reason():
     """(the GPUs, ""), or ([], why there is none) by NVML's word and nvidia-smi's."""
     reasons = []
     try:
-        found = nvml.gpus()
-        if found:
-            return found, ""
+        gpus = nvml.gpus()
+        if gpus:
+            return gpus, ""
         reasons.append("NVML says that there are 0")
     except nvml.NoNvml as error:
         reasons.append(f"NVML says: {error}")

@@ -25,10 +25,10 @@ _CARRIED = ("cloudpickle", "pyyaml")  # what the package asks for and PyTorch do
 def files():
     """(file, its name in the archive) of the sources. FileNotFoundError for a pattern that names none."""
     for pattern in _FILES:
-        found = [path for path in sorted(ROOT.glob(pattern)) if path.is_file() and "__pycache__" not in path.parts]
-        if not found:
+        paths = [path for path in sorted(ROOT.glob(pattern)) if path.is_file() and "__pycache__" not in path.parts]
+        if not paths:
             raise FileNotFoundError(f"{ROOT / pattern} is not there")
-        for path in found:
+        for path in paths:
             yield path, path.relative_to(ROOT)
 
 

@@ -78,6 +78,6 @@ def speaks_for_itself(kind):
 
 
 if __name__ == "__main__":
-    found = cpp_reference(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]) / "xml", sys.argv[2:] or HEADERS)
-    print("\n".join(found))
-    sys.exit(1 if found else 0)
+    wrong = cpp_reference(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]) / "xml", sys.argv[2:] or HEADERS)
+    print("\n".join(wrong))
+    sys.exit(1 if wrong else 0)

@@ -77,6 +77,6 @@ def breaches(folder):
 
 
 if __name__ == "__main__":
-    found = list(breaches(pathlib.Path(sys.argv[1]).resolve()))
-    print("\n".join(found))
-    sys.exit(1 if found else 0)
+    wrong = list(breaches(pathlib.Path(sys.argv[1]).resolve()))
+    print("\n".join(wrong))
+    sys.exit(1 if wrong else 0)

@@ -93,6 +93,6 @@ def class_entry(kind):
 def members_of(header, compounds):
     """The functions, enumerations and macros of a header that are in no class: those of its namespaces too."""
     places = [header, *(one for one in compounds if one.get("kind") == "namespace")]
-    found = [one for place in places for one in place.iter("memberdef") if file_of(one) == file_of(header)]
-    named = {one.get("id"): one for one in found if not one.findtext("name").startswith("@") and one.get("kind") != "typedef"}
+    members = [one for place in places for one in place.iter("memberdef") if file_of(one) == file_of(header)]
+    named = {one.get("id"): one for one in members if not one.findtext("name").startswith("@") and one.get("kind") != "typedef"}
     return named.values()

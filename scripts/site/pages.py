@@ -108,7 +108,7 @@ def stage(folder):
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / file, folder / file)
         text = LINK.sub(
-            lambda found: found[1] + (found[2] if ELSEWHERE.match(found[2]) else README.sub(r"\1index.md", found[2])) + found[3],
+            lambda match: match[1] + (match[2] if ELSEWHERE.match(match[2]) else README.sub(r"\1index.md", match[2])) + match[3],
             text,
         )
         copy = folder / f"{page_of(name)}.md"

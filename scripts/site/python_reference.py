@@ -86,11 +86,11 @@ def as_list(docstring):
     lines, inside, code = [], False, False
     for line in docstring.split("\n"):
         code ^= line.lstrip().startswith("```")
-        found = None if code else ARGUMENT.match(line)
-        if found and lines and lines[-1].strip() and not inside:
+        argument = None if code else ARGUMENT.match(line)
+        if argument and lines and lines[-1].strip() and not inside:
             lines.append("")
-        inside = bool(line.strip()) and (inside or bool(found))
-        lines.append(f"- `{found[1].replace('`', '')}`: {found[2]}" if found else line)
+        inside = bool(line.strip()) and (inside or bool(argument))
+        lines.append(f"- `{argument[1].replace('`', '')}`: {argument[2]}" if argument else line)
     return "\n".join(lines)
 
 
@@ -118,10 +118,10 @@ def python_reference(folder):
         for one in (Any, NoReturn):
             vars(sys.modules[name]).setdefault(one.__name__, one)
     pdoc.render.configure(docformat="markdown", show_source=False, search=True, template_directory=HERE / "pdoc")
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         pdoc.pdoc(*modules, *(f"!{name}._" for name in modules), output_directory=folder)
         documents = [pdoc.doc.Module(sys.modules[name]) for name in modules]
         page = names.python_page(documents)
-    texts = dict.fromkeys(str(one.message) for one in found)
+    texts = dict.fromkeys(str(one.message) for one in caught)
     return page, [text for text in texts if not any(part in text for part in HARMLESS)], left_out

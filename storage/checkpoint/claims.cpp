@@ -29,17 +29,17 @@ json claim_fields(const Claim& claim) {
     return value;
 }
 
-// The next free number >= wanted, made ours.
-Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Claim& wanted) {
-    const std::uint32_t first = std::max<std::uint32_t>(wanted.number, 1);
-    for (wanted.number = first; wanted.number < first + numbers_tried; ++wanted.number) {
-        const auto created = store.create(claim_path(run_name, wanted.number), file_text(claim_fields(wanted)));
+// The next free number >= the claim's, made ours.
+Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Claim& claim) {
+    const std::uint32_t first = std::max<std::uint32_t>(claim.number, 1);
+    for (claim.number = first; claim.number < first + numbers_tried; ++claim.number) {
+        const auto created = store.create(claim_path(run_name, claim.number), file_text(claim_fields(claim)));
         if (!created) return created.error();
-        if (*created) return wanted.number;
+        if (*created) return claim.number;
     }
     return Error{ErrorCode::conflict,
                  "run " + run_name + ": attempt numbers " + std::to_string(first) + " to " +
-                     std::to_string(wanted.number - 1) + " are all taken on storage",
+                     std::to_string(claim.number - 1) + " are all taken on storage",
                  "is another cluster running it? See attempts/ in its directory"};
 }
 
@@ -170,13 +170,13 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
     } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }
 
-Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Claim wanted,
+Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Claim claim,
                                   const std::string& restore_from, const std::string& keep_in) {
-    const auto number = take_number(store, run_name, wanted);
+    const auto number = take_number(store, run_name, claim);
     if (!number) return number.error();
     auto listing = read_listing(store, run_name);  // after the claim: nothing older commits unseen on the live branch
     if (!listing) return listing.error();
-    const bool restores = !restore_from.empty() && first_of_its_run(*listing, wanted);
+    const bool restores = !restore_from.empty() && first_of_its_run(*listing, claim);
     const auto start = restores ? wanted_checkpoint(store, run_name, *listing, restore_from, keep_in)
                                 : newest_sound_of(store, run_name, *listing, keep_in);
     if (!start) return start.error();
@@ -193,7 +193,7 @@ Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Cla
                        .from = start->manifest ? start->manifest->directory : "",
                        .reports_before = *before,
                        .damaged = start->damaged,
-                       .earlier = earlier_ones(*listing, wanted, start->manifest)};
+                       .earlier = earlier_ones(*listing, claim, start->manifest)};
 }
 
 Result<std::vector<Claim>> read_claims(Store& store, const std::string& run_name) {

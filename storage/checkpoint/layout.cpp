@@ -65,8 +65,8 @@ std::uint64_t counter_of(std::string_view directory) {
     return whole_number<std::uint64_t>(directory.substr(0, directory.rfind("-a"))).value_or(0);
 }
 
-std::string checkpoint_directory_name(const std::string& wanted, std::uint64_t counter, std::uint32_t attempt) {
-    std::string name = wanted.empty() ? "checkpoint_" + padded(counter, 6) : wanted;
+std::string checkpoint_directory_name(const std::string& wish, std::uint64_t counter, std::uint32_t attempt) {
+    std::string name = wish.empty() ? "checkpoint_" + padded(counter, 6) : wish;
     for (char& c : name)
         if (c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
     if (name.front() == '.') name.front() = '_';

@@ -129,17 +129,18 @@ void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_rep
 
 bool holds_claims(const Listing& listing, const std::string& run_name, const std::string& directory) {
     const std::string path = name_path(run_name, directory) + "/";
-    const auto found = std::lower_bound(listing.files.begin(), listing.files.end(), path,
-                                        [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });
-    return found != listing.files.end() && found->path.starts_with(path);
+    const auto first_claim =
+        std::lower_bound(listing.files.begin(), listing.files.end(), path,
+                         [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });
+    return first_claim != listing.files.end() && first_claim->path.starts_with(path);
 }
 
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory) {
     if (!checkpoint_path_fault(directory).empty()) return false;
     const std::string path = name_path(run_name, std::string(directory));
-    const auto found = std::lower_bound(listing.files.begin(), listing.files.end(), path,
+    const auto place = std::lower_bound(listing.files.begin(), listing.files.end(), path,
                                         [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });
-    return found != listing.files.end() && found->path == path;
+    return place != listing.files.end() && place->path == path;
 }
 
 Result<Listing> read_listing(Store& store, const std::string& run_name) {

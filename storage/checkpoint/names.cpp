@@ -17,10 +17,10 @@ std::string claim_text(const DirectoryClaim& claim) {
     return file_text({{"schema_version", 1}, {"attempt", claim.attempt}, {"report", claim.report}});
 }
 
-// Returns whether `wanted` has the name. not_found: nobody has it.
-Result<bool> has_name(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim wanted) {
+// Returns whether `claim` has the name. not_found: nobody has it.
+Result<bool> has_name(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim claim) {
     const auto there = read_directory_claim(store, run_name, directory);
-    if (there) return *there == wanted;
+    if (there) return *there == claim;
     return there.error().code == ErrorCode::damaged ? Result<bool>(false) : there.error();
 }
 
@@ -45,11 +45,11 @@ Result<DirectoryClaim> read_directory_claim(Store& store, const std::string& run
 }
 
 Result<bool> claim_directory(Store& store, const std::string& run_name, const std::string& directory,
-                             DirectoryClaim wanted) {
+                             DirectoryClaim claim) {
     if (!checkpoint_name_fault(directory).empty()) return false;
     if (const auto holds = holds_claims(store, run_name, directory); !holds || *holds)
         return holds ? Result<bool>(false) : holds.error();
-    auto ours = has_name(store, run_name, directory, wanted);
+    auto ours = has_name(store, run_name, directory, claim);
     if (ours || ours.error().code != ErrorCode::not_found) return ours;
     const auto run = read_run(store, run_name);
     if (!run) return run.error();
@@ -57,9 +57,9 @@ Result<bool> claim_directory(Store& store, const std::string& run_name, const st
     const auto files = store.list(run_name + "/" + directory);
     if (!files) return files.error();
     if (!files->empty()) return false;
-    const auto created = store.create(name_path(run_name, directory), claim_text(wanted));
+    const auto created = store.create(name_path(run_name, directory), claim_text(claim));
     if (!created || *created) return created;
-    return has_name(store, run_name, directory, wanted);
+    return has_name(store, run_name, directory, claim);
 }
 
 Result<DirectoryClaim> owner_of(Store& store, const std::string& run_name, const std::string& directory) {

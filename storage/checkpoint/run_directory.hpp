@@ -85,7 +85,7 @@ struct ClaimAnswer {
 };
 // `keep_in`: a local directory for the files of `from` where the store is not local: they were downloaded to be
 // checked, and `fetch_checkpoint` into it does not download them again.
-Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from,
+Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim claim, const std::string& restore_from,
                                   const std::string& keep_in = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
 Result<Claim> read_claim(Store&, const std::string& run_name, std::uint32_t number);
@@ -175,6 +175,6 @@ Status remove_garbage(Store&, const std::string& run_name, const Garbage&);  // 
 
 // "checkpoint_000007-a002" is attempt 2; none: its name does not say it.
 std::optional<std::uint32_t> attempt_of(std::string_view directory);
-std::string checkpoint_directory_name(const std::string& wanted, std::uint64_t counter, std::uint32_t attempt);
+std::string checkpoint_directory_name(const std::string& wish, std::uint64_t counter, std::uint32_t attempt);
 
 }  // namespace rtrain::storage

@@ -82,8 +82,8 @@ class Expansion {
                     "write $$ for a dollar sign");
             return "";
         }
-        const auto found = environment_.find(name);
-        if (found != environment_.end() && (colon == std::string::npos || !found->second.empty())) return found->second;
+        const auto entry = environment_.find(name);
+        if (entry != environment_.end() && (colon == std::string::npos || !entry->second.empty())) return entry->second;
         if (colon != std::string::npos) return inside.substr(colon + 2);
         std::vector<std::string> names;
         for (const auto& [known, ignored] : environment_) names.push_back(known);

@@ -52,10 +52,10 @@ Status give_to_owner(const std::string& directory, const std::vector<std::string
     if (stat(directory.c_str(), &owner) != 0) return file_error("looking at", directory, std::strerror(errno));
     for (const std::string& file : files) {
         const storage::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-        struct stat found{};
-        if (!opened.open() || fstat(opened.number(), &found) != 0)
+        struct stat facts{};
+        if (!opened.open() || fstat(opened.number(), &facts) != 0)
             return file_error("opening", file, std::strerror(errno));
-        if (!S_ISREG(found.st_mode) || found.st_nlink != 1)
+        if (!S_ISREG(facts.st_mode) || facts.st_nlink != 1)
             return file_error("giving to the owner of " + directory, file, "it is no plain file with one name");
         if (fchown(opened.number(), owner.st_uid, owner.st_gid) != 0)
             return file_error("giving to the owner of " + directory, file, std::strerror(errno));

@@ -51,13 +51,13 @@ std::optional<std::string> SqliteJournal::setting(const std::string& key) const 
 std::map<std::string, std::string> SqliteJournal::settings(const std::string& prefix) const {
     std::lock_guard held(body_->reading);
     const std::string begin = setting_prefix + prefix;
-    std::map<std::string, std::string> found;
+    std::map<std::string, std::string> values;
     Status read = body_->reader.each("SELECT key, value FROM settings WHERE substr(key, 1, ?1) = ?2",
                                      {static_cast<std::int64_t>(begin.size()), begin}, [&](const Row& row) {
-                                         found[row.text(0).substr(std::string(setting_prefix).size())] = row.text(1);
+                                         values[row.text(0).substr(std::string(setting_prefix).size())] = row.text(1);
                                      });
     if (!read) throw ReadFailed(read.error());
-    return found;
+    return values;
 }
 
 Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {

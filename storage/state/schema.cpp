@@ -130,11 +130,11 @@ Status check_tables(Database& database) {
         ours.erase(statements.back());
         ours.insert(index_of_version_1);
     }
-    std::set<std::string> found;
+    std::set<std::string> statements;
     Status read = database.each("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", {},
-                                [&](const Row& row) { found.insert(row.text(0)); });
+                                [&](const Row& row) { statements.insert(row.text(0)); });
     if (!read) return unread(read.error());
-    if (found != ours) return damaged("its tables are not those of this version");
+    if (statements != ours) return damaged("its tables are not those of this version");
     return Done{};
 }
 

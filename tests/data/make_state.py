@@ -106,8 +106,8 @@ def main(into):
             ended_runs(cluster)
             running_runs(cluster)
             waiting_runs(cluster)
-            told = {run["name"]: (run["state"], run["reason"]) for run in cluster.json("runs", "--all")["items"]}
-            print(json.dumps(told, indent=1))
+            runs = {run["name"]: (run["state"], run["reason"]) for run in cluster.json("runs", "--all")["items"]}
+            print(json.dumps(runs, indent=1))
         finally:
             cluster.stop()
         with sqlite3.connect(pathlib.Path(folder) / "cluster" / "head" / "state.db") as state:

@@ -49,15 +49,15 @@ def test_gpus_that_pytorch_cannot_use_or_may_not_see(tmp_path):
 
 def processes_below(folder):
     """Pids of processes whose command line names a file below `folder`."""
-    found = []
+    pids = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
             command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
         except OSError:
             continue
         if os.fsencode(f"{folder}/") in command and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
+            pids.append(int(entry.name))
+    return pids
 
 
 def test_a_group_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):

@@ -151,10 +151,10 @@ def test_a_block_makes_exactly_one_row_of_each_kind(tmp_path, capsys):
         pass
     with open(tmp_path / "rows", "a") as file:
         file.write('{"group": "cut of')
-    found = rows.read(tmp_path / "rows")
-    assert [row.verdict for row in found] == [OK, FAILED, FAILED, SKIPPED, FAILED]
-    assert rows.table(found).splitlines()[3] == "| group | wrong | a | b | FAILED: it is b / not a |"
-    assert found[2].reason == "OSError: no disk ... really none"
+    results = rows.read(tmp_path / "rows")
+    assert [row.verdict for row in results] == [OK, FAILED, FAILED, SKIPPED, FAILED]
+    assert rows.table(results).splitlines()[3] == "| group | wrong | a | b | FAILED: it is b / not a |"
+    assert results[2].reason == "OSError: no disk ... really none"
     assert "no disk" in capsys.readouterr().err
 
 

@@ -51,19 +51,19 @@ def mirror():
 def pip_settings():
     """{name: value} of pip here, whatever file or variable it comes from; later ones win, as they do for pip."""
     listed = run(pathlib.Path(__file__).parents[2] / ".venv" / "bin" / "python", "-m", "pip", "config", "list")
-    found = [line.partition("=") for line in listed.splitlines()]
-    order = sorted(found, key=lambda one: one[0].startswith(":env:"))
+    settings = [line.partition("=") for line in listed.splitlines()]
+    order = sorted(settings, key=lambda one: one[0].startswith(":env:"))
     return {name.rpartition(".")[2]: ast.literal_eval(value) for name, _, value in order}
 
 
 def folders_of_pip(settings):
     """What these settings name on this machine: folders of packages, and files such as a certificate."""
     words = [word.removeprefix("file://") for value in settings.values() for word in str(value).split()]
-    found = {pathlib.Path(urllib.parse.unquote(word)) for word in words if word.startswith("/")}
-    found = {
-        path.parents[-3] if path.is_dir() and len(path.parts) > 3 else path for path in found
+    folders = {pathlib.Path(urllib.parse.unquote(word)) for word in words if word.startswith("/")}
+    folders = {
+        path.parents[-3] if path.is_dir() and len(path.parts) > 3 else path for path in folders
     }  # an index names its files beside it
-    return sorted(path for path in found if path.exists())
+    return sorted(path for path in folders if path.exists())
 
 
 class Root:

@@ -33,7 +33,7 @@ def test_a_fresh_debian_trains_a_model(root, tmp_path):
     wanted = f"'/wheels/{wheel.name}[train]' {TORCH}" if TORCH else f"/wheels/{wheel.name}"
     root.run(f"python3 -m venv /opt/venv && pip download -q -d /wheels {wanted}")
     started = time.monotonic()
-    said = root.run(
+    printed = root.run(
         f"""
         pip install -q --no-index --find-links /wheels {wanted}
         cd /work
@@ -44,8 +44,8 @@ def test_a_fresh_debian_trains_a_model(root, tmp_path):
         """
     )
     print(f"{SUITE}: {time.monotonic() - started:.1f} s after the downloads")  # a minute on a machine of its own
-    assert re.search(r"trained with (torch|plain Python) on 2 workers: loss 0\.0", said), said
-    assert "torch" in said or not TORCH, said
+    assert re.search(r"trained with (torch|plain Python) on 2 workers: loss 0\.0", printed), printed
+    assert "torch" in printed or not TORCH, printed
 
 
 def test_the_debian_package_installs_and_its_program_runs(root, tmp_path):
@@ -67,7 +67,7 @@ def test_the_debian_package_installs_and_its_program_runs(root, tmp_path):
     facts = run("dpkg-deb", "-f", package, "Package", "Depends", "Maintainer", "Section")
     assert "Package: rtrain\n" in facts and "libc6 (>= 2.36)" in facts
     root.put(package, f"/packages/{package.name}")
-    said = root.run(
+    printed = root.run(
         f"""
         dpkg -i /packages/{package.name} >&2
         /usr/bin/rtrain version
@@ -82,4 +82,4 @@ def test_the_debian_package_installs_and_its_program_runs(root, tmp_path):
         test ! -e /usr/bin/rtrain
         """
     )
-    assert "library /usr/lib/librtrain_worker.so" in said, said
+    assert "library /usr/lib/librtrain_worker.so" in printed, printed

@@ -29,12 +29,12 @@ def rtrain(*words, **options):
 
 def lines(unit):
     """{key: [values]} of a unit."""
-    found = {}
+    settings = {}
     for line in unit.read_text().splitlines():
         if "=" in line and not line.startswith("#"):
             key, _, value = line.partition("=")
-            found.setdefault(key, []).append(value)
-    return found
+            settings.setdefault(key, []).append(value)
+    return settings
 
 
 @pytest.fixture
@@ -59,15 +59,15 @@ def files_below(folder):
 
 
 def verified(unit, *manager):
-    said = run("systemd-analyze", *manager, "verify", "--recursive-errors=no", unit)
-    return said.returncode == 0 and not said.stderr.strip(), said.stderr
+    printed = run("systemd-analyze", *manager, "verify", "--recursive-errors=no", unit)
+    return printed.returncode == 0 and not printed.stderr.strip(), printed.stderr
 
 
 def test_the_heads_unit_is_one_that_systemd_accepts_and_confines(image):
     rtrain("head", "install", "--root", image, "--host", "0.0.0.0", "--name", "lab")
     unit = image / SYSTEM / "rtrain-head.service"
-    fine, said = verified(unit)
-    assert fine, said
+    fine, printed = verified(unit)
+    assert fine, printed
     exposed = run("systemd-analyze", "security", "--offline=true", f"--threshold={WORST}", "--no-pager", unit)
     assert exposed.returncode == 0, exposed.stdout
     facts = lines(unit)
@@ -79,8 +79,8 @@ def test_the_heads_unit_is_one_that_systemd_accepts_and_confines(image):
 def test_the_nodes_unit_leaves_workers_alone(image):
     rtrain("node", "install", "head:7433", "--root", image, "--label", "rack=7", "--label", "zone=b", "--resources", "CPU=2")
     unit = image / SYSTEM / "rtrain-node.service"
-    fine, said = verified(unit)
-    assert fine, said
+    fine, printed = verified(unit)
+    assert fine, printed
     facts = lines(unit)
     assert facts["KillMode"] == ["process"] and facts["Delegate"] == ["yes"] and facts["OOMPolicy"] == ["continue"]
     assert "--label rack=7 --label zone=b" in facts["ExecStart"][0] and "--resources CPU=2" in facts["ExecStart"][0]
@@ -94,8 +94,8 @@ def test_the_files_that_the_package_ships_are_units_too(tmp_path):
         text = (pathlib.Path(__file__).parents[2] / "configs" / "systemd" / name).read_text()
         unit = tmp_path / name
         unit.write_text(text.replace("/usr/bin/rtrain", str(RTRAIN)))
-        fine, said = verified(unit)
-        assert fine, said
+        fine, printed = verified(unit)
+        assert fine, printed
 
 
 def test_installing_again_changes_nothing_and_other_flags_do(image):
@@ -120,15 +120,15 @@ def test_words_that_mean_something_to_systemd_arrive_as_they_were_typed(image):
     rtrain("head", "install", "--root", image, "--name", 'a b%c$d"e\\f')
     unit = image / SYSTEM / "rtrain-head.service"
     assert lines(unit)["ExecStart"][0].endswith(r'--name "a b%%c$$d\"e\\f"')
-    fine, said = verified(unit)
-    assert fine, said
+    fine, printed = verified(unit)
+    assert fine, printed
 
 
 def test_an_account_and_directories_of_ones_own(image):
     refused = run(RTRAIN, "head", "install", "--root", image, "--data", "/srv/head")
     assert refused.returncode == 2 and "--as" in refused.stderr
-    told = rtrain("head", "install", "--root", image, "--data", "/srv/head", "--storage-root", "/mnt/runs", "--as", "rt")
-    assert "the image must have /srv/head" in told
+    printed = rtrain("head", "install", "--root", image, "--data", "/srv/head", "--storage-root", "/mnt/runs", "--as", "rt")
+    assert "the image must have /srv/head" in printed
     facts = lines(image / SYSTEM / "rtrain-head.service")
     assert facts["User"] == ["rt"] and "DynamicUser" not in facts and "StateDirectory" not in facts
     assert facts["ReadWritePaths"] == facts["RequiresMountsFor"] == ["/srv/head /mnt/runs"]

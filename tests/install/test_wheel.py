@@ -45,15 +45,15 @@ def venv(wheel, tmp_path_factory):
 
 
 def of_info(content, name):
-    (found,) = [text for path, text in content.items() if re.fullmatch(rf"rtrain-[^/]+\.dist-info/{name}", path)]
-    return found.decode()
+    (info,) = [text for path, text in content.items() if re.fullmatch(rf"rtrain-[^/]+\.dist-info/{name}", path)]
+    return info.decode()
 
 
 def test_it_is_small_and_its_tag_is_proved_by_auditwheel(wheel):
     assert wheel.stat().st_size <= LARGEST
     assert wheel.name.endswith(f"-py3-none-manylinux_2_36_{os.uname().machine}.whl")
-    said = " ".join(output(sys.executable, "-m", "auditwheel", "show", wheel).split())
-    assert f'following platform tag: "manylinux_2_36_{os.uname().machine}"' in said, said
+    printed = " ".join(output(sys.executable, "-m", "auditwheel", "show", wheel).split())
+    assert f'following platform tag: "manylinux_2_36_{os.uname().machine}"' in printed, printed
 
 
 def test_it_has_program_library_package_and_record(content):
@@ -100,12 +100,12 @@ def test_it_has_the_licences_of_all_that_is_linked_in(content):
 def test_the_program_is_started_as_it_is_and_by_python_m(venv):
     program = venv / "bin" / "rtrain"
     assert program.read_bytes()[:4] == b"\x7fELF"  # no interpreter in between
-    told = output(program, "version")
+    printed = output(program, "version")
     env = {"PATH": "/usr/bin:/bin", "HOME": str(venv)}
-    assert output(venv / "bin" / "python", "-m", "rtrain", "version", env=env) == told
+    assert output(venv / "bin" / "python", "-m", "rtrain", "version", env=env) == printed
     wrong = subprocess.run([venv / "bin" / "python", "-m", "rtrain", "runs", "--nope"], env=env, capture_output=True, text=True)
     assert wrong.returncode == 2 and "--nope" in wrong.stderr
-    assert output(venv / "bin" / "python", "-c", "import rtrain; print(rtrain.__version__)", env=env).strip() in told
+    assert output(venv / "bin" / "python", "-c", "import rtrain; print(rtrain.__version__)", env=env).strip() in printed
 
 
 def test_the_agent_finds_the_workers_library_of_the_wheel(venv, tmp_path):
@@ -114,8 +114,8 @@ def test_the_agent_finds_the_workers_library_of_the_wheel(venv, tmp_path):
     job.write_text('version: 1\nname: look\nentrypoint: [sh, -c, "echo library $RTRAIN_WORKER_LIB"]\n')
     output(venv / "bin" / "rtrain", "up", "--port", "0", "--data", tmp_path / "up", env=env)
     try:
-        said = output(venv / "bin" / "rtrain", "submit", job, "-f", env=env)
+        printed = output(venv / "bin" / "rtrain", "submit", job, "-f", env=env)
     finally:
         output(venv / "bin" / "rtrain", "down", "--data", tmp_path / "up", "--yes", env=env)
-    (library,) = re.findall(r"library (.*)", said)
-    assert pathlib.Path(library.strip()).resolve() == next(venv.resolve().rglob("librtrain_worker.so")), said
+    (library,) = re.findall(r"library (.*)", printed)
+    assert pathlib.Path(library.strip()).resolve() == next(venv.resolve().rglob("librtrain_worker.so")), printed

@@ -52,8 +52,8 @@ class Prometheus:
 
     def values(self, expression):
         """The samples of an instant query, as (labels, number), without those that are not a number."""
-        found = [(one["metric"], float(one["value"][1])) for one in self.get("query", query=expression)["result"]]
-        return [(labels, value) for labels, value in found if not math.isnan(value)]
+        samples = [(one["metric"], float(one["value"][1])) for one in self.get("query", query=expression)["result"]]
+        return [(labels, value) for labels, value in samples if not math.isnan(value)]
 
     def is_up(self):
         assert self.process.poll() is None, self.log.read_text()

@@ -76,8 +76,8 @@ def test_threads_that_pickle_at_once_disturb_nobody(modules) -> None:
 
 
 def test_code_that_travels_by_value_keeps_the_name_of_its_file() -> None:
-    found: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile("def outer():\n    def inner(): raise KeyError('x')\n    return inner", "/home/ana/train.py", "exec"), found)
-    arrived = pickle.loads(_public_names.dumps(found["outer"]))
-    assert arrived is not found["outer"]
+    globals_: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer():\n    def inner(): raise KeyError('x')\n    return inner", "/home/ana/train.py", "exec"), globals_)
+    arrived = pickle.loads(_public_names.dumps(globals_["outer"]))
+    assert arrived is not globals_["outer"]
     assert {arrived.__code__.co_filename, arrived().__code__.co_filename} == {"/home/ana/train.py"}

@@ -330,7 +330,7 @@ def test_deeper_checkpoints_are_found_by_their_claims_and_removed_alone(tmp_path
 def test_the_run_of_a_checkpoint_is_found_from_its_path(tmp_path: pathlib.Path) -> None:
     opened(tmp_path / "r").close()
     for name in ("best", "epochs/3", "a/b/c/d/e/f/g/h"):
-        found, inside = open_run_of(f"{tmp_path}/r/{name}")
-        assert (found.path, inside) == (str(tmp_path / "r"), name)
+        run, inside = open_run_of(f"{tmp_path}/r/{name}")
+        assert (run.path, inside) == (str(tmp_path / "r"), name)
     with pytest.raises(FileNotFoundError, match="a/b/c/d/e/f/g/h doesn't exist"):
         open_run_of(f"{tmp_path}/r/a/b/c/d/e/f/g/h/i")

@@ -140,7 +140,7 @@ def test_nothing_is_measured_where_no_agent_listens():
 def test_a_loop_that_is_left_early_closes_its_batches(monkeypatch):
     from rtrain import _waits
 
-    told, closed = [], []
+    reported, closed = [], []
 
     def batches():
         try:
@@ -148,7 +148,7 @@ def test_a_loop_that_is_left_early_closes_its_batches(monkeypatch):
         finally:
             closed.append(True)
 
-    monkeypatch.setattr(_waits, "_tell", lambda name: told.append)
+    monkeypatch.setattr(_waits, "_tell", lambda name: reported.append)
     measured = _waits.measured(batches())
     assert next(measured) == 0
     measured.close()

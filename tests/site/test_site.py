@@ -153,13 +153,13 @@ def test_what_a_header_does_not_say_is_found(tmp_path) -> None:
         "}  // namespace planted\n"
     )
     wrong = headers.cpp_reference(tmp_path / "cpp", tmp_path / "xml", [header])
-    found = [
+    shown = [
         part
         for part in ("add does not say what `other` is", "silent()", "value right", "quiet")
         for line in wrong
         if part in line
     ]
-    assert found == ["add does not say what `other` is", "silent()", "value right", "quiet"] and len(wrong) == 4, wrong
+    assert shown == ["add does not say what `other` is", "silent()", "value right", "quiet"] and len(wrong) == 4, wrong
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path) -> None:

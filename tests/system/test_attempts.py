@@ -55,7 +55,7 @@ def test_how_an_attempt_ended_is_written_beside_it(cluster, tmp_path):
     cluster.rtrain("submit", write_job(tmp_path, "ends", ["bash", "-c", script], workers=2, storage_path=str(tmp_path)))
     cluster.wait_state("ends", "FAILED")
     end = wait_for(
-        "the head's words", lambda: (found := end_of(tmp_path, "ends")) and "exited with code 3" in found["cause"] and found
+        "the head's words", lambda: (record := end_of(tmp_path, "ends")) and "exited with code 3" in record["cause"] and record
     )
     assert end["state"] == "FAILED" and end["first_failure_rank"] == 1
     assert end["ranks"]["1"] == {"exit_code": 3, "signal": None, "detail": "no such layer"}
@@ -82,8 +82,8 @@ def test_a_rank_that_hangs_is_killed_and_named(cluster, tmp_path):
 def test_stack_prints_where_each_rank_is_and_ends_nobody(cluster, tmp_path):
     cluster.rtrain("submit", write_job(tmp_path, "where", ["python", str(JOBS / "hangs.py")], workers=2))
     wait_for("the first report", lambda: (cluster.json("describe", "where")["last_report"] or {}).get("index") == 1)
-    told = cluster.rtrain("stack", "where")
-    assert told.count("where it is:") == 2 and "rank 0 | " in told and "hangs.py" in told, told
+    printed = cluster.rtrain("stack", "where")
+    assert printed.count("where it is:") == 2 and "rank 0 | " in printed and "hangs.py" in printed, printed
     one = cluster.rtrain("stack", "where", "--rank", "1")
     assert one.count("where it is:") == 1 and "threading.py" in one and "rank 0" not in one, one
     whole = cluster.json("stack", "where")["items"]
@@ -118,8 +118,8 @@ def test_stack_says_which_ranks_do_not_answer_and_keeps_to_one_document(cluster,
         assert late.returncode == 8 and "rank 1 has not answered" in late.stderr, late.stderr
         assert late.stderr.count("rank 0") == 0 and "SIGSTOP" in late.stderr
         if form == "json":
-            told = json.loads(late.stdout)
-            assert told["silent"] == [1] and any("in held_in_c" in line["line"] for line in told["items"])
+            document = json.loads(late.stdout)
+            assert document["silent"] == [1] and any("in held_in_c" in line["line"] for line in document["items"])
         if form == "jsonl":
             assert all(json.loads(line)["schema_version"] for line in late.stdout.splitlines())
     people = cluster.run("stack", "held", "--timeout", "5s")

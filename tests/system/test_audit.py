@@ -29,8 +29,8 @@ def change(data, statement):
 def test_doctor_warns_of_a_token_that_expires_within_two_weeks(cluster):
     soon = cluster.json("token", "create", "--role", "user", "--user", "ann", "--expires", "13d")["id"]
     later = cluster.json("token", "create", "--role", "user", "--user", "ann", "--expires", "15d")["id"]
-    said = cluster.run("doctor").stdout
-    assert soon in said and later not in said
+    printed = cluster.run("doctor").stdout
+    assert soon in printed and later not in printed
 
 
 def test_a_run_that_is_stopped_with_the_one_that_submitted_it_has_a_row(cluster, tmp_path):

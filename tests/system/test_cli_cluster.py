@@ -31,8 +31,8 @@ def test_up_makes_a_cluster_that_runs_jobs_and_down_ends_it(home, tmp_path):
     up = run_in(home, "up", "--nodes", "2", "--port", "0", "--resources", "CPU=1", "-o", "json")
     try:
         assert up.returncode == 0, up.stderr
-        told = json.loads(up.stdout)
-        assert [node["node"] for node in told["nodes"]] == ["node-1", "node-2"]
+        document = json.loads(up.stdout)
+        assert [node["node"] for node in document["nodes"]] == ["node-1", "node-2"]
         assert run_in(home, "up").returncode == 7
         assert {node["state"] for node in json.loads(run_in(home, "nodes", "-o", "json").stdout)["items"]} == {"READY"}
         (tmp_path / "job.yaml").write_text("version: 1\nname: quick\nentrypoint: echo up and running\n")
@@ -76,8 +76,8 @@ def test_down_asks_before_it_ends_trainings_and_leaves_no_worker(home, tmp_path)
 
 
 def worker_of(env, run):
-    told = run_in(env, "describe", run, "-o", "json")
-    attempts = json.loads(told.stdout)["attempt_list"] if told.returncode == 0 else []
+    printed = run_in(env, "describe", run, "-o", "json")
+    attempts = json.loads(printed.stdout)["attempt_list"] if printed.returncode == 0 else []
     workers = attempts[-1]["workers"] if attempts else []
     return workers[0]["pid"] if workers else None
 
@@ -257,8 +257,8 @@ def test_tokens_open_what_their_role_says_until_they_are_revoked(cluster):
 
 def test_doctor_finds_the_cluster_well_and_names_what_is_not(cluster):
     checks = cluster.json("doctor")
-    found = {check["check"]: check["state"] for check in checks["items"]}
-    assert found["head"] == "ok" and found["CA"] == "ok" and found["clock"] == "ok" and found["node node-1"] == "ok"
+    states = {check["check"]: check["state"] for check in checks["items"]}
+    assert states["head"] == "ok" and states["CA"] == "ok" and states["clock"] == "ok" and states["node node-1"] == "ok"
     (cluster.folder / "config.yaml").chmod(0o644)
     try:
         done = cluster.run("doctor")

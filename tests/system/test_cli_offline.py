@@ -46,8 +46,8 @@ def test_version_in_every_format(rtrain):
 
 
 def test_the_program_needs_neither_pytorch_nor_python_nor_curl():
-    told = subprocess.run(["ldd", RTRAIN], capture_output=True, text=True, check=True).stdout
-    needed = " ".join(line.split()[0] for line in told.splitlines())  # names alone: an address may well hold "c10"
+    libraries = subprocess.run(["ldd", RTRAIN], capture_output=True, text=True, check=True).stdout
+    needed = " ".join(line.split()[0] for line in libraries.splitlines())  # names alone: an address may well hold "c10"
     assert "libc.so" in needed
     assert not [word for word in ("torch", "c10", "python", "curl", "libcuda", "libnvidia") if word in needed], needed
 
@@ -60,7 +60,7 @@ def test_every_verb_explains_itself_and_stands_in_the_documentation(rtrain):
         assert f"rtrain {verb}" in page, f"docs/cli.md does not name {verb}"
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, printed", [
     (["sumbit"], 'did you mean "submit"?'),
     (["head", "strat"], 'did you mean "start"?'),
     (["runs", "--al"], 'did you mean "--all"?'),
@@ -68,10 +68,10 @@ def test_every_verb_explains_itself_and_stands_in_the_documentation(rtrain):
     (["describe"], "needs RUN|NODE"),
     (["logs", "r", "--tail", "x"], "not a whole number"),
 ])  # fmt: skip
-def test_wrong_usage_ends_with_2_and_the_nearest_word(rtrain, words, said):
+def test_wrong_usage_ends_with_2_and_the_nearest_word(rtrain, words, printed):
     done = rtrain(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert printed in done.stderr
 
 
 def test_an_error_has_the_format_that_was_asked_for(rtrain):

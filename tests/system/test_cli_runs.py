@@ -168,8 +168,8 @@ def test_a_dry_run_sends_nothing_and_tells_what_it_would(cluster, tmp_path):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("print('hi')\n")
     path = write_job(tmp_path, "dry", "true", working_dir="code")
-    told = cluster.json("submit", path, "--dry-run")
-    assert told["verdict"] == "feasible now" and told["code"]["files"] == 1
+    plan = cluster.json("submit", path, "--dry-run")
+    assert plan["verdict"] == "feasible now" and plan["code"]["files"] == 1
     assert cluster.run("describe", "dry").returncode == 3
 
 
@@ -337,9 +337,9 @@ def test_a_job_beside_its_program_takes_the_folder_along_without_secrets(cluster
     (path.parent / "server.key").write_text("private")
     (path.parent / ".ssh").mkdir()
     (path.parent / ".ssh" / "id_rsa").write_text("private")
-    said = cluster.run("submit", path)
-    assert said.returncode == 0 and "travels along, since the entrypoint names train.py" in said.stderr, said.stderr
-    assert "left out, for they may hold secrets: .env, .ssh, server.key" in said.stderr, said.stderr
+    printed = cluster.run("submit", path)
+    assert printed.returncode == 0 and "travels along, since the entrypoint names train.py" in printed.stderr, printed.stderr
+    assert "left out, for they may hold secrets: .env, .ssh, server.key" in printed.stderr, printed.stderr
     cluster.wait_state("beside", "SUCCEEDED", "FAILED")
     assert "files ['job.yaml', 'train.py']" in cluster.rtrain("logs", "beside", "--rank", "0", "--stream", "out")
 
@@ -362,14 +362,14 @@ def test_a_job_beside_its_program_takes_the_folder_along_without_secrets(cluster
         "module": ["python3", "-m", "train"],
     }
     for name, entrypoint in spelled.items():
-        said = cluster.run("submit", "--dry-run", beside(tmp_path / "beside", name=name, entrypoint=entrypoint))
-        assert "travels along" in said.stderr, (name, said.stderr)
+        printed = cluster.run("submit", "--dry-run", beside(tmp_path / "beside", name=name, entrypoint=entrypoint))
+        assert "travels along" in printed.stderr, (name, printed.stderr)
     above = beside(tmp_path / "beside" / "sub", entrypoint="python3 ../train.py")
     assert "travels along" not in cluster.run("submit", "--dry-run", above).stderr
 
     (path.parent / ".gitignore").write_text("train.py\n")
-    said = cluster.run("submit", beside(tmp_path / "beside"), "--dry-run")
-    assert said.returncode != 0 and "names train.py, which does not travel along" in said.stderr, said.stderr
+    printed = cluster.run("submit", beside(tmp_path / "beside"), "--dry-run")
+    assert printed.returncode != 0 and "names train.py, which does not travel along" in printed.stderr, printed.stderr
 
 
 def test_a_folder_that_nobody_named_stays_where_it_is_when_it_is_home_too_large_or_not_wanted(cluster, tmp_path):

@@ -38,8 +38,8 @@ def test_leases_and_runs_outlive_jumps_of_the_wall_clock(clock, tmp_path):
         cluster.wait_state("jumps", "SUCCEEDED", "FAILED")
         facts = cluster.json("describe", "jumps")
         assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
-        told = [event["text"] for event in cluster.json("events")["items"]]
-        assert not [text for text in told if "LOST" in text], told
+        texts = [event["text"] for event in cluster.json("events")["items"]]
+        assert not [text for text in texts if "LOST" in text], texts
         clock.write_text("0")
         cluster.rtrain("submit", ranks_job(tmp_path, "after", 3, 0.0, workers=2, storage_path=str(tmp_path)))
         cluster.wait_state("after", "SUCCEEDED", "FAILED", seconds=120)

@@ -40,8 +40,8 @@ def exchange(port, head, body=b"", tls=True):
                 received += piece
         except OSError:
             pass
-    found = re.match(rb"HTTP/1\.1 (\d+)", received)
-    return (int(found[1]) if found else 0), received
+    match = re.match(rb"HTTP/1\.1 (\d+)", received)
+    return (int(match[1]) if match else 0), received
 
 
 def ask(port, method, target, body=b"", **headers):
@@ -179,9 +179,11 @@ CLIMBS = ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%5c", "....//", "..%00/", "
 def secret_files(cluster):
     """Files of the head that nobody is given, relative to its data directory: where private keys are."""
     data = cluster.folder / "head"
-    found = [str(file.relative_to(data)) for file in data.rglob("*") if file.is_file() and b"PRIVATE KEY" in file.read_bytes()]
-    assert found
-    return found
+    key_files = [
+        str(file.relative_to(data)) for file in data.rglob("*") if file.is_file() and b"PRIVATE KEY" in file.read_bytes()
+    ]
+    assert key_files
+    return key_files
 
 
 @pytest.mark.parametrize("role", ["admin", "user"])
@@ -270,7 +272,7 @@ def kernel_table(name):
 
 def inodes_of(cluster):
     """The sockets that the cluster's daemons have open."""
-    found = set()
+    inodes = set()
     for daemon in cluster.daemons.values():
         folder = f"/proc/{daemon.pid}/fd"
         for name in os.listdir(folder):
@@ -279,5 +281,5 @@ def inodes_of(cluster):
             except OSError:
                 continue
             if match:
-                found.add(match[1])
-    return found
+                inodes.add(match[1])
+    return inodes

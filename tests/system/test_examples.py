@@ -28,21 +28,21 @@ def run(script, *options, env, program=(sys.executable,)):
 
 
 def test_part_1_trains_a_resnet_on_two_workers(cluster, tmp_path):
-    said = run("tutorial/part1_images.py", "--width", 8, "--epochs", 2, "--storage", tmp_path, env=cluster.env)
-    assert "after 2 epochs" in said and float(said.split("accuracy ")[1].split()[0]) > 0.5, said
+    printed = run("tutorial/part1_images.py", "--width", 8, "--epochs", 2, "--storage", tmp_path, env=cluster.env)
+    assert "after 2 epochs" in printed and float(printed.split("accuracy ")[1].split()[0]) > 0.5, printed
 
 
 @pytest.mark.parametrize("reader", ["dataset", "data"])
 def test_part_2_reads_each_row_of_the_parquet_files_on_one_worker(cluster, tmp_path, reader):
     options = ("--width", 8, "--epochs", 1, "--storage", tmp_path, "--data", tmp_path / "digits", "--reader", reader)
-    said = run("tutorial/part2_parquet.py", *options, env=cluster.env)
-    assert "from 718 rows on each worker" in said, said  # 1,437 rows: the last is nobody's
+    printed = run("tutorial/part2_parquet.py", *options, env=cluster.env)
+    assert "from 718 rows on each worker" in printed, printed  # 1,437 rows: the last is nobody's
 
 
 def test_part_3_recovers_is_taken_up_again_and_answers_from_an_actor(cluster, tmp_path):
-    said = run("tutorial/part3_recovery.py", "--width", 8, "--epochs", 2, "--storage", tmp_path, env=cluster.env)
-    assert "in attempt 2" in said and "taken up again: epoch 2" in said, said
-    assert float(said.split("the actor names ")[1].split()[0]) > 0.5, said
+    printed = run("tutorial/part3_recovery.py", "--width", 8, "--epochs", 2, "--storage", tmp_path, env=cluster.env)
+    assert "in attempt 2" in printed and "taken up again: epoch 2" in printed, printed
+    assert float(printed.split("the actor names ")[1].split()[0]) > 0.5, printed
 
 
 def test_the_first_program_of_the_quick_starts_trains_where_there_is_no_cluster(tmp_path):
@@ -50,13 +50,13 @@ def test_the_first_program_of_the_quick_starts_trains_where_there_is_no_cluster(
     (tmp_path / "train.py").write_text(text.split("```python\n")[1].split("```")[0])
     alone = {name: value for name, value in os.environ.items() if not name.startswith("RTRAIN_")}
     alone |= {"HOME": str(tmp_path), "RTRAIN_BINARY": str(RTRAIN), "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
-    said = run(tmp_path / "train.py", env=alone)
-    assert float(said.split("'loss': ")[1].split("}")[0]) < 0.01, said
+    printed = run(tmp_path / "train.py", env=alone)
+    assert float(printed.split("'loss': ")[1].split("}")[0]) < 0.01, printed
 
 
 def test_an_elastic_run_takes_the_room_there_is(cluster, tmp_path):
-    said = run("elastic/train.py", "--epochs", 2, "--storage", tmp_path, env=cluster.env)
-    assert "epoch 1: loss" in said and "28 steps of 64 on " in said, said
+    printed = run("elastic/train.py", "--epochs", 2, "--storage", tmp_path, env=cluster.env)
+    assert "epoch 1: loss" in printed and "28 steps of 64 on " in printed, printed
 
 
 def test_one_script_runs_in_this_process_under_torchrun_and_on_a_cluster(cluster, tmp_path):
@@ -68,9 +68,9 @@ def test_one_script_runs_in_this_process_under_torchrun_and_on_a_cluster(cluster
 
 
 def test_a_sweep_finds_a_learning_rate_and_ends_bad_trials_early(cluster, tmp_path):
-    said = run("tune/tune_digits.py", "--samples", 4, "--epochs", 4, "--storage", tmp_path, env=cluster.env)
-    assert float(said.split("best of 4: accuracy ")[1].split()[0]) > 0.8, said
-    assert "epochs were trained of 16" in said and "the best model was saved after epoch" in said, said
+    printed = run("tune/tune_digits.py", "--samples", 4, "--epochs", 4, "--storage", tmp_path, env=cluster.env)
+    assert float(printed.split("best of 4: accuracy ")[1].split()[0]) > 0.8, printed
+    assert "epochs were trained of 16" in printed and "the best model was saved after epoch" in printed, printed
 
 
 def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tmp_path):
@@ -78,9 +78,9 @@ def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tm
     options = ("--save-every", 20, "--data", tmp_path / "bytes", "--storage", tmp_path)
     first = run("llm/train.py", "--steps", 20, *options, env=cluster.env)
     assert "after 20 steps, in attempt 1" in first, first
-    said = run("llm/train.py", "--steps", 60, "--fail-at", 30, "--name", "llm", *options, env=cluster.env)
-    assert "goes on after step 20" in said and "after 60 steps, in attempt 2" in said, said
-    assert float(said.split("loss ")[-1].split()[0]) < 4.0, said  # of bytes at random: 5.5
+    printed = run("llm/train.py", "--steps", 60, "--fail-at", 30, "--name", "llm", *options, env=cluster.env)
+    assert "goes on after step 20" in printed and "after 60 steps, in attempt 2" in printed, printed
+    assert float(printed.split("loss ")[-1].split()[0]) < 4.0, printed  # of bytes at random: 5.5
     saved = max((tmp_path / "llm").glob("checkpoint_*"))
     assert len(list(saved.glob("*.distcp"))) == 2, list(saved.iterdir())  # both ranks' shards
     more = run("llm/train.py", "--steps", 80, "--name", "llm", *options, env=cluster.env)

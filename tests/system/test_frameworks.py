@@ -30,8 +30,8 @@ def trained(cluster, folder, example, *options, env, step="step", **fields):
 
 
 def manifests(run, step):
-    found = [(path.parent, json.loads(path.read_text())) for path in run.glob("*/.manifest.json")]
-    return sorted(found, key=lambda entry: entry[1]["metrics"][step])
+    entries = [(path.parent, json.loads(path.read_text())) for path in run.glob("*/.manifest.json")]
+    return sorted(entries, key=lambda entry: entry[1]["metrics"][step])
 
 
 def files(checkpoint):
@@ -47,13 +47,13 @@ def driven(cluster, folder, epochs):
 
 
 def test_a_transformers_trainer_reports_each_save_with_every_ranks_files_and_resumes(cluster, tmp_path):
-    said, checkpoints = driven(cluster, tmp_path, 2)
-    assert "after epoch 2" in said and float(said.split("accuracy ")[1].split()[0]) > 0.5
+    printed, checkpoints = driven(cluster, tmp_path, 2)
+    assert "after epoch 2" in printed and float(printed.split("accuracy ")[1].split()[0]) > 0.5
     assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2]
     names = ("model.safetensors", "trainer_state.json", "optimizer.pt", "rng_state_0.pth", "rng_state_1.pth")
     assert {f"checkpoint/{name}" for name in names} <= files(checkpoints[-1][0])
-    said, checkpoints = driven(cluster, tmp_path, 3)
-    assert "after epoch 3" in said
+    printed, checkpoints = driven(cluster, tmp_path, 3)
+    assert "after epoch 3" in printed
     assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2, 3]  # only the third was trained
 
 

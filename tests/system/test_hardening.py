@@ -43,9 +43,9 @@ def test_addresses_of_functions_are_read_only_once_it_runs(file):
 
 @each
 def test_nothing_is_both_written_and_executed(file):
-    found = segments(file)
-    assert "LOAD" in dict(found) and dict(found)["GNU_STACK"] == "RW "
-    assert [flags for _, flags in found if "W" in flags and "E" in flags] == []
+    parts = segments(file)
+    assert "LOAD" in dict(parts) and dict(parts)["GNU_STACK"] == "RW "
+    assert [flags for _, flags in parts if "W" in flags and "E" in flags] == []
 
 
 @each
@@ -59,20 +59,20 @@ def test_stacks_are_guarded_and_copies_are_bounded(file):
 def flags_of_our_objects():
     """The compilers' commands for what the two are linked from, less what names one file."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    found = set()
+    flags = set()
     for one in commands:
         words = shlex.split(one["command"])
         if pathlib.Path(one["directory"], words[words.index("-o") + 1]).relative_to(BUILD).parts[0] in FOLDERS:
             compiler = next(word for word in words if re.search(r"(cc|[+][+])(-\d+)?$", word) and "ccache" not in word)
-            found.add((compiler, *[word for word in words if re.match(r"-[fUO]|-D_FORTIFY|-std", word)]))
-    return sorted(found)
+            flags.add((compiler, *[word for word in words if re.match(r"-[fUO]|-D_FORTIFY|-std", word)]))
+    return sorted(flags)
 
 
 def test_every_object_of_ours_is_compiled_with_what_bounds_copies_best():
     """Level 3 bounds what the compiler can compute as well, not constants alone. The C library says which one is in force."""
-    found = flags_of_our_objects()
-    assert len(found) > 2
-    for compiler, *flags in found:
+    flag_sets = flags_of_our_objects()
+    assert len(flag_sets) > 2
+    for compiler, *flags in flag_sets:
         language = "c++" if any("std=c++" in flag for flag in flags) else "c"
         command = [compiler, *flags, "-x", language, "-E", "-dM", "-include", "features.h", "/dev/null"]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -51,9 +51,9 @@ class LoneHead:
 def refused_as_full(done, below):
     """The file, the cause, the next step; and never the advice to put a backup in the place of what is sound."""
     assert done.returncode == 10, done.stdout + done.stderr
-    said = done.stderr.split("next:")
-    assert str(below) in said[0] and ("full" in said[0] or "No space left" in said[0]), done.stderr
-    assert f"make room on the disk of {below}" in said[1], done.stderr
+    printed = done.stderr.split("next:")
+    assert str(below) in printed[0] and ("full" in printed[0] or "No space left" in printed[0]), done.stderr
+    assert f"make room on the disk of {below}" in printed[1], done.stderr
     assert "damaged" not in done.stderr and "restore-backup" not in done.stderr
     return True
 
@@ -127,8 +127,10 @@ def test_an_admin_token_that_nobody_could_keep_is_made_anew_until_it_was_used(tm
     with LoneHead(tmp_path / "home", tmp_path / "head") as head:
         config = pathlib.Path(head.env["RTRAIN_CONFIG"])
         config.mkdir()  # where the context is to be kept
-        told = head.start()
-        assert told.returncode == 0 and "the context was not kept" in told.stderr and "start it again" in told.stderr
+        announced = head.start()
+        assert (
+            announced.returncode == 0 and "the context was not kept" in announced.stderr and "start it again" in announced.stderr
+        )
         head.stop()
         config.rmdir()
         assert head.start().returncode == 0

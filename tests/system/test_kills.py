@@ -105,8 +105,8 @@ def ranks_agree(cluster, run, storage):
     """Every file of a checkpoint is of the same step."""
     for one in cluster.json("checkpoints", "list", run)["items"]:
         folder = storage / run / one["directory"]
-        said = {path.name: path.read_text() for path in folder.glob("rank-*.txt")}
-        assert len(said) == 4 and len(set(said.values())) == 1, f"{folder}: {said}"
+        texts = {path.name: path.read_text() for path in folder.glob("rank-*.txt")}
+        assert len(texts) == 4 and len(set(texts.values())) == 1, f"{folder}: {texts}"
 
 
 def ended(cluster):
@@ -182,12 +182,12 @@ def holds_together(cluster, facts):
 
 def workers_alive(folder):
     """Processes that were started for this test's run, by their environment."""
-    found = []
+    pids = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
             variables = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
         except OSError:
             continue
         if b"RTRAIN_ATTEMPT=" in variables and os.fsencode(f"{folder}/") in variables:
-            found.append(int(entry.name))
-    return found
+            pids.append(int(entry.name))
+    return pids

@@ -49,10 +49,10 @@ def test_ranks_meet_at_the_address_on_the_route_between_their_nodes(cluster, tmp
     cluster.rtrain("submit", write_job(tmp_path, "gloo", ["python", str(JOBS / "meet.py")], workers=2))
     cluster.wait_state("gloo", "SUCCEEDED", "FAILED")
     facts = cluster.json("describe", "gloo")
-    told = cluster.rtrain("logs", "gloo", "--rank", "all")
-    assert facts["state"] == "SUCCEEDED", facts["reason"] + told
+    printed = cluster.rtrain("logs", "gloo", "--rank", "all")
+    assert facts["state"] == "SUCCEEDED", facts["reason"] + printed
     first = next(worker["node"] for worker in facts["attempt_list"][-1]["workers"] if worker["rank"] == 0)
-    assert told.count(f"at {cluster.address(first)} over q{cluster.tag}") == 2 and told.count(": 3") == 2, told
+    assert printed.count(f"at {cluster.address(first)} over q{cluster.tag}") == 2 and printed.count(": 3") == 2, printed
 
 
 @pytest.mark.parametrize("how", ["forbid", "swallow"])
@@ -60,8 +60,8 @@ def test_a_pair_of_nodes_that_cannot_talk_is_named_before_any_worker_starts(clus
     getattr(cluster, how)("node-2", "node-1")
     cluster.rtrain("submit", ranks_job(tmp_path, "pair", steps=1, workers=2))
     wait_for("an attempt to end", lambda: cluster.json("describe", "pair")["attempt_list"][0]["ended"], 180)
-    told = cluster.rtrain("describe", "pair")
-    assert re.search(r"node-(1 cannot reach node-2 at 10.77.0.3|2 cannot reach node-1 at 10.77.0.2):\d+: ", told), told
+    printed = cluster.rtrain("describe", "pair")
+    assert re.search(r"node-(1 cannot reach node-2 at 10.77.0.3|2 cannot reach node-1 at 10.77.0.2):\d+: ", printed), printed
     assert cluster.rtrain("logs", "pair", "--rank", "all", "--attempt", "1") == ""
     attempt = cluster.json("describe", "pair")["attempt_list"][0]
     assert {worker["state"] for worker in attempt["workers"]} <= {"PLACED", "STOPPED"}, attempt

@@ -31,13 +31,13 @@ class Joining:
         self.cluster.rtrain("node", "leave", self.name, "--data", self.cluster.folder / self.name, "--yes")
 
 
-def refused(done, code, exit_code, *said):
+def refused(done, code, exit_code, *printed):
     """Nothing but the error, in the format that was asked for."""
-    told = json.loads(done.stdout)
-    assert done.returncode == exit_code and "node" not in told, done.stdout + done.stderr
-    error = told["error"]
+    document = json.loads(done.stdout)
+    assert done.returncode == exit_code and "node" not in document, done.stdout + done.stderr
+    error = document["error"]
     assert (error["code"], error["exit_code"]) == (code, exit_code)
-    for text in said:
+    for text in printed:
         assert text in error["message"] + " next: " + error["next"], error
     return True
 
@@ -62,12 +62,12 @@ def test_an_agent_whose_port_is_taken_has_not_joined(cluster, how):
 @pytest.mark.parametrize("how", [(), ("--detach",)], ids=["foreground", "detached"])
 def test_a_wrong_offer_is_a_usage_error_and_the_token_stays_good(cluster, how):
     join = Joining(cluster, "slip-detached" if how else "slip")
-    for flag, wrong, said in (
+    for flag, wrong, printed in (
         ("--fake-gpus", "8 A100", "--fake-gpus 8 A100: "),
         ("--accelerator-type", "two words", "--accelerator-type two words: "),
         ("--resources", "CPU=1,GPU=4000", "--resources GPU=4000: this node has "),
     ):
-        assert refused(join("--peer-port", "0", flag, wrong, *how), "usage", 2, said, f"for example {flag} ")
+        assert refused(join("--peer-port", "0", flag, wrong, *how), "usage", 2, printed, f"for example {flag} ")
     good = join("--peer-port", "0", "--fake-gpus", "2xA100", "--detach")
     assert good.returncode == 0 and json.loads(good.stdout)["node"] == join.name, good.stdout
     wait_for("the node", lambda: [node["gpus"] for node in cluster.json("nodes")["items"] if node["node"] == join.name] == [2])
@@ -98,8 +98,8 @@ def test_a_node_known_at_loopback_beside_one_that_is_not_is_warned_of_until_it_i
     events = [event for event in cluster.json("events")["items"] if event["text"] == warning]
     assert [event["node"] for event in events] == ["node-1"]
     checks = cluster.json("doctor")["items"]
-    found = [check for check in checks if check["check"] == "node node-1" and check["state"] == "warn"]
-    assert [check["text"] for check in found] == [warning] and "node join --address" in found[0]["next"]
+    warnings = [check for check in checks if check["check"] == "node node-1" and check["state"] == "warn"]
+    assert [check["text"] for check in warnings] == [warning] and "node join --address" in warnings[0]["next"]
     before = cluster.daemons.pop("node-1")
     before.terminate()
     before.wait(60)

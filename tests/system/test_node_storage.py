@@ -72,8 +72,8 @@ def without_its_logs(cluster, folder, name, runs):
     fields = {"storage_path": str(runs), "scaling": {"nodes": ["node-1"]}}
     cluster.rtrain("submit", write_job(folder, name, ["sh", "-c", blocked], **fields))
     cluster.wait_state(name, "SUCCEEDED", "FAILED")
-    said = f"attempt {cluster.json('describe', name)['run_id']}-a1: logs are not beside the run"
-    wait_for("a try in vain", lambda: said in (cluster.folder / "node-1.log").read_text())
+    line = f"attempt {cluster.json('describe', name)['run_id']}-a1: logs are not beside the run"
+    wait_for("a try in vain", lambda: line in (cluster.folder / "node-1.log").read_text())
 
 
 def test_logs_that_storage_did_not_take_are_dropped_when_their_run_is_removed_and_not_before(cluster, tmp_path):

@@ -115,8 +115,8 @@ def test_a_last_checkpoint_that_storage_does_not_take_holds_a_run_no_longer_than
     assert both.returncode == 2 and "--now and --checkpoint contradict each other" in both.stderr
     cluster.rtrain("stop", "held", "--now", "--wait")
     assert cluster.json("describe", "held")["state"] == "STOPPED"
-    told = cluster.rtrain("events", "--run", "held")
-    assert "the run was stopped at once (rtrain stop --now)" in told, told
+    printed = cluster.rtrain("events", "--run", "held")
+    assert "the run was stopped at once (rtrain stop --now)" in printed, printed
 
 
 def newest_of_head(cluster, run):
@@ -131,9 +131,9 @@ def test_wrong_credentials_on_one_node_name_that_node_before_a_worker_starts(s3,
         wait_for("2 nodes", lambda: cluster.ready_nodes() == 2)
         cluster.rtrain("submit", ranks_job(tmp_path, "denied", 2, workers=4, storage_path="s3://runs/denied"))
         cluster.wait_state("denied", "FAILED", "SUCCEEDED")
-        said = cluster.rtrain("describe", "denied")
-        assert "node-2: storage path s3://runs/denied: writing s3://runs/denied/.rtrain-probe-" in said, said
-        assert "AWS_SECRET_ACCESS_KEY" in said and "another-secret" not in said
+        printed = cluster.rtrain("describe", "denied")
+        assert "node-2: storage path s3://runs/denied: writing s3://runs/denied/.rtrain-probe-" in printed, printed
+        assert "AWS_SECRET_ACCESS_KEY" in printed and "another-secret" not in printed
         facts = cluster.json("describe", "denied")
         assert not any(worker.get("pid") for one in facts["attempt_list"] for worker in one["workers"])
     finally:

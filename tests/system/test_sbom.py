@@ -66,8 +66,8 @@ def test_it_has_what_is_linked_loaded_and_required(bom):
     loaded = {"libc6", "libstdc++6"}
     assert static | headers | loaded | {"cloudpickle"} <= set(versions)
     for name in static | loaded:
-        told = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", name], capture_output=True, text=True)
-        assert versions[name] in told.stdout.split()
+        asked = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", name], capture_output=True, text=True)
+        assert versions[name] in asked.stdout.split()
     needed = re.findall(
         r"\(NEEDED\).*\[(.*)\]", subprocess.run(["readelf", "-dW", RTRAIN], capture_output=True, text=True).stdout
     )
@@ -76,7 +76,7 @@ def test_it_has_what_is_linked_loaded_and_required(bom):
 
 
 def test_it_names_the_files_that_are_shipped_by_their_hash(bom):
-    told = {one["name"]: one["hashes"][0]["content"] for one in bom["metadata"]["component"]["components"]}
+    hashes = {one["name"]: one["hashes"][0]["content"] for one in bom["metadata"]["component"]["components"]}
     for name in ("rtrain", "librtrain_worker.so"):
         file = pathlib.Path(RTRAIN).parent / name
-        assert subprocess.run(["sha256sum", file], capture_output=True, text=True).stdout.split()[0] == told[name]
+        assert subprocess.run(["sha256sum", file], capture_output=True, text=True).stdout.split()[0] == hashes[name]

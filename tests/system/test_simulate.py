@@ -32,8 +32,8 @@ def counts(cluster):
 def test_fifty_nodes_run_two_hundred_gangs_and_are_lost_with_their_process(cluster, tmp_path):
     simulate(cluster, "--run-seconds", 1, "--label", "rack=r7")
     wait_for("its line", lambda: (cluster.folder / "nodes.log").read_text().endswith("\n"))
-    told = json.loads((cluster.folder / "nodes.log").read_text().splitlines()[-1])
-    assert (told["nodes"], told["first"], told["last"]) == (NODES, "sim-0001", "sim-0050")
+    totals = json.loads((cluster.folder / "nodes.log").read_text().splitlines()[-1])
+    assert (totals["nodes"], totals["first"], totals["last"]) == (NODES, "sim-0001", "sim-0050")
     node = cluster.json("describe", "sim-0050")
     assert node["labels"]["simulated"] == "true" and node["labels"]["rack"] == "r7"
     assert (node["gpus"], node["resources"]["CPU"]) == (8, "8")
@@ -74,7 +74,7 @@ def test_wrong_words_are_refused_before_anything_is_joined(cluster):
     assert refused("--token", token, "--resources", "CPU=lots")[0] == 2
     assert refused("--token", token, "--label", "rack")[0] == 2
     assert refused("--token", cluster.json("token", "create", "--role", "viewer", "--user", "v")["token"])[0] == 6
-    code, told = refused("--token", token, "--count", 2)  # it is good for one
-    assert code == 6 and "used already" in told
+    code, printed = refused("--token", token, "--count", 2)  # it is good for one
+    assert code == 6 and "used already" in printed
     with pytest.raises(Failed):
         cluster.rtrain("token", "create", "--role", "viewer", "--user", "v", "--uses", 3)

@@ -30,7 +30,7 @@ def seen_by(user, top):
     done = subprocess.run(
         [*become, "/usr/bin/python3", "-c", LOOK], input=json.dumps(paths), capture_output=True, text=True, check=True
     )
-    return {what: [pathlib.Path(path).relative_to(top) for path in found] for what, found in json.loads(done.stdout).items()}
+    return {what: [pathlib.Path(path).relative_to(top) for path in places] for what, places in json.loads(done.stdout).items()}
 
 
 def owned_by_user(path):

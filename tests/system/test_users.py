@@ -132,19 +132,19 @@ def test_a_worker_cannot_have_the_root_agent_take_or_remove_what_is_not_its_own(
     readable.write_text("for all")
     cluster = MappedUsers(folder / "cluster", nodes=1)
     try:
-        told, run = run_raw_worker(cluster, folder, "foreign", "foreign", precious)
+        reply, run = run_raw_worker(cluster, folder, "foreign", "foreign", precious)
         assert (precious / "file").read_text() == "for root alone"
-        assert f"names '{precious}' as its checkpoint" in told, told
+        assert f"names '{precious}' as its checkpoint" in reply, reply
         assert not list(run.glob("checkpoint_*"))
 
-        told, run = run_raw_worker(cluster, folder, "peeks", "links", precious / "file")
+        reply, run = run_raw_worker(cluster, folder, "peeks", "links", precious / "file")
         assert not [path for path in run.rglob("*") if path.is_file() and "for root alone" in path.read_text()]
-        assert "x is a link that leads out of its directory" in told, told
+        assert "x is a link that leads out of its directory" in reply, reply
 
-        told, run = run_raw_worker(cluster, folder, "leads-out", "links", readable)
-        assert "x is a link that leads out of its directory" in told and not list(run.glob("checkpoint_*")), told
+        reply, run = run_raw_worker(cluster, folder, "leads-out", "links", readable)
+        assert "x is a link that leads out of its directory" in reply and not list(run.glob("checkpoint_*")), reply
 
-        told, run = run_raw_worker(cluster, folder, "links", "links", "newest")
+        reply, run = run_raw_worker(cluster, folder, "links", "links", "newest")
         (made,) = run.glob("checkpoint_*")
         assert {name: (made / name).read_text() for name in ("model.bin", "newest", "x")} == {
             "model.bin": "weights",
@@ -206,8 +206,8 @@ def test_head_agent_and_a_whole_job_without_root(folder, monkeypatch):
 def test_an_agent_that_is_not_root_says_that_it_does_not_separate_users(folder):
     cluster = WithoutRoot(folder / "cluster", nodes=1)
     try:
-        said = (cluster.folder / "node-1.log").read_text()
-        assert "this agent is not root: all jobs on this node run as its user, who can read the node's key" in said
+        printed = (cluster.folder / "node-1.log").read_text()
+        assert "this agent is not root: all jobs on this node run as its user, who can read the node's key" in printed
         assert "all jobs there run as one user, who can read the node's key" in cluster.run("doctor").stdout
     finally:
         cluster.stop()

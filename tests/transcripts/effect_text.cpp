@@ -8,8 +8,8 @@ struct Text {
     const Cluster& cluster;
 
     std::string name(RunId run) const {
-        const auto found = cluster.runs.find(run);
-        return found == cluster.runs.end() ? "run " + std::to_string(run.value) : found->second.name;
+        const auto entry = cluster.runs.find(run);
+        return entry == cluster.runs.end() ? "run " + std::to_string(run.value) : entry->second.name;
     }
     std::string name(AttemptId id) const { return name(id.run) + " attempt " + std::to_string(id.number); }
 

@@ -46,8 +46,8 @@ GangRequest gang_of(const Command& command) {
 }  // namespace
 
 std::string Command::option(const std::string& key, const std::string& otherwise) const {
-    const auto found = options.find(key);
-    return found == options.end() ? otherwise : found->second;
+    const auto entry = options.find(key);
+    return entry == options.end() ? otherwise : entry->second;
 }
 
 std::int64_t Command::number(const std::string& key, std::int64_t otherwise) const {
@@ -76,8 +76,8 @@ const Run* Stage::run(const std::string& name) const {
 }
 
 AttemptId Stage::attempt(const std::string& name) const {
-    const Run* found = run(name);
-    return found == nullptr ? AttemptId{} : AttemptId{.run = found->id, .number = found->attempts};
+    const Run* named = run(name);
+    return named == nullptr ? AttemptId{} : AttemptId{.run = named->id, .number = named->attempts};
 }
 
 std::string Stage::tell(const Event& event) {
@@ -239,10 +239,10 @@ std::string Stage::table() const {
     for (const auto& [id, run] : cluster_.runs) {
         text += run.name + " " + to_text(run.state) + ", attempts " + std::to_string(run.attempts) + ", failures " +
                 std::to_string(run.failures) + (run.reason.none() ? "" : ", " + to_text(run.reason)) + "\n";
-        const auto found = cluster_.attempts.find({.run = id, .number = run.attempts});
-        if (found == cluster_.attempts.end() || terminal(found->second.state)) continue;
+        const auto entry = cluster_.attempts.find({.run = id, .number = run.attempts});
+        if (entry == cluster_.attempts.end() || terminal(entry->second.state)) continue;
         text += "  ranks on";
-        for (const Worker& worker : found->second.workers) text += " " + worker.seat.node.value;
+        for (const Worker& worker : entry->second.workers) text += " " + worker.seat.node.value;
         text += "\n";
     }
     return text;

@@ -17,25 +17,25 @@ inline const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model
 
 template <class T>
 std::vector<T> all(const Outputs& outputs) {
-    std::vector<T> found;
+    std::vector<T> matches;
     for (const Output& one : outputs)
-        if (const T* here = std::get_if<T>(&one)) found.push_back(*here);
-    return found;
+        if (const T* here = std::get_if<T>(&one)) matches.push_back(*here);
+    return matches;
 }
 template <class T>
 std::vector<T> news(const Outputs& outputs) {
-    std::vector<T> found;
+    std::vector<T> matches;
     for (const KeepNews& one : all<KeepNews>(outputs))
-        if (const T* here = std::get_if<T>(&one.news.what)) found.push_back(*here);
-    return found;
+        if (const T* here = std::get_if<T>(&one.news.what)) matches.push_back(*here);
+    return matches;
 }
 // Frames of one kind that went to workers, as (rank, frame).
 template <class T>
 std::vector<std::pair<std::uint32_t, T>> to_workers(const Outputs& outputs) {
-    std::vector<std::pair<std::uint32_t, T>> found;
+    std::vector<std::pair<std::uint32_t, T>> matches;
     for (const ToWorker& one : all<ToWorker>(outputs))
-        if (const T* here = std::get_if<T>(&one.message)) found.emplace_back(one.rank, *here);
-    return found;
+        if (const T* here = std::get_if<T>(&one.message)) matches.emplace_back(one.rank, *here);
+    return matches;
 }
 
 struct Machine {

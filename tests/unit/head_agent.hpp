@@ -22,12 +22,12 @@ inline net::Endpoint join(const HeadUnderTest& head, const std::string& node) {
     const std::string token = head.make_token("node", "");
     const auto request = security::make_request(node).value();
     net::Endpoint to = head.endpoint("");
-    const Answer joined = HeadUnderTest::send(
+    const Answer answer = HeadUnderTest::send(
         to, {.method = "POST",
              .target = "/v1/join",
              .body = json({{"token", token}, {"node", node}, {"request", request.request}}).dump()});
-    REQUIRE(joined.status == 200);
-    to.certificate = joined.body.at("certificate");
+    REQUIRE(answer.status == 200);
+    to.certificate = answer.body.at("certificate");
     to.private_key = request.private_key;
     return to;
 }
@@ -85,11 +85,11 @@ class HandMadeAgent {
     template <class T>
     T expect() {
         std::unique_lock lock(guard_);
-        std::optional<T> found;
+        std::optional<T> expected;
         const bool came = news_.wait_for(lock, patience, [&] {
             for (auto at = heard_.begin(); at != heard_.end(); ++at)
                 if (T* one = std::get_if<T>(&*at)) {
-                    found = std::move(*one);
+                    expected = std::move(*one);
                     heard_.erase(at);
                     return true;
                 }
@@ -97,7 +97,7 @@ class HandMadeAgent {
         });
         INFO("waiting for a message of kind " << typeid(T).name() << ", closed: " << closed_);
         REQUIRE(came);
-        return *found;
+        return *expected;
     }
     template <class T>
     bool heard_any() {

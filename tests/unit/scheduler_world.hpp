@@ -81,10 +81,10 @@ inline ExitCause killed(std::int32_t signal) {
 
 template <class Effect>
 std::vector<Effect> all_of(const Decision& decision) {
-    std::vector<Effect> found;
+    std::vector<Effect> effects;
     for (const auto& effect : decision.act)
-        if (const auto* one = std::get_if<Effect>(&effect)) found.push_back(*one);
-    return found;
+        if (const auto* one = std::get_if<Effect>(&effect)) effects.push_back(*one);
+    return effects;
 }
 
 class World {

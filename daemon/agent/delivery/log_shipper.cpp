@@ -96,16 +96,16 @@ void LogShipper::changed() {
         for (ssize_t at = 0; at < got;) {
             const auto* event = reinterpret_cast<const inotify_event*>(bytes + at);
             at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-            if (const auto found = watches_.find(event->wd); found != watches_.end())
-                schedule(found->second, gather_ms);
+            if (const auto entry = watches_.find(event->wd); entry != watches_.end())
+                schedule(entry->second, gather_ms);
         }
     }
 }
 
 void LogShipper::schedule(AttemptKey attempt, std::int64_t in_ms) {
-    const auto found = followed_.find(attempt);
-    if (found == followed_.end() || found->second.scheduled) return;
-    found->second.scheduled = true;
+    const auto entry = followed_.find(attempt);
+    if (entry == followed_.end() || entry->second.scheduled) return;
+    entry->second.scheduled = true;
     loop_.after(in_ms, [this, attempt] {
         if (const auto at = followed_.find(attempt); at != followed_.end()) {
             at->second.scheduled = false;
@@ -180,16 +180,16 @@ bool LogShipper::pump_file(File& file) {
 }
 
 void LogShipper::pump(AttemptKey attempt) {
-    const auto found = followed_.find(attempt);
-    if (found == followed_.end()) return;
+    const auto entry = followed_.find(attempt);
+    if (entry == followed_.end()) return;
     bool sending = connected_;
-    for (File& file : found->second.files) {
+    for (File& file : entry->second.files) {
         note_growth(file);
         if (!sending) held_to_limit(file);
         sending = sending && pump_file(file);
     }
     if (connected_ && !sending) schedule(attempt, room_ms);  // no acknowledgement may be under way that would call this
-    settle(found->second);
+    settle(entry->second);
 }
 
 void LogShipper::settle(Followed& followed) {
@@ -202,30 +202,30 @@ void LogShipper::settle(Followed& followed) {
 }
 
 void LogShipper::hold_to_limits(AttemptKey attempt) {
-    const auto found = followed_.find(attempt);
-    if (found == followed_.end()) return;
-    for (File& file : found->second.files) held_to_limit(file);
+    const auto entry = followed_.find(attempt);
+    if (entry == followed_.end()) return;
+    for (File& file : entry->second.files) held_to_limit(file);
 }
 
 void LogShipper::finish(AttemptKey attempt, std::function<void()> done) {
-    const auto found = followed_.find(attempt);
-    if (found == followed_.end()) return done();
-    for (File& file : found->second.files) file.ended = true;
-    found->second.done = std::move(done);
+    const auto entry = followed_.find(attempt);
+    if (entry == followed_.end()) return done();
+    for (File& file : entry->second.files) file.ended = true;
+    entry->second.done = std::move(done);
     pump(attempt);
 }
 
 void LogShipper::acknowledged(const protocol::LogAck& ack) {
     const AttemptKey key = key_of(ack.attempt);
-    const auto found = followed_.find(key);
-    if (found == followed_.end()) return;
-    for (File& file : found->second.files)
+    const auto entry = followed_.find(key);
+    if (entry == followed_.end()) return;
+    for (File& file : entry->second.files)
         if (file.rank == ack.rank && file.stream == ack.stream) {
             file.acknowledged = std::max(file.acknowledged, ack.offset);
             file.sent = std::max(file.sent, file.acknowledged);  // sent before it was followed anew
             if (std::exchange(file.later, ack.later) || ack.later) send_again(file);
         }
-    remember(key, found->second);
+    remember(key, entry->second);
     pump(key);
     if (complete(key)) loop_.post([this, key] { on_complete(key); });
 }
@@ -236,10 +236,10 @@ void LogShipper::send_again(File& file) {
 }
 
 bool LogShipper::complete(AttemptKey attempt) const {
-    const auto found = followed_.find(attempt);
-    if (found == followed_.end()) return true;
-    const auto& files = found->second.files;
-    return !found->second.done && std::all_of(files.begin(), files.end(), [](const File& file) {
+    const auto entry = followed_.find(attempt);
+    if (entry == followed_.end()) return true;
+    const auto& files = entry->second.files;
+    return !entry->second.done && std::all_of(files.begin(), files.end(), [](const File& file) {
         return file.last_sent && file.acknowledged >= file.sent;
     });
 }
@@ -268,17 +268,17 @@ void LogShipper::disconnected() {
     std::vector<AttemptKey> keys;
     for (const auto& [key, followed] : followed_) keys.push_back(key);
     for (const AttemptKey key : keys)
-        if (const auto found = followed_.find(key); found != followed_.end()) settle(found->second);
+        if (const auto entry = followed_.find(key); entry != followed_.end()) settle(entry->second);
 }
 
 void LogShipper::forget(AttemptKey attempt) {
-    const auto found = followed_.find(attempt);
-    if (found == followed_.end()) return;
-    if (found->second.watch >= 0) {
-        watches_.erase(found->second.watch);
-        ::inotify_rm_watch(inotify_, found->second.watch);
+    const auto entry = followed_.find(attempt);
+    if (entry == followed_.end()) return;
+    if (entry->second.watch >= 0) {
+        watches_.erase(entry->second.watch);
+        ::inotify_rm_watch(inotify_, entry->second.watch);
     }
-    followed_.erase(found);
+    followed_.erase(entry);
 }
 
 }  // namespace rtrain::agent

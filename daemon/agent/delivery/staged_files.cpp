@@ -78,17 +78,18 @@ Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
 Result<std::string> StagedFiles::in_place(const StagedPaths& staged) const {
     const UserRights::Worn worn(rights_);
     if (!worn.taken()) return worn.taken().error();
-    std::string found;
+    std::string directory_name;
     for (const auto& [rank, stage] : staged) {
         const auto opened = open_stage(stage);
         if (!opened && opened.error().code != ErrorCode::not_found) return opened.error();
         const std::string name = opened ? noted_place(*opened).name : "";
-        if (!found.empty() && !name.empty() && name != found)
-            return Error{ErrorCode::invalid, "ranks bring the directories " + found + " and " + name + " of the run",
+        if (!directory_name.empty() && !name.empty() && name != directory_name)
+            return Error{ErrorCode::invalid,
+                         "ranks bring the directories " + directory_name + " and " + name + " of the run",
                          "of one report all bring the same directory, or all but one stage their files"};
-        if (!name.empty()) found = name;
+        if (!name.empty()) directory_name = name;
     }
-    return found;
+    return directory_name;
 }
 
 Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
@@ -106,9 +107,9 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
         stage = open_stage(place);
         if (!stage) return stage.error();
     }
-    auto found = storage::entries_below(*stage);
-    if (!found) return found.error();
-    for (storage::TreeEntry& one : *found) {
+    auto entries = storage::entries_below(*stage);
+    if (!entries) return entries.error();
+    for (storage::TreeEntry& one : *entries) {
         if (one.path == storage::manifest_name) continue;
         StagedEntry entry{.rank = rank,
                           .stage = place,

@@ -88,7 +88,7 @@ json listed(const std::vector<protocol::StagedFile>& files) {
 // What a checkpoint consists of is settled and written down before its first file moves: a try that breaks off leaves
 // some of them there and some here, and the next one must still name them all.
 Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& staged,
-                                                        const std::map<std::string, StagedEntry>& found,
+                                                        const std::map<std::string, StagedEntry>& entries,
                                                         const std::set<std::string>& skip, const std::string& kept_at,
                                                         Moving& moving) {
     std::vector<protocol::StagedFile> files;
@@ -101,7 +101,7 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
         for (const auto& file : files) moving.done(file.bytes);
         return files;
     }
-    for (const auto& [name, file] : found) {
+    for (const auto& [name, file] : entries) {
         if (skip.contains(name)) continue;
         auto hash = staged.hash(file, moving.of_file());
         if (!hash) return hash.error();
@@ -148,10 +148,10 @@ Result<bool> committed_before(const AttemptContext& context, const Upload& order
 
 // A link may lead to a file beside it, which is there only until it is moved.
 std::vector<protocol::StagedFile> links_first(std::vector<protocol::StagedFile> files,
-                                              const std::map<std::string, StagedEntry>& found) {
+                                              const std::map<std::string, StagedEntry>& entries) {
     std::stable_partition(files.begin(), files.end(), [&](const protocol::StagedFile& file) {
-        const auto here = found.find(file.path);
-        return here != found.end() && here->second.link;
+        const auto here = entries.find(file.path);
+        return here != entries.end() && here->second.link;
     });
     return files;
 }
@@ -333,13 +333,13 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
         answer.reason = name_taken;  // however often it is tried
         return answer;
     }
-    auto found = staged.list(order.staged);
-    if (!found) return fail(found.error());
+    auto entries = staged.list(order.staged);
+    if (!entries) return fail(entries.error());
     const std::string kept_at = context.spool + "/" + one_name(order.directory) + ".files";
     if (Status made = make_directory(context.spool, 0711); !made) return fail(made.error());
     drop_lists(context.spool, kept_at);
     Moving moving(moved);
-    auto files = settled_files(staged, *found, order.skip, kept_at, moving);
+    auto files = settled_files(staged, *entries, order.skip, kept_at, moving);
     if (!files) return fail(files.error());
     const auto before = committed_before(context, order, *files);
     if (!before) {
@@ -348,10 +348,10 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
         return answer;
     }
     std::map<std::string, std::int64_t> there;
-    for (const protocol::StagedFile& file : links_first(*files, *found)) {
+    for (const protocol::StagedFile& file : links_first(*files, *entries)) {
         if (*before) break;
-        const auto here = found->find(file.path);
-        if (here == found->end()) {  // moved by a try before
+        const auto here = entries->find(file.path);
+        if (here == entries->end()) {  // moved by a try before
             if (there.empty())
                 if (Status listed = list_sizes(context, below, there); !listed) return fail(listed.error());
             const auto came = there.find(below + file.path);

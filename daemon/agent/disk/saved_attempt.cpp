@@ -44,23 +44,23 @@ class Reader {
     explicit Reader(const json& in) : in_(in) {}
     template <class T>
     void operator()(const char* name, T& value) {
-        if (const json* found = find(name)) value = found->get<T>();
+        if (const json* field = find(name)) value = field->get<T>();
     }
     void operator()(const char* name, StagedPaths& by_rank) {
-        if (const json* found = find(name))
-            for (const auto& [rank, path] : found->items())
+        if (const json* field = find(name))
+            for (const auto& [rank, path] : field->items())
                 by_rank[static_cast<std::uint32_t>(std::stoul(rank))] = path.get<std::string>();
     }
     void operator()(const char* name, protocol::Prepare& order) { order = message<protocol::Prepare>(in_.at(name)); }
     void operator()(const char* name, std::optional<protocol::Launch>& order) {
-        if (const json* found = find(name)) order = message<protocol::Launch>(*found);
+        if (const json* field = find(name)) order = message<protocol::Launch>(*field);
     }
     void operator()(const char* name, std::optional<SavedUpload>& upload);
 
   private:
     const json* find(const char* name) const {
-        const auto found = in_.find(name);
-        return found == in_.end() ? nullptr : &*found;
+        const auto entry = in_.find(name);
+        return entry == in_.end() ? nullptr : &*entry;
     }
     template <class T>
     static T message(const json& text) {
@@ -100,9 +100,9 @@ void Writer::operator()(const char* name, std::optional<SavedUpload>& upload) {
 }
 
 void Reader::operator()(const char* name, std::optional<SavedUpload>& upload) {
-    const json* found = find(name);
-    if (!found) return;
-    Reader inner(*found);
+    const json* field = find(name);
+    if (!field) return;
+    Reader inner(*field);
     fields(inner, upload.emplace());
 }
 

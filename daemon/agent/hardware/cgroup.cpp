@@ -91,9 +91,9 @@ bool Cgroups::kill(AttemptKey attempt) const {
 
 std::optional<std::uint64_t> Cgroups::oom_kills(AttemptKey attempt) const {
     const auto values = read_values(directory(attempt) + "/memory.events");
-    const auto found = values.find("oom_kill");
-    if (found == values.end()) return std::nullopt;
-    return std::strtoull(found->second.c_str(), nullptr, 10);
+    const auto entry = values.find("oom_kill");
+    if (entry == values.end()) return std::nullopt;
+    return std::strtoull(entry->second.c_str(), nullptr, 10);
 }
 
 // The last process of a group may still be on its way out: it is busy for a moment.

@@ -45,10 +45,11 @@ std::vector<protocol::GpuHeartbeat> gpu_heartbeats(const std::vector<GpuStats>& 
                                                    const std::vector<GpuDevice>& devices, const IsForeign& is_foreign) {
     std::vector<protocol::GpuHeartbeat> heartbeats;
     for (const GpuDevice& device : devices) {
-        const auto found =
+        const auto sample =
             std::find_if(stats.begin(), stats.end(), [&](const GpuStats& one) { return one.uuid == device.uuid; });
-        heartbeats.push_back(found == stats.end() ? protocol::GpuHeartbeat{.uuid = device.uuid} : heartbeat_of(*found));
-        if (found != stats.end()) count_foreign(heartbeats.back(), *found, is_foreign);
+        heartbeats.push_back(sample == stats.end() ? protocol::GpuHeartbeat{.uuid = device.uuid}
+                                                   : heartbeat_of(*sample));
+        if (sample != stats.end()) count_foreign(heartbeats.back(), *sample, is_foreign);
     }
     return heartbeats;
 }

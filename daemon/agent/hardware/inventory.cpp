@@ -58,16 +58,16 @@ Result<Amount> parse_memory(const std::string& text) {
 
 // The devices that a batch system left us, by CUDA's rules: indices or uuid prefixes, ended by the first that is
 // neither.
-std::vector<GpuDevice> visible(const std::vector<GpuDevice>& all, const std::optional<std::string>& wanted) {
-    if (!wanted) return all;
+std::vector<GpuDevice> visible(const std::vector<GpuDevice>& all, const std::optional<std::string>& choice) {
+    if (!choice) return all;
     std::vector<GpuDevice> chosen;
-    for (const std::string& entry : split(*wanted, ',')) {
-        auto found = std::find_if(all.begin(), all.end(), [&](const GpuDevice& device) {
+    for (const std::string& entry : split(*choice, ',')) {
+        auto match = std::find_if(all.begin(), all.end(), [&](const GpuDevice& device) {
             return entry == std::to_string(device.index) ||
                    (entry.starts_with("GPU-") && device.uuid.starts_with(entry));
         });
-        if (found == all.end()) break;
-        chosen.push_back(*found);
+        if (match == all.end()) break;
+        chosen.push_back(*match);
     }
     return chosen;
 }
@@ -81,12 +81,12 @@ std::string most_frequent_type(const std::vector<GpuDevice>& devices) {  // ties
     return best;
 }
 
-Status keep_first_gpus(std::vector<GpuDevice>& devices, Amount wanted) {
-    std::int64_t count = wanted.ticks / Amount::per_unit;
-    if (units(count) != wanted)
-        return wrong_flag("--resources", "GPU=" + to_text(wanted), "a node has whole GPUs", "GPU=2");
+Status keep_first_gpus(std::vector<GpuDevice>& devices, Amount amount) {
+    std::int64_t count = amount.ticks / Amount::per_unit;
+    if (units(count) != amount)
+        return wrong_flag("--resources", "GPU=" + to_text(amount), "a node has whole GPUs", "GPU=2");
     if (count > static_cast<std::int64_t>(devices.size()))
-        return wrong_flag("--resources", "GPU=" + to_text(wanted),
+        return wrong_flag("--resources", "GPU=" + to_text(amount),
                           "this node has " + std::to_string(devices.size()) + " (for tests: --fake-gpus 8xA100)",
                           "GPU=0");
     devices.resize(static_cast<std::size_t>(count));
@@ -164,9 +164,9 @@ Result<Inventory> assemble(const Hardware& hardware, const InventoryOptions& opt
     inventory.cpus = hardware.allowed_cpus;
     inventory.facts = hardware.facts;
     inventory.devices = fakes->empty() ? visible(hardware.gpus, options.visible_devices) : std::move(*fakes);
-    if (auto wanted = wishes->find(gpu_key); wanted != wishes->end()) {
-        if (Status kept = keep_first_gpus(inventory.devices, wanted->second); !kept) return kept.error();
-        wishes->erase(wanted);
+    if (auto wish = wishes->find(gpu_key); wish != wishes->end()) {
+        if (Status kept = keep_first_gpus(inventory.devices, wish->second); !kept) return kept.error();
+        wishes->erase(wish);
     }
     for (GpuDevice& device : inventory.devices)
         if (device.near_cpus.empty()) device.near_cpus = hardware.allowed_cpus;
@@ -176,8 +176,8 @@ Result<Inventory> assemble(const Hardware& hardware, const InventoryOptions& opt
     for (const auto& [name, amount] : *wishes) inventory.total[name] = amount;
     std::erase_if(inventory.total, [](const auto& entry) { return entry.second.ticks == 0; });
     for (const char* fact : {"hostname", "arch"})
-        if (auto found = hardware.facts.find(fact); found != hardware.facts.end())
-            inventory.labels[fact] = found->second;
+        if (auto entry = hardware.facts.find(fact); entry != hardware.facts.end())
+            inventory.labels[fact] = entry->second;
     return inventory;
 }
 

@@ -143,14 +143,14 @@ Hardware find_hardware() {
 }
 
 InventoryOptions wishes(const AgentOptions& options) {
-    InventoryOptions wanted{.resources = {},
-                            .fake_gpus = options.fake_gpus,
-                            .accelerator_type = options.accelerator_type,
-                            .visible_devices = {}};
+    InventoryOptions inventory_options{.resources = {},
+                                       .fake_gpus = options.fake_gpus,
+                                       .accelerator_type = options.accelerator_type,
+                                       .visible_devices = {}};
     for (const auto& [name, amount] : options.resources)
-        wanted.resources += (wanted.resources.empty() ? "" : ",") + name + "=" + to_text(amount);
-    if (const char* visible = ::getenv("CUDA_VISIBLE_DEVICES")) wanted.visible_devices = visible;
-    return wanted;
+        inventory_options.resources += (inventory_options.resources.empty() ? "" : ",") + name + "=" + to_text(amount);
+    if (const char* visible = ::getenv("CUDA_VISIBLE_DEVICES")) inventory_options.visible_devices = visible;
+    return inventory_options;
 }
 
 Result<Inventory> discover(const InventoryOptions& options) { return assemble(find_hardware(), options); }

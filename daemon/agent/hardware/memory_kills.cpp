@@ -48,8 +48,8 @@ std::optional<std::string> read_kernel_log() {
 
 std::int64_t number_in(const char* file, const char* name) {
     const auto values = read_values(file);
-    const auto found = values.find(name);
-    return found == values.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
+    const auto entry = values.find(name);
+    return entry == values.end() ? 0 : std::strtoll(entry->second.c_str(), nullptr, 10);
 }
 
 }  // namespace

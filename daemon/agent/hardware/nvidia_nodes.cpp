@@ -45,8 +45,8 @@ std::optional<std::uint32_t> major_of(const std::string& devices, const std::vec
         std::istringstream words(line);
         std::string number, name;
         words >> number >> name;
-        for (const std::string& wanted : names)
-            if (name == wanted) return number_in(number);
+        for (const std::string& candidate : names)
+            if (name == candidate) return number_in(number);
     }
     return std::nullopt;
 }

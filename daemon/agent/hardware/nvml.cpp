@@ -88,11 +88,11 @@ std::optional<std::uint64_t> Nvml::ecc_errors(NvmlDevice device, int kind) const
 std::optional<std::vector<GpuProcess>> Nvml::processes(NvmlDevice device) const {
     if (!api_.device_processes_v3) return std::nullopt;
     unsigned int count = processes_of_device_most;
-    std::vector<NvmlProcess> found(count);
-    if (api_.device_processes_v3(device, &count, found.data()) != 0) return std::nullopt;
+    std::vector<NvmlProcess> read(count);
+    if (api_.device_processes_v3(device, &count, read.data()) != 0) return std::nullopt;
     std::vector<GpuProcess> all;
     for (unsigned int i = 0; i < std::min(count, processes_of_device_most); ++i)
-        all.push_back({found[i].pid, found[i].memory > memory_most ? 0 : static_cast<std::int64_t>(found[i].memory)});
+        all.push_back({read[i].pid, read[i].memory > memory_most ? 0 : static_cast<std::int64_t>(read[i].memory)});
     return all;
 }
 

@@ -20,9 +20,9 @@ constexpr const char* system_directories[] = {"/usr/lib/x86_64-linux-gnu", "/usr
 
 template <class... Arguments>
 bool bind(void* library, const char* name, std::function<int(Arguments...)>& function) {
-    auto found = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-    if (found) function = found;
-    return found != nullptr;
+    auto symbol = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+    if (symbol) function = symbol;
+    return symbol != nullptr;
 }
 
 bool bind_all(void* library, NvmlApi& api) {

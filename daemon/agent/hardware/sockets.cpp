@@ -43,11 +43,11 @@ bool request_sockets(int socket, std::uint8_t family) {
 
 void take(Sockets& sockets, const nlmsghdr& message) {
     if (message.nlmsg_len < NLMSG_LENGTH(sizeof(inet_diag_msg))) return;
-    inet_diag_msg found{};
+    inet_diag_msg socket{};
     const char* data = static_cast<const char*>(NLMSG_DATA(&message));
-    std::memcpy(&found, data, sizeof found);
+    std::memcpy(&socket, data, sizeof socket);
     std::size_t left = message.nlmsg_len - NLMSG_LENGTH(sizeof(inet_diag_msg));
-    for (const char* at = data + NLMSG_ALIGN(sizeof found); left >= sizeof(rtattr);) {
+    for (const char* at = data + NLMSG_ALIGN(sizeof socket); left >= sizeof(rtattr);) {
         rtattr attribute{};
         std::memcpy(&attribute, at, sizeof attribute);
         const std::size_t length = RTA_ALIGN(attribute.rta_len);
@@ -56,8 +56,8 @@ void take(Sockets& sockets, const nlmsghdr& message) {
             tcp_info info{};
             std::memcpy(&info, at + RTA_LENGTH(0),
                         std::min<std::size_t>(sizeof info, attribute.rta_len - RTA_LENGTH(0)));
-            sockets[found.idiag_inode] = {.received = static_cast<std::int64_t>(info.tcpi_bytes_received),
-                                          .sent = static_cast<std::int64_t>(info.tcpi_bytes_acked)};
+            sockets[socket.idiag_inode] = {.received = static_cast<std::int64_t>(info.tcpi_bytes_received),
+                                           .sent = static_cast<std::int64_t>(info.tcpi_bytes_acked)};
         }
         at += length;
         left -= std::min(left, length);

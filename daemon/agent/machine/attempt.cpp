@@ -92,8 +92,8 @@ AttemptRef reference(const LocalAttempt& attempt) {
 }
 
 LocalAttempt* find(Step& step, AttemptKey key) {
-    const auto found = step.state.attempts.find(key);
-    return found == step.state.attempts.end() ? nullptr : &found->second;
+    const auto entry = step.state.attempts.find(key);
+    return entry == step.state.attempts.end() ? nullptr : &entry->second;
 }
 
 void prepare(Step& step, const Prepare& order) {

@@ -37,26 +37,26 @@ bool given(const Coordinator& c, const std::string& name) {
 
 NewDirectory name_directory(Coordinator& c, const WishedName& wish) {
     ++c.counter;
-    const std::string wanted = name_of(c, wish.text, c.counter);
+    const std::string name = name_of(c, wish.text, c.counter);
     if (wish.exact && wish.text.find('/') != std::string::npos) return {.name = wish.text};
     if (wish.exact && !wish.text.empty()) {
         const bool numbered = storage::attempt_of(wish.text) == c.attempt.number;  // where a rank has put its files
-        c.names.try_emplace(numbered ? wish.text.substr(0, wish.text.rfind("-a")) : wanted, 1);
+        c.names.try_emplace(numbered ? wish.text.substr(0, wish.text.rfind("-a")) : name, 1);
         return {.name = wish.text};
     }
-    const auto directory = [&](const std::string& name) {
-        return storage::checkpoint_directory_name(name, c.counter, c.attempt.number);
+    const auto directory = [&](const std::string& plain) {
+        return storage::checkpoint_directory_name(plain, c.counter, c.attempt.number);
     };
-    if (!given(c, wanted)) {
-        if (!wish.text.empty()) c.names.emplace(wanted, 1);
-        return {.name = directory(wanted)};
+    if (!given(c, name)) {
+        if (!wish.text.empty()) c.names.emplace(name, 1);
+        return {.name = directory(name)};
     }
-    std::uint64_t& last = c.names.try_emplace(wanted, 1).first->second;
+    std::uint64_t& last = c.names.try_emplace(name, 1).first->second;
     std::uint64_t number = last + 1;
-    while (given(c, wanted + "-" + std::to_string(number))) ++number;
+    while (given(c, name + "-" + std::to_string(number))) ++number;
     const bool first = last == 1;
     last = number;
-    return {.name = directory(wanted + "-" + std::to_string(number)), .first_repeated = first ? wanted : ""};
+    return {.name = directory(name + "-" + std::to_string(number)), .first_repeated = first ? name : ""};
 }
 
 }  // namespace rtrain::agent

@@ -41,12 +41,12 @@ void forget_far_ahead(std::map<std::uint64_t, Value>& by_report) {
 }
 
 Gathered& gathered(Coordinator& c, Time now, std::uint64_t index) {
-    const auto [found, fresh] = c.gathering.try_emplace(index);
+    const auto [entry, fresh] = c.gathering.try_emplace(index);
     if (fresh) {
-        found->second.since = now;
-        found->second.warn_at = now + Duration{first_warning_ms};
+        entry->second.since = now;
+        entry->second.warn_at = now + Duration{first_warning_ms};
     }
-    return found->second;
+    return entry->second;
 }
 
 std::string listed(const std::vector<std::uint32_t>& ranks) {
@@ -119,16 +119,16 @@ std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering)
 
 // The node of the first rank that waits ends it, which ends the attempt with these words.
 void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
-    const auto found = c.gathering.find(c.passed + 1);
-    if (found == c.gathering.end() || c.enough) return;
-    Gathered& gathering = found->second;
+    const auto entry = c.gathering.find(c.passed + 1);
+    if (entry == c.gathering.end() || c.enough) return;
+    Gathered& gathering = entry->second;
     if (gathering.hopeless_sent_at && now < *gathering.hopeless_sent_at + Duration{hopeless_again_ms}) return;
-    std::string why = hopeless(c, now, found->first, gathering);
+    std::string why = hopeless(c, now, entry->first, gathering);
     if (why.empty()) return;
     gathering.hopeless_sent_at = now;
     for (const auto& [node, ranks] : c.nodes)
         if (ranks.contains(*gathering.ranks.begin()))
-            send(c, node, GroupArrived{.index = found->first, .hopeless = std::move(why)}, sink);
+            send(c, node, GroupArrived{.index = entry->first, .hopeless = std::move(why)}, sink);
 }
 
 // Each name once: the lowest rank's file is kept. Returns what each node must leave out.
@@ -137,9 +137,9 @@ std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c,
     std::map<std::string, std::uint32_t> owner;
     for (const auto& [node, report] : gathering.nodes)
         for (const StagedFile& file : report.files) {
-            const auto [found, fresh] = owner.emplace(file.path, file.rank);
-            if (!fresh && file.rank != found->second) example = file.path;
-            found->second = std::min(found->second, file.rank);
+            const auto [entry, fresh] = owner.emplace(file.path, file.rank);
+            if (!fresh && file.rank != entry->second) example = file.path;
+            entry->second = std::min(entry->second, file.rank);
         }
     std::map<std::string, std::vector<std::string>> skip;
     for (const auto& [node, report] : gathering.nodes)
@@ -261,11 +261,11 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
 }
 
 void release_ready(Coordinator& c, Time now, GroupSink& sink) {
-    const auto found = c.gathering.find(c.passed + 1);
-    if (found == c.gathering.end() || c.enough) return;
-    const bool own_gone = c.own_ended && !found->second.nodes.contains(c.own_node);
-    if (found->second.nodes.size() + (own_gone ? 1 : 0) != c.nodes.size()) return;
-    if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));
+    const auto entry = c.gathering.find(c.passed + 1);
+    if (entry == c.gathering.end() || c.enough) return;
+    const bool own_gone = c.own_ended && !entry->second.nodes.contains(c.own_node);
+    if (entry->second.nodes.size() + (own_gone ? 1 : 0) != c.nodes.size()) return;
+    if (release(c, now, entry->first, entry->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(entry));
 }
 
 void on_message(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {

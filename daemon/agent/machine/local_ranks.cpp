@@ -36,10 +36,10 @@ bool wants_upload(const LocalRanks& local, const worker::Report& report) {
 }
 
 void drop_staged(LocalRanks& local, std::uint64_t index, GroupSink& sink) {
-    const auto found = local.staged.find(index);
-    if (found == local.staged.end()) return;
-    sink.out.push_back(DropStaged{local.attempt, std::move(found->second)});
-    local.staged.erase(found);
+    const auto entry = local.staged.find(index);
+    if (entry == local.staged.end()) return;
+    sink.out.push_back(DropStaged{local.attempt, std::move(entry->second)});
+    local.staged.erase(entry);
 }
 
 // `committed` goes to every rank and is kept for those that come back.
@@ -178,10 +178,10 @@ void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::
         take_ahead(local, now, sink);
     }
     for (const std::uint64_t index : hello.uncommitted) {
-        const auto found = local.settled.find(index);
-        if (found != local.settled.end()) sink.out.push_back(ToWorker{local.attempt, rank, found->second});
+        const auto entry = local.settled.find(index);
+        if (entry != local.settled.end()) sink.out.push_back(ToWorker{local.attempt, rank, entry->second});
         const bool pending = (local.upload && local.upload->index == index) || index > local.passed;
-        if (found == local.settled.end() && !pending)
+        if (entry == local.settled.end() && !pending)
             sink.out.push_back(ToWorker{local.attempt, rank, worker::Committed{.index = index}});
     }
 }

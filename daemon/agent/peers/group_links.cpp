@@ -109,16 +109,16 @@ bool is_ours(const addrinfo& address) {
 std::string listening_host(const std::string& address, const net::Endpoint& head) {
     const std::string everywhere = "0.0.0.0";
     if (!address.empty()) {
-        const Found found = addresses_of(address, 0, AI_NUMERICHOST);
-        return found && is_ours(*found) ? address : everywhere;
+        const Found addresses = addresses_of(address, 0, AI_NUMERICHOST);
+        return addresses && is_ours(*addresses) ? address : everywhere;
     }
     // The end of the connection that the head sees is what it tells other agents. A name may have several addresses, of
     // which the head answers at some: the one that answers counts, else (the head is not up yet) the first.
-    const Found found = addresses_of(head.host == "localhost" ? "127.0.0.1" : head.host, head.port, 0);
+    const Found addresses = addresses_of(head.host == "localhost" ? "127.0.0.1" : head.host, head.port, 0);
     std::string own;
-    for (const addrinfo* one = found.get(); one != nullptr && own.empty(); one = one->ai_next)
+    for (const addrinfo* one = addresses.get(); one != nullptr && own.empty(); one = one->ai_next)
         own = connected_end(*one);
-    if (own.empty() && found) own = own_end(*found);
+    if (own.empty() && addresses) own = own_end(*addresses);
     if (!own.empty() && own.find('%') == std::string::npos) return own;
     warn("the way to the head at " + head.host + " is not known yet: other agents are listened for at every address; " +
          "--address names one");
@@ -238,11 +238,11 @@ void GroupLinks::on_member_message(const std::shared_ptr<net::Socket>& socket, c
 }
 
 void GroupLinks::cut_member(const std::shared_ptr<net::Socket>& socket, const std::string& node) {
-    const auto found =
+    const auto entry =
         std::find_if(members_.begin(), members_.end(), [&](const auto& one) { return one.second == socket; });
-    if (found == members_.end()) return;
-    const AttemptKey attempt = found->first.first;
-    members_.erase(found);
+    if (entry == members_.end()) return;
+    const AttemptKey attempt = entry->first.first;
+    members_.erase(entry);
     enqueue_(GroupCut{attempt, node});
 }
 
@@ -256,24 +256,24 @@ void GroupLinks::dial(AttemptKey attempt, const protocol::PeerNode& coordinator)
 }
 
 void GroupLinks::dial_later(AttemptKey attempt) {
-    const auto found = dials_.find(attempt);
-    if (found == dials_.end()) return;
-    const std::int64_t wait = found->second->wait_ms;
-    if (wait == redial_last_ms && !std::exchange(found->second->warned, true)) {
-        const protocol::PeerNode& peer = found->second->coordinator;
+    const auto entry = dials_.find(attempt);
+    if (entry == dials_.end()) return;
+    const std::int64_t wait = entry->second->wait_ms;
+    if (wait == redial_last_ms && !std::exchange(entry->second->warned, true)) {
+        const protocol::PeerNode& peer = entry->second->coordinator;
         warn("the agent of " + peer.node + " at " + peer.address + ":" + std::to_string(peer.port) +
              " cannot be reached; reports wait for it");
     }
-    found->second->wait_ms = std::min(wait * 2, redial_last_ms);
+    entry->second->wait_ms = std::min(wait * 2, redial_last_ms);
     loop_.after(wait, [this, attempt, alive = std::weak_ptr<int>(alive_)] {
         if (!alive.expired()) try_dial(attempt);
     });
 }
 
 void GroupLinks::try_dial(AttemptKey attempt) {
-    const auto found = dials_.find(attempt);
-    if (found == dials_.end() || found->second->socket) return;
-    const std::shared_ptr<Dial> dial = found->second;
+    const auto entry = dials_.find(attempt);
+    if (entry == dials_.end() || entry->second->socket) return;
+    const std::shared_ptr<Dial> dial = entry->second;
     net::Endpoint endpoint = self_;
     endpoint.host = dial->coordinator.address;
     endpoint.port = dial->coordinator.port;
@@ -317,18 +317,18 @@ void GroupLinks::send(AttemptKey attempt, const std::string& node, const protoco
     protocol::GroupMessage outgoing = message;
     if (auto* join = std::get_if<protocol::GroupJoin>(&outgoing)) join->attempt = {attempt.run, attempt.incarnation, 0};
     if (node.empty()) {
-        const auto found = dials_.find(attempt);
-        if (found != dials_.end() && found->second->socket) found->second->socket->send(protocol::encode(outgoing));
+        const auto entry = dials_.find(attempt);
+        if (entry != dials_.end() && entry->second->socket) entry->second->socket->send(protocol::encode(outgoing));
         return;  // cut: what is unanswered is said again when it is connected
     }
-    const auto found = members_.find({attempt, node});
-    if (found != members_.end()) found->second->send(protocol::encode(outgoing));
+    const auto entry = members_.find({attempt, node});
+    if (entry != members_.end()) entry->second->send(protocol::encode(outgoing));
 }
 
 void GroupLinks::close(AttemptKey attempt) {
-    if (const auto found = dials_.find(attempt); found != dials_.end()) {
-        const auto socket = found->second->socket;
-        dials_.erase(found);
+    if (const auto entry = dials_.find(attempt); entry != dials_.end()) {
+        const auto socket = entry->second->socket;
+        dials_.erase(entry);
         if (socket) socket->close("the attempt is over");
     }
     for (auto at = members_.begin(); at != members_.end();) {

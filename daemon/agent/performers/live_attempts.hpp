@@ -22,12 +22,12 @@ struct LiveAttempt {
 class LiveAttempts {
   public:
     const LiveAttempt* find(AttemptKey key) const {
-        const auto found = attempts_.find(key);
-        return found == attempts_.end() ? nullptr : &found->second;
+        const auto entry = attempts_.find(key);
+        return entry == attempts_.end() ? nullptr : &entry->second;
     }
     LiveAttempt* change(AttemptKey key) {
-        const auto found = attempts_.find(key);
-        return found == attempts_.end() ? nullptr : &found->second;
+        const auto entry = attempts_.find(key);
+        return entry == attempts_.end() ? nullptr : &entry->second;
     }
     LiveAttempt& open(AttemptKey key) { return attempts_[key]; }  // the one that is there, or a new one
     void close(AttemptKey key) { attempts_.erase(key); }

@@ -34,9 +34,9 @@ Result<Inventory> own_inventory(const AgentOptions& options) {
     const bool root = ::geteuid() == 0;
     if (Status made = root ? make_nvidia_nodes("/proc", "/dev") : Status(Done{}); !made)
         warn(made.error().message + "; " + made.error().next);
-    auto found = discover(wishes(options));
-    if (found) found->facts["jobs_run_as"] = root ? "their users" : "one user";  // doctor reads it
-    return found;
+    auto inventory = discover(wishes(options));
+    if (inventory) inventory->facts["jobs_run_as"] = root ? "their users" : "one user";  // doctor reads it
+    return inventory;
 }
 
 std::string scratch_of(const AgentOptions& options, const Identity& identity) {

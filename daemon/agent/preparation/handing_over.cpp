@@ -130,11 +130,11 @@ Status hand_over_run(const std::string& storage_directory, const std::string& ru
     if (!is_reached_by(user, storage_directory)) return Done{};
     const auto top = storage::open_top(storage_directory);
     if (!top) return Done{};  // whether it can be made is for the probe to say
-    const auto found = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
+    const auto directory = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
     struct stat seen{};
     // Where root may not look (a file system that takes root for nobody), it has made nothing; a link is refused later.
-    if (!found || ::fstat(found->number(), &seen) != 0 || seen.st_uid != 0) return Done{};
-    const auto run = storage::open_beneath(*found, "", O_RDONLY | O_DIRECTORY);
+    if (!directory || ::fstat(directory->number(), &seen) != 0 || seen.st_uid != 0) return Done{};
+    const auto run = storage::open_beneath(*directory, "", O_RDONLY | O_DIRECTORY);
     if (!run) return refuse(run.error().message);
     const auto opened = storage::open_beneath(*run, std::string(header_name), O_RDONLY | O_NONBLOCK);
     if (!opened && opened.error().code == ErrorCode::not_found) return refuse("it holds no run.json");

@@ -45,17 +45,17 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
     if (::geteuid() != 0) return WorkerUser{};
     std::vector<char> space(16'384);
     passwd entry{};
-    passwd* found = nullptr;
-    ::getpwnam_r(name.c_str(), &entry, space.data(), space.size(), &found);
-    if (found && found->pw_uid != 0)
-        return WorkerUser{.uid = found->pw_uid,
-                          .gid = found->pw_gid,
+    passwd* account = nullptr;
+    ::getpwnam_r(name.c_str(), &entry, space.data(), space.size(), &account);
+    if (account && account->pw_uid != 0)
+        return WorkerUser{.uid = account->pw_uid,
+                          .gid = account->pw_gid,
                           .name = name,
-                          .home = found->pw_dir,
-                          .groups = storage::groups_of(name, found->pw_gid)};
+                          .home = account->pw_dir,
+                          .groups = storage::groups_of(name, account->pw_gid)};
     if (facts.may_run_as_root) return WorkerUser{};
-    const std::string why =
-        found ? "workers of user '" + name + "' would run as root" : "there is no user '" + name + "' on this machine";
+    const std::string why = account ? "workers of user '" + name + "' would run as root"
+                                    : "there is no user '" + name + "' on this machine";
     return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
 }
 
@@ -246,9 +246,9 @@ Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& stor
     if (user.empty())
         return Error{ErrorCode::unauthorised, "the head does not say whose run it is, and root removes nothing unasked",
                      "update the head to the version of its agents"};
-    auto found = user_of(facts, user);
-    if (const auto* why = std::get_if<Trouble>(&found)) return Error{ErrorCode::unauthorised, why->why, ""};
-    return std::get<WorkerUser>(found);
+    auto account = user_of(facts, user);
+    if (const auto* why = std::get_if<Trouble>(&account)) return Error{ErrorCode::unauthorised, why->why, ""};
+    return std::get<WorkerUser>(account);
 }
 
 Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
@@ -438,22 +438,22 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
     if (!context.driver_file.empty())
         if (Status kept = store.put_file(context.driver_file, prepare.run_name + "/driver.pkl", false, {}); !kept)
             return trouble(kept.error(), facts.node, "keeping driver.pkl beside the run");
-    storage::Claim wanted{.number = prepare.attempt.number,
-                          .cluster_id = prepare.cluster_id,
-                          .run_id = prepare.run_id,
-                          .from = {},
-                          .world_size = prepare.world_size,
-                          .nodes = {},
-                          .job_json = prepare.job_json,
-                          .wall_ms = wall_ms,
-                          .code_sha256 = prepare.code_sha256,
-                          .array = prepare.array,
-                          .array_index = prepare.array_index};
-    for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
+    storage::Claim claim{.number = prepare.attempt.number,
+                         .cluster_id = prepare.cluster_id,
+                         .run_id = prepare.run_id,
+                         .from = {},
+                         .world_size = prepare.world_size,
+                         .nodes = {},
+                         .job_json = prepare.job_json,
+                         .wall_ms = wall_ms,
+                         .code_sha256 = prepare.code_sha256,
+                         .array = prepare.array,
+                         .array_index = prepare.array_index};
+    for (const protocol::PeerNode& peer : prepare.nodes) claim.nodes.push_back(peer.node);
     const std::string restored = facts.files.restored(key_of(prepare.attempt));
     if (Status own = own_directory(restored); !own) return trouble(own.error(), facts.node, "the attempt's directory");
     // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
-    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from, restored);
+    auto claimed = storage::claim_attempt(store, prepare.run_name, claim, prepare.restore_from, restored);
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
     return *claimed;
 }

@@ -52,8 +52,8 @@ std::string endpoint_in(const std::function<std::string(const std::string&)>& va
 }
 
 std::string given(const StorageAccess& access, const std::string& name) {
-    const auto found = access.secrets.find(name);
-    return found == access.secrets.end() ? "" : found->second;
+    const auto entry = access.secrets.find(name);
+    return entry == access.secrets.end() ? "" : entry->second;
 }
 
 // Returns the value of a setting for a run with credentials of its own. What the run brings stands in the place of the
@@ -73,13 +73,13 @@ std::string variable_of(const StorageAccess& access, const std::string& name) {
 // An agent runs in the operator's network. A user who chose the server would make it ask hosts that the user cannot
 // reach.
 Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& access) {
-    const std::string wanted = endpoint_in([&](const std::string& name) { return given(access, name); });
+    const std::string endpoint = endpoint_in([&](const std::string& name) { return given(access, name); });
     const auto& known = rules.endpoints;
-    if (wanted.empty() || wanted == storage::own_s3_endpoint() ||
-        std::find(known.begin(), known.end(), wanted) != known.end())
+    if (endpoint.empty() || endpoint == storage::own_s3_endpoint() ||
+        std::find(known.begin(), known.end(), endpoint) != known.end())
         return Done{};
     return Error{ErrorCode::unauthorised,
-                 "the job's AWS_ENDPOINT_URL names " + wanted + ", which is not the S3 server of this node's agent",
+                 "the job's AWS_ENDPOINT_URL names " + endpoint + ", which is not the S3 server of this node's agent",
                  "leave it out, or ask who operates the node to list it as one of `endpoints` in --storage-rules"};
 }
 

@@ -41,15 +41,15 @@ struct Stat {
 
 // Fields 3 and 22 of /proc/PID/stat. The second field, a name in brackets, may hold anything.
 Stat stat_of(std::int64_t pid) {
-    Stat found;
+    Stat process;
     const auto text = read_whole("/proc/" + std::to_string(pid) + "/stat");
-    if (!text) return found;
+    if (!text) return process;
     auto at = text->rfind(')');
-    if (at == std::string::npos || at + 2 >= text->size()) return found;
-    found.state = (*text)[at + 2];
+    if (at == std::string::npos || at + 2 >= text->size()) return process;
+    process.state = (*text)[at + 2];
     for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
-    if (at != std::string::npos) found.start = std::strtoull(text->c_str() + at, nullptr, 10);
-    return found;
+    if (at != std::string::npos) process.start = std::strtoull(text->c_str() + at, nullptr, 10);
+    return process;
 }
 
 }  // namespace

@@ -7,25 +7,25 @@ namespace rtrain::agent {
 std::optional<SharedReports::Place> SharedReports::offer(AttemptKey attempt, std::uint32_t rank,
                                                          const std::set<std::uint32_t>& ranks, Rounds rounds) {
     if (!ranks.contains(rank)) return std::nullopt;
-    auto found = attempts_.find(attempt);
-    if (found == attempts_.end()) {
+    auto entry = attempts_.find(attempt);
+    if (entry == attempts_.end()) {
         auto memory = worker::ReportMemory::create(static_cast<std::uint32_t>(ranks.size()));
         if (!memory) return std::nullopt;
-        found = attempts_.try_emplace(attempt, std::move(*memory), rounds).first;
+        entry = attempts_.try_emplace(attempt, std::move(*memory), rounds).first;
         std::uint32_t number = 0;
-        for (const std::uint32_t one : ranks) found->second.rings[one] = Ring{.number = number++};
+        for (const std::uint32_t one : ranks) entry->second.rings[one] = Ring{.number = number++};
     }
     left(attempt, rank);
-    Ring& ring = found->second.rings.at(rank);
-    found->second.memory.clear(ring.number);
+    Ring& ring = entry->second.rings.at(rank);
+    entry->second.memory.clear(ring.number);
     ring.taken = 0;
-    return Place{.descriptor = found->second.memory.descriptor(), .ring = ring.number};
+    return Place{.descriptor = entry->second.memory.descriptor(), .ring = ring.number};
 }
 
 SharedReports::Ring* SharedReports::find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of) {
-    const auto found = attempts_.find(attempt);
-    if (found == attempts_.end()) return nullptr;
-    of = &found->second;
+    const auto entry = attempts_.find(attempt);
+    if (entry == attempts_.end()) return nullptr;
+    of = &entry->second;
     const auto ring = of->rings.find(rank);
     return ring != of->rings.end() && ring->second.present ? &ring->second : nullptr;
 }
@@ -33,11 +33,11 @@ SharedReports::Ring* SharedReports::find(AttemptKey attempt, std::uint32_t rank,
 // Who comes or goes in the middle of a report may have told of it elsewhere: until the next answer to all, each
 // notifies.
 void SharedReports::taken(AttemptKey attempt, std::uint32_t rank) {
-    const auto found = attempts_.find(attempt);
-    if (found == attempts_.end()) return;
-    if (const auto ring = found->second.rings.find(rank); ring != found->second.rings.end())
+    const auto entry = attempts_.find(attempt);
+    if (entry == attempts_.end()) return;
+    if (const auto ring = entry->second.rings.find(rank); ring != entry->second.rings.end())
         ring->second.present = true;
-    found->second.memory.each_notifies();
+    entry->second.memory.each_notifies();
 }
 
 void SharedReports::left(AttemptKey attempt, std::uint32_t rank) {

@@ -73,8 +73,8 @@ net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
 }
 
 bool WorkerServer::current(const Session& session) const {
-    const auto found = session.who ? sockets_.find(*session.who) : sockets_.end();
-    return found != sockets_.end() && found->second == session.socket;
+    const auto entry = session.who ? sockets_.find(*session.who) : sockets_.end();
+    return entry != sockets_.end() && entry->second == session.socket;
 }
 
 // An old connection's end is not the end of the one that came after it.
@@ -110,8 +110,8 @@ std::vector<WorkerMessage> WorkerServer::posted() {
         const auto* report = message ? std::get_if<worker::Report>(&*message) : nullptr;
         if (report && report->index == posted.index) {
             messages.push_back({attempt, rank, std::move(*message), posted.interval_ms});
-        } else if (const auto found = sockets_.find({attempt, rank}); found != sockets_.end()) {
-            found->second->close("a frame in shared report memory that is no report");
+        } else if (const auto entry = sockets_.find({attempt, rank}); entry != sockets_.end()) {
+            entry->second->close("a frame in shared report memory that is no report");
         }
     }
     return messages;
@@ -120,13 +120,13 @@ std::vector<WorkerMessage> WorkerServer::posted() {
 // Why this connection is not let in; empty: it is.
 std::string WorkerServer::why_not(const Session& session, const worker::Hello& hello) const {
     if (session.who) return "a connection is for one rank, and this one has said which";
-    const auto found = admitted_.find(hello.attempt);
-    if (found == admitted_.end()) return "this agent has no attempt " + hello.attempt + " (any more)";
-    if (!security::equal_constant_time(found->second.key, hello.key)) return "wrong key for attempt " + hello.attempt;
-    if (const net::UnixPeer peer = net::unix_peer(*session.socket); !may_speak(peer.uid, found->second.uid))
-        return "attempt " + hello.attempt + " runs as user " + std::to_string(found->second.uid) +
+    const auto entry = admitted_.find(hello.attempt);
+    if (entry == admitted_.end()) return "this agent has no attempt " + hello.attempt + " (any more)";
+    if (!security::equal_constant_time(entry->second.key, hello.key)) return "wrong key for attempt " + hello.attempt;
+    if (const net::UnixPeer peer = net::unix_peer(*session.socket); !may_speak(peer.uid, entry->second.uid))
+        return "attempt " + hello.attempt + " runs as user " + std::to_string(entry->second.uid) +
                ", and this process as user " + std::to_string(peer.uid) + "; start it as the run's user";
-    if (!found->second.ranks.contains(hello.rank))
+    if (!entry->second.ranks.contains(hello.rank))
         return "attempt " + hello.attempt + " has no rank " + std::to_string(hello.rank) + " on this node";
     if (hello.min_protocol > worker::protocol_version || hello.protocol < worker::oldest_protocol)
         return "the worker speaks protocol " + std::to_string(hello.min_protocol) + " to " +
@@ -215,19 +215,19 @@ void WorkerServer::dismiss(AttemptKey attempt) {
 void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
                            const std::set<std::uint32_t>& ranks, Rounds rounds) {
     send(attempt, rank, message);
-    const auto found = sockets_.find({attempt, rank});
-    if (found == sockets_.end() || !sharing_.contains({attempt, rank})) return;
+    const auto entry = sockets_.find({attempt, rank});
+    if (entry == sockets_.end() || !sharing_.contains({attempt, rank})) return;
     if (const auto place = shared_.offer(attempt, rank, ranks, rounds))
-        net::send_with_descriptor(*found->second, body_of(worker::ReportMemoryOffer{place->ring}), place->descriptor);
+        net::send_with_descriptor(*entry->second, body_of(worker::ReportMemoryOffer{place->ring}), place->descriptor);
 }
 
 void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {
     const auto* answer = std::get_if<worker::Reported>(&message);
     if (answer && !answer->directory && shared_.answer(attempt, rank, answer->index)) return;
-    const auto found = sockets_.find({attempt, rank});
-    if (found == sockets_.end()) return;  // it asks again when it is back
-    if (found->second->send(body_of(message))) return shared_.notice(attempt, rank);
-    const auto socket = found->second;  // it reads nothing, or is closed: what it missed it asks for when it is back
+    const auto entry = sockets_.find({attempt, rank});
+    if (entry == sockets_.end()) return;  // it asks again when it is back
+    if (entry->second->send(body_of(message))) return shared_.notice(attempt, rank);
+    const auto socket = entry->second;  // it reads nothing, or is closed: what it missed it asks for when it is back
     socket->close("it does not read what was sent to it");
 }
 

@@ -28,8 +28,8 @@ int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pi
 void pidfd_kill(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
 
 std::int64_t number(const std::map<std::string, std::string>& values, const char* name) {
-    const auto found = values.find(name);
-    return found == values.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
+    const auto entry = values.find(name);
+    return entry == values.end() ? 0 : std::strtoll(entry->second.c_str(), nullptr, 10);
 }
 
 // Field 22 of /proc/PID/stat: two processes with one pid differ in it.
@@ -71,8 +71,8 @@ struct Pointers {  // for exec: stays valid as long as the texts do
 };
 
 std::string assignment_of(const WorkerStart& w, const std::string& name) {
-    const auto found = w.environment.find(name);
-    return name + "=" + (found == w.environment.end() ? "" : found->second);
+    const auto entry = w.environment.find(name);
+    return name + "=" + (entry == w.environment.end() ? "" : entry->second);
 }
 
 Pointers arguments_of(const WorkerStart& w) {
@@ -211,9 +211,9 @@ void Launcher::start(const WorkerStart& worker) {
 
 void Launcher::watch_start(const Name& name) {
     loop_.watch_readable(children_[name]->ready, [this, name] {
-        const auto found = children_.find(name);
-        if (found == children_.end()) return;
-        Child& child = *found->second;
+        const auto entry = children_.find(name);
+        if (entry == children_.end()) return;
+        Child& child = *entry->second;
         char byte = 0;
         const bool started = ::read(child.ready, &byte, 1) == 1;
         loop_.unwatch(child.ready);
@@ -231,10 +231,10 @@ void Launcher::watch_end(const Name& name) {
 }
 
 void Launcher::over(const Name& name) {
-    const auto found = children_.find(name);
-    if (found == children_.end()) return;
-    if (found->second->ready >= 0) {  // both descriptors became ready: the start comes first
-        Child& child = *found->second;
+    const auto entry = children_.find(name);
+    if (entry == children_.end()) return;
+    if (entry->second->ready >= 0) {  // both descriptors became ready: the start comes first
+        Child& child = *entry->second;
         char byte = 0;
         const bool started = ::read(child.ready, &byte, 1) == 1;
         loop_.unwatch(child.ready);
@@ -242,8 +242,8 @@ void Launcher::over(const Name& name) {
         if (started) child.pid = number(read_values(child.worker.directory + "/started"), "pid");
         if (started) events_.started(name.first, name.second, child.pid);
     }
-    const std::unique_ptr<Child> child = std::move(found->second);
-    children_.erase(found);
+    const std::unique_ptr<Child> child = std::move(entry->second);
+    children_.erase(entry);
     if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
     int status = 0;
     const bool reaped = child->ours && child->shim > 0 && ::waitpid(child->shim, &status, WNOHANG) == child->shim;
@@ -297,13 +297,13 @@ std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t ra
 }
 
 void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number) {
-    const auto found = children_.find({attempt, rank});
-    if (found == children_.end()) return;
-    const auto started = read_values(found->second->worker.directory + "/started");
+    const auto entry = children_.find({attempt, rank});
+    if (entry == children_.end()) return;
+    const auto started = read_values(entry->second->worker.directory + "/started");
     if (still_runs(started))
         ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
-    else if (started.empty() && signal_number == SIGKILL && found->second->pidfd >= 0)
-        pidfd_kill(found->second->pidfd);  // nobody knows the worker's pid; it dies with its shim
+    else if (started.empty() && signal_number == SIGKILL && entry->second->pidfd >= 0)
+        pidfd_kill(entry->second->pidfd);  // nobody knows the worker's pid; it dies with its shim
 }
 
 std::string end_of(const std::string& file, std::size_t most) {

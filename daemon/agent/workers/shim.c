@@ -116,18 +116,18 @@ static void write_exit(const struct request* r, int status, int error, const str
 /* `place` in the worker's directory, if it is there: "cgroup DIRECTORY" and "processors 0-3,8", one a line. Both are
  * wishes: a worker that cannot have them runs without. */
 static void take_processors(const char* list) {
-    cpu_set_t wanted;
-    CPU_ZERO(&wanted);
+    cpu_set_t processors;
+    CPU_ZERO(&processors);
     for (const char* at = list; *at;) {
         char* end;
         unsigned long first = strtoul(at, &end, 10), last = first;
         if (end == at) return;
         if (*end == '-') last = strtoul(end + 1, &end, 10);
-        for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &wanted);
+        for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &processors);
         at = *end == ',' ? end + 1 : end;
         if (*end && *end != ',') return;
     }
-    sched_setaffinity(0, sizeof wanted, &wanted);
+    sched_setaffinity(0, sizeof processors, &processors);
 }
 
 static void enter_cgroup(const char* group) {

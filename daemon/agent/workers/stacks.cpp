@@ -49,18 +49,18 @@ bool signalled(const StackTarget& target, pid_t pid) {
 
 // Those that can answer, with their parents.
 std::map<pid_t, pid_t> answering(const StackTarget& target) {
-    std::map<pid_t, pid_t> found;
+    std::map<pid_t, pid_t> pids;
     DIR* processes = ::opendir("/proc");
-    if (!processes) return found;
+    if (!processes) return pids;
     while (const dirent* entry = ::readdir(processes)) {
         const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
         if (pid <= 1 || pid == ::getpid()) continue;
         const auto status = read_whole(std::string("/proc/") + entry->d_name + "/status");
         if (!status || !catches_it(*status) || !is_of(target, entry->d_name)) continue;
-        found[pid] = static_cast<pid_t>(number_of(*status, "PPid", 10));
+        pids[pid] = static_cast<pid_t>(number_of(*status, "PPid", 10));
     }
     ::closedir(processes);
-    return found;
+    return pids;
 }
 
 void append(const std::string& file, const std::string& line) {

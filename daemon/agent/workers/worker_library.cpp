@@ -27,17 +27,17 @@ int minor_version(std::string_view name) {
 }
 
 std::vector<fs::path> packages_in(const fs::path& library) {
-    std::vector<std::pair<int, fs::path>> found;
+    std::vector<std::pair<int, fs::path>> by_version;
     std::error_code failed;
     for (fs::directory_iterator entry(library, failed), end; !failed && entry != end; entry.increment(failed))
         if (const int minor = minor_version(entry->path().filename().string()); minor >= 0)
             for (const char* kind : {"site-packages", "dist-packages"})
-                found.emplace_back(minor, entry->path() / kind / "rtrain/_lib");
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+                by_version.emplace_back(minor, entry->path() / kind / "rtrain/_lib");
+    std::sort(by_version.begin(), by_version.end(), [](const auto& a, const auto& b) {
         return a.first != b.first ? a.first > b.first : a.second < b.second;
     });
     std::vector<fs::path> packages;
-    for (auto& [minor, path] : found) packages.push_back(std::move(path));
+    for (auto& [minor, path] : by_version) packages.push_back(std::move(path));
     return packages;
 }
 

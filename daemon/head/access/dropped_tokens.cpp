@@ -97,9 +97,9 @@ Result<DroppedToken> drop_admin_token(const std::string& data_dir, const std::st
 Status take_dropped_tokens(const std::string& data_dir, state::SqliteJournal& journal, TokenBook& tokens) {
     const auto data = storage::open_top(data_dir);
     if (!data) return data.error();
-    const auto found = files_beneath(*data, folder);
-    if (!found) return Done{};  // most heads have none
-    for (const FoundFile& one : *found) {
+    const auto files = files_beneath(*data, folder);
+    if (!files) return Done{};  // most heads have none
+    for (const FoundFile& one : *files) {
         if (!one.path.ends_with(".json")) continue;
         const auto file = open_plain(*data, one.path);
         const auto text = file ? text_of(*file) : std::nullopt;

@@ -48,11 +48,11 @@ bool may_have(const Exchange& exchange, const Ownership& ownership) {
 }
 
 // Blocking: hash, sync, put in place.
-Status settle(const std::string& upload, const std::string& path, const std::string& wanted) {
+Status settle(const std::string& upload, const std::string& path, const std::string& sha256) {
     const auto hash = storage::hash_file(upload);
     if (!hash) return hash.error();
-    if (*hash != wanted)
-        return Error{ErrorCode::invalid, "the bytes that came have the hash " + *hash + ", not " + wanted,
+    if (*hash != sha256)
+        return Error{ErrorCode::invalid, "the bytes that came have the hash " + *hash + ", not " + sha256,
                      "send the archive again"};
     const int descriptor = ::open(upload.c_str(), O_RDONLY | O_CLOEXEC);
     const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
@@ -102,8 +102,8 @@ void put_blob(Exchange& exchange, const HeadOptions& options) {
     if (upload.empty()) return refuse(exchange, {ErrorCode::usage, "an upload needs a body", ""});
     on_pool(
         exchange,
-        [=, wanted = exchange.variables["sha256"]] {
-            const Status settled = settle(upload, path, wanted);
+        [=, sha256 = exchange.variables["sha256"]] {
+            const Status settled = settle(upload, path, sha256);
             std::error_code ignored;
             if (!settled) fs::remove(upload, ignored);
             return settled;

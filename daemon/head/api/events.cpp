@@ -33,9 +33,9 @@ void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feed
 void get_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds) {
     std::optional<RunId> run;
     if (!exchange.query("run").empty()) {
-        const auto found = find_run(exchange.view, exchange.query("run"));
-        if (!found) return refuse(exchange, found.error());
-        run = *found;
+        const auto named_run = find_run(exchange.view, exchange.query("run"));
+        if (!named_run) return refuse(exchange, named_run.error());
+        run = *named_run;
     }
     if (exchange.asked("follow")) return follow_events(exchange, journal, feeds, after_of(exchange), run);
     const auto page = page_of(exchange);

@@ -30,11 +30,11 @@ struct LogLook {
     std::uint32_t first_attempt = 0;
     std::map<LogName, std::uint64_t> sent{};
 
-    std::vector<std::string> found{};
+    std::vector<std::string> pieces{};
     bool more = false, complete = true, progressed = false;
 
     void look() {
-        found.clear();
+        pieces.clear();
         more = progressed = false;
         complete = true;
         const std::vector<LogFile> files = log_files(directory, run);
@@ -74,7 +74,7 @@ struct LogLook {
             at += skipped;
             const std::string text =
                 "[" + std::to_string(skipped) + " bytes left out of the live stream: rtrain logs without -f has them]";
-            found.push_back(sse(line_json(file.name, wall_ms(), text)));
+            pieces.push_back(sse(line_json(file.name, wall_ms(), text)));
         }
         const auto lines =
             read_lines(file.path, at, file_bytes_at_once, file.complete ? Unfinished::take : Unfinished::wait);
@@ -84,7 +84,7 @@ struct LogLook {
             if (time >= question.since_wall_ms) out += sse(line_json(file.name, time, line.text));
         }
         progressed = progressed || !lines.empty();
-        if (!out.empty()) found.push_back(std::move(out));
+        if (!out.empty()) pieces.push_back(std::move(out));
     }
 };
 
@@ -114,7 +114,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
         const bool ended = durability_.ended_for_good(run->second);
         if (looking_ == Looking::now) return Feeds::Pumped::goes_on;
         if (std::exchange(looking_, Looking::no) == Looking::done) {
-            for (std::string& piece : std::exchange(look_->found, {}))
+            for (std::string& piece : std::exchange(look_->pieces, {}))
                 if (!to.write(std::move(piece))) return Feeds::Pumped::ended;
             const bool news = seen_news_ != feeds_.news();
             if (!ended && !news && !(look_->progressed && look_->more)) return Feeds::Pumped::goes_on;

@@ -43,14 +43,14 @@ Status mark_parent(const Exchange& exchange, spec::Job& job) {
 }
 
 std::vector<RunId> submitted_below(const View& view, RunId parent) {
-    std::vector<RunId> found;
+    std::vector<RunId> children;
     std::set<std::string> above{view.run_id(parent)};
     for (const auto& [id, run] : view.cluster.runs) {  // by number: a parent comes before its children
         if (!above.contains(parent_of(run))) continue;
         above.insert(view.run_id(id));
-        if (!terminal(run.state)) found.push_back(id);
+        if (!terminal(run.state)) children.push_back(id);
     }
-    return found;
+    return children;
 }
 
 }  // namespace rtrain::head

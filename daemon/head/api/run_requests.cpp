@@ -42,10 +42,10 @@ void request_of_run(Exchange& exchange, RunId id, Event event) {
 
 // The attempt whose workers run; none: nobody of it does.
 const Attempt* running_attempt(const View& view, RunId run) {
-    const Attempt* found = nullptr;
+    const Attempt* running = nullptr;
     for (const Attempt* one : attempts_of(view.cluster, run))
-        if (one->state == AttemptState::running || one->state == AttemptState::starting) found = one;
-    return found;
+        if (one->state == AttemptState::running || one->state == AttemptState::starting) running = one;
+    return running;
 }
 
 // The ranks that are meant, by node; those of nodes that are away are left out and named.
@@ -54,10 +54,10 @@ struct Meant {
     std::vector<std::uint32_t> ranks;
     std::set<std::string> away;
 };
-Meant meant_ranks(const Sessions& sessions, const Attempt& attempt, const std::optional<NumberRanges>& wanted) {
+Meant meant_ranks(const Sessions& sessions, const Attempt& attempt, const std::optional<NumberRanges>& choice) {
     Meant out;
     for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
-        if (wanted && !wanted->contains(rank)) continue;
+        if (choice && !choice->contains(rank)) continue;
         const std::string& node = attempt.workers[rank].seat.node.value;
         if (!sessions.connected(node)) {
             out.away.insert(node);
@@ -150,14 +150,14 @@ void post_stack(Exchange& exchange, Sessions& sessions) {
                       {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state) + ": no rank of it runs",
                        "rtrain describe " + run.name});
     const std::string words = exchange.query("rank");
-    const auto wanted = words.empty() || words == "all" ? std::nullopt : number_list(words);
-    const bool readable = words.empty() || words == "all" || wanted;
-    if (!readable || (wanted && (wanted->empty() || wanted->highest() >= attempt->workers.size())))
+    const auto choice = words.empty() || words == "all" ? std::nullopt : number_list(words);
+    const bool readable = words.empty() || words == "all" || choice;
+    if (!readable || (choice && (choice->empty() || choice->highest() >= attempt->workers.size())))
         return refuse(exchange, {ErrorCode::usage,
                                  "rank '" + words + "' is no list of ranks of " + run.name + ", which has 0 to " +
                                      std::to_string(attempt->workers.size() - 1),
                                  "for example 0,3-5, or all"});
-    const Meant meant = meant_ranks(sessions, *attempt, wanted);
+    const Meant meant = meant_ranks(sessions, *attempt, choice);
     const std::string marker = "asked for by " + exchange.caller.user + ", " + security::random_hex(4);
     for (const auto& [node, ranks] : meant.by_node)
         sessions.send(node, protocol::TakeStacks{.attempt = reference(*attempt), .ranks = ranks, .why = marker});

@@ -262,12 +262,12 @@ const Run* earlier_submission(const Known& known, const std::string& key, const 
 ArrayMember member_of(const Known& known, const Submission& submission) {
     if (!submission.resume || !submission.member.array.empty()) return submission.member;
     const std::string path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path;
-    ArrayMember found;
+    ArrayMember member;
     for (const RunId id : known.view.names.named(submission.job.name)) {
         const Run& run = known.view.cluster.runs.at(id);
-        if (run.storage_path == path) found = {.array = run.array, .index = run.array_index};
+        if (run.storage_path == path) member = {.array = run.array, .index = run.array_index};
     }
-    return found;
+    return member;
 }
 
 RunSubmitted event_of(const Known& known, const Submission& submission, const std::vector<After>& after,

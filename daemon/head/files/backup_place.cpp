@@ -16,15 +16,15 @@ bool holds(const std::string& point, const std::string& path) {
 
 // The mount that `path` lies in. A later line of the same place lies over an earlier one.
 Mount mount_of(const std::string& path, const std::string& mounts) {
-    Mount found;
+    Mount mount;
     std::istringstream lines(mounts);
     for (std::string line; std::getline(lines, line);) {
         std::string id, parent, device;
         Mount one;
         std::istringstream(line) >> id >> parent >> device >> one.root >> one.point >> one.options;
-        if (holds(one.point, path) && one.point.size() >= found.point.size()) found = one;
+        if (holds(one.point, path) && one.point.size() >= mount.point.size()) mount = one;
     }
-    return found;
+    return mount;
 }
 
 }  // namespace

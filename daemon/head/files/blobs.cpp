@@ -100,33 +100,33 @@ Blobs::Unneeded Blobs::unneeded(const std::vector<Naming>& runs, const state::Sq
 }
 
 // What came while it was looked for is needed: settings and blobs of submissions since, a blob that was sent again.
-void Blobs::keep_what_came(Unneeded& found) const {
+void Blobs::keep_what_came(Unneeded& garbage) const {
     std::set<std::string> keys, named;
     for (const auto& [id, run] : uses_.view.cluster.runs) {
         keys.insert(run.submit_key);
-        if (terminal(run.state) || id <= found.newest) continue;
+        if (terminal(run.state) || id <= garbage.newest) continue;
         named.insert(uses_.submissions.code(run.submit_key));
         add_hashes(run.job_json, named);
     }
     std::error_code none;
-    std::erase_if(found.settings, [&](const std::string& name) {
+    std::erase_if(garbage.settings, [&](const std::string& name) {
         if (name.starts_with(blob_prefix)) return fs::exists(blob_path(uses_.options, blob_of(name)), none);
         return keys.contains(name.substr(name.find('/') + 1));
     });
-    std::erase_if(found.blobs, [&](const std::string& sha256) { return named.contains(sha256); });
+    std::erase_if(garbage.blobs, [&](const std::string& sha256) { return named.contains(sha256); });
 }
 
-void Blobs::remove_unneeded(Unneeded found) {
-    keep_what_came(found);
-    for (const std::string& gone : found.settings) uses_.submissions.forget_setting(gone);
-    uses_.behind_commits([&journal = uses_.journal, settings = std::move(found.settings)] {
+void Blobs::remove_unneeded(Unneeded garbage) {
+    keep_what_came(garbage);
+    for (const std::string& gone : garbage.settings) uses_.submissions.forget_setting(gone);
+    uses_.behind_commits([&journal = uses_.journal, settings = std::move(garbage.settings)] {
         if (auto erased = journal.erase_settings(settings); !erased)
             std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
     });
-    const auto remove = [blobs = blob_path(uses_.options, ""), found = std::move(found)] {
-        for (const std::string& sha256 : found.blobs) {
+    const auto remove = [blobs = blob_path(uses_.options, ""), garbage = std::move(garbage)] {
+        for (const std::string& sha256 : garbage.blobs) {
             std::error_code failed;
-            if (age_ms(blobs + sha256) < found.oldest_ms) continue;  // asked for meanwhile
+            if (age_ms(blobs + sha256) < garbage.oldest_ms) continue;  // asked for meanwhile
             if (!fs::remove(blobs + sha256, failed) || failed)
                 std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
         }
@@ -182,10 +182,10 @@ void Blobs::collect() {
             std::fprintf(stderr, "rtrain head: blobs stay: %s\n", error.message.c_str());
             return Unneeded{};
         },
-        [this,
-         newest = uses_.view.cluster.runs.empty() ? RunId{} : uses_.view.cluster.runs.rbegin()->first](Unneeded found) {
-            found.newest = newest;
-            remove_unneeded(std::move(found));
+        [this, newest = uses_.view.cluster.runs.empty() ? RunId{}
+                                                        : uses_.view.cluster.runs.rbegin()->first](Unneeded garbage) {
+            garbage.newest = newest;
+            remove_unneeded(std::move(garbage));
         });
 }
 

@@ -41,8 +41,8 @@ class Blobs {
     struct Unneeded;
     static Unneeded unneeded(const std::vector<Naming>& runs, const state::SqliteJournal& journal,
                              const std::string& blobs);
-    void keep_what_came(Unneeded& found) const;
-    void remove_unneeded(Unneeded found);
+    void keep_what_came(Unneeded& garbage) const;
+    void remove_unneeded(Unneeded garbage);
 
     const Uses uses_;
 };

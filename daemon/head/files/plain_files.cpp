@@ -73,9 +73,9 @@ std::optional<std::string> text_of(const storage::Descriptor& file) {
 Result<std::vector<FoundFile>> files_beneath(const storage::Descriptor& top, const std::string& prefix) {
     auto directory = storage::open_beneath(top, prefix, O_RDONLY | O_DIRECTORY);
     if (!directory) return directory.error();
-    std::vector<FoundFile> found;
-    add_files(top, prefix, 0, found);
-    return found;
+    std::vector<FoundFile> files;
+    add_files(top, prefix, 0, files);
+    return files;
 }
 
 }  // namespace rtrain::head

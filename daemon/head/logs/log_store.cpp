@@ -46,8 +46,8 @@ Status append(const std::string& path, const char* bytes, std::size_t size, std:
 }
 
 std::uint64_t size_of(const std::string& path) {
-    struct stat found{};
-    return ::stat(path.c_str(), &found) == 0 ? static_cast<std::uint64_t>(found.st_size) : 0;
+    struct stat facts{};
+    return ::stat(path.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : 0;
 }
 
 Status mark(const std::string& log_path, LogTimes::Mark at) {

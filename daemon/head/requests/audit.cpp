@@ -28,8 +28,8 @@ bool tries_only(const Exchange& exchange, const Route& route) {
 std::optional<RunId> run_of(const Exchange& exchange) {
     const auto named = exchange.variables.find("run");
     if (named == exchange.variables.end()) return std::nullopt;
-    const auto found = find_run(exchange.view, named->second);
-    return found ? std::optional(*found) : std::nullopt;
+    const auto id = find_run(exchange.view, named->second);
+    return id ? std::optional(*id) : std::nullopt;
 }
 
 // Files that agents write for their attempts, and values that a run's processes or its user leave there (any number

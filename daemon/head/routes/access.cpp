@@ -45,25 +45,25 @@ bool role_suffices(const Caller& caller, Access access) {
     return false;
 }
 
-bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& found) {
-    const Access access = found.route->access;
+bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& match) {
+    const Access access = match.route->access;
     if (!role_suffices(caller, access)) return false;
-    if (access == Access::owner) return owns(view, caller, value_of(found.variables, "run"));
+    if (access == Access::owner) return owns(view, caller, value_of(match.variables, "run"));
     if (access == Access::agent_or_owner && caller.role != Role::node)
-        return ownership.may_read_stored(caller, value_of(found.variables, "path"));
+        return ownership.may_read_stored(caller, value_of(match.variables, "path"));
     return true;
 }
 
-Result<Caller> admit(const TokenBook& tokens, const net::Request& request, const Found& found) {
-    if (found.route && found.route->access == Access::anyone) return Caller{};
+Result<Caller> admit(const TokenBook& tokens, const net::Request& request, const Found& match) {
+    if (match.route && match.route->access == Access::anyone) return Caller{};
     auto caller = tokens.authenticate(request, wall_ms());
     if (!caller) return caller.error();
     if (caller->role == Role::node && tokens.left(caller->node))
         return Error{ErrorCode::unauthorised, "node '" + caller->node + "' has left the cluster",
                      "rtrain node join ... with a new token"};
-    if (!found.route && found.path_known)
+    if (!match.route && match.path_known)
         return Error{ErrorCode::usage, request.method + " is not a method of " + request.path, "see /openapi.json"};
-    if (!found.route) return Error{ErrorCode::not_found, "there is no " + request.path, "see /openapi.json"};
+    if (!match.route) return Error{ErrorCode::not_found, "there is no " + request.path, "see /openapi.json"};
     return caller;
 }
 

@@ -9,10 +9,10 @@
 namespace rtrain::head {
 
 // Before anything else is said about a path: a stranger learns only that he is one.
-Result<Caller> admit(const TokenBook& tokens, const net::Request& request, const Found& found);
+Result<Caller> admit(const TokenBook& tokens, const net::Request& request, const Found& match);
 // Whether a role may use a route at all; where ownership decides, the least that is needed.
 bool role_suffices(const Caller& caller, Access access);
-bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& found);
+bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& match);
 Error forbidden(const Caller& caller, const Route& route);
 
 }  // namespace rtrain::head

@@ -77,17 +77,17 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
 // chooses where an upload is written. The loop repeats both checks, and checks who owns the run; of an upload to
 // cluster:// it is asked that before the first byte is read.
 net::Admission Api::admission_of(const net::Request& request) {
-    const Found found = find_route(request);
-    if (found.route && found.route->access == Access::anyone) return {.body_limit = stranger_body_max};
+    const Found match = find_route(request);
+    if (match.route && match.route->access == Access::anyone) return {.body_limit = stranger_body_max};
     auto caller = uses_.tokens.authenticate(request, wall_ms());
-    if (caller && (!found.route || streamed(request))) caller = admit(uses_.tokens, request, found);
+    if (caller && (!match.route || streamed(request))) caller = admit(uses_.tokens, request, match);
     if (!caller) return {.refusal = refusal_of_stranger(caller.error())};
-    if (role_suffices(*caller, found.route->access)) {
+    if (role_suffices(*caller, match.route->access)) {
         if (!streamed(request)) return admission_for(*caller);
-        return upload_of(request, *caller, is_blob(request) ? "" : found.variables.at("path"));
+        return upload_of(request, *caller, is_blob(request) ? "" : match.variables.at("path"));
     }
     net::Admission admission = admission_for(*caller);
-    admission.refusal = refusal(forbidden(*caller, *found.route));
+    admission.refusal = refusal(forbidden(*caller, *match.route));
     return admission;
 }
 

@@ -19,21 +19,21 @@ bool is_change(const Exchange& exchange, const Route& route) {
 }  // namespace
 
 void Api::answer(Exchange& exchange) {
-    Found found = find_route(exchange.request);
-    const auto caller = admit(uses_.tokens, exchange.request, found);
+    Found match = find_route(exchange.request);
+    const auto caller = admit(uses_.tokens, exchange.request, match);
     if (!caller) {
         drop_body(exchange);
         return exchange.responder->send(refusal_of_stranger(caller.error()));
     }
     uses_.first_admin.saw(*caller, uses_.events);
-    const Route& route = *found.route;
+    const Route& route = *match.route;
     exchange.caller = *caller;
     exchange.permitted = [&tokens = uses_.tokens, caller = *caller] { return tokens.still_opens(caller, wall_ms()); };
-    if (!allowed(uses_.view, uses_.ownership, exchange.caller, found)) {
+    if (!allowed(uses_.view, uses_.ownership, exchange.caller, match)) {
         drop_body(exchange);
         return refuse(exchange, forbidden(exchange.caller, route));
     }
-    exchange.variables = std::move(found.variables);
+    exchange.variables = std::move(match.variables);
     if (const auto& no_room = *uses_.durability.no_room(); no_room && is_change(exchange, route)) {
         drop_body(exchange);
         return refuse(exchange, {no_room->code, "the head takes no change now: " + no_room->message,

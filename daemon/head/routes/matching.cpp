@@ -19,9 +19,9 @@ std::vector<std::string_view> segments(std::string_view path) {
 }
 
 bool matches(std::string_view pattern, std::string_view path, Variables& variables) {
-    const auto wanted = segments(pattern), given = segments(path);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-        const std::string_view want = wanted[i];
+    const auto expected = segments(pattern), given = segments(path);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const std::string_view want = expected[i];
         if (want.ends_with("...}")) {
             std::string rest;
             for (std::size_t k = i; k < given.size(); ++k) rest += (k == i ? "" : "/") + std::string(given[k]);
@@ -34,23 +34,23 @@ bool matches(std::string_view pattern, std::string_view path, Variables& variabl
         else if (want != given[i])
             return false;
     }
-    return wanted.size() == given.size();
+    return expected.size() == given.size();
 }
 
 }  // namespace
 
 Found find_route(const net::Request& request) {
-    Found found;
+    Found match;
     for (const Route& route : routes()) {
         Variables variables;
         if (!matches(route.pattern, request.path, variables)) continue;
-        found.path_known = true;
+        match.path_known = true;
         if (request.method != route.method) continue;
-        found.route = &route;
-        found.variables = std::move(variables);
-        return found;
+        match.route = &route;
+        match.variables = std::move(variables);
+        return match;
     }
-    return found;
+    return match;
 }
 
 }  // namespace rtrain::head

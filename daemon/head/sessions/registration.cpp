@@ -66,9 +66,11 @@ void Sessions::send_moved(const std::string& node, const NodeRegistered& now) {
 
 // Notes an address that other nodes cannot reach; /v1/nodes shows it while it is so.
 void Sessions::check_address(const NodeRegistered& now) {
-    if (const auto found = addresses_.known(now.node.value, now.address))
-        uses_.events.note(
-            {.wall_ms = wall_ms(), .text = found->text, .about_run = std::nullopt, .about_node = NodeId{found->node}});
+    if (const auto warning = addresses_.known(now.node.value, now.address))
+        uses_.events.note({.wall_ms = wall_ms(),
+                           .text = warning->text,
+                           .about_run = std::nullopt,
+                           .about_node = NodeId{warning->node}});
 }
 
 // What it missed while it was away.

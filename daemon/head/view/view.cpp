@@ -26,25 +26,25 @@ std::optional<RunId> with_id(const View& view, const std::string& text) {
 // Returns one run whose id begins with `text`, and their number. No id is made text for it: anybody may ask for a run
 // that is not there, as often as they like.
 std::pair<RunId, std::size_t> with_prefix(const View& view, const std::string& text) {
-    std::pair<RunId, std::size_t> found{{}, 0};
+    std::pair<RunId, std::size_t> match{{}, 0};
     const auto& runs = view.cluster.runs;
     const std::string id = runs.empty() ? "" : view.run_id(runs.begin()->first);
     const std::string common = id.substr(0, id.rfind('-') + 1);
-    if (text.empty() || common.empty()) return found;
+    if (text.empty() || common.empty()) return match;
     if (common.starts_with(text)) return {runs.begin()->first, runs.size()};
     const std::string digits = text.starts_with(common) ? text.substr(common.size()) : "";
     constexpr std::size_t digits_most = 18;
     if (digits.empty() || digits.size() > digits_most || digits[0] == '0' ||
         digits.find_first_not_of("0123456789") != std::string::npos)
-        return found;
+        return match;
     const std::uint64_t last = runs.rbegin()->first.value;
     std::uint64_t low = std::stoull(digits), width = 1;
     for (; low <= last; low *= 10, width *= 10) {  // 12, 120 to 129, 1200 to 1299 ...
         const auto begin = runs.lower_bound(RunId{low}), end = runs.lower_bound(RunId{low + width});
-        if (begin != end) found.first = begin->first;
-        found.second += static_cast<std::size_t>(std::distance(begin, end));
+        if (begin != end) match.first = begin->first;
+        match.second += static_cast<std::size_t>(std::distance(begin, end));
     }
-    return found;
+    return match;
 }
 
 }  // namespace

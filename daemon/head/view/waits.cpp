@@ -98,9 +98,9 @@ void Waits::take(const Cluster& cluster, const NodeId& node, const protocol::Hea
 RankWaits Waits::of(const AttemptId& attempt) const {
     RankWaits out;
     if (const auto before = known_.find(attempt); before != known_.end()) out = before->second;
-    const auto found = live_.find(attempt);
-    if (found == live_.end() || found->second.ranks.empty()) return out;
-    const OfAttempt& now = found->second;
+    const auto waits = live_.find(attempt);
+    if (waits == live_.end() || waits->second.ranks.empty()) return out;
+    const OfAttempt& now = waits->second;
     Sums all;
     for (const OfRank& rank : now.ranks) all.data += rank.sums.data, all.checkpoint += rank.sums.checkpoint;
     const auto count = static_cast<double>(now.ranks.size());
@@ -114,9 +114,9 @@ WaitsOf Waits::all() const {
 }
 
 std::optional<std::int64_t> Waits::seen_ms(const AttemptId& attempt, Rank rank) const {
-    const auto found = live_.find(attempt);
-    if (found == live_.end() || rank.value >= found->second.ranks.size()) return std::nullopt;
-    const std::int64_t seen = found->second.ranks[rank.value].seen_ms;
+    const auto waits = live_.find(attempt);
+    if (waits == live_.end() || rank.value >= waits->second.ranks.size()) return std::nullopt;
+    const std::int64_t seen = waits->second.ranks[rank.value].seen_ms;
     return seen == 0 ? std::nullopt : std::optional(seen);
 }
 
@@ -156,9 +156,9 @@ void Waits::add_rises(const Cluster& cluster, const Attempt& attempt, const OfAt
 RunFacts Waits::facts(const Cluster& cluster, const Run& run) const {
     RunFacts facts{.name = run.name, .slow = {}, .rises = {}};
     const auto attempt = cluster.attempts.find({.run = run.id, .number = run.attempts});
-    const auto found = live_.find({.run = run.id, .number = run.attempts});
-    if (attempt == cluster.attempts.end() || terminal(attempt->second.state) || found == live_.end()) return facts;
-    const OfAttempt& of = found->second;
+    const auto waits = live_.find({.run = run.id, .number = run.attempts});
+    if (attempt == cluster.attempts.end() || terminal(attempt->second.state) || waits == live_.end()) return facts;
+    const OfAttempt& of = waits->second;
     const std::size_t count = std::min(of.ranks.size(), attempt->second.workers.size());
     if (count == 0) return facts;
     for (const Worker& worker : attempt->second.workers) facts.gpus = facts.gpus || !worker.seat.gpus.empty();

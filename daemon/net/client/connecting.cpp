@@ -84,14 +84,15 @@ void Connecting::resolve() {
         candidates_.emplace_back(literal, endpoint_.port);
         return try_next();
     }
-    resolver_.async_resolve(endpoint_.host, std::to_string(endpoint_.port),
-                            [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& found) {
-                                if (failed || found.empty())
-                                    return self->give_up("the address of \"" + self->endpoint_.host +
-                                                         "\" cannot be found: " + failed.message());
-                                for (const auto& entry : found) self->candidates_.push_back(entry.endpoint());
-                                self->try_next();
-                            });
+    resolver_.async_resolve(
+        endpoint_.host, std::to_string(endpoint_.port),
+        [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& addresses) {
+            if (failed || addresses.empty())
+                return self->give_up("the address of \"" + self->endpoint_.host +
+                                     "\" cannot be found: " + failed.message());
+            for (const auto& entry : addresses) self->candidates_.push_back(entry.endpoint());
+            self->try_next();
+        });
 }
 
 void Connecting::try_next() {

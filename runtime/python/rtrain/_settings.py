@@ -104,10 +104,10 @@ def read_yaml(path: pathlib.Path) -> dict[str, object]:
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         raise ConfigurationError(f"{path}:{mark.line + 1 if mark else 1}: {problem}") from error
-    found = _Values(path).value(root) if root is not None else {}
-    if not isinstance(found, dict):
+    values = _Values(path).value(root) if root is not None else {}
+    if not isinstance(values, dict):
         raise ConfigurationError(f"{path}:1: expected `name: value`")
-    return found
+    return values
 
 
 class _Values:

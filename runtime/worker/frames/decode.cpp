@@ -25,9 +25,9 @@ class Fields {
         return wrong(name, "a string"), std::string{};
     }
     std::string text_of_at_most(std::size_t bytes, const char* name) {
-        std::string found = text(name);
-        if (found.size() > bytes) wrong(name, "short enough");
-        return found;
+        std::string value = text(name);
+        if (value.size() > bytes) wrong(name, "short enough");
+        return value;
     }
     std::optional<std::string> text_or_null(const char* name) {
         const Json* value = find(name);
@@ -72,8 +72,8 @@ class Fields {
         }
         return out;
     }
-    void wrong(const char* name, const char* wanted) {
-        if (fault_.empty()) fault_ = "field '" + std::string(name) + "' is missing or not " + wanted;
+    void wrong(const char* name, const char* expected) {
+        if (fault_.empty()) fault_ = "field '" + std::string(name) + "' is missing or not " + expected;
     }
     const std::string& fault() const { return fault_; }
     void take_fault(const Fields& inner) {

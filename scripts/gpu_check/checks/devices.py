@@ -40,16 +40,16 @@ def check(rows, options):
 def seen_by(cluster, run, workers, gpus):
     """(what each worker saw, which UUIDs the head says that it has) of a run that then ends well."""
     cluster.submit(run, "sees.py", workers=workers, gpus=gpus)
-    found = [cluster.fact(run, "result", rank) for rank in range(workers)]
+    sights = [cluster.fact(run, "result", rank) for rank in range(workers)]
     given = [cluster.assigned_uuids(run, rank) if gpus else [] for rank in range(workers)]
     cluster.word("enough")
     cluster.finished(run)
     (cluster.facts / "enough").unlink()
-    return found, given
+    return sights, given
 
 
-def judge(found, given, options):
-    for rank, (worker, uuids) in enumerate(zip(found, given, strict=True)):
+def judge(sights, given, options):
+    for rank, (worker, uuids) in enumerate(zip(sights, given, strict=True)):
         if worker["device"] != options.device or worker["product"] != PRODUCT:
             raise Wrong(f"rank {rank} computed {worker['product']} on {worker['device']}")
         if worker["uuids"] != uuids or worker["assigned"] != uuids:
@@ -61,33 +61,33 @@ def brief(uuids):
 
 
 def whole_gpus(cluster, options, uuids, seen):
-    found, given = seen_by(cluster, "whole", len(uuids), 1)
-    seen.append(f"{len(found)} workers: {', '.join(brief(worker['uuids']) for worker in found)}")
-    judge(found, given, options)
-    if sorted(one for worker in found for one in worker["uuids"]) != sorted(uuids):
+    sights, given = seen_by(cluster, "whole", len(uuids), 1)
+    seen.append(f"{len(sights)} workers: {', '.join(brief(worker['uuids']) for worker in sights)}")
+    judge(sights, given, options)
+    if sorted(one for worker in sights for one in worker["uuids"]) != sorted(uuids):
         raise Wrong("they do not share all GPUs among them")
 
 
 def halves(cluster, options, seen):
-    found, given = seen_by(cluster, "halves", 2, 0.5)
-    seen.append(", ".join(f"{worker['visible']} visible, {brief(worker['uuids'])}" for worker in found))
-    judge(found, given, options)
-    if [worker["visible"] for worker in found] != [1, 1] or found[0]["uuids"] != found[1]["uuids"]:
+    sights, given = seen_by(cluster, "halves", 2, 0.5)
+    seen.append(", ".join(f"{worker['visible']} visible, {brief(worker['uuids'])}" for worker in sights))
+    judge(sights, given, options)
+    if [worker["visible"] for worker in sights] != [1, 1] or sights[0]["uuids"] != sights[1]["uuids"]:
         raise Wrong("they are not on one GPU, or see another one")
 
 
 def without(cluster, seen):
-    found, _ = seen_by(cluster, "without", 1, 0)
-    seen.append(f"{found[0]['visible']} visible, computes on {found[0]['device']}, variable {found[0]['variable']!r}")
-    if found[0]["visible"] != 0 or found[0]["device"] != "cpu" or found[0]["product"] != PRODUCT:
+    sights, _ = seen_by(cluster, "without", 1, 0)
+    seen.append(f"{sights[0]['visible']} visible, computes on {sights[0]['device']}, variable {sights[0]['variable']!r}")
+    if sights[0]["visible"] != 0 or sights[0]["device"] != "cpu" or sights[0]["product"] != PRODUCT:
         raise Wrong("it sees a GPU that nobody gave it")
 
 
 def two_for_one(cluster, options, seen):
-    found, given = seen_by(cluster, "two", 1, 2)
-    seen.append(f"{found[0]['visible']} visible, {brief(found[0]['uuids'])}")
-    judge(found, given, options)
-    if found[0]["visible"] != 2 or len(set(found[0]["uuids"])) != 2:
+    sights, given = seen_by(cluster, "two", 1, 2)
+    seen.append(f"{sights[0]['visible']} visible, {brief(sights[0]['uuids'])}")
+    judge(sights, given, options)
+    if sights[0]["visible"] != 2 or len(set(sights[0]["uuids"])) != 2:
         raise Wrong("these are not two GPUs")
 
 
@@ -96,10 +96,10 @@ def left_by_batch_system(folder, uuids, options, seen):
     try:
         cluster.be_driver()
         offered = cluster.json("nodes")["items"][0]["gpus"]
-        found, given = seen_by(cluster, "left", 1, 1)
-        seen.append(f"{offered} of {len(uuids)} offered, {brief(found[0]['uuids'])}")
-        judge(found, given, options)
-        if offered != 1 or found[0]["uuids"] != uuids[-1:]:
+        sights, given = seen_by(cluster, "left", 1, 1)
+        seen.append(f"{offered} of {len(uuids)} offered, {brief(sights[0]['uuids'])}")
+        judge(sights, given, options)
+        if offered != 1 or sights[0]["uuids"] != uuids[-1:]:
             raise Wrong(f"it is not the last one, {uuids[-1]}")
     finally:
         cluster.stop()

@@ -43,7 +43,7 @@ std::string text_of(const fs::path& file) {
 
 struct Walk {
     IgnoreRules rules, secret_rules;
-    std::vector<Found> found;
+    std::vector<Found> entries;
     std::vector<std::string> secrets;  // left out
 };
 
@@ -69,7 +69,7 @@ Status find_below(const fs::path& top, const std::string& base, Walk& walked) {
             walked.secrets.push_back(path);
             continue;
         }
-        walked.found.push_back({path, type});
+        walked.entries.push_back({path, type});
         if (is_directory)
             if (auto done = find_below(top, path, walked); !done) return done;
     }
@@ -88,12 +88,12 @@ class Packer {
     Packer(std::string top, TarWriter& out, NamedBy named_by)
         : top_(std::move(top)), out_(out), unnamed_(named_by == NamedBy::nobody) {}
 
-    Status add(const Found& found) {
-        if (found.type == fs::file_type::directory)
-            return out_.begin({.path = found.path + "/", .type = TarType::directory, .mode = 0755});
-        if (found.type == fs::file_type::symlink) return add_link(found.path);
-        if (found.type == fs::file_type::regular) return add_file(found.path);
-        return Error{ErrorCode::invalid, "working_dir: " + found.path + " is neither a file nor a directory nor a link",
+    Status add(const Found& entry) {
+        if (entry.type == fs::file_type::directory)
+            return out_.begin({.path = entry.path + "/", .type = TarType::directory, .mode = 0755});
+        if (entry.type == fs::file_type::symlink) return add_link(entry.path);
+        if (entry.type == fs::file_type::regular) return add_file(entry.path);
+        return Error{ErrorCode::invalid, "working_dir: " + entry.path + " is neither a file nor a directory nor a link",
                      "add it to .rtrainignore"};
     }
     std::uint32_t files() const { return files_; }
@@ -158,7 +158,7 @@ Result<PackedCode> pack_into(const std::string& file, const std::string& directo
     auto out = TarWriter::create(file);
     if (!out) return out.error();
     Packer packer(directory, **out, named_by);
-    for (const Found& entry : walked.found)
+    for (const Found& entry : walked.entries)
         if (auto added = packer.add(entry); !added) return added.error();
     if (auto finished = (*out)->finish(); !finished) return finished.error();
     return PackedCode{.file = file,
@@ -186,7 +186,7 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
     const auto is_needed = [&](const Found& one) {  // itself, or the linked directory through which it is named
         return one.path == needed || (one.type == fs::file_type::symlink && needed.starts_with(one.path + "/"));
     };
-    if (!needed.empty() && std::none_of(walked.found.begin(), walked.found.end(), is_needed))
+    if (!needed.empty() && std::none_of(walked.entries.begin(), walked.entries.end(), is_needed))
         return Error{ErrorCode::invalid,
                      "the entrypoint names " + needed +
                          ", which does not travel along: .gitignore, .rtrainignore or the " +

@@ -34,7 +34,7 @@ class QueuesReader : private FileReader {
     std::map<std::string, Place> quotas_;
 };
 
-std::string found(const Value& value) {
+std::string described(const Value& value) {
     switch (value.kind) {
         case Kind::null:
             return "nothing";
@@ -62,30 +62,32 @@ void QueuesReader::read_share(const std::string& path, const Value& value, Queue
                        value.raw.size() <= 7;
     const std::int64_t share = whole ? std::stoll(value.raw) : 0;
     if (share < 1 || share > share_most)
-        return problem(path, value.place, "wants a whole number from 1 to 1000000, found " + found(value));
+        return problem(path, value.place, "wants a whole number from 1 to 1000000, found " + described(value));
     rules.share = share;
 }
 
 void QueuesReader::read_flag(const std::string& path, const Value& value, bool& flag) {
-    if (value.kind != Kind::boolean) return problem(path, value.place, "wants true or false, found " + found(value));
+    if (value.kind != Kind::boolean)
+        return problem(path, value.place, "wants true or false, found " + described(value));
     flag = value.text == "true";
 }
 
 void QueuesReader::read_duration(const std::string& path, const Value& value, std::int64_t least_ms,
                                  Duration& duration) {
     const auto ms = value.kind == Kind::string && !value.text.empty() ? duration_ms(value.text) : std::nullopt;
-    if (!ms) return problem(path, value.place, "wants a duration such as 90s, 5m or 1d, found " + found(value));
+    if (!ms) return problem(path, value.place, "wants a duration such as 90s, 5m or 1d, found " + described(value));
     if (*ms < least_ms || *ms > 3650 * day_ms)
-        return problem(path, value.place, "wants " + duration_text(least_ms) + " to 3650d, found " + found(value));
+        return problem(path, value.place, "wants " + duration_text(least_ms) + " to 3650d, found " + described(value));
     duration = {*ms};
 }
 
 void QueuesReader::read_quota(const std::string& path, const Value& value, QueueRules& rules) {
     if (value.kind != Kind::map)
-        return problem(path, value.place, "wants a map of resources, found " + found(value), "for example {GPU: 8}");
+        return problem(path, value.place, "wants a map of resources, found " + described(value),
+                       "for example {GPU: 8}");
     for (const Entry& entry : value.entries) {
         if (entry.value.kind != Kind::number && entry.value.kind != Kind::string) {
-            problem(below(path, entry.key), entry.value.place, "wants an amount, found " + found(entry.value));
+            problem(below(path, entry.key), entry.value.place, "wants an amount, found " + described(entry.value));
             continue;
         }
         const auto amount = amount_from(entry.key, entry.value);
@@ -117,7 +119,7 @@ void QueuesReader::read_queue(const Entry& entry) {
             {"parent",
              [&](const std::string& at, const Value& v) {
                  if (v.kind != Kind::string)
-                     return problem(at, v.place, "wants the name of a queue, found " + found(v));
+                     return problem(at, v.place, "wants the name of a queue, found " + described(v));
                  rules.parent = v.text;
                  parents_[entry.key] = v;
              }},
@@ -177,14 +179,14 @@ void QueuesReader::read(const Value& root) {
         root, "",
         {{"version",
           [&](const std::string& at, const Value& v) {
-              if (v.kind != Kind::number || v.raw != "1") problem(at, v.place, "wants 1, found " + found(v));
+              if (v.kind != Kind::number || v.raw != "1") problem(at, v.place, "wants 1, found " + described(v));
           }},
          {"half_life", [&](const std::string& at, const Value& v) { read_duration(at, v, 60'000, queues_.half_life); }},
          {"preemption_grace",
           [&](const std::string& at, const Value& v) { read_duration(at, v, 0, queues_.preemption_grace); }},
          {"queues",
           [&](const std::string& at, const Value& v) {
-              if (v.kind != Kind::map) return problem(at, v.place, "wants a map of queues, found " + found(v));
+              if (v.kind != Kind::map) return problem(at, v.place, "wants a map of queues, found " + described(v));
               for (const Entry& entry : v.entries) read_queue(entry);
           }}},
         Null::left_out);

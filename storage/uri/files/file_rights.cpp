@@ -55,10 +55,10 @@ std::optional<FileUser> other_owner(const struct stat& file) {
                    .groups = {file.st_gid},
                    .name = "number " + std::to_string(file.st_uid)};
     std::vector<char> text(entry_first);
-    struct passwd entry{}, *found = nullptr;
-    while (::getpwuid_r(file.st_uid, &entry, text.data(), text.size(), &found) == ERANGE && text.size() < entry_most)
+    struct passwd entry{}, *account = nullptr;
+    while (::getpwuid_r(file.st_uid, &entry, text.data(), text.size(), &account) == ERANGE && text.size() < entry_most)
         text.resize(text.size() * 2);
-    if (found == nullptr) return owner;  // a user of other machines
+    if (account == nullptr) return owner;  // a user of other machines
     owner.name = entry.pw_name;
     owner.group = entry.pw_gid;
     const auto groups = groups_of(owner.name, entry.pw_gid);

@@ -34,14 +34,14 @@ Result<bool> remove_those(const Descriptor& parent, const Meant& meant) {
     auto own = open_beneath(parent, "", O_RDONLY | O_DIRECTORY);
     if (!own) return own.error();
     Place place{std::move(*own), ""};
-    bool found = false;
+    bool any = false;
     for (const std::string& name : *names) {
         if (!meant(name)) continue;
-        found = true;
+        any = true;
         place.name = name;
         if (Status gone = remove_all(place); !gone) return gone.error();
     }
-    if (!found) return false;
+    if (!any) return false;
     if (Status synced = disk::sync_directory(parent); !synced) return synced.error();
     return true;
 }

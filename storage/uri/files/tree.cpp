@@ -95,8 +95,8 @@ class Within {
   public:
     Within(const Descriptor& top, std::string top_path) : top_(top), top_path_(std::move(top_path)) {}
 
-    // An errno; 0: `found` is open. EXDEV: it leads out.
-    int open(const std::string& path, int flags, Descriptor& found) {
+    // An errno; 0: `opened` is open. EXDEV: it leads out.
+    int open(const std::string& path, int flags, Descriptor& opened) {
         std::vector<std::string> todo;
         int links = 0;
         int error = enter(path, todo);
@@ -119,10 +119,10 @@ class Within {
             const bool last = todo.empty();
             Descriptor next(::openat(at(), part.c_str(), last ? flags | O_NOFOLLOW | O_CLOEXEC : opened_directory));
             if (!next.open()) return errno;
-            if (last) found = std::move(next);
+            if (last) opened = std::move(next);
             if (!last) above_.push_back(std::move(next));
         }
-        if (error == 0 && !found.open()) return EISDIR;
+        if (error == 0 && !opened.open()) return EISDIR;
         return error;
     }
 
@@ -172,13 +172,13 @@ Result<std::vector<TreeEntry>> entries_below(const Descriptor& directory) {
 }
 
 Result<Descriptor> open_within(const Descriptor& top, const std::string& top_path, const std::string& path, int flags) {
-    Descriptor found;
-    const int error = Within(top, top_path).open(path, flags, found);
+    Descriptor opened;
+    const int error = Within(top, top_path).open(path, flags, opened);
     if (error == EXDEV)
         return Error{ErrorCode::unauthorised, path + " is a link that leads out of its directory",
                      "put a copy of the file in the link's place"};
     if (error != 0) return Error{disk::failure("", path, error).code, std::strerror(error), ""};
-    return found;
+    return opened;
 }
 
 namespace {
@@ -321,10 +321,10 @@ class Emptying {
     Status first_ = Done{};
 };
 
-Status empty_opened(const Descriptor& found, Rights rights) {
-    widen(found);
-    Descriptor directory(::openat(found.number(), ".", opened_directory));
-    if (!directory.open()) return disk::failure("removing", shown(found, ""), errno);
+Status empty_opened(const Descriptor& place, Rights rights) {
+    widen(place);
+    Descriptor directory(::openat(place.number(), ".", opened_directory));
+    if (!directory.open()) return disk::failure("removing", shown(place, ""), errno);
     return Emptying(std::move(directory), rights).run();
 }
 
@@ -343,11 +343,11 @@ Status by_owner_first(const struct stat& directory, Rights rights, const Remove&
 }
 
 Status empty_directory(const Descriptor& parent, const std::string& name, Rights rights) {
-    const Descriptor found(::openat(parent.number(), name.c_str(), O_PATH | opened_directory));
+    const Descriptor place(::openat(parent.number(), name.c_str(), O_PATH | opened_directory));
     struct stat seen{};
-    if (!found.open() || ::fstat(found.number(), &seen) != 0)
+    if (!place.open() || ::fstat(place.number(), &seen) != 0)
         return errno == ENOENT ? Status(Done{}) : disk::failure("removing", shown(parent, name), errno);
-    return by_owner_first(seen, rights, [&](Rights with) { return empty_opened(found, with); });
+    return by_owner_first(seen, rights, [&](Rights with) { return empty_opened(place, with); });
 }
 
 Status remove_named(const Place& place, Rights rights) {

@@ -32,9 +32,9 @@ struct Library {
 
 template <class Function>
 void look_up(void* handle, const char* name, Function& function, std::string& missing) {
-    void* found = ::dlsym(handle, name);
-    if (found == nullptr) missing = std::string("it has no ") + name;
-    std::memcpy(&function, &found, sizeof found);
+    void* symbol = ::dlsym(handle, name);
+    if (symbol == nullptr) missing = std::string("it has no ") + name;
+    std::memcpy(&function, &symbol, sizeof symbol);
 }
 
 Library load() {
@@ -113,16 +113,16 @@ std::size_t take_body(char* bytes, std::size_t size, std::size_t count, void* co
 std::size_t give_body(char* room, std::size_t size, std::size_t count, void* context) {
     auto& exchange = *static_cast<Exchange*>(context);
     const Body& body = exchange.request->body;
-    const auto wanted = static_cast<std::size_t>(
+    const auto bytes = static_cast<std::size_t>(
         std::min<std::int64_t>(static_cast<std::int64_t>(size * count), body.bytes - exchange.sent));
-    if (wanted == 0) return 0;
+    if (bytes == 0) return 0;
     if (body.descriptor < 0) {
-        std::memcpy(room, body.memory.data() + exchange.sent, wanted);
-        exchange.sent += static_cast<std::int64_t>(wanted);
-        return wanted;
+        std::memcpy(room, body.memory.data() + exchange.sent, bytes);
+        exchange.sent += static_cast<std::int64_t>(bytes);
+        return bytes;
     }
     ssize_t got = 0;
-    do got = ::pread(body.descriptor, room, wanted, static_cast<off_t>(body.offset + exchange.sent));
+    do got = ::pread(body.descriptor, room, bytes, static_cast<off_t>(body.offset + exchange.sent));
     while (got < 0 && errno == EINTR);
     if (got <= 0) {
         exchange.read_failure = got < 0 ? std::strerror(errno) : "the file became shorter while it was sent";

@@ -40,13 +40,14 @@ Result<std::string> send_request(http::Connections& connections, const std::stri
 
 Result<Credentials> read(const Result<std::string>& json, const std::string& source) {
     if (!json) return json.error();
-    Credentials found{.key_id = field(*json, "AccessKeyId"),
-                      .secret = field(*json, "SecretAccessKey"),
-                      .token = field(*json, "Token"),
-                      .source = source,
-                      .expires_unix_s = unix_time(field(*json, "Expiration"))};
-    if (found.key_id.empty() || found.secret.empty()) return Error{ErrorCode::not_found, source + " lends no key", ""};
-    return found;
+    Credentials credentials{.key_id = field(*json, "AccessKeyId"),
+                            .secret = field(*json, "SecretAccessKey"),
+                            .token = field(*json, "Token"),
+                            .source = source,
+                            .expires_unix_s = unix_time(field(*json, "Expiration"))};
+    if (credentials.key_id.empty() || credentials.secret.empty())
+        return Error{ErrorCode::not_found, source + " lends no key", ""};
+    return credentials;
 }
 
 Result<Credentials> of_container(const Variables& variables, http::Connections& connections, const std::string& url) {

@@ -25,7 +25,7 @@ std::string trimmed(const std::string& text) {
 Section section_of(const std::string& file, const std::string& name) {
     std::ifstream lines(file);
     std::string line;
-    Section found;
+    Section section;
     bool inside = false;
     while (std::getline(lines, line)) {
         const std::string text = trimmed(line);
@@ -36,18 +36,18 @@ Section section_of(const std::string& file, const std::string& name) {
         }
         const auto equals = text.find('=');
         if (!inside || equals == text.npos || line.front() == ' ' || line.front() == '\t') continue;
-        found[trimmed(text.substr(0, equals))] = trimmed(text.substr(equals + 1));
+        section[trimmed(text.substr(0, equals))] = trimmed(text.substr(equals + 1));
     }
-    return found;
+    return section;
 }
 
 std::string home_directory(const Variables& variables) {
     if (const std::string home = variables("HOME"); !home.empty()) return home;
     char space[4096];
     passwd entry{};
-    passwd* found = nullptr;
-    ::getpwuid_r(::getuid(), &entry, space, sizeof space, &found);
-    return found != nullptr ? found->pw_dir : "";
+    passwd* account = nullptr;
+    ::getpwuid_r(::getuid(), &entry, space, sizeof space, &account);
+    return account != nullptr ? account->pw_dir : "";
 }
 
 std::string first_of(std::initializer_list<std::string> texts) {
@@ -79,7 +79,7 @@ Credentials of_section(Section& section, const std::string& source) {
             .source = source};
 }
 
-bool whole(const Credentials& found) { return !found.key_id.empty() && !found.secret.empty(); }
+bool whole(const Credentials& credentials) { return !credentials.key_id.empty() && !credentials.secret.empty(); }
 
 Credentials find_credentials(const Variables& variables, Files& files) {
     const Credentials set{.key_id = variables("AWS_ACCESS_KEY_ID"),

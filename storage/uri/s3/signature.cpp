@@ -46,9 +46,9 @@ Result<std::string> sha256_hex(int descriptor, std::int64_t offset, std::int64_t
     crypto::Sha256 digest;
     std::vector<char> piece(256 << 10);
     while (bytes > 0) {
-        const auto wanted =
+        const auto size =
             static_cast<std::size_t>(std::min<std::int64_t>(bytes, static_cast<std::int64_t>(piece.size())));
-        const ssize_t got = ::pread(descriptor, piece.data(), wanted, static_cast<off_t>(offset));
+        const ssize_t got = ::pread(descriptor, piece.data(), size, static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return Error{ErrorCode::io, "reading " + path + ": " + std::strerror(errno), ""};
         if (got == 0)

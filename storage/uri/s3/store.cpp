@@ -219,7 +219,7 @@ Status S3Store::race_for_a_name() {
 }
 
 Result<std::vector<std::pair<std::string, std::int64_t>>> S3Store::objects(const std::string& key_prefix) {
-    std::vector<std::pair<std::string, std::int64_t>> found;
+    std::vector<std::pair<std::string, std::int64_t>> listed;
     ObjectRequest request{.doing = "listing",
                           .query = {{"list-type", "2"}, {"prefix", key_prefix}, {"encoding-type", "url"}}};
     for (;;) {
@@ -230,10 +230,10 @@ Result<std::vector<std::pair<std::string, std::int64_t>>> S3Store::objects(const
         for (Element& one : elements(answer->body, "Contents")) {
             std::string key = one["Key"];
             if (encoded) key = percent_decoded(key, Plus::space).value_or(key);
-            found.emplace_back(key, std::strtoll(one["Size"].c_str(), nullptr, 10));
+            listed.emplace_back(key, std::strtoll(one["Size"].c_str(), nullptr, 10));
         }
         const std::string more = element(answer->body, "NextContinuationToken");
-        if (element(answer->body, "IsTruncated") != "true" || more.empty()) return found;
+        if (element(answer->body, "IsTruncated") != "true" || more.empty()) return listed;
         request.query["continuation-token"] = more;
     }
 }
@@ -242,11 +242,11 @@ Result<std::vector<StoreEntry>> S3Store::list(const std::string& prefix) {
     if (!prefix.empty())
         if (auto fine = check(prefix); !fine) return fine.error();
     const std::string below = key_of(prefix).empty() ? "" : key_of(prefix) + "/";
-    auto found = objects(below);
-    if (!found) return found.error();
+    auto listed = objects(below);
+    if (!listed) return listed.error();
     std::vector<StoreEntry> entries;
     const std::size_t skipped = prefix_.empty() ? 0 : prefix_.size() + 1;
-    for (const auto& [key, bytes] : *found)  // keys that end in '/' are what consoles show as directories
+    for (const auto& [key, bytes] : *listed)  // keys that end in '/' are what consoles show as directories
         if (key.size() > skipped && !key.ends_with('/')) entries.push_back({key.substr(skipped), bytes});
     if (entries.empty() && !prefix.empty()) {
         const ObjectRequest request{.method = "HEAD", .key = key_of(prefix), .doing = "reading"};

@@ -15,16 +15,16 @@ bool read(pugi::xml_document& document, std::string_view xml) {
 std::vector<pugi::xml_node> named(const pugi::xml_document& document, std::string_view name) {
     struct Walk : pugi::xml_tree_walker {
         bool for_each(pugi::xml_node& node) override {
-            if (node.name() == name) found.push_back(node);
+            if (node.name() == name) nodes.push_back(node);
             return true;
         }
         std::string_view name;
-        std::vector<pugi::xml_node> found;
+        std::vector<pugi::xml_node> nodes;
     } walk;
     walk.name = name;
     pugi::xml_document& whole = const_cast<pugi::xml_document&>(document);  // the walk changes nothing
     whole.traverse(walk);
-    return walk.found;
+    return walk.nodes;
 }
 
 }  // namespace
@@ -32,19 +32,19 @@ std::vector<pugi::xml_node> named(const pugi::xml_document& document, std::strin
 std::vector<Element> elements(std::string_view xml, std::string_view name) {
     pugi::xml_document document;
     if (!read(document, xml)) return {};
-    std::vector<Element> found;
+    std::vector<Element> elements;
     for (const pugi::xml_node& node : named(document, name)) {
-        Element& element = found.emplace_back();
+        Element& element = elements.emplace_back();
         for (const pugi::xml_node& child : node.children()) element.emplace(child.name(), child.text().get());
     }
-    return found;
+    return elements;
 }
 
 std::string element(std::string_view xml, std::string_view name) {
     pugi::xml_document document;
     if (!read(document, xml)) return {};
-    const std::vector<pugi::xml_node> found = named(document, name);
-    return found.empty() ? "" : found.front().text().get();
+    const std::vector<pugi::xml_node> nodes = named(document, name);
+    return nodes.empty() ? "" : nodes.front().text().get();
 }
 
 bool is_answer(std::string_view xml, std::string_view root) {

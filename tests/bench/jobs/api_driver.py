@@ -73,11 +73,11 @@ def checkpoint(config):
     )
 
 
-def tell(config, found):
+def tell(config, figures):
     """Rank 0's figures, in a file: Ray keeps no metrics of a report without a checkpoint."""
     if config["train"].get_context().get_world_rank() == 0:
         with open(config["told"], "w") as file:
-            json.dump(found, file)
+            json.dump(figures, file)
 
 
 def loop(config):

@@ -65,8 +65,8 @@ def restore(checkpoint):
     tell("result", equal=equal, pieces=len(state), seconds=time.perf_counter() - begin, metrics=checkpoint.metrics)
 
 
-found = train.get_checkpoint()
-if found is None:
+checkpoint = train.get_checkpoint()
+if checkpoint is None:
     save()
 else:
-    restore(found)
+    restore(checkpoint)

@@ -125,16 +125,16 @@ def cases(tmp_path_factory) -> list[dict[str, Any]]:
     if shutil.which("git") is None:
         pytest.skip("needs git")
     top = tmp_path_factory.mktemp("tree")
-    found = [laid_out(seed, top / str(seed)) for seed in range(SEEDS)]
+    trees = [laid_out(seed, top / str(seed)) for seed in range(SEEDS)]
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_DIR": str(top / ".git")}
     for command in (["init", "-q"], ["ls-files", "-z", "--others", "--exclude-standard"]):
         out = subprocess.run(["git", *command], cwd=top, env=environment, capture_output=True, check=True).stdout
     listed = set(out.decode().split("\0"))
-    for seed, case in enumerate(found):
+    for seed, case in enumerate(trees):
         case["travels"] = [name for name in case["files"] if f"{seed}/{name}" in listed]
         case["stays"] = [name for name in case.pop("files") if f"{seed}/{name}" not in listed]
         case["folder"] = str(top / str(seed))
-    return found
+    return trees
 
 
 def test_the_cases_have_something_to_decide(cases) -> None:

@@ -70,9 +70,9 @@ def with_requirements(python: str, folder: pathlib.Path) -> None:
     missing = []
     for wanted in requirements():
         module = module_of[re.split(r"[^\w-]", wanted)[0]]
-        found = importlib.util.find_spec(module)
-        assert found is not None and found.origin is not None, f"{wanted} is not installed here"
-        (folder / module).symlink_to(pathlib.Path(found.origin).parent)
+        spec = importlib.util.find_spec(module)
+        assert spec is not None and spec.origin is not None, f"{wanted} is not installed here"
+        (folder / module).symlink_to(pathlib.Path(spec.origin).parent)
         load = [python, "-c", f"import {module}"]
         if subprocess.run(load, env={"PYTHONPATH": str(folder)}, capture_output=True, timeout=60, check=False).returncode != 0:
             (folder / module).unlink()

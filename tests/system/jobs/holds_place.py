@@ -21,8 +21,8 @@ def main(go):
     go.with_suffix(".waits").touch()
     while not go.exists():
         train.should_checkpoint()
-    said = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True).stdout
-    go.with_suffix(".said").write_text(said)
+    printed = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True).stdout
+    go.with_suffix(".said").write_text(printed)
     train.report({"from": "parent"})
 
 

@@ -77,11 +77,11 @@ def test_a_slow_rank_is_named_with_its_node(tmp_path):
         cluster.rtrain("submit", spec)
         node = wait_for("its workers", lambda: workers_of(cluster, "uneven"))[1]["node"]
         [straggler] = wait_for("advice", lambda: advice(cluster, "uneven", "straggler"))
-        said = re.fullmatch(
+        sentence = re.fullmatch(
             r"ranks wait (\d+) % of the time for rank 1 on (\S+); see what it does: rtrain stack uneven --rank 1", straggler
         )
-        assert said and said[2] == node, straggler
-        assert 50 < int(said[1]) < 80, straggler  # 60 of 80 ms
+        assert sentence and sentence[2] == node, straggler
+        assert 50 < int(sentence[1]) < 80, straggler  # 60 of 80 ms
         assert straggler in cluster.rtrain("describe", "uneven")
         causes = wait_for("some of it", lambda: lost(cluster, "uneven", "straggler", 3_000))
         waits = {
@@ -98,10 +98,10 @@ def test_a_loader_that_is_behind_is_named_and_its_waits_outlive_the_head(tmp_pat
     with cluster_in(tmp_path, nodes=1, resources="CPU=1") as cluster:
         cluster.rtrain("submit", write_job(tmp_path, "hungry", ["python", str(JOBS / "slow_loader.py"), "0.06"]))
         [data] = wait_for("advice", lambda: advice(cluster, "hungry", "data"))
-        said = re.fullmatch(
+        sentence = re.fullmatch(
             r"workers wait (\d+) % of each step for data: the loader is behind; more CPUs per worker or prefetch", data
         )
-        assert said and 60 < int(said[1]) < 85, data  # 60 of 80 ms
+        assert sentence and 60 < int(sentence[1]) < 85, data  # 60 of 80 ms
         causes = wait_for("some of it", lambda: lost(cluster, "hungry", "data", 5_000))
         assert causes["data"] > 1.5 * causes["productive"] - 3_000, causes  # importing torch counts as productive
         cluster.rtrain("stop", "hungry", "--now")

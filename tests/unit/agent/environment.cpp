@@ -41,27 +41,27 @@ TEST_CASE("a worker gets torchrun's whole set") {
     spec::Job job;
     job.failure.max_failures = 4;
     const Environment env = environment(job);
-    const Environment wanted{{"RANK", "3"},
-                             {"WORLD_SIZE", "4"},
-                             {"LOCAL_RANK", "1"},
-                             {"LOCAL_WORLD_SIZE", "2"},
-                             {"GROUP_RANK", "1"},
-                             {"GROUP_WORLD_SIZE", "2"},
-                             {"ROLE_RANK", "3"},
-                             {"ROLE_WORLD_SIZE", "4"},
-                             {"ROLE_NAME", "default"},
-                             {"NODE_RANK", "1"},
-                             {"MASTER_ADDR", "10.0.0.1"},
-                             {"MASTER_PORT", "20000"},
-                             {"TORCHELASTIC_RUN_ID", "c0ffee-17"},
-                             {"TORCHELASTIC_RESTART_COUNT", "2"},
-                             {"TORCHELASTIC_MAX_RESTARTS", "4"},
-                             {"TORCHELASTIC_USE_AGENT_STORE", "False"},
-                             {"OMP_NUM_THREADS", "1"},
-                             {"RTRAIN_ATTEMPT", "c0ffee-17-a3"},
-                             {"RTRAIN_TOKEN", "rtu1.x.y"},
-                             {"HF_TOKEN", "secret"}};
-    for (const auto& [name, value] : wanted) {
+    const Environment expected{{"RANK", "3"},
+                               {"WORLD_SIZE", "4"},
+                               {"LOCAL_RANK", "1"},
+                               {"LOCAL_WORLD_SIZE", "2"},
+                               {"GROUP_RANK", "1"},
+                               {"GROUP_WORLD_SIZE", "2"},
+                               {"ROLE_RANK", "3"},
+                               {"ROLE_WORLD_SIZE", "4"},
+                               {"ROLE_NAME", "default"},
+                               {"NODE_RANK", "1"},
+                               {"MASTER_ADDR", "10.0.0.1"},
+                               {"MASTER_PORT", "20000"},
+                               {"TORCHELASTIC_RUN_ID", "c0ffee-17"},
+                               {"TORCHELASTIC_RESTART_COUNT", "2"},
+                               {"TORCHELASTIC_MAX_RESTARTS", "4"},
+                               {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                               {"OMP_NUM_THREADS", "1"},
+                               {"RTRAIN_ATTEMPT", "c0ffee-17-a3"},
+                               {"RTRAIN_TOKEN", "rtu1.x.y"},
+                               {"HF_TOKEN", "secret"}};
+    for (const auto& [name, value] : expected) {
         INFO(name);
         REQUIRE(env.count(name) == 1);
         CHECK(env.at(name) == value);
@@ -167,10 +167,10 @@ TEST_CASE("each worker knows which of the visible devices are its own") {
 TEST_CASE("TensorFlow finds every worker at an address of its own, also where agents share a machine") {
     spec::Job job;
     job.backend = "tensorflow";
-    const std::string wanted =
+    const std::string expected =
         R"({"cluster":{"worker":["10.0.0.1:30320","10.0.0.1:30321","10.0.0.1:30322","10.0.0.1:30323"]},)"
         R"("task":{"index":3,"type":"worker"}})";
-    CHECK(environment(job).at("TF_CONFIG") == wanted);
+    CHECK(environment(job).at("TF_CONFIG") == expected);
     CHECK(environment().count("TF_CONFIG") == 0);
 }
 

@@ -58,9 +58,9 @@ Arrival report(ReportMemory& ring, std::uint64_t index, const std::string& frame
 // Report memories that this process has mapped: the agent's, and one of each worker that uses it.
 int mapped_memories() {
     std::ifstream maps("/proc/self/maps");
-    int found = 0;
-    for (std::string line; std::getline(maps, line);) found += line.find("memfd:rtrain-reports") != std::string::npos;
-    return found;
+    int count = 0;
+    for (std::string line; std::getline(maps, line);) count += line.find("memfd:rtrain-reports") != std::string::npos;
+    return count;
 }
 
 }  // namespace

@@ -43,11 +43,11 @@ struct World {
     }
     template <class T>
     std::vector<T> news() const {
-        std::vector<T> found;
+        std::vector<T> out;
         for (const protocol::FromAgent& message : heard)
             if (const auto* one = std::get_if<protocol::News>(&message))
-                if (const T* here = std::get_if<T>(&one->what)) found.push_back(*here);
-        return found;
+                if (const T* here = std::get_if<T>(&one->what)) out.push_back(*here);
+        return out;
     }
     template <class T>
     std::size_t count() const {

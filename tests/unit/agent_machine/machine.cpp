@@ -163,8 +163,8 @@ TEST_CASE("an agent that was restarted goes on with what it finds") {
     CHECK(machine.state.attempts.at(attempt_1).phase == Phase::running);
 
     worker::Hello hello{.attempt = "c0ffee-17-a1", .next_index = 8, .uncommitted = {5}};
-    const Outputs joined = machine.take(WorkerJoined{attempt_1, 0, hello});
-    CHECK(to_workers<worker::Committed>(joined).size() == 1);  // 5 was given up: nobody waits for ever
+    const Outputs outputs = machine.take(WorkerJoined{attempt_1, 0, hello});
+    CHECK(to_workers<worker::Committed>(outputs).size() == 1);  // 5 was given up: nobody waits for ever
     hello.rank = 1;
     machine.take(WorkerJoined{attempt_1, 1, hello});
     machine.take(report(0, 8));

@@ -19,13 +19,13 @@ Machine uploading(const Shape& shape) {
 }
 
 // What the next agent on this disk hears first, and what it asks for.
-Machine restarted(const Machine& before, Outputs& found) {
+Machine restarted(const Machine& before, Outputs& adopted) {
     Machine machine;
     machine.now = before.now;
     AttemptFound news{.saved = before.state.attempts.at(attempt_1).saved};
     for (const protocol::LaunchWorker& worker : news.saved.launch->workers)
         news.workers[worker.rank] = 100 + worker.rank;
-    found = machine.take(news);
+    adopted = machine.take(news);
     machine.connect();
     return machine;
 }
@@ -45,10 +45,10 @@ constexpr auto any = [](const auto&) { return true; };
 
 TEST_CASE("a checkpoint on its way when the coordinator's agent dies is committed by the next one") {
     const Machine before = uploading({});
-    Outputs found;
-    Machine machine = restarted(before, found);
-    REQUIRE(all<Upload>(found).size() == 1);
-    CHECK(all<Upload>(found)[0].staged == StagedPaths{{0, "/stage/0"}, {1, "/stage/1"}});
+    Outputs adopted;
+    Machine machine = restarted(before, adopted);
+    REQUIRE(all<Upload>(adopted).size() == 1);
+    CHECK(all<Upload>(adopted)[0].staged == StagedPaths{{0, "/stage/0"}, {1, "/stage/1"}});
 
     const Outputs uploaded = machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     REQUIRE(all<WriteManifest>(uploaded).size() == 1);
@@ -99,8 +99,8 @@ TEST_CASE("a checkpoint that was on its way when one was asked for is no answer,
 
     SECTION("by this agent") { CHECK(answer_of_commit(machine, 2) == 5'000); }
     SECTION("by the next one, which is told again") {
-        Outputs found;
-        Machine next = restarted(machine, found);
+        Outputs adopted;
+        Machine next = restarted(machine, adopted);
         next.head(asked);
         CHECK(answer_of_commit(next, 2) == 5'000);
     }
@@ -120,10 +120,10 @@ TEST_CASE("a node whose agent dies in mid-upload uploads again, and tells the co
     before.take(
         PeerMessage{attempt_1, "",
                     protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001", .skip = {"shared.pt"}}});
-    Outputs found;
-    Machine machine = restarted(before, found);
-    REQUIRE(all<Upload>(found).size() == 1);
-    CHECK(all<Upload>(found)[0].skip == std::set<std::string>{"shared.pt"});
+    Outputs adopted;
+    Machine machine = restarted(before, adopted);
+    REQUIRE(all<Upload>(adopted).size() == 1);
+    CHECK(all<Upload>(adopted)[0].skip == std::set<std::string>{"shared.pt"});
 
     machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     const auto sent = all<ToGroup>(machine.take(GroupConnected{attempt_1}));
@@ -134,8 +134,8 @@ TEST_CASE("a node whose agent dies in mid-upload uploads again, and tells the co
 TEST_CASE("a node whose agent died before it heard of the release waits for its ranks to bring the report again") {
     const Machine before = running({.nodes = {{0}, {1}}, .here = 1});
     const protocol::GroupReleased released{.index = 4, .directory = "checkpoint_000001-a001"};
-    Outputs found;
-    Machine machine = restarted(before, found);
+    Outputs adopted;
+    Machine machine = restarted(before, adopted);
     CHECK(all<ToGroup>(machine.take(PeerMessage{attempt_1, "", released})).empty());
 
     SECTION("they do: the part is uploaded") {
@@ -177,8 +177,8 @@ TEST_CASE("a node that says again what it has stored is told what became of the 
     before.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     CHECK_FALSE(answer_to_part(before, 1));  // the manifest is
     before.take(ManifestWritten{.attempt = attempt_1, .index = 1});
-    Outputs found;
-    Machine next = restarted(before, found);
+    Outputs adopted;
+    Machine next = restarted(before, adopted);
     const protocol::GroupCommitted committed{.index = 1, .directory = "checkpoint_000001-a001"};
 
     SECTION("by this agent") { CHECK(answer_to_part(before, 1) == committed); }
@@ -229,8 +229,8 @@ TEST_CASE("that the job's `stop` was reached outlives the coordinator's agent: n
     CHECK(to_workers<worker::Reported>(before.take(report(1, 1, R"({"loss":2})"))).size() == 2);
     CHECK(before.state.attempts.at(attempt_1).saved.enough);
 
-    Outputs found;
-    Machine machine = restarted(before, found);
+    Outputs adopted;
+    Machine machine = restarted(before, adopted);
     CHECK(to_workers<worker::Reported>(machine.take(report(0, 2, R"({"loss":2})"))).empty());
     CHECK(to_workers<worker::Reported>(machine.take(report(1, 2, R"({"loss":2})"))).empty());
 }
@@ -241,8 +241,8 @@ TEST_CASE("the next agent knows which names its attempt has used") {
     before.take(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     before.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     before.take(ManifestWritten{.attempt = attempt_1, .index = 1});
-    Outputs found;
-    Machine machine = restarted(before, found);
+    Outputs adopted;
+    Machine machine = restarted(before, adopted);
     for (const std::uint32_t rank : {0u, 1u}) {
         machine.take(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank, .next_index = 2}});
         machine.take(report_with_files(rank, 2, "latest"));

@@ -111,10 +111,10 @@ TEST_CASE("a claim says which one of its job array the run is, and the newest th
     RunFolder run;
     CHECK_FALSE(newest_claim(*run.store, "r"));
     for (const char* job : {"{\"name\":\"a\"}", "{\"name\":\"b\"}"}) {
-        Claim wanted{.number = 1, .cluster_id = "c0ffee", .run_id = "c0ffee-1", .job_json = job};
-        wanted.array = "grid";
-        wanted.array_index = 3;
-        REQUIRE(claim_attempt(*run.store, "r", wanted, "").ok());
+        Claim claim{.number = 1, .cluster_id = "c0ffee", .run_id = "c0ffee-1", .job_json = job};
+        claim.array = "grid";
+        claim.array_index = 3;
+        REQUIRE(claim_attempt(*run.store, "r", claim, "").ok());
     }
     run.claim();
     REQUIRE(run.store->put("r/attempts/000003.json", "{\"torn").ok());

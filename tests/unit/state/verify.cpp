@@ -104,9 +104,9 @@ TEST_CASE("what root restores belongs to the owner of the directory, who may be 
     REQUIRE(chown((scratch / "of-nobody").c_str(), 65'534, 65'534) == 0);
     REQUIRE(SqliteJournal::restore_backup(scratch / "backup.db", scratch / "of-nobody").ok());
     for (const char* name : {"of-nobody/state.db", "of-nobody/state.lock"}) {
-        struct stat found{};
-        REQUIRE(stat((scratch / name).c_str(), &found) == 0);
-        CHECK(found.st_uid == 65'534);
+        struct stat facts{};
+        REQUIRE(stat((scratch / name).c_str(), &facts) == 0);
+        CHECK(facts.st_uid == 65'534);
     }
     // The owner links a file of root's there, to be given it.
     REQUIRE(std::filesystem::remove(scratch / "of-nobody/state.lock"));

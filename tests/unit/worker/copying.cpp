@@ -94,12 +94,12 @@ TEST_CASE("what is appended while a file is copied is left out; what is taken aw
     for (const std::size_t size : {std::size_t{1000}, 2 * piece}) {
         const fs::path file = folder.from() / std::to_string(size);
         write(file, bytes(size, 1));
-        const auto found = static_cast<std::int64_t>(size);
+        const auto length = static_cast<std::int64_t>(size);
         const fs::path less = folder.to() / ("less-" + std::to_string(size));
-        CHECK(copy_files({{.from = file, .to = less, .mode = 0644, .bytes = found - 10}}).error == 0);
+        CHECK(copy_files({{.from = file, .to = less, .mode = 0644, .bytes = length - 10}}).error == 0);
         CHECK(read(less) == read(file).substr(0, size - 10));
         const fs::path more = folder.to() / ("more-" + std::to_string(size));
-        const StagingFault fault = copy_files({{.from = file, .to = more, .mode = 0644, .bytes = found + 10}});
+        const StagingFault fault = copy_files({{.from = file, .to = more, .mode = 0644, .bytes = length + 10}});
         CHECK(fault.error == ESTALE);
         CHECK(fault.message == file.string() + " became shorter while it was copied; write it before it is reported");
     }

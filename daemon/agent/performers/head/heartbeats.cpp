@@ -16,8 +16,8 @@ namespace rtrain::agent {
 namespace {
 
 std::int64_t kib(const std::map<std::string, std::string>& values, const char* name) {
-    const auto found = values.find(name);
-    return found == values.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10) * 1024;
+    const auto entry = values.find(name);
+    return entry == values.end() ? 0 : std::strtoll(entry->second.c_str(), nullptr, 10) * 1024;
 }
 
 std::int64_t resident_bytes(std::int64_t pid) {

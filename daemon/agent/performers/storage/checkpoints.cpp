@@ -78,12 +78,12 @@ void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
         background_, attempt->context->prepare.storage_path,
         [context = attempt->context, manifest] { return context->store->get(manifest); },
         [this, key, saved](const Result<std::string>& text) {
-            const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
-            if (!found) return;
+            const auto manifest = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
+            if (!manifest) return;
             for (const protocol::PeerNode& peer : saved.prepare.nodes) {
                 if (peer.node == node_.name()) continue;
-                protocol::GroupUploaded part{.index = found->report};
-                for (const storage::ManifestFile& file : found->files)
+                protocol::GroupUploaded part{.index = manifest->report};
+                for (const storage::ManifestFile& file : manifest->files)
                     if (std::find(peer.ranks.begin(), peer.ranks.end(), file.rank) != peer.ranks.end())
                         part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
                 inputs_.enqueue(PeerMessage{key, peer.node, std::move(part)});

@@ -20,8 +20,8 @@ MetricsJournals::OfAttempt& MetricsJournals::opened(AttemptKey key) {
 void MetricsJournals::open(AttemptKey key) { opened(key); }
 
 std::shared_ptr<Journal> MetricsJournals::find(AttemptKey key) const {
-    const auto found = journals_.find(key);
-    return found == journals_.end() ? nullptr : found->second.journal;
+    const auto entry = journals_.find(key);
+    return entry == journals_.end() ? nullptr : entry->second.journal;
 }
 
 void MetricsJournals::add(const JournalMetrics& out) {
@@ -34,22 +34,22 @@ void MetricsJournals::add(const JournalMetrics& out) {
 void MetricsJournals::deliver(AttemptKey key) { deliver_in(key, 0); }
 
 void MetricsJournals::deliver_in(AttemptKey key, std::int64_t ms) {
-    const auto found = journals_.find(key);
-    if (found == journals_.end() || found->second.scheduled) return;
-    found->second.scheduled = true;
+    const auto entry = journals_.find(key);
+    if (entry == journals_.end() || entry->second.scheduled) return;
+    entry->second.scheduled = true;
     background_.after(ms, [this, key] { deliver_now(key); });
 }
 
 // Ranks wait for this thread, so the lines are appended on the pool. Storage that is away is tried again.
 void MetricsJournals::deliver_now(AttemptKey key) {
     const LiveAttempt* attempt = attempts_.find(key);
-    const auto found = journals_.find(key);
-    if (!attempt || found == journals_.end()) return;
-    found->second.scheduled = false;
-    if (found->second.journal->empty()) return;
+    const auto entry = journals_.find(key);
+    if (!attempt || entry == journals_.end()) return;
+    entry->second.scheduled = false;
+    if (entry->second.journal->empty()) return;
     offload_at(
         background_, apart_from_uploads(attempt->context->prepare.storage_path),
-        [context = attempt->context, number = attempt->number, journal = found->second.journal] {
+        [context = attempt->context, number = attempt->number, journal = entry->second.journal] {
             return agent::deliver(*journal, *context, number);
         },
         [this, key](const Status& kept) { delivered(key, kept); });
@@ -57,12 +57,12 @@ void MetricsJournals::deliver_now(AttemptKey key) {
 
 void MetricsJournals::delivered(AttemptKey key, const Status& kept) {
     const LiveAttempt* attempt = attempts_.find(key);
-    const auto found = journals_.find(key);
-    if (!attempt || found == journals_.end()) return;
+    const auto entry = journals_.find(key);
+    if (!attempt || entry == journals_.end()) return;
     const std::string trouble = kept ? std::string{} : kept.error().message;
-    if (!kept && trouble != found->second.trouble)
+    if (!kept && trouble != entry->second.trouble)
         warn("metrics of " + attempt->context->prepare.run_name + " wait on this node for its journal: " + trouble);
-    found->second.trouble = trouble;
+    entry->second.trouble = trouble;
     if (!kept) deliver_in(key, journal_again_ms);
 }
 

@@ -51,8 +51,8 @@ void PendingDeliveries::leave_behind(AttemptKey key, PendingDelivery delivery, c
 void PendingDeliveries::write_end(const WriteEnd& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
-    const auto found = deliveries_.find(out.attempt);
-    PendingDelivery delivery = found != deliveries_.end() ? found->second
+    const auto entry = deliveries_.find(out.attempt);
+    PendingDelivery delivery = entry != deliveries_.end() ? entry->second
                                                           : PendingDelivery{.prepare = attempt->context->prepare,
                                                                             .context = attempt->context,
                                                                             .number = attempt->number,
@@ -71,8 +71,8 @@ void PendingDeliveries::find_of_ended(const SavedAttempt& saved) {
 }
 
 bool PendingDeliveries::has_logs(AttemptKey key) const {
-    const auto found = deliveries_.find(key);
-    return found != deliveries_.end() && found->second.logs;
+    const auto entry = deliveries_.find(key);
+    return entry != deliveries_.end() && entry->second.logs;
 }
 
 void PendingDeliveries::deliver_in(AttemptKey key, std::int64_t ms) {
@@ -92,9 +92,9 @@ void PendingDeliveries::deliver_all() {
 
 // Storage that hangs since before this agent's start takes one thread of its path's, not all.
 void PendingDeliveries::deliver_now(AttemptKey key) {
-    const auto found = deliveries_.find(key);
-    if (found == deliveries_.end() || found->second.trying) return;
-    PendingDelivery& delivery = found->second;
+    const auto entry = deliveries_.find(key);
+    if (entry == deliveries_.end() || entry->second.trying) return;
+    PendingDelivery& delivery = entry->second;
     const std::string path = delivery.prepare.storage_path;
     const bool first = !delivery.context;
     if (first && !looking_at_.insert(path).second) return deliver_in(key, busy_again_ms);

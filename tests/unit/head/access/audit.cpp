@@ -49,13 +49,13 @@ TEST_CASE("each change that somebody asked for has one row: who, with which toke
     CHECK(made[0]["from"].get<std::string>().starts_with("127.0.0.1:"));
     const std::string run = submitted.body["run_id"];
     for (const char* action : {"POST /v1/runs", "POST /v1/runs/{run}/stop", "DELETE /v1/runs/{run}"}) {
-        const auto found = rows_of(head, action);
+        const auto rows = rows_of(head, action);
         INFO(action);
-        REQUIRE(found.size() == 1);
-        CHECK(found[0]["user"] == "ann");
-        CHECK(made[0]["target"].get<std::string>().find("id=" + found[0]["credential"].get<std::string>()) !=
+        REQUIRE(rows.size() == 1);
+        CHECK(rows[0]["user"] == "ann");
+        CHECK(made[0]["target"].get<std::string>().find("id=" + rows[0]["credential"].get<std::string>()) !=
               std::string::npos);
-        CHECK(found[0]["run"] == run);
+        CHECK(rows[0]["run"] == run);
     }
     CHECK(rows_of(head).size() == 5);
     const auto first = rows_of(head, "rtrain head start");  // the admin token that it made
@@ -76,10 +76,10 @@ TEST_CASE("nodes that join, files that people write and a stop of the head are i
         HeadUnderTest head({.data_dir = folder.path});
         admin = head.admin;
         const net::Endpoint node = join(head, "n1");
-        const auto joined = rows_of(head, "POST /v1/join");
-        REQUIRE(joined.size() == 1);
-        CHECK(joined[0]["target"].get<std::string>().find("node=n1") != std::string::npos);
-        CHECK_FALSE(joined[0]["credential"].get<std::string>().empty());
+        const auto join_rows = rows_of(head, "POST /v1/join");
+        REQUIRE(join_rows.size() == 1);
+        CHECK(join_rows[0]["target"].get<std::string>().find("node=n1") != std::string::npos);
+        CHECK_FALSE(join_rows[0]["credential"].get<std::string>().empty());
         HandMadeAgent agent(node, "n1");
         agent.register_node();
         REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/n1").status == 200; }));

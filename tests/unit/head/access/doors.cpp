@@ -77,9 +77,9 @@ TEST_CASE("a join token lets one node in, once, and only under the name it asked
         return head.call_as("", "POST", "/v1/join", {{"token", token}, {"node", node}, {"request", request.request}});
     };
     CHECK(join_with(head.started.join_token, "../n1").status == 400);
-    const Answer joined = join_with(head.started.join_token, "n1");
-    REQUIRE(joined.status == 200);
-    CHECK(joined.body["ca"] == head.started.ca);
+    const Answer answer = join_with(head.started.join_token, "n1");
+    REQUIRE(answer.status == 200);
+    CHECK(answer.body["ca"] == head.started.ca);
     CHECK(join_with(head.started.join_token, "n2").body["message"].get<std::string>().find("used already") !=
           std::string::npos);
     CHECK(join_with(head.admin, "n2").status == 403);
@@ -87,7 +87,7 @@ TEST_CASE("a join token lets one node in, once, and only under the name it asked
     CHECK(head.call_as(head.make_token("node", ""), "GET", "/v1/runs").status == 403);
 
     net::Endpoint node = head.endpoint("");
-    node.certificate = joined.body["certificate"];
+    node.certificate = answer.body["certificate"];
     node.private_key = request.private_key;
     CHECK(HeadUnderTest::send(node, {.target = "/v1/runs"}).status == 403);
     const std::string body = json({{"request", security::make_request("n1").value().request}}).dump();

@@ -74,18 +74,18 @@ TEST_CASE("what is told of a decision waits until it is on disk") {
 
 TEST_CASE("a question about what came without an event is answered once that is on disk, and does not hold the loop") {
     LoopStory story;
-    std::optional<std::string> found;
+    std::optional<std::string> value;
     story.events.take(HeadStarted{.wall_ms = 1, .quarantine = {}});
     story.events.save({.tokens = {}, .settings = {{"key", "value"}}, .done = {}});
     bool turned = false;
     story.events.once_written([&] {
-        found = story.journal->setting("key");
+        value = story.journal->setting("key");
         story.loop.stop();
     });
-    story.loop.next([&] { turned = !found; });
-    CHECK_FALSE(found);
+    story.loop.next([&] { turned = !value; });
+    CHECK_FALSE(value);
     story.loop.run();
-    CHECK(found == "value");
+    CHECK(value == "value");
     CHECK(turned);  // others had their turn before
 }
 
@@ -105,12 +105,12 @@ TEST_CASE("the audit row of a request goes with the first event that it takes") 
 
 TEST_CASE("what is saved beside the records is durable before it is answered") {
     LoopStory story;
-    std::optional<std::string> found;
+    std::optional<std::string> value;
     story.events.save({.tokens = {}, .settings = {{"key", "value"}}, .done = [&] {
-                           found = story.journal->setting("key");
+                           value = story.journal->setting("key");
                            story.loop.stop();
                        }});
     story.events.take(HeadStarted{.wall_ms = 1, .quarantine = {}});
     story.loop.run();
-    CHECK(found == "value");
+    CHECK(value == "value");
 }

@@ -101,9 +101,9 @@ TEST_CASE(
     free->store(1'000'000);
     std::set<std::uint32_t> asked_for;
     for (int i = 0; i < 2; ++i) {
-        const auto wanted = agent.expect<protocol::LogAck>();
-        CHECK_FALSE(wanted.later);
-        asked_for.insert(wanted.rank);
+        const auto ack = agent.expect<protocol::LogAck>();
+        CHECK_FALSE(ack.later);
+        asked_for.insert(ack.rank);
     }
     CHECK(asked_for == std::set<std::uint32_t>{0, 1});
     say(0);

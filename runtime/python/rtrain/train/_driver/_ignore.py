@@ -232,8 +232,8 @@ class Rules:
         """Adds the rules that lie in `folder`, whose path from the top is `inside`. A file that cannot be read has none."""
         base = b"" if inside == pathlib.Path() else os.fsencode(inside) + b"/"
         for rules, name in ((self._git, ".gitignore"), (self._own, ".rtrainignore")):
-            if found := _rules(_content(folder / name)):
-                rules.append((base, found))
+            if file_rules := _rules(_content(folder / name)):
+                rules.append((base, file_rules))
 
     def ignored(self, inside: pathlib.Path, *, directory: bool) -> bool:
         """Whether it stays behind, by its path from the top. Asked of folders before what is in them: nothing brings back what lies in

@@ -60,8 +60,8 @@ def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
     for one in head.get(route)["items"]:
         if str(one["key"]).startswith(_PREFIX):
             with contextlib.suppress(NotFound):  # removed with its checkpoint in between
-                said = head.content(f"{route}/{part(one['key'])}")
-                by_checkpoint[urllib.parse.unquote(one["key"][len(_PREFIX) :])] = json.loads(said)
+                content = head.content(f"{route}/{part(one['key'])}")
+                by_checkpoint[urllib.parse.unquote(one["key"][len(_PREFIX) :])] = json.loads(content)
     return by_checkpoint
 
 

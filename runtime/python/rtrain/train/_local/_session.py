@@ -289,7 +289,8 @@ class LocalSession:
                 give_back(pathlib.Path(call.directory), target, self._own_files(calls))
             except OSError as error:
                 faults.append(f"rank {self._facts.world_rank}: {call.directory} lacks files that stay in {target}: {error}")
-        faults = [one for told in self._ranks.gather(faults, f"taking back the files of report {self._index}") for one in told]
+        of_ranks = self._ranks.gather(faults, f"taking back the files of report {self._index}")
+        faults = [one for of_rank in of_ranks for one in of_rank]
         if any(late or place for *_, late, place in calls):
             faults += [f"the files stay in {target}"] if target.exists() else []
         elif self._facts.world_rank == 0 and not faults:

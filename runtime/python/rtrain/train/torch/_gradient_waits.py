@@ -70,13 +70,13 @@ def _at_the_end(callback: Callable[[], None]) -> None:
 
 
 def _with_gradients(output: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     for tensor in _tensors(output, 0):
         if tensor.grad_fn is not None:  # a leaf would keep its hooks
-            found.append(tensor)
-        if len(found) == _OUTPUTS_MOST:
+            tensors.append(tensor)
+        if len(tensors) == _OUTPUTS_MOST:
             break
-    return found
+    return tensors
 
 
 def _tensors(output: Any, depth: int) -> Iterator[torch.Tensor]:
