@@ -1,14 +1,20 @@
 // The order of precedence, once.
 #include "cmd/line/settings.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "cmd/line/command.hpp"
 #include "cmd/text/suggest.hpp"
+#include "storage/base/descriptor.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -147,6 +153,31 @@ Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::s
         labels[label.substr(0, equals)] = label.substr(equals + 1);
     }
     return labels;
+}
+
+Result<std::string> join_token(const Arguments& arguments) {
+    if (arguments.has("token")) return arguments.text("token");
+    if (!arguments.has("token-file")) return environment("RTRAIN_JOIN_TOKEN");
+    const std::string path = arguments.text("token-file");
+    const storage::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat facts{};
+    if (!file.open() || ::fstat(file.number(), &facts) != 0)
+        return Error{.code = ErrorCode::not_found,
+                     .message = "--token-file: " + path + " cannot be opened: " + std::strerror(errno),
+                     .next = "rtrain token create --role node makes a token"};
+    if ((facts.st_mode & S_IROTH) != 0)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--token-file: everybody on this machine may read " + path,
+                     .next = "chmod 600 " + path};
+    char text[4096];
+    const ssize_t bytes = ::read(file.number(), text, sizeof text);
+    std::string token(text, bytes < 0 ? 0 : static_cast<std::size_t>(bytes));
+    while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back())) != 0) token.pop_back();
+    if (token.empty())
+        return Error{.code = ErrorCode::usage,
+                     .message = "--token-file: no token is in " + path,
+                     .next = "rtrain token create --role node makes a token"};
+    return token;
 }
 
 Result<HostPort> parse_host_port(const std::string& text, std::uint16_t default_port) {

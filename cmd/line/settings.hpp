@@ -50,6 +50,9 @@ class Settings {
     std::vector<Setting> settings_;
 };
 
+// --token, --token-file or RTRAIN_JOIN_TOKEN, in this order; empty: none was given. A file that everybody may read is
+// refused.
+Result<std::string> join_token(const Arguments& arguments);
 struct HostPort {
     std::string host;
     std::uint16_t port = 7433;

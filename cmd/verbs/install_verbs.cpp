@@ -207,7 +207,7 @@ Result<int> node_install(Invocation& call) {
     if (!target) return target.error();
     Result<NodeOptions> options = node_options(arguments);
     if (!options) return options.error();
-    if (target->elsewhere && arguments.has("token"))
+    if (target->elsewhere && (arguments.has("token") || arguments.has("token-file")))
         return Error{.code = ErrorCode::usage,
                      .message = "--token with --root: each machine that the image runs on joins by itself",
                      .next = "there: rtrain node install " + options->head + " --token T"};
@@ -215,7 +215,7 @@ Result<int> node_install(Invocation& call) {
         if (Status own = check_program_of_root(*target); !own) return own.error();
     UnitWish wish{.of_user = target->of_user, .path = python_path(target->root, target->program)};
     wish.command = {target->program, "node", "join", options->head};
-    std::vector<std::string_view> left_out{"detach", "token"};
+    std::vector<std::string_view> left_out{"detach", "token", "token-file"};
     if (!target->elsewhere) {  // an image's machines have names of their own
         wish.command.insert(wish.command.end(), {"--name", options->name, "--data", options->data});
         left_out.insert(left_out.end(), {"name", "data"});

@@ -123,7 +123,9 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     if (Result<HostPort> where = parse_host_port(options.head, 7433); !where) return where.error();
     options.name = arguments.text("name", default_node_name());
     options.data = absolute(arguments.text("data", node_data(options.name)));
-    options.token = arguments.text("token", environment("RTRAIN_JOIN_TOKEN"));
+    Result<std::string> token = join_token(arguments);
+    if (!token) return token.error();
+    options.token = std::move(*token);
     options.address = arguments.text("address");
     const std::int64_t port = arguments.number("peer-port", options.peer_port);
     if (port > 65535)
@@ -156,12 +158,20 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     return options;
 }
 
+Flag token_file_flag() {
+    return {.name = "token-file",
+            .takes = Value::file,
+            .shown = "FILE",
+            .help = "the token's file, which not everybody may read; out of the process list"};
+}
+
 std::vector<Flag> node_join_flags() {
     return {
         {.name = "token",
          .takes = Value::text,
          .shown = "TOKEN",
          .help = "from `rtrain head start` or `rtrain token create` (RTRAIN_JOIN_TOKEN)"},
+        token_file_flag(),
         {.name = "name", .takes = Value::text, .shown = "NAME", .help = "of the node (default: the host's)"},
         {.name = "address",
          .takes = Value::text,

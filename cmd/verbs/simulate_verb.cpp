@@ -7,6 +7,7 @@
 
 #include "cmd/client/api.hpp"
 #include "cmd/line/settings.hpp"
+#include "cmd/verbs/start_flags.hpp"
 #include "daemon/agent/simulated/simulation.hpp"
 
 namespace rtrain::cmd {
@@ -41,7 +42,9 @@ Result<SimulationOptions> simulation_options(const Arguments& arguments) {
     options.count = static_cast<std::uint32_t>(*count);
     options.cpus = static_cast<std::uint32_t>(*cpus);
     options.run_ms = *seconds * 1'000;
-    options.token = arguments.text("token", environment("RTRAIN_JOIN_TOKEN"));
+    Result<std::string> token = join_token(arguments);
+    if (!token) return token.error();
+    options.token = std::move(*token);
     options.prefix = arguments.text("name", options.prefix);
     options.resources = arguments.text("resources");
     options.fake_gpus = arguments.text("fake-gpus");
@@ -87,6 +90,7 @@ std::vector<Command> simulate_commands() {
                     .takes = Value::text,
                     .shown = "TOKEN",
                     .help = "from `rtrain token create --role node --uses COUNT` (RTRAIN_JOIN_TOKEN)"},
+                   token_file_flag(),
                    {.name = "count", .takes = Value::number, .shown = "N", .help = "how many (default 100)"},
                    {.name = "name", .takes = Value::text, .shown = "PREFIX", .help = "of their names (default sim)"},
                    {.name = "cpus", .takes = Value::number, .shown = "N", .help = "of each (default 8)"},

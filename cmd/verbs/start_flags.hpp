@@ -12,6 +12,7 @@ namespace rtrain::cmd {
 
 std::vector<Flag> head_start_flags();
 std::vector<Flag> node_join_flags();
+Flag token_file_flag();
 // Returns the head's options as the flags give them; files are read below `root`, which is empty for this machine.
 Result<HeadOptions> head_options(Invocation& call, const std::string& root = "");
 Result<NodeOptions> node_options(const Arguments& arguments);  // of HOST:PORT and the flags
