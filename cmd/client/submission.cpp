@@ -84,7 +84,7 @@ Result<json> hand_over(Api& api, const Submission& submission) {
     Result<json> secrets = secret_values(submission.job.secrets);
     if (!secrets) return secrets.error();
     json body = {{"job", json::parse(spec::to_json(submission.job))},
-                 {"key", unique_key()},
+                 {"key", submission.key.empty() ? unique_key() : submission.key},
                  {"code_sha256", submission.code_sha256},
                  {"secrets", *secrets},
                  {"resume", submission.resume},
@@ -99,6 +99,24 @@ Result<json> hand_over(Api& api, const Submission& submission) {
         if (run || left == 1 || run.error().code != ErrorCode::unreachable) return run;
         if (wait_or_interrupt(pause_ms)) return run;
     }
+}
+
+Result<json> hand_over_once(Api& api, Submission submission) {
+    constexpr int continuations_most = 1'000;
+    constexpr std::int64_t pause_ms = 500;
+    const std::string key = submission.key;
+    for (int part = 1; part <= continuations_most; ++part) {
+        if (part > 1) submission.key = key + "/" + std::to_string(part);
+        submission.resume = part > 1;
+        Result<json> run = hand_over(api, submission);
+        while (run && string_of(*run, "state") == "STOPPING" && !wait_or_interrupt(pause_ms))
+            run = api.get("/v1/runs/" + url_part(string_of(*run, "run_id")));
+        if (!run || string_of(*run, "state") != "STOPPED") return run;
+    }
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = "the run of --once " + key + " was stopped " + std::to_string(continuations_most) + " times",
+        .next = "choose another key"};
 }
 
 Result<int> print_and_follow(Invocation& call, Api& api, const json& run) {

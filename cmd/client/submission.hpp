@@ -22,6 +22,7 @@ struct Submission {
     std::string array;      // "1-8%2": a run for each; empty: one run
     std::string lines{};    // JobFile::lines
     ArrayMember member{};
+    std::string key{};  // of idempotency; empty: one of its own
 };
 
 // Whether the environment has the secrets that the job names.
@@ -32,6 +33,9 @@ Result<spec::PackedCode> ship_directory(Invocation& call, Api& api, const std::s
 Status ship_archive(Invocation& call, Api& api, const std::string& file, const std::string& sha256);
 // The run. A broken connection is tried again with the same key, so the job is accepted once.
 Result<nlohmann::json> hand_over(Api& api, const Submission& submission);
+// The run of this key, which is made if there is none. One that was stopped is gone on with, under a key that follows
+// from this one; one that is being stopped is waited for.
+Result<nlohmann::json> hand_over_once(Api& api, Submission submission);
 // Prints the run, then follows it when -f was given: the exit code.
 Result<int> print_and_follow(Invocation& call, Api& api, const nlohmann::json& run);
 std::string made_up_name(const std::string& stem);  // "train-kxqzv"

@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "cmd/dispatch/dispatch.hpp"
+#include "cmd/engines/engine_verbs.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/verbs/audit_verbs.hpp"
 #include "cmd/verbs/install_verbs.hpp"
@@ -17,7 +18,7 @@ const std::vector<Command>& commands() {
               simulate_commands,      token_commands,      audit_commands,   context_commands,  submit_commands,
               plan_commands,          run_commands,        request_commands, stack_commands,    describe_commands,
               follow_commands,        checkpoint_commands, restore_commands, storage_commands,  doctor_commands,
-              offline_commands}) {
+              kubernetes_commands,    offline_commands}) {
             std::vector<Command> some = part();
             rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
         }

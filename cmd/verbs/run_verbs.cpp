@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
+#include "cmd/client/stored.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 
@@ -74,6 +75,33 @@ Result<int> runs_rm(Invocation& call) {
                      (directory.empty() || !stay.empty() ? "" : " and its files, " + directory) + "\n");
     if (!stay.empty()) call.out.talk("its files stay: " + stay);
     return stay.empty() ? 0 : 1;
+}
+
+Result<int> runs_stored(Invocation& call) {
+    constexpr std::int64_t pause_ms = 1'000, patience_ms = 30 * 60'000;
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string name = call.arguments.argument(0);
+    const Result<json> run = api->get("/v1/runs/" + url_part(name));
+    if (!run) return run.error();
+    if (run->value("ended", json()).is_null())
+        return Error{.code = ErrorCode::conflict,
+                     .message = name + " has not ended: it is " + string_of(*run, "state"),
+                     .next = "rtrain logs " + name + " -f"};
+    const Result<RunStore> place = open_run_store(call, string_of(*run, "run_path"));
+    if (!place) return place.error();
+    std::int64_t left_ms = call.arguments.duration_ms("timeout", patience_ms);
+    for (;; left_ms -= pause_ms) {
+        const Result<std::vector<std::string>> missing = files_missing(*api, *run, *place);
+        if (!missing) return missing.error();
+        const bool over = left_ms <= 0 || missing->empty() || wait_or_interrupt(pause_ms);
+        if (!over) continue;
+        json value = {{"name", string_of(*run, "name")}, {"stored", missing->empty()}, {"missing", *missing}};
+        std::string text = name + (missing->empty() ? " is whole in " : " is not whole in ") + place->shown + "\n";
+        for (const std::string& path : *missing) text += "missing: " + path + "\n";
+        call.out.one(value, "name", text);
+        return missing->empty() ? 0 : exit_code(ErrorCode::timed_out);
+    }
 }
 
 Result<int> queue(Invocation& call) {
@@ -160,6 +188,12 @@ std::vector<Command> run_commands() {
              .flags = {{.name = "files", .help = "its directory on storage too, with all checkpoints"},
                        {.name = "dry-run", .help = "say what would go"}},
              .handler = runs_rm},
+            {.words = "runs stored",
+             .group = "Runs",
+             .help = "wait until all that an ended run leaves is in its directory: logs, result; exit 8 when it is not",
+             .arguments = {run},
+             .flags = {{.name = "timeout", .takes = Value::duration, .shown = "TIME", .help = "(default 30m)"}},
+             .handler = runs_stored},
             {.words = "queue",
              .group = "Runs",
              .help = "list the waiting runs in their order, with the reason",

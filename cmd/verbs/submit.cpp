@@ -1,13 +1,9 @@
 // rtrain submit: a job spec becomes a run.
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cmd/client/code_folder.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/run_store.hpp"
 #include "cmd/client/submission.hpp"
@@ -20,96 +16,6 @@ namespace rtrain::cmd {
 namespace {
 
 using nlohmann::json;
-
-namespace fs = std::filesystem;
-
-// The words of a command, as `sh -c` would part them, near enough to look for files among them.
-std::vector<std::string> words_of(const std::string& command) {
-    std::vector<std::string> words(1);
-    for (const char c : command)
-        if (std::strchr(" \t\r\n;&|<>()'\"", c) != nullptr && c != '\0')
-            words.emplace_back();
-        else
-            words.back() += c;
-    return words;
-}
-
-// A file in the folder of the spec that the entrypoint names, as a path in it; empty: it names none.
-std::string file_beside(const JobFile& file) {
-    std::error_code failed;
-    const auto file_named = [&](const std::string& name) {
-        const fs::path path = fs::path(name).lexically_normal();
-        const bool below = !name.empty() && name[0] != '-' && !path.is_absolute() && *path.begin() != "..";
-        return below && fs::is_regular_file(fs::path(file.folder) / path, failed) ? path.string() : std::string();
-    };
-    bool module = false;  // the word before was -m
-    const auto look = [&](const std::string& word) {
-        std::string named = file_named(word);
-        if (module && named.empty()) {
-            std::string path = word;
-            std::replace(path.begin(), path.end(), '.', '/');
-            named = file_named(path + ".py");
-            if (named.empty()) named = file_named(path + "/__main__.py");
-        }
-        module = word == "-m";
-        return named;
-    };
-    for (const std::string& entry : file.job.entrypoint) {
-        if (std::string named = look(entry); !named.empty()) return named;  // a name may hold spaces
-        if (entry.find_first_of(" \t\n") == std::string::npos) continue;
-        for (const std::string& word : words_of(entry))
-            if (!word.empty())
-                if (std::string named = look(word); !named.empty()) return named;
-    }
-    return "";
-}
-
-// Whether that is a home directory, or holds one: HOME may be unset, or another's under sudo.
-bool holds_home(const fs::path& folder) {
-    std::error_code failed;
-    const char* variable = std::getenv("HOME");
-    const passwd* entry = ::getpwuid(::getuid());
-    for (const char* home : {variable, entry == nullptr ? nullptr : static_cast<const char*>(entry->pw_dir)}) {
-        if (home == nullptr || *home != '/') continue;
-        const fs::path inside = fs::weakly_canonical(home, failed).lexically_relative(folder);
-        if (!inside.empty() && *inside.begin() != "..") return true;
-    }
-    return false;
-}
-
-struct CodeFolder {
-    std::string path;     // empty: nothing travels along
-    std::string holds{};  // the file that must be in it
-    spec::NamedBy named_by = spec::NamedBy::job;
-};
-
-// The working directory that the spec names; where it names none, its own folder, if the entrypoint is in it.
-Result<CodeFolder> code_folder(Invocation& call, const JobFile& file) {
-    std::error_code failed;
-    if (file.folder_named) {
-        if (file.job.working_dir.empty()) return CodeFolder{};
-        const std::string path = (fs::path(file.folder) / file.job.working_dir).lexically_normal().string();
-        if (fs::is_directory(path, failed)) return CodeFolder{.path = path};
-        return Error{.code = ErrorCode::invalid,
-                     .message = "working_dir: there is no directory " + path,
-                     .next = "it is relative to the spec's own folder"};
-    }
-    const std::string beside = file_beside(file);
-    if (beside.empty()) return CodeFolder{};
-    const fs::path folder = fs::weakly_canonical(file.folder, failed);
-    const bool is_root = folder == folder.root_path();
-    if (is_root || holds_home(folder))
-        return Error{.code = ErrorCode::invalid,
-                     .message = "working_dir: the entrypoint names " + beside + " in " + folder.string() +
-                                ", which is " + (is_root ? "all of this machine" : "your home directory or holds it"),
-                     .next =
-                         "put the program into a folder of its own, or say working_dir: . to send it all the same, "
-                         "working_dir: null to send nothing"};
-    if (!file.job.driver)
-        call.out.talk(folder.string() + " travels along, since the entrypoint names " + beside +
-                      " in it; working_dir says otherwise");
-    return CodeFolder{.path = folder.string(), .holds = beside, .named_by = spec::NamedBy::nobody};
-}
 
 void print_left_out_secrets(Invocation& call, const spec::PackedCode& packed) {
     std::string names;
@@ -201,18 +107,25 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& sub
     return 0;
 }
 
+// Flags that exclude each other.
+Status check_flags(const Invocation& call) {
+    const auto refused = [&](const std::string& message) {
+        return Error{.code = ErrorCode::usage, .message = message, .next = usage_line(call.command)};
+    };
+    const Arguments& given = call.arguments;
+    if (given.has("resume") && given.has("new")) return refused("--resume and --new exclude each other");
+    if (given.has("once") && (given.has("new") || given.has("resume")))
+        return refused("--once decides by itself whether a run is new: neither --resume nor --new goes with it");
+    if (given.has("array"))
+        for (const char* other : {"resume", "new", "follow", "once"})
+            if (given.has(other))
+                return refused(std::string("--array makes several runs: it does not go with --") + other);
+    return Done{};
+}
+
 Result<int> submit(Invocation& call) {
     const std::string path = call.arguments.argument(0);
-    if (call.arguments.has("resume") && call.arguments.has("new"))
-        return Error{.code = ErrorCode::usage,
-                     .message = "--resume and --new exclude each other",
-                     .next = usage_line(call.command)};
-    if (call.arguments.has("array"))
-        for (const char* other : {"resume", "new", "follow"})
-            if (call.arguments.has(other))
-                return Error{.code = ErrorCode::usage,
-                             .message = std::string("--array makes several runs: it does not go with --") + other,
-                             .next = usage_line(call.command)};
+    if (Status fine = check_flags(call); !fine) return fine.error();
     Result<JobFile> file = path.ends_with(".py") ? driver_job(call) : read_job_file(call, path);
     if (!file) return file.error();
     for (const std::string& before : call.arguments.list("after")) file->job.after.push_back(before);
@@ -236,7 +149,8 @@ Result<int> submit(Invocation& call) {
         submission.code_sha256 = shipped->sha256;
     }
     if (submission.resume) submission.member = member_so_far(call, submission.job);
-    Result<json> run = hand_over(*api, submission);
+    submission.key = call.arguments.text("once");
+    Result<json> run = submission.key.empty() ? hand_over(*api, submission) : hand_over_once(*api, submission);
     if (!run) return with_line(run.error(), *file, path);
     return print_and_follow(call, *api, *run);
 }
@@ -267,6 +181,10 @@ std::vector<Command> submit_commands() {
                    {.name = "dry-run", .help = "check, pack and ask where it would start; send nothing"},
                    {.name = "resume", .help = "a run of this name exists: go on from its last checkpoint"},
                    {.name = "new", .help = "a run of this name exists: take name-2"},
+                   {.name = "once",
+                    .takes = Value::text,
+                    .shown = "KEY",
+                    .help = "the same KEY is the same run: it is followed, or gone on with if it was stopped"},
                    {.name = "propagate-exit", .help = "with -f: exit with the first failed rank's code"}},
          .handler = submit,
          .details =

@@ -196,7 +196,7 @@ class FromManifests(LocalCluster):
     def arguments_of(self, name):
         container = self.containers[name]
         variables = {k: self.place(v) for k, v in self.env_of(container).items()}
-        words = [re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], self.place(word)) for word in container["args"]]
+        words = [re.sub(r"\$\((\w+)\)", lambda match: variables[match[1]], self.place(word)) for word in container["args"]]
         return words, variables
 
     def place(self, word):

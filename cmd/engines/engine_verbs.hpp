@@ -1,0 +1,12 @@
+// rtrain on machines that others hand out: rows of the command table.
+#pragma once
+
+#include <vector>
+
+#include "cmd/line/command.hpp"
+
+namespace rtrain::cmd {
+
+std::vector<Command> kubernetes_commands();
+
+}  // namespace rtrain::cmd
