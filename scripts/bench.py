@@ -19,6 +19,7 @@ import time
 
 from bench_api import api
 from bench_first_step import first_steps
+from bench_history import history
 from bench_hostile import hostile
 from bench_import import import_
 from bench_reports import million_reports, pss_mib
@@ -233,6 +234,7 @@ row(import_)
 row(scale)
 row(hostile)
 row(million_reports)
+row(history)
 
 
 def main():

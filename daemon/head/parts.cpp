@@ -28,6 +28,7 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
       view_{events_.cluster(), clock_, names_, reports_, waits_},
       feeds_(loop_),
       planner_(events_.cluster(), loop_),
+      history_(loop_, options_.data_dir),
       logs_(loop_, events_, feeds_, options_,
             [this](const std::string& node, const protocol::FromHead& message) { sessions_.send(node, message); }),
       submissions_(options_, view_, events_),
@@ -37,12 +38,13 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
       ownership_(view_, options_, *journal_),
       news_(events_, view_, reports_, metrics_),
-      sessions_({loop_, events_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_}),
+      sessions_(
+          {loop_, events_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_, history_}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
       api_({loop_, events_, events_, view_, options_, metrics_, tokens_, first_admin_, ownership_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
-                  blobs_, part_uploads_, logs_, feeds_, planner_, sessions_, metrics_page_)}) {
+                  blobs_, part_uploads_, history_, logs_, feeds_, planner_, sessions_, metrics_page_)}) {
     connect();
 }
 
@@ -81,6 +83,7 @@ void Head::saved(const Pending& batch) {
     news_.numbers_saved(batch);
     revocations_.saved(batch);
     const state::Batch& rows = batch.batch;
+    for (const state::MetricRow& row : rows.metrics) history_.reported(row.attempt.run);
     if (!rows.entries.empty() || !rows.notices.empty() || !rows.metrics.empty()) feeds_.poke();
 }
 
@@ -96,6 +99,7 @@ void Head::after(const Decisions& decisions) {
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
                 reports_.forget(gone->id);
                 logs_.forget(gone->id);
+                history_.forget(gone->id);
                 forget_waits(gone->id);
             }
         }
@@ -210,6 +214,7 @@ Status Head::serve() {
     loop_.on_signal(SIGTERM, stop_.now);
     loop_.on_signal(SIGINT, stop_.now);
     sessions_.start();
+    history_.open(events_.cluster());
     look_for_tokens();
     tidy_up();
     log_audit_end();
@@ -220,6 +225,7 @@ Status Head::serve() {
     feeds_.close_all();
     sessions_.close_all("the head stops");
     server_.reset();
+    history_.finish();
     return ended;
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/head/files/blobs.hpp"
 #include "daemon/head/files/part_uploads.hpp"
 #include "daemon/head/files/submissions.hpp"
+#include "daemon/head/history/chart_history.hpp"
 #include "daemon/head/listening.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/loop/event_loop.hpp"
@@ -67,6 +68,7 @@ class Head {
     const View view_;
     Feeds feeds_;
     Planner planner_;
+    ChartHistory history_;
     LogIntake logs_;
     Submissions submissions_;
     Blobs blobs_;

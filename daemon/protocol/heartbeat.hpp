@@ -48,6 +48,7 @@ struct Heartbeat {
     std::vector<GpuHeartbeat> gpus{};               // index: as the scheduler counts; empty: no NVML
     Traffic traffic{};                              // of network interfaces and disks
     std::vector<DiskHeartbeat> disks{};
+    std::int64_t cpu_ms = -1;                       // all its processors worked, since its boot; -1: it cannot be told
     bool operator==(const Heartbeat&) const = default;
 };
 

@@ -47,7 +47,7 @@ void fields(V& v, DiskHeartbeat& m) {
 template <class V>
 void fields(V& v, Heartbeat& m) {
     v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers), v("gpus", m.gpus);
-    v("traffic", m.traffic), v("disks", m.disks);
+    v("traffic", m.traffic), v("disks", m.disks), v("cpu_ms", m.cpu_ms);
 }
 template <class V>
 void fields(V& v, EarlierCheckpoint& m) {

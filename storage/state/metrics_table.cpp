@@ -163,11 +163,15 @@ Result<std::vector<MetricRow>> read_metrics(Database& database, RunId run, std::
     return rows;
 }
 
-Result<std::optional<MetricRow>> last_metric(Database& database, RunId run) {
-    auto highest = database.integer(
+Result<std::int64_t> last_metric_position(Database& database, RunId run) {
+    return database.integer(
         "SELECT max((SELECT coalesce(max(position), 0) FROM metrics WHERE run=?1), (SELECT coalesce(max(last), 0) FROM "
         "metric_chunks WHERE run=?1))",
         {as_value(run)});
+}
+
+Result<std::optional<MetricRow>> last_metric(Database& database, RunId run) {
+    auto highest = last_metric_position(database, run);
     if (!highest) return highest.error();
     if (*highest == 0) return std::optional<MetricRow>();
     auto rows = read_metrics(database, run, static_cast<std::uint64_t>(*highest) - 1, 1);

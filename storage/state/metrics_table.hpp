@@ -19,6 +19,7 @@ using MetricMarks = std::map<RunId, MetricMark>;  // runs that were written to s
 Status add_metrics(Database& database, MetricMarks& marks, const std::vector<MetricRow>& rows);
 Result<std::vector<MetricRow>> read_metrics(Database& database, RunId run, std::uint64_t after_position,
                                             std::size_t limit);
+Result<std::int64_t> last_metric_position(Database& database, RunId run);  // 0: it has none
 Result<std::optional<MetricRow>> last_metric(Database& database, RunId run);
 Status erase_metrics(Database& database, RunId run);
 

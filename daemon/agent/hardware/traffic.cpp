@@ -1,5 +1,5 @@
-// See traffic.hpp. /proc/net/dev, /proc/PID/io: proc(5). /proc/diskstats: Linux, Documentation/admin-guide/iostats.rst;
-// its sectors have 512 bytes whatever the disk.
+// See traffic.hpp. /proc/net/dev, /proc/PID/io: proc(5), also /proc/stat. /proc/diskstats: Linux,
+// Documentation/admin-guide/iostats.rst; its sectors have 512 bytes whatever the disk.
 #include "daemon/agent/hardware/traffic.hpp"
 
 #include <unistd.h>
@@ -105,6 +105,20 @@ protocol::Traffic node_traffic(const std::string& proc, const std::string& sys) 
     add_network(traffic, proc, sys);
     add_disks(traffic, proc, sys);
     return traffic;
+}
+
+// The first line of /proc/stat: user nice system idle iowait irq softirq steal, in ticks. What virtual machines used
+// (guest) is within user already.
+std::int64_t processors_worked_ms(const std::string& proc) {
+    const auto text = read_whole(proc + "/stat");
+    std::istringstream values(text ? *text : "");
+    std::string name;
+    std::int64_t ticks[8] = {};
+    values >> name;
+    for (std::int64_t& value : ticks) values >> value;
+    if (!values || name != "cpu") return -1;
+    const auto [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
+    return (user + nice + system + irq + softirq + steal) * 1'000 / ::sysconf(_SC_CLK_TCK);
 }
 
 std::map<WorkerName, protocol::Traffic> WorkerTraffic::look(const Pids& workers,

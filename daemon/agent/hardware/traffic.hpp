@@ -1,4 +1,5 @@
-// How many bytes the node and its workers have moved. Sources and units: docs/monitoring.md, "Network and disk".
+// How many bytes the node and its workers have moved, and how long the node's processors have worked. Sources and
+// units: docs/monitoring.md, "Network and disk".
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,9 @@ std::optional<Sockets> tcp_sockets();
 // Returns the bytes of the network interfaces and disks that are devices. Where no interface is a device (in a
 // container), all interfaces but the loopback count.
 protocol::Traffic node_traffic(const std::string& proc = "/proc", const std::string& sys = "/sys");
+
+// Returns how long all processors have worked since the boot; -1 where /proc does not tell.
+std::int64_t processors_worked_ms(const std::string& proc = "/proc");
 
 using WorkerName = std::pair<AttemptKey, std::uint32_t>;  // attempt, rank
 using Pids = std::map<WorkerName, std::int64_t>;

@@ -36,6 +36,11 @@ void post_checkpoint_request(Exchange&);
 void post_resize(Exchange&);
 void post_stack(Exchange&, Sessions&);
 
+// chart_history.cpp
+void get_run_history(Exchange&, ChartHistory&);
+void get_rank_history(Exchange&, ChartHistory&);
+void get_node_history(Exchange&, ChartHistory&);
+
 // logs.cpp, metrics.cpp, events.cpp
 void get_logs(Exchange&, const HeadOptions&, const LogIntake&, const state::SqliteJournal&, Feeds&);
 void get_metrics(Exchange&, const state::SqliteJournal&, Feeds&);

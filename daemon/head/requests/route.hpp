@@ -30,6 +30,7 @@ struct Identity;
 struct HeadFacts;
 struct HeadStop;
 class Blobs;
+class ChartHistory;
 class Feeds;
 class LogIntake;
 class MetricsPage;
@@ -62,8 +63,8 @@ class Parts {
 
   private:
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
-               TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, LogIntake*, Feeds*,
-               Planner*, Sessions*, MetricsPage*>
+               TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
+               LogIntake*, Feeds*, Planner*, Sessions*, MetricsPage*>
         all_;
 };
 

@@ -21,6 +21,11 @@ constexpr Kind kinds[] = {
      "cluster_id:text name:text version:text started:time now:time address:text nodes:{int} runs:{int} gpus:Share "
      "cpus:Share token:OwnToken storage_root:text storage_warning:text?"},
     {"Report", "attempt:int index:int time:time? position:int? checkpoint?:text metrics?:map metrics_by_rank?:{map}"},
+    {"RunPoints", "position:[int] attempt:[int] step:[int] time_ms:[int] min:[number] max:[number]"},
+    {"RunHistory", "run_id:text key?:text keys?:[text] last:int reports_per_point?:int points?:RunPoints"},
+    {"UsagePoints", "time_ms:[int] min:[number] max:[number]"},
+    {"NodeHistory", "node:text key?:text keys?:[text] last:int seconds_per_point?:int points?:UsagePoints"},
+    {"RankHistory", "run_id:text rank:int key?:text keys?:[text] last:int seconds_per_point?:int points?:UsagePoints"},
     {"Run",
      "run_id:text name:text user:text state:text reason:text reason_brief:text reason_kind:text? submitted:time? "
      "started:time? ended:time? attempt:int "
@@ -99,6 +104,8 @@ constexpr RouteAnswer answers[] = {
     {"GET", "/v1/runs/{run}/attempts", "200", "page Attempt", ""},
     {"GET", "/v1/runs/{run}/logs", "200", "application/jsonl", "LogLine"},
     {"GET", "/v1/runs/{run}/metrics", "200", "page Report", "Report"},
+    {"GET", "/v1/runs/{run}/metrics/history", "200", "RunHistory", ""},
+    {"GET", "/v1/runs/{run}/ranks/{rank}/history", "200", "RankHistory", ""},
     {"GET", "/v1/runs/{run}/checkpoints", "200", "page Checkpoint", ""},
     {"GET", "/v1/runs/{run}/explain", "200", "Explanation", ""},
     {"GET", "/v1/runs/{run}/files/{path...}", "200", "application/octet-stream", "FileList"},
@@ -107,6 +114,7 @@ constexpr RouteAnswer answers[] = {
     {"PUT", "/v1/runs/{run}/values/{key}", "200", "Value", ""},
     {"GET", "/v1/nodes", "200", "page Node", ""},
     {"GET", "/v1/nodes/{node}", "200", "Node", ""},
+    {"GET", "/v1/nodes/{node}/history", "200", "NodeHistory", ""},
     {"POST", "/v1/nodes/{node}/drain", "200", "Node", ""},
     {"POST", "/v1/nodes/{node}/undrain", "200", "Node", ""},
     {"POST", "/v1/nodes/{node}/leave", "200", "NodeLeft", ""},

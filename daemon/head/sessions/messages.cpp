@@ -11,6 +11,21 @@ namespace {
 
 constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
 
+// The ranks that a heartbeat tells of, with the GPUs that each has.
+std::vector<std::pair<std::size_t, WorkerPlace>> places_of(const Cluster& cluster,
+                                                           const protocol::Heartbeat& heartbeat) {
+    std::vector<std::pair<std::size_t, WorkerPlace>> out;
+    for (std::size_t i = 0; i < heartbeat.workers.size(); ++i) {
+        const protocol::WorkerHeartbeat& worker = heartbeat.workers[i];
+        const Attempt* attempt = find_attempt(cluster, worker.attempt);
+        if (!attempt || terminal(attempt->state) || worker.rank >= attempt->workers.size()) continue;
+        WorkerPlace place{.run = attempt->id.run, .rank = worker.rank, .gpus = {}};
+        for (const GpuShare& share : attempt->workers[worker.rank].seat.gpus) place.gpus.push_back(share.device);
+        out.emplace_back(i, std::move(place));
+    }
+    return out;
+}
+
 // Returns when the node saw the chunk; a clock that runs ahead of ours is not believed.
 std::int64_t line_time(const protocol::LogChunk& chunk) {
     return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
@@ -55,6 +70,11 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
 void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat) {
     const std::int64_t now = monotonic_ms();
     uses_.waits.take(uses_.view.cluster, NodeId{node}, heartbeat, now);
+    uses_.history.heard({.node = node,
+                         .wall_ms = wall_ms(),
+                         .monotonic_ms = now,
+                         .heartbeat = heartbeat,
+                         .workers = places_of(uses_.view.cluster, heartbeat)});
     seen_[node].heartbeat = std::move(heartbeat);
     if (uses_.waits.due(now)) uses_.durability.once_written([] {});
 }

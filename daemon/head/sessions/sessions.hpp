@@ -15,6 +15,7 @@
 #include "daemon/head/access/tokens.hpp"
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/events/addresses.hpp"
+#include "daemon/head/history/chart_history.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/loop/durability.hpp"
 #include "daemon/head/sessions/news_inbox.hpp"
@@ -46,6 +47,7 @@ class Sessions {
         Revocations& revocations;
         NewsInbox& news;
         LogIntake& logs;
+        ChartHistory& history;
     };
     explicit Sessions(Uses uses) : uses_(uses) {}
 

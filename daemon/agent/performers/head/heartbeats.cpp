@@ -56,7 +56,8 @@ void Heartbeats::send(SendHeartbeat& out) {
                                    .workers = std::move(out.workers),
                                    .gpus = gpus_,
                                    .traffic = usage_.node,
-                                   .disks = usage_.disks});
+                                   .disks = usage_.disks,
+                                   .cpu_ms = processors_worked_ms()});
     sample_gpus(pids);
     sample_usage(pids);
 }

@@ -99,6 +99,19 @@ TEST_CASE("in a container every interface but the loopback counts, and disks tha
     CHECK(node_traffic("/nonexistent", "/nonexistent") == protocol::Traffic{});
 }
 
+TEST_CASE("processors that wait or idle do not work; where the kernel does not tell, nothing is told") {
+    const ProcFolder machine;
+    const std::int64_t second = ::sysconf(_SC_CLK_TCK);
+    const auto seconds = [&](std::int64_t count) { return std::to_string(count * second) + " "; };
+    write(machine.proc + "/stat", "cpu  " + seconds(5) + seconds(1) + seconds(2) + seconds(1'000) + seconds(50) +
+                                      seconds(1) + seconds(3) + seconds(4) + seconds(2) + "0\ncpu0 1 2 3\n");
+    CHECK(processors_worked_ms(machine.proc) == 16'000);
+    write(machine.proc + "/stat", "cpu 1 2 3\n");
+    CHECK(processors_worked_ms(machine.proc) == -1);
+    CHECK(processors_worked_ms("/nonexistent") == -1);
+    CHECK(processors_worked_ms() > 0);
+}
+
 TEST_CASE("a worker's bytes are those of its connections, from one look to the next; they outlive the connection") {
     const auto before = tcp_sockets();
     if (!before) return;  // a kernel that does not tell

@@ -31,6 +31,8 @@ const std::map<std::string, std::string> expected = {
     {"GET /v1/runs/{run}/attempts", "VORUA"},
     {"GET /v1/runs/{run}/logs", "ORA"},
     {"GET /v1/runs/{run}/metrics", "VORUA"},
+    {"GET /v1/runs/{run}/metrics/history", "VORUA"},
+    {"GET /v1/runs/{run}/ranks/{rank}/history", "VORUA"},
     {"GET /v1/runs/{run}/checkpoints", "ORA"},
     {"GET /v1/runs/{run}/explain", "VORUA"},
     {"GET /v1/runs/{run}/files/{path...}", "ORA"},
@@ -39,6 +41,7 @@ const std::map<std::string, std::string> expected = {
     {"PUT /v1/runs/{run}/values/{key}", "ORA"},
     {"GET /v1/nodes", "VORUA"},
     {"GET /v1/nodes/{node}", "VORUA"},
+    {"GET /v1/nodes/{node}/history", "VORUA"},
     {"POST /v1/nodes/{node}/drain", "A"},
     {"POST /v1/nodes/{node}/undrain", "A"},
     {"POST /v1/nodes/{node}/leave", "A"},
@@ -147,7 +150,8 @@ struct Cast {
 // admin's cells change nothing.
 std::string concrete(std::string pattern, const std::string& sha256) {
     const std::map<std::string, std::string> values = {{"{run}", "run"}, {"{path...}", "run/x"}, {"{sha256}", sha256},
-                                                       {"{key}", "k"},   {"{node}", "nowhere"},  {"{id}", "none"}};
+                                                       {"{key}", "k"},   {"{node}", "nowhere"},  {"{id}", "none"},
+                                                       {"{rank}", "0"}};
     for (const auto& [name, value] : values)
         if (const auto at = pattern.find(name); at != std::string::npos) pattern.replace(at, name.size(), value);
     return pattern;

@@ -1,0 +1,95 @@
+// What charts are drawn from: a metric of a run, and what nodes and ranks used. The answers are made beside the loop
+// (history/chart_history.hpp).
+#include "daemon/head/history/chart_history.hpp"
+
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/number_ranges.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "storage/history/limits.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// `units_per_one`: of from and to, in the subject's own count.
+Result<history::Window> window_of(const Exchange& exchange, std::uint64_t units_per_one) {
+    std::uint64_t from = 0, to = 0, points = history::points_default;
+    for (const auto& [name, value] : {std::pair{"from", &from}, {"to", &to}, {"points", &points}})
+        if (const std::string text = exchange.query(name); !text.empty() && !to_number(text, *value))
+            return Error{ErrorCode::usage, std::string(name) + " is not a whole number", "see docs/http-api.md"};
+    if (points == 0 || points > history::points_most)
+        return Error{ErrorCode::usage, "points is 1 to " + std::to_string(history::points_most),
+                     "see docs/http-api.md"};
+    if (to != 0 && to < from) return Error{ErrorCode::usage, "to lies before from", "see docs/http-api.md"};
+    return history::Window{.first = from / units_per_one, .last = to / units_per_one, .points = points};
+}
+
+// The members that say what the answer is about, as JSON text without its braces.
+std::string head_of(const Exchange& exchange, json about) {
+    about["schema_version"] = 1;
+    if (const std::string key = exchange.query("key"); !key.empty()) about["key"] = key;
+    const std::string text = text_of(about);
+    return text.substr(1, text.size() - 2);
+}
+
+ChartHistory::Then reply_to(const Exchange& exchange) {
+    return [kept = exchange](Result<std::string> text) mutable {
+        if (!text) return refuse(kept, text.error());
+        reply(kept, 200, std::move(*text));
+    };
+}
+
+void refuse_busy(Exchange& exchange) {
+    refuse(exchange, {ErrorCode::unreachable, "too many wait for charts already", "ask again in some seconds"});
+}
+
+void answer_usage(Exchange& exchange, ChartHistory& charts, const std::string& subject, json about) {
+    const auto window = window_of(exchange, 1'000);
+    if (!window) return refuse(exchange, window.error());
+    ChartHistory::Question question{.subject = subject,
+                                    .key = exchange.query("key"),
+                                    .window = *window,
+                                    .head = head_of(exchange, std::move(about))};
+    if (!charts.of_usage(std::move(question), reply_to(exchange))) refuse_busy(exchange);
+}
+
+}  // namespace
+
+void get_run_history(Exchange& exchange, ChartHistory& charts) {
+    with_run(exchange, [&](const Run& run) {
+        const auto window = window_of(exchange, 1);
+        if (!window) return refuse(exchange, window.error());
+        ChartHistory::Question question{.subject = {},
+                                        .key = exchange.query("key"),
+                                        .window = *window,
+                                        .head = head_of(exchange, {{"run_id", exchange.view.run_id(run.id)}})};
+        // Reports that came but are not written yet belong to the answer.
+        exchange.events.once_written([kept = exchange, &charts, id = run.id, question = std::move(question)]() mutable {
+            if (!charts.of_run(id, std::move(question), reply_to(kept))) refuse_busy(kept);
+        });
+    });
+}
+
+void get_rank_history(Exchange& exchange, ChartHistory& charts) {
+    with_run(exchange, [&](const Run& run) {
+        std::uint64_t rank = 0;
+        const std::string text = exchange.variables["rank"];
+        std::size_t world = 0;
+        for (const Attempt* attempt : attempts_of(exchange.view.cluster, run.id))
+            world = std::max(world, attempt->workers.size());
+        if (!to_number(text, rank) || rank >= world)
+            return refuse(exchange, {ErrorCode::not_found,
+                                     "there is no such rank: the run had at most " + std::to_string(world) + " workers",
+                                     "rtrain describe RUN"});
+        answer_usage(exchange, charts, history_of_rank(run.id, static_cast<std::uint32_t>(rank)),
+                     {{"run_id", exchange.view.run_id(run.id)}, {"rank", rank}});
+    });
+}
+
+void get_node_history(Exchange& exchange, ChartHistory& charts) {
+    const std::string node = exchange.variables["node"];
+    if (!exchange.view.cluster.nodes.contains(NodeId{node}))
+        return refuse(exchange, {ErrorCode::not_found, "no node is called '" + node + "'", "rtrain nodes"});
+    answer_usage(exchange, charts, history_of_node(node), {{"node", node}});
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,71 @@
+// What charts are drawn from: levels of runs' reports and of nodes' and ranks' usage, made and read by a thread of
+// their own. The loop only says which runs have new reports, hands over heartbeats, and puts questions.
+//
+//   loop                                   thread
+//   reported(run) ──► runs with news ──►   reads their rows from state.db, adds them to the levels
+//   heard(...) ─────► heartbeats ──────►   adds samples
+//   of_*(...) ─────────────────────────►  catches up with the run, reads a level, makes the text ──► `then` on the
+//   loop
+//                                          every 5 s: writes what is due, lets go of what is not used
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/head/history/usage.hpp"
+#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/work_thread.hpp"
+#include "scheduler/index/cluster.hpp"
+#include "scheduler/model/result.hpp"
+#include "storage/history/levels.hpp"
+
+namespace rtrain::head {
+
+class ChartHistory {
+  public:
+    ChartHistory(net::Loop& loop, std::string data_dir);
+    ~ChartHistory();
+    ChartHistory(const ChartHistory&) = delete;
+    ChartHistory& operator=(const ChartHistory&) = delete;
+
+    // Opens the file and catches up with the reports of these runs, on the thread. Where it cannot be opened that is
+    // told on standard error, and questions are answered with the reason.
+    void open(const Cluster& cluster);
+    void finish();  // writes what was not written; waits some seconds at most
+
+    void reported(RunId run);  // rows of it are durable
+    void heard(HeardHeartbeat heartbeat);
+    void forget(RunId run);
+
+    struct Question {
+        std::string subject, key;  // no key: which keys there are
+        history::Window window;    // last: 0: to the newest
+        std::string head;          // members of the answer, as JSON text
+    };
+    using Then = std::function<void(Result<std::string>)>;  // JSON text; on the loop
+    // False: too many questions wait already, and `then` is not called.
+    bool of_run(RunId run, Question question, Then then);
+    bool of_usage(Question question, Then then);
+
+  private:
+    struct Work;   // what the thread alone has
+    void begin();  // hands over what has come, unless the thread has not done with what came before
+    void upkeep();
+    bool enqueue(std::function<Result<std::string>(Work&)> answer, Then then);
+
+    net::Loop& loop_;
+    const std::string data_dir_;
+    const std::shared_ptr<Work> work_;
+    std::set<RunId> reported_;
+    std::vector<HeardHeartbeat> heard_;
+    std::uint64_t dropped_ = 0;  // heartbeats that had no room
+    std::size_t questions_ = 0;  // that are not yet answered
+    bool begun_ = false, waiting_ = false;
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,55 @@
+// PURE: heartbeats of agents become samples of nodes and ranks: CPU, memory, GPUs, network, disks. Counters become
+// rates over some seconds, as agents look at traffic each five seconds only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/protocol/heartbeat.hpp"
+#include "scheduler/model/ids.hpp"
+#include "storage/history/store.hpp"
+
+namespace rtrain::head {
+
+std::string history_of_run(RunId run);
+std::string history_of_node(const std::string& node);
+std::string history_of_rank(RunId run, std::uint32_t rank);
+std::string history_of_ranks(RunId run);  // what the names of all its ranks begin with
+
+struct WorkerPlace {
+    RunId run;
+    std::uint32_t rank = 0;
+    std::vector<std::uint32_t> gpus;  // of its node
+};
+
+struct HeardHeartbeat {
+    std::string node;
+    std::int64_t wall_ms = 0, monotonic_ms = 0;
+    protocol::Heartbeat heartbeat;
+    std::vector<std::pair<std::size_t, WorkerPlace>> workers;  // by place in the heartbeat; those of live attempts
+};
+
+using SubjectSample = std::pair<std::string, history::NamedSample>;
+
+class UsageRates {
+  public:
+    std::vector<SubjectSample> samples(const HeardHeartbeat& heard);
+    void forget_before(std::int64_t monotonic_ms);  // who has not been heard since
+    std::size_t subjects() const { return before_.size(); }
+
+  private:
+    struct Counters {  // -1: not known
+        std::int64_t cpu_ms = -1;
+        protocol::Traffic traffic{};
+        std::int64_t monotonic_ms = 0, heard_ms = 0;
+    };
+    void add_rates(history::NamedSample& sample, const std::string& subject, Counters now);
+
+    std::map<std::string, Counters> before_;
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,39 @@
+// The thread's side of the charts' history: see chart_history.hpp. Everything in here belongs to that thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/head/history/chart_history.hpp"
+#include "storage/history/report_reader.hpp"
+#include "storage/history/store.hpp"
+
+namespace rtrain::head {
+
+struct ChartHistory::Work {
+    explicit Work(std::string directory) : data_dir(std::move(directory)) {}
+
+    std::string data_dir;
+    std::optional<history::Store> store;
+    std::optional<history::ReportReader> reports;
+    Error closed{ErrorCode::unreachable, "the charts' history is not open yet", "ask again in some seconds"};
+    UsageRates rates;
+    std::int64_t pruned_ms = 0;
+    bool complained = false;
+
+    void open(const std::set<RunId>& runs);
+    void close(const Error& why);
+    // Adds rows that came since, `most` at most; true: there are more.
+    Result<bool> catch_up(RunId run, std::size_t most);
+    void take(const HeardHeartbeat& heartbeat);
+    void upkeep(std::int64_t now_ms, std::int64_t wall_s);
+    void complain(const Error& why);  // once, until it goes well again
+
+    Result<std::string> answer_run(RunId run, const Question& question);
+    Result<std::string> answer_usage(const Question& question);
+    Result<history::Series> raw(RunId run, const std::string& key, const history::Window& window);
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,27 @@
+// Reads the reports of runs beside the journal, on a connection of its own: whoever reads much makes nobody wait who
+// reads through SqliteJournal. Sees what is durable. Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/state/journal.hpp"
+#include "storage/state/sqlite.hpp"
+
+namespace rtrain::history {
+
+class ReportReader {
+  public:
+    static Result<ReportReader> open(const std::string& directory);  // of a journal that is open
+    Result<std::vector<state::MetricRow>> rows(RunId run, std::uint64_t after_position, std::size_t limit);
+    Result<std::uint64_t> last_position(RunId run);  // 0: it has none
+    ReportReader(ReportReader&&) noexcept;
+    ~ReportReader();
+
+  private:
+    explicit ReportReader(state::Database database);
+    std::unique_ptr<state::Database> database_;
+};
+
+}  // namespace rtrain::history

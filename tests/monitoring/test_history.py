@@ -1,0 +1,140 @@
+"""Charts of a real head: its levels agree with a look at all reports, through a killed worker that repeats steps, a killed head, and a
+damaged history; and what nodes and ranks use is kept."""
+
+import json
+import pathlib
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import LocalCluster, wait_for
+
+JOB = pathlib.Path(__file__).resolve().parent / "jobs" / "curves.py"
+CHECKPOINT_AT, DIES_AT, END = 1_900, 2_503, 6_000
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    yield cluster
+    cluster.stop()
+
+
+class Api:
+    def __init__(self, cluster, role="viewer"):
+        self.cluster = cluster
+        self.token = cluster.json("token", "create", "--role", role, "--user", "someone")["token"]
+        self.tls = ssl.create_default_context(cafile=cluster.folder / "head" / "ca.crt")
+        self.tls.check_hostname = False  # the certificate is rtrain-head's, at any address
+
+    def get(self, path):
+        request = urllib.request.Request(
+            f"https://{self.cluster.head_address()}{path}", headers={"Authorization": f"Bearer {self.token}"}
+        )
+        with urllib.request.urlopen(request, context=self.tls, timeout=60) as answer:
+            return json.load(answer)
+
+    def status(self, path):
+        try:
+            self.get(path)
+            return 200
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    def reports(self, run):
+        items, after = [], 0
+        while page := self.get(f"/v1/runs/{run}/metrics?limit=1000&after={after}")["items"]:
+            items += page
+            after = page[-1]["position"]
+        return items
+
+
+def agrees(chart, reports, key, first, last, most):
+    """Each point is what a look at all its reports says, and every report lies in a point."""
+    points, width = chart["points"], chart["reports_per_point"]
+    assert 0 < len(points["position"]) <= most
+    covered = set()
+    for at, attempt, step, low, high in zip(
+        *(points[name] for name in ("position", "attempt", "step", "min", "max")), strict=True
+    ):
+        stretch = [one for one in reports[max(0, at - 1) : at - 1 + width]]
+        covered.update(range(at, at + width))
+        if at < first or at + width - 1 > last:
+            continue  # whole buckets at the edges
+        values = [one["metrics"][key] for one in stretch]
+        assert (low, high) == (min(values), max(values)), (at, width)
+        assert (attempt, step) == (stretch[0]["attempt"], stretch[0]["index"])
+    assert covered.issuperset(range(first, last + 1))
+
+
+def looks_right(api, reports):
+    total = len(reports)
+    answer = api.get("/v1/runs/curves/metrics/history")
+    assert (answer["keys"], answer["last"]) == (["first", "loss", "step"], total)
+    for first, last, points in [(1, total, 200), (1, total, 2_000), (2_400, 2_700, 500), (100, 4_900, 150), (4_000, 4_003, 7)]:
+        chart = api.get(f"/v1/runs/curves/metrics/history?key=loss&from={first}&to={last}&points={points}")
+        agrees(chart, reports, "loss", first, last, points)
+    flags = api.get("/v1/runs/curves/metrics/history?key=first&points=20")["points"]
+    assert (flags["max"][0], flags["min"][-1]) == (1, 0)
+    assert api.get("/v1/runs/curves/metrics/history?key=none")["points"]["min"] == []
+
+
+def test_charts_follow_the_reports_through_kills_and_repeated_steps(cluster, tmp_path):
+    job = write_job(
+        tmp_path, "curves", ["python", str(JOB), str(CHECKPOINT_AT), str(DIES_AT), str(END)],
+        failure={"max_failures": 1, "backoff": "100ms..1s"}, storage_path=str(tmp_path / "runs"),
+    )  # fmt: skip
+    (tmp_path / "runs").mkdir()
+    cluster.rtrain("submit", job)
+    api = Api(cluster)
+    wait_for("the second attempt", lambda: (cluster.json("describe", "curves")["last_report"] or {}).get("attempt") == 2)
+    assert api.get("/v1/runs/curves/metrics/history?key=loss")["last"] > 0
+    cluster.kill("head")  # in the middle of buckets, and of reports
+    cluster.restart("head")
+    cluster.wait_state("curves", "SUCCEEDED")
+    reports = api.reports("curves")
+    assert [one["position"] for one in reports] == list(range(1, len(reports) + 1))
+    assert len(reports) == DIES_AT + END - CHECKPOINT_AT
+    looks_right(api, reports)
+    cluster.kill("head")
+    history = cluster.folder / "head" / "history.db"
+    for suffix in ("-wal", "-shm"):
+        history.with_name(history.name + suffix).unlink(missing_ok=True)
+    history.write_bytes(b"torn" * 3_000)
+    cluster.restart("head")
+    looks_right(api, reports)
+    refused = {"points=0": 400, "points=2001": 400, "from=x": 400, "from=5&to=4": 400}
+    assert {query: api.status(f"/v1/runs/curves/metrics/history?key=loss&{query}") for query in refused} == refused
+    assert api.status("/v1/runs/nothing/metrics/history?key=loss") == 404
+    assert Api(cluster, "metrics").status("/v1/runs/curves/metrics/history?key=loss") == 403
+
+
+def test_usage_of_nodes_and_ranks_is_kept_over_a_restart(cluster, tmp_path):
+    cluster.rtrain(
+        "submit", write_job(tmp_path, "busy", ["python", "-c", "from rtrain import train\nwhile True: train.report({'x': 1})"])
+    )
+    cluster.wait_state("busy", "RUNNING")
+    api = Api(cluster)
+    rates = {"cpu_cores", "network_received_bytes_per_second", "network_sent_bytes_per_second"}
+    node = wait_for("rates of the node", lambda: rates <= set(keys := api.get("/v1/nodes/node-1/history")["keys"]) and keys, 60)
+    assert "memory_bytes" in node
+    path = "/v1/runs/busy/ranks/0/history"
+    rank = wait_for("rates of the rank", lambda: "cpu_cores" in (keys := api.get(path)["keys"]) and keys, 60)
+    assert "memory_bytes" in rank
+    before = api.get(f"{path}?key=cpu_cores")
+    assert before["seconds_per_point"] % 16 == 0
+    assert 0.05 < max(before["points"]["max"]) < 64
+    used = api.get("/v1/nodes/node-1/history?key=memory_bytes")["points"]
+    assert 0 < used["min"][0] <= used["max"][0]
+    cluster.daemons["head"].terminate()
+    assert cluster.daemons.pop("head").wait(30) == 0
+    cluster.restart("head")
+    after = api.get(f"{path}?key=cpu_cores")["points"]
+    assert after["time_ms"][0] == before["points"]["time_ms"][0]
+    assert after["max"][0] >= before["points"]["max"][0]
+    assert api.status("/v1/runs/busy/ranks/1/history") == 404
+    assert api.status("/v1/nodes/nowhere/history") == 404
+    cluster.rtrain("stop", "busy")
+    cluster.wait_state("busy", "STOPPED")

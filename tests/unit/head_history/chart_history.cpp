@@ -1,0 +1,217 @@
+// The charts' history beside a journal: it follows the reports, whatever happened to its own file.
+#include "daemon/head/history/chart_history.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "storage/history/limits.hpp"
+#include "storage/history/store.hpp"
+#include "storage/state/journal.hpp"
+#include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
+
+using namespace rtrain;
+using namespace rtrain::head;
+using nlohmann::json;
+
+namespace {
+
+constexpr RunId run{4};
+
+struct World {
+    Folder folder;
+    std::unique_ptr<state::SqliteJournal> journal = state::SqliteJournal::open(folder.path).value();
+    Cluster cluster;
+    std::vector<double> losses;  // by position, from 1
+
+    World() {
+        cluster.runs[run].id = run;
+        losses.push_back(0);
+    }
+    // `index` from 1 in each attempt that is new: an attempt goes on where another was, and repeats steps.
+    void report(std::uint32_t attempt, std::uint64_t from, std::uint64_t to) {
+        state::Batch batch;
+        for (std::uint64_t index = from; index <= to; ++index) {
+            losses.push_back(static_cast<double>((losses.size() * 7'919) % 1'000) / 8 - static_cast<double>(attempt));
+            batch.metrics.push_back(
+                {.attempt = {.run = run, .number = attempt},
+                 .index = index,
+                 .wall_ms = static_cast<std::int64_t>(1'000 * losses.size()),
+                 .ranks_json = json{{"0", {{"loss", losses.back()}, {"ok", true}}}, {"1", {{"loss", -1e9}}}}.dump()});
+        }
+        REQUIRE(journal->commit(batch).ok());
+    }
+    // Opens the history, puts one question, and ends it as a head that stops does (or as one that is killed).
+    enum class End { stopped, killed };
+    json answer_to(const std::string& key, const history::Window& window, End end = End::stopped) {
+        net::Loop loop;
+        ChartHistory charts(loop, folder.path);
+        charts.open(cluster);
+        Result<std::string> text = Error{ErrorCode::internal, "no answer", ""};
+        REQUIRE(charts.of_run(run, {.subject = {}, .key = key, .window = window, .head = "\"of\":1"},
+                              [&](Result<std::string> answer) {
+                                  text = std::move(answer);
+                                  loop.stop();
+                              }));
+        loop.run();
+        if (end == End::stopped) charts.finish();
+        if (!text) FAIL(text.error().message);
+        return json::parse(*text);
+    }
+    // Each point is what a look at all its reports says.
+    void check(const json& answer, const history::Window& window) const {
+        const json& points = answer.at("points");
+        const auto per_point = answer.at("reports_per_point").get<std::uint64_t>();
+        REQUIRE(points.at("position").size() <= window.points);
+        REQUIRE_FALSE(points.at("position").empty());
+        for (std::size_t i = 0; i < points.at("position").size(); ++i) {
+            const auto from = points["position"][i].get<std::uint64_t>();
+            history::Range range;
+            for (std::uint64_t at = std::max<std::uint64_t>(1, from); at < from + per_point && at < losses.size(); ++at)
+                range.add(losses[at]);
+            if (from < window.first || from + per_point > window.last + 1) continue;
+            if (points["min"][i] != range.least || points["max"][i] != range.greatest)
+                FAIL("at " << from << ": " << points["min"][i] << " " << points["max"][i] << ", not " << range.least
+                           << " " << range.greatest);
+        }
+    }
+};
+
+constexpr history::Window all{.first = 0, .last = 0, .points = 300};
+
+}  // namespace
+
+TEST_CASE(
+    "a chart follows the reports over restarts and kills in the middle of a bucket, and attempts that replay steps") {
+    World world;
+    const auto look = [&](World::End end) {
+        const std::uint64_t last = world.losses.size() - 1;
+        const json whole = world.answer_to("loss", all, end);
+        CHECK(whole.at("last") == last);
+        world.check(whole, {.first = 1, .last = last, .points = 300});
+        for (const std::uint64_t from : {std::uint64_t{1}, last / 3, last - last / 10})
+            for (const std::uint64_t count : {std::uint64_t{40}, last / 4}) {
+                const history::Window window{
+                    .first = std::max<std::uint64_t>(1, from), .last = std::min(last, from + count), .points = 100};
+                world.check(world.answer_to("loss", window, end), window);
+            }
+    };
+    world.report(1, 1, 3'005);
+    look(World::End::killed);
+    look(World::End::stopped);
+    world.report(1, 3'006, 3'010);
+    look(World::End::stopped);
+    world.report(2, 2'900, 9'999);
+    look(World::End::killed);
+    world.report(3, 9'001, 30'000);
+    look(World::End::stopped);
+    CHECK(world.answer_to("", all).at("keys") == json{"loss", "ok"});
+    CHECK(world.answer_to("ok", all).at("points").at("max")[0] == 1);
+    CHECK(world.answer_to("other", all).at("points").at("min").empty());
+}
+
+TEST_CASE("short stretches are the reports themselves, with their attempts and steps") {
+    World world;
+    world.report(1, 1, 5'000);
+    world.report(2, 4'501, 5'500);
+    const json few = world.answer_to("loss", {.first = 4'999, .last = 5'002, .points = 100});
+    CHECK(few.at("reports_per_point") == 1);
+    CHECK(few.at("points").at("position") == json{4'999, 5'000, 5'001, 5'002});
+    CHECK(few.at("points").at("attempt") == json{1, 1, 2, 2});
+    CHECK(few.at("points").at("step") == json{4'999, 5'000, 4'501, 4'502});
+}
+
+TEST_CASE("a history that is damaged, or knows more than the reports, is made anew of them") {
+    World world;
+    world.report(1, 1, 2'000);
+    const json before = world.answer_to("loss", all);
+    const std::string path = world.folder.path + "/" + history::database_name;
+    write_to_file(path, std::string(10'000, 'x'));
+    CHECK(world.answer_to("loss", all) == before);
+    {  // of a past that a restored backup does not have
+        auto store = history::Store::open(path).value();
+        for (std::uint64_t at = 2'001; at < 9'000; ++at)
+            REQUIRE(store
+                        .add("run/4", history::Kind::run,
+                             {.at = at, .wall_ms = 0, .attempt = 9, .step = at, .values = {{"loss", 1e9}}})
+                        .ok());
+        REQUIRE(store
+                    .add("run/5", history::Kind::run,
+                         {.at = 1, .wall_ms = 0, .attempt = 9, .step = 1, .values = {{"loss", 1e9}}})
+                    .ok());
+        REQUIRE(store.flush(history::Store::Which::all, 0).ok());
+    }
+    CHECK(world.answer_to("loss", all) == before);
+    CHECK(history::Store::open(path).value().subjects(history::Kind::run) == std::vector<std::string>{"run/4"});
+}
+
+TEST_CASE("where its file cannot be opened the head goes on, and questions are answered with the reason") {
+    World world;
+    world.report(1, 1, 10);
+    std::filesystem::create_directories(world.folder.path + "/" + history::database_name + "/in the way");
+    net::Loop loop;
+    ChartHistory charts(loop, world.folder.path);
+    charts.open(world.cluster);
+    charts.reported(run);
+    charts.heard({.node = "n1", .wall_ms = 1, .monotonic_ms = 1, .heartbeat = {}, .workers = {}});
+    charts.forget(run);
+    std::optional<Error> why;
+    REQUIRE(charts.of_run(run, {.subject = {}, .key = "loss", .window = all, .head = "\"of\":1"},
+                          [&](const Result<std::string>& answer) {
+                              if (!answer) why = answer.error();
+                              loop.stop();
+                          }));
+    loop.run();
+    charts.finish();
+    REQUIRE(why);
+    CHECK(why->code == ErrorCode::unreachable);
+    CHECK(why->message.find("history") != std::string::npos);
+}
+
+TEST_CASE("what nodes and ranks use is kept, goes with the run, and comes back after a restart") {
+    World world;
+    const std::int64_t begin_ms = 1'800'000'000'000;
+    const auto usage_of = [&](ChartHistory& charts, net::Loop& loop, const std::string& subject) {
+        json answer;
+        REQUIRE(charts.of_usage({.subject = subject,
+                                 .key = "memory_bytes",
+                                 .window = {.first = 1'800'000'000, .last = 0, .points = 500},
+                                 .head = "\"of\":1"},
+                                [&](const Result<std::string>& text) {
+                                    answer = text ? json::parse(*text) : json(text.error().message);
+                                    loop.stop();
+                                }));
+        loop.run();
+        return answer;
+    };
+    {
+        net::Loop loop;
+        ChartHistory charts(loop, world.folder.path);
+        charts.open(world.cluster);
+        for (std::int64_t second = 0; second < 3'200; ++second)
+            charts.heard({.node = "n1",
+                          .wall_ms = begin_ms + 1'000 * second,
+                          .monotonic_ms = 1'000 * second,
+                          .heartbeat = {.memory_used = second % 100,
+                                        .memory_total = 100,
+                                        .workers = {{.resident_bytes = 1 + second}}},
+                          .workers = {{0, {.run = run, .rank = 0, .gpus = {}}}}});
+        loop.after(400, [&] { loop.stop(); });
+        loop.run();
+        const json points = usage_of(charts, loop, history_of_node("n1")).at("points");
+        CHECK(points.at("time_ms").size() == 200);
+        CHECK(points.at("time_ms")[0] == begin_ms);
+        CHECK(points.at("min")[1] == 16);
+        CHECK(points.at("max")[1] == 31);
+        charts.finish();
+    }
+    net::Loop loop;
+    ChartHistory charts(loop, world.folder.path);
+    charts.open(world.cluster);
+    CHECK(usage_of(charts, loop, history_of_node("n1")).at("points").at("max").size() == 200);
+    CHECK(usage_of(charts, loop, history_of_rank(run, 0)).at("points").at("max")[199] == 3'200);
+    charts.forget(run);
+    CHECK(usage_of(charts, loop, history_of_rank(run, 0)).at("points").at("max").empty());
+    CHECK(usage_of(charts, loop, history_of_node("n1")).at("points").at("max").size() == 200);
+    charts.finish();
+}
