@@ -86,7 +86,8 @@ struct SenderStory : test::HeadCore {
     LogIntake logs{loop, events, feeds, options, [this](const std::string& node, const protocol::FromHead& message) {
                        sessions.send(node, message);
                    }};
-    Sessions sessions{{loop, events, events, view, waits, options, metrics, tokens, revocations, news, logs}};
+    ChartHistory history{loop, options.data_dir};
+    Sessions sessions{{loop, events, events, view, waits, options, metrics, tokens, revocations, news, logs, history}};
     OrderSender sender{loop, options, view, sessions, submissions, tokens};
 
     SenderStory() {
