@@ -218,6 +218,7 @@ Result<HeadOptions> head_options(Invocation& call, const std::string& root) {
     options.port = static_cast<std::uint16_t>(port);
     if (arguments.has("storage-root")) options.storage_root = absolute(arguments.text("storage-root"));
     options.name = arguments.text("name");
+    options.page_names = arguments.list("page-name");
     options.node_timeout_ms = arguments.duration_ms("node-timeout", options.node_timeout_ms);
     const std::string queues = arguments.text("queues");
     if (arguments.has("queues"))
@@ -231,6 +232,11 @@ std::vector<Flag> head_start_flags() {
             {.name = "port", .takes = Value::number, .shown = "PORT", .help = "default 7433; 0: any"},
             head_data_flag(),
             {.name = "name", .takes = Value::text, .shown = "NAME", .help = "the cluster's name, for people"},
+            {.name = "page-name",
+             .takes = Value::text,
+             .shown = "NAME",
+             .help = "a name of this machine by which browsers open the page, beside its own host name",
+             .repeated = true},
             {.name = "storage-root",
              .takes = Value::file,
              .shown = "DIR",

@@ -1,6 +1,8 @@
 // See parts.hpp.
 #include "daemon/head/parts.hpp"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -15,6 +17,11 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t recalled_at_most = 100;  // runs
+
+std::string host_name() {
+    char name[256] = {};
+    return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
 
 }  // namespace
 
@@ -34,6 +41,7 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
       submissions_(options_, view_, events_),
       blobs_({loop_, events_, [this](std::function<void()> work) { events_.behind_commits(std::move(work)); }, view_,
               options_, *journal_, submissions_}),
+      credentials_(tokens_, browser_sessions_),
       revocations_(loop_, *journal_, tokens_,
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
       ownership_(view_, options_, *journal_),
@@ -42,9 +50,10 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
           {loop_, events_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_, history_}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
-      api_({loop_, events_, events_, view_, options_, metrics_, tokens_, first_admin_, ownership_,
+      api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
-                  blobs_, part_uploads_, history_, logs_, feeds_, planner_, sessions_, metrics_page_)}) {
+                  blobs_, part_uploads_, history_, logs_, feeds_, planner_, sessions_, metrics_page_, browser_sessions_,
+                  credentials_)}) {
     connect();
 }
 
@@ -76,6 +85,7 @@ void Head::collect(Pending& batch) {
     batch.batch.metrics = reports_.to_save();
     news_.add_numbers(batch);
     revocations_.add_changes(batch);
+    browser_sessions_.add_changes(batch.batch.settings);
     waits_.add_changes(batch.batch.settings, monotonic_ms());
 }
 
@@ -137,6 +147,7 @@ Status Head::open_all() {
     events_.name_cluster(id);
 
     tokens_.open(journal_->tokens(), key);
+    if (auto opened = open_browser_sessions(); !opened) return opened;
     submissions_.recall(*journal_);
     constexpr const char* left_prefix = "left/";
     for (const auto& [setting, value] : journal_->settings(left_prefix))
@@ -160,6 +171,14 @@ Status Head::open_all() {
         facts_.storage_warning = "not durable: the storage root " + options_.storage_root + " is on " + type +
                                  ", which does not survive a reboot; start the head with --storage-root on a disk";
     return Done{};
+}
+
+Status Head::open_browser_sessions() {
+    std::set<std::string> names(options_.page_names.begin(), options_.page_names.end());
+    if (const std::string name = host_name(); !name.empty()) names.insert(name);
+    credentials_.name(BrowserRequests(view_.cluster.meta.cluster_id, std::move(names)));
+    const auto saved = journal_->settings(BrowserSessions::prefix);
+    return journal_->erase_settings(browser_sessions_.open(saved, tokens_, wall_ms()));
 }
 
 Status Head::listen(std::size_t connections_max) {

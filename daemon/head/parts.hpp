@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "daemon/head/access/credentials.hpp"
 #include "daemon/head/access/first_admin.hpp"
 #include "daemon/head/access/identity.hpp"
 #include "daemon/head/access/ownership.hpp"
@@ -38,6 +39,7 @@ class Head {
 
   private:
     Status open_all();
+    Status open_browser_sessions();
     void connect();  // what the parts do at each step of the event loop
     void follow(const Decisions& decisions);
     void after(const Decisions& decisions);
@@ -74,6 +76,8 @@ class Head {
     Blobs blobs_;
     PartUploads part_uploads_;  // of cluster://
     TokenBook tokens_;
+    BrowserSessions browser_sessions_;
+    Credentials credentials_;
     FirstAdmin first_admin_;
     Revocations revocations_;
     Ownership ownership_;

@@ -30,8 +30,9 @@ struct Call {
     std::string body;
     std::string body_file;  // streamed instead of body
     std::uint64_t body_file_offset = 0;
-    std::map<std::string, std::string> headers;
-    std::string save_to;  // write the answer's body there instead of memory
+    std::map<std::string, std::string> headers;  // lower-case names; "host" takes the place of the endpoint's
+    std::string save_to;                         // write the answer's body there instead of memory
+    std::function<void(const Response& head)> on_head = {};  // status and headers of the answer, before its body
     // Streams (SSE, followed logs): called with each piece; false ends the call.
     std::function<bool(std::string_view piece)> on_piece;
     std::function<void(std::uint64_t sent, std::uint64_t total)> on_progress;

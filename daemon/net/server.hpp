@@ -124,6 +124,7 @@ struct ServerOptions {
     // it waits for no file.
     // Without it every request is admitted, and its caller is the name in its certificate.
     std::function<Admission(const Request& head)> admit;
+    std::map<std::string, std::string> headers = {};  // of each answer that has none of that name; lower-case names
     std::uint32_t threads = 2;
     std::uint32_t idle_timeout_ms = 75'000;
     std::size_t connections_max = 1'024;  // beyond: closed at once

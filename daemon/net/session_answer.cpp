@@ -16,13 +16,18 @@ constexpr milliseconds last_piece_timeout{200};  // of a stream that is cut whil
 bool has_line_break(std::string_view text) { return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos; }
 bool may_have_body(int status) { return status >= 200 && status != 204 && status != 304; }
 
-std::string head_text(const Response& response, const std::string& body_header, const std::string& content_type) {
+using Headers = std::map<std::string, std::string>;
+
+std::string head_text(const Response& response, const Headers& otherwise, const std::string& body_header,
+                      const std::string& content_type) {
     std::string out = "HTTP/1.1 " + std::to_string(response.status) + " ";
     out += reason_phrase(response.status);
     out += "\r\n";
     if (!content_type.empty() && !has_line_break(content_type)) out += "Content-Type: " + content_type + "\r\n";
     for (const auto& [name, value] : response.headers)
         if (!has_line_break(name) && !has_line_break(value)) out += name + ": " + value + "\r\n";
+    for (const auto& [name, value] : otherwise)
+        if (!response.headers.contains(name)) out += name + ": " + value + "\r\n";
     return out + body_header;
 }
 
@@ -55,7 +60,8 @@ void Session::write_head(const Response& response, std::uint64_t length) {
     const bool with_body = may_have_body(response.status);
     std::string ending = with_body ? "Content-Length: " + std::to_string(length) + "\r\n" : "";
     if (close_after_) ending += "Connection: close\r\n";
-    std::string head = head_text(response, ending + "\r\n", with_body ? response.content_type : "");
+    std::string head =
+        head_text(response, server_.options.headers, ending + "\r\n", with_body ? response.content_type : "");
     if (!with_body || parser_->head().method == "HEAD" || length == 0)
         return write(std::move(head), &Session::end_exchange);
     if (file_) return write(std::move(head), &Session::read_file_piece);
@@ -85,10 +91,10 @@ void Session::open_stream(std::uint64_t exchange, const std::string& content_typ
     state_ = State::streaming;
     stream_ = std::move(stream);
     stream_writing_ = 0;  // the last piece of a stream before is still counted
-    std::string ending = "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n";
+    std::string ending = "Transfer-Encoding: chunked\r\n";
     if (close_after_) ending += "Connection: close\r\n";
-    const Response head;
-    write(head_text(head, ending + "\r\n", content_type), &Session::stream_piece);
+    const Response head{.headers = {{"cache-control", "no-store"}}};
+    write(head_text(head, server_.options.headers, ending + "\r\n", content_type), &Session::stream_piece);
     read();  // only this tells that the peer went
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "storage/state/body.hpp"
@@ -200,6 +201,23 @@ std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, st
     Status read = body_->reader.each(sql + " ORDER BY id LIMIT ?", values,
                                      [&](const Row& row) { rows.push_back(event_row(row)); });
     if (!read) throw ReadFailed(read.error());
+    return rows;
+}
+
+std::vector<EventRow> SqliteJournal::last_events(std::size_t count, std::optional<RunId> run) const {
+    std::lock_guard held(body_->reading);
+    std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE note != ''";
+    Values values;
+    if (run) {
+        sql += " AND run = ?";
+        values.emplace_back(static_cast<std::int64_t>(run->value));
+    }
+    values.emplace_back(static_cast<std::int64_t>(count));
+    std::vector<EventRow> rows;
+    Status read = body_->reader.each(sql + " ORDER BY id DESC LIMIT ?", values,
+                                     [&](const Row& row) { rows.push_back(event_row(row)); });
+    if (!read) throw ReadFailed(read.error());
+    std::reverse(rows.begin(), rows.end());
     return rows;
 }
 

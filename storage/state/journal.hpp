@@ -101,6 +101,7 @@ class SqliteJournal : public Journal {
 
     // Reading throws ReadFailed. Events: oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
+    std::vector<EventRow> last_events(std::size_t count, std::optional<RunId> run = {}) const;  // oldest first too
     EventId last_event() const;
 
     Status save_token(const TokenRow& token);

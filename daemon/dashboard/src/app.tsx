@@ -1,7 +1,7 @@
 // The frame of every view: where one may go, whether the head answers, who is signed in.
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Problem, readSession, signOut } from "./api/client.ts";
+import { addressToShare, Problem, readSession, signOut } from "./api/client.ts";
 import { useHeadAnswers, useSession } from "./api/hooks.ts";
 import { themeChanged } from "./parts/colours.ts";
 import { Icon } from "./parts/icon.tsx";
@@ -82,6 +82,27 @@ function ThemeButton() {
   return <button type="button" class="plain" aria-label={dark ? "Light colours" : "Dark colours"} onClick={change}><Icon name={dark ? "sun" : "moon"} /></button>;
 }
 
+// Copies the address of this view as others can open it: the head's own, which asks for sign-in.
+function ShareButton() {
+  const [done, setDone] = useState("");
+  const share = async () => {
+    const address = addressToShare();
+    try {
+      await navigator.clipboard.writeText(address);
+      setDone("Address copied");
+    } catch {
+      setDone(address);
+    }
+    setTimeout(() => setDone(""), 4_000);
+  };
+  return (
+    <>
+      <span role="status" class="quiet shared">{done}</span>
+      <button type="button" class="plain" aria-label="Copy the address of this view" title="Copy the address of this view" onClick={() => void share()}><Icon name="copy" /></button>
+    </>
+  );
+}
+
 const places = [
   { path: "", word: "Cluster", at: ["", "nodes"] },
   { path: "runs", word: "Runs", at: ["runs"] },
@@ -127,6 +148,7 @@ export function App() {
         )}
         <span class="bar-end">
           {session && <span role="status" class={answers ? "live good-text" : "live bad-text"}><Icon name={answers ? "play" : "away"} />{answers ? "Live" : "Head away, retrying"}</span>}
+          {session && <ShareButton />}
           <ThemeButton />
           {session && <span class="who" title={`role ${session.role}`}>{session.user || session.role}</span>}
           {session && <button type="button" class="small" onClick={() => void signOut().catch(() => {})}>Sign out</button>}

@@ -150,6 +150,7 @@ Result<Caller> TokenBook::authenticate(const net::Request& request, std::int64_t
     }
     const auto row = check(text, wall_ms);
     if (!row) return row.error();
+    used_[row->id] = wall_ms;
     const auto role = role_of(row->role);
     if (!role || *role == Role::node) return Caller{.role = Role::joiner, .user = "", .node = "", .token_id = row->id};
     return Caller{.role = *role, .user = row->user, .node = "", .token_id = row->id};
@@ -169,6 +170,26 @@ Result<state::TokenRow> TokenBook::check_join_token(const std::string& text, std
     if (!row)
         return Error{ErrorCode::unauthorised, row.error().message, "make a new one: rtrain token create --role node"};
     return row;
+}
+
+Result<state::TokenRow> TokenBook::check_person_token(const std::string& text, std::int64_t wall_ms) const {
+    const std::lock_guard lock(guard_);
+    auto row = check(text, wall_ms);
+    if (!row) return row;
+    if (const auto role = role_of(row->role); role && *role <= Role::admin) return row;
+    return Error{ErrorCode::conflict, "a token of the role " + row->role + " is not a person's, and signs nobody in",
+                 "ask an admin for a token: rtrain token create --role user"};
+}
+
+void TokenBook::note_use(const std::string& id, std::int64_t wall_ms) const {
+    const std::lock_guard lock(guard_);
+    used_[id] = wall_ms;
+}
+
+std::optional<std::int64_t> TokenBook::last_used(const std::string& id) const {
+    const std::lock_guard lock(guard_);
+    const auto entry = used_.find(id);
+    return entry == used_.end() ? std::nullopt : std::optional(entry->second);
 }
 
 std::string TokenBook::run_secret(const std::string& id) const {

@@ -28,6 +28,7 @@ struct Caller {
     std::string token_id;       // people's
     std::string run{};          // "run-17": a run's own token
     std::string certificate{};  // agents: its serial number
+    std::string session{};      // people in a browser: the session's id
 };
 
 bool is_admin(const Caller& caller);
@@ -63,6 +64,13 @@ class TokenBook {
     // Checks a token for `join`: it may still be used. The caller checks its role.
     Result<state::TokenRow> check_join_token(const std::string& text, std::int64_t wall_ms) const;
 
+    // Checks a token that a person signs in with. Its role is viewer, user or admin; of others: conflict.
+    Result<state::TokenRow> check_person_token(const std::string& text, std::int64_t wall_ms) const;
+
+    // When the token last opened something, since the head's start. From any thread.
+    void note_use(const std::string& id, std::int64_t wall_ms) const;
+    std::optional<std::int64_t> last_used(const std::string& id) const;
+
     void revoke_certificates(std::set<std::string> serials);  // these too
     void set_left(const std::string& node, bool left);        // it left the cluster; a join brings it back
     bool left(const std::string& node) const;
@@ -78,7 +86,8 @@ class TokenBook {
 
     mutable std::mutex guard_;
     std::map<std::string, state::TokenRow> rows_;
-    std::map<std::string, std::string> run_users_;  // "run-17" -> user, of live runs
+    std::map<std::string, std::string> run_users_;      // "run-17" -> user, of live runs
+    mutable std::map<std::string, std::int64_t> used_;  // by token's id
     std::string run_key_;
     std::set<std::string> revoked_;
     std::set<std::string> left_;  // nodes

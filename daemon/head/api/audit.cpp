@@ -1,4 +1,6 @@
 // The audit: who changed what, oldest first.
+#include <algorithm>
+
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 
@@ -19,11 +21,19 @@ json audit_json(const state::AuditRow& row) {
 void get_audit(Exchange& exchange, const state::SqliteJournal& journal) {
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
+    const auto last = last_of(exchange);
+    if (!last) return refuse(exchange, last.error());
+    std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
+    std::size_t limit = page->limit;
+    if (*last > 0) {  // rows are numbered without gaps
+        const std::uint64_t end = journal.audit_end().sequence;
+        after = end - std::min<std::uint64_t>(end, *last);
+        limit = *last;
+    }
     json items = json::array(), cursor;
-    for (const state::AuditRow& row : journal.audit(after, page->limit)) {
+    for (const state::AuditRow& row : journal.audit(after, limit)) {
         items.push_back(audit_json(row));
-        if (items.size() == page->limit) cursor = std::to_string(row.sequence);
+        if (*last == 0 && items.size() == limit) cursor = std::to_string(row.sequence);
     }
     reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
 }

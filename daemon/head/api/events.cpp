@@ -40,8 +40,15 @@ void get_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& 
     if (exchange.asked("follow")) return follow_events(exchange, journal, feeds, after_of(exchange), run);
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
+    const auto last = last_of(exchange);
+    if (!last) return refuse(exchange, last.error());
     json items = json::array(), cursor;
+    if (*last > 0) {
+        for (const state::EventRow& row : journal.last_events(*last, run))
+            items.push_back(event_for(exchange.view, exchange.caller, row));
+        return reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", cursor}});
+    }
+    const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
     for (const state::EventRow& row : journal.events(EventId{after}, page->limit, run)) {
         items.push_back(event_for(exchange.view, exchange.caller, row));
         if (items.size() == page->limit) cursor = std::to_string(row.id.value);

@@ -12,6 +12,14 @@ void get_status(Exchange&, const HeadOptions&, const HeadFacts&, const TokenBook
 void post_backup(Exchange&, const HeadOptions&);
 void post_head_stop(Exchange&, const HeadStop&);
 
+// browser/page.cpp
+void get_page(Exchange&);
+
+// browser/browser_session.cpp
+void post_session(Exchange&, const TokenBook&, BrowserSessions&, const Credentials&, state::SqliteJournal&);
+void get_session(Exchange&, const Credentials&);
+void delete_session(Exchange&, BrowserSessions&, const Credentials&, state::SqliteJournal&);
+
 // metrics_page.cpp
 void get_prometheus(Exchange&, MetricsPage&);
 
@@ -26,6 +34,12 @@ void get_attempts(Exchange&);
 void get_checkpoints(Exchange&);
 void get_explain(Exchange&, Planner&, const state::SqliteJournal&);
 void get_queue(Exchange&, Planner&);
+
+// queues.cpp
+void get_queues(Exchange&);
+
+// ranks.cpp
+void get_ranks(Exchange&, const Sessions&);
 
 // run_removal.cpp
 void delete_run(Exchange&, const HeadOptions&, const Ownership&, Sessions&);

@@ -7,6 +7,52 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::size_t xids_most = 32;  // of a GPU
+
+// What an agent does not know is below 0 in its message.
+json known_or_null(std::int64_t value, double units_per_one) {
+    return value < 0 ? json() : json(static_cast<double>(value) / units_per_one);
+}
+
+void add_live(json& device, const protocol::GpuHeartbeat& gpu) {
+    device["uuid"] = gpu.uuid;
+    device["utilization_ratio"] = known_or_null(gpu.utilization_percent, 100);
+    device["memory_used"] = gpu.answers() ? json(gpu.memory_used) : json();
+    device["memory_total"] = gpu.answers() ? json(gpu.memory_total) : json();
+    device["power_watts"] = known_or_null(gpu.power_mw, 1'000);
+    device["temperature_celsius"] = known_or_null(gpu.temperature_c, 1);
+    device["ecc_errors"] = known_or_null(gpu.ecc_uncorrected, 1);
+    device["foreign_processes"] = known_or_null(gpu.foreign_processes, 1);
+    json xids = json::object();
+    for (const auto& [xid, count] : gpu.xids)
+        if (xids.size() < xids_most) xids[std::to_string(xid)] = count;
+    device["xids"] = std::move(xids);
+}
+
+// Each GPU: who holds how much of it, what is free, and what NVML tells, where it tells something.
+json devices_json(const View& view, const Node& node, const NodeView& capacity, const ClusterIndex& index,
+                  const protocol::Heartbeat& heartbeat) {
+    std::vector<json> held_by(node.gpus, json::array());
+    for (const AttemptId& id : index.on_node(node.id)) {
+        const auto& by_node = index.allocated_to(id);
+        const auto here = by_node.find(node.id);
+        if (here == by_node.end()) continue;
+        for (const GpuShare& share : here->second.second)
+            if (share.device < held_by.size())
+                held_by[share.device].push_back({{"run", view.cluster.runs.at(id.run).name},
+                                                 {"run_id", view.run_id(id.run)},
+                                                 {"amount", to_text(share.amount)}});
+    }
+    json devices = json::array();
+    for (std::uint32_t i = 0; i < node.gpus; ++i) {
+        const Amount free = i < capacity.gpus_free.size() ? capacity.gpus_free[i] : Amount{};
+        json device = {{"index", i}, {"free", to_text(free)}, {"held_by", std::move(held_by[i])}};
+        if (i < heartbeat.gpus.size()) add_live(device, heartbeat.gpus[i]);
+        devices.push_back(std::move(device));
+    }
+    return devices;
+}
+
 json node_json(const View& view, const Caller& caller, const Sessions& sessions, const Node& node,
                const ClusterIndex& index) {
     const NodeSeen unknown;
@@ -29,6 +75,7 @@ json node_json(const View& view, const Caller& caller, const Sessions& sessions,
             {"gpus", node.gpus},
             {"gpus_free", to_text(gpus_free)},
             {"gpu_model", known.gpu_model},
+            {"gpu_devices", devices_json(view, node, *capacity, index, known.heartbeat)},
             {"labels", node.labels},
             {"registered", time_json(view, node.registered)},
             {"last_heartbeat_ms", known.heard_ms == 0 ? json() : json(monotonic_ms() - known.heard_ms)},

@@ -22,13 +22,14 @@ bool is_node_name(const std::string& text) {
            text.find_first_not_of(letters + "._-") == std::string::npos;
 }
 
-json token_json(const state::TokenRow& row) {
+json token_json(const state::TokenRow& row, std::optional<std::int64_t> last_used) {
     return {{"id", row.id},
             {"role", row.role},
             {"user", row.user},
             {"created", wall_json(row.created_wall_ms)},
             {"expires", wall_json(row.expires_wall_ms)},
             {"uses_left", row.uses_left < 0 ? json() : json(row.uses_left)},
+            {"last_used", last_used ? wall_json(*last_used) : json()},
             {"revoked", row.revoked}};
 }
 
@@ -101,7 +102,8 @@ Status name_is_free(const View& view, const Sessions& sessions, const std::strin
 
 void get_tokens(Exchange& exchange, const TokenBook& tokens) {
     const std::vector<state::TokenRow> rows = tokens.rows();
-    reply_list(exchange, rows.size(), [rows](std::size_t i) { return token_json(rows[i]); });
+    reply_list(exchange, rows.size(),
+               [rows, &tokens](std::size_t i) { return token_json(rows[i], tokens.last_used(rows[i].id)); });
 }
 
 namespace {
@@ -170,7 +172,7 @@ void post_token(Exchange& exchange, TokenBook& tokens, const Identity& identity)
                                          .uses_left = for_node ? wish->uses : -1,
                                          .ca_fingerprint = identity.ca_fingerprint});
     tokens.set(fresh.row);
-    json out = token_json(fresh.row);
+    json out = token_json(fresh.row, std::nullopt);
     out["token"] = fresh.text;
     audit_detail(exchange, "id=" + fresh.row.id + " role=" + fresh.row.role + " user=" + fresh.row.user);
     exchange.events.save(
@@ -196,8 +198,8 @@ void delete_token(Exchange& exchange, TokenBook& tokens) {
                            (row->user.empty() ? "NAME" : row->user)});
     row->revoked = true;
     tokens.set(*row);
-    exchange.events.save({.tokens = {*row}, .settings = {}, .done = [kept = exchange, row = *row]() mutable {
-                              reply_json(kept, 200, token_json(row));
+    exchange.events.save({.tokens = {*row}, .settings = {}, .done = [kept = exchange, row = *row, &tokens]() mutable {
+                              reply_json(kept, 200, token_json(row, tokens.last_used(row.id)));
                           }});
 }
 

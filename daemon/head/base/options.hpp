@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "scheduler/model/queues.hpp"
 #include "storage/spec/limits.hpp"
@@ -16,6 +17,7 @@ struct HeadOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 7433;              // 0: any, for tests
     std::string storage_root{};             // cluster://; empty: <data_dir>/storage
+    std::vector<std::string> page_names{};  // of the head, in browsers' addresses
     std::string name{};                     // of the cluster, for people; kept over restarts
     std::int64_t node_timeout_ms = 10'000;  // silence after which a node counts as lost
     std::int64_t heartbeat_ms = 1'000;

@@ -36,6 +36,14 @@ Result<Page> page_of(const Exchange& exchange) {
     return Page{*offset, *limit};
 }
 
+Result<std::size_t> last_of(const Exchange& exchange) {
+    const auto last = number_of(exchange, "last", 0);
+    if (!last || exchange.query("last").empty()) return last;
+    if (*last == 0 || *last > limit_max)
+        return Error{ErrorCode::usage, "last is 1 to " + std::to_string(limit_max), "walk over the pages for more"};
+    return last;
+}
+
 std::uint64_t after_of(const Exchange& exchange) {
     const std::string resumed = exchange.request.header("last-event-id");
     const std::string text = resumed.empty() ? exchange.query("after") : resumed;

@@ -16,6 +16,8 @@ struct Page {
     std::size_t offset = 0, limit = 100;
 };
 Result<Page> page_of(const Exchange& exchange);
+// ?last=N, 1 to 1000: the end of a list that is kept oldest first. 0: was not given.
+Result<std::size_t> last_of(const Exchange& exchange);
 // Where a stream or a list goes on: Last-Event-ID, else ?after=, else the beginning.
 std::uint64_t after_of(const Exchange& exchange);
 // The items of one page, as text.

@@ -14,6 +14,7 @@ namespace rtrain::head {
 // beside them.
 enum class Access {
     anyone,   // /healthz, /v1/join: no token
+    browser,  // the page and signing in: no token, and no host but the head's own
     metrics,  // the role of that name, or viewer
     viewer,
     user,
@@ -30,7 +31,9 @@ struct Identity;
 struct HeadFacts;
 struct HeadStop;
 class Blobs;
+class BrowserSessions;
 class ChartHistory;
+class Credentials;
 class Feeds;
 class LogIntake;
 class MetricsPage;
@@ -64,7 +67,7 @@ class Parts {
   private:
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
                TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
-               LogIntake*, Feeds*, Planner*, Sessions*, MetricsPage*>
+               LogIntake*, Feeds*, Planner*, Sessions*, MetricsPage*, BrowserSessions*, Credentials*>
         all_;
 };
 

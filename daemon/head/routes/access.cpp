@@ -24,6 +24,7 @@ bool role_suffices(const Caller& caller, Access access) {
     const bool agent = caller.role == Role::node;
     switch (access) {
         case Access::anyone:
+        case Access::browser:
             return true;
         case Access::metrics:
             return caller.role == Role::metrics || is_person(caller, Role::viewer);
@@ -54,17 +55,42 @@ bool allowed(const View& view, const Ownership& ownership, const Caller& caller,
     return true;
 }
 
-Result<Caller> admit(const TokenBook& tokens, const net::Request& request, const Found& match) {
+namespace {
+
+// Nobody has to be known, but a browser has to mean this head, and a page that signs somebody in has to be its own:
+// else a stranger's page could have a person work in the stranger's session.
+Admitted admit_browser(const Credentials& credentials, const net::Request& request) {
+    const BrowserRequests& browser = credentials.browser();
+    const bool page = request.method == "GET";
+    if (Status own = page ? browser.own_host(request) : browser.own_page(request); !own)
+        return NotAdmitted{NotAdmitted::Why::barred, own.error()};
+    return Caller{};
+}
+
+}  // namespace
+
+Admitted admit(const Credentials& credentials, const net::Request& request, const Found& match) {
+    using Why = NotAdmitted::Why;
     if (match.route && match.route->access == Access::anyone) return Caller{};
-    auto caller = tokens.authenticate(request, wall_ms());
-    if (!caller) return caller.error();
-    if (caller->role == Role::node && tokens.left(caller->node))
-        return Error{ErrorCode::unauthorised, "node '" + caller->node + "' has left the cluster",
-                     "rtrain node join ... with a new token"};
+    if (match.route && match.route->access == Access::browser) return admit_browser(credentials, request);
+    const Admitted admitted = credentials.authenticate(request, wall_ms());
+    const Caller* caller = std::get_if<Caller>(&admitted);
+    if (!caller) return admitted;
+    if (caller->role == Role::node && credentials.left(caller->node))
+        return NotAdmitted{Why::stranger,
+                           {ErrorCode::unauthorised, "node '" + caller->node + "' has left the cluster",
+                            "rtrain node join ... with a new token"}};
     if (!match.route && match.path_known)
-        return Error{ErrorCode::usage, request.method + " is not a method of " + request.path, "see /openapi.json"};
-    if (!match.route) return Error{ErrorCode::not_found, "there is no " + request.path, "see /openapi.json"};
-    return caller;
+        return NotAdmitted{
+            Why::other,
+            {ErrorCode::usage, request.method + " is not a method of " + request.path, "see /openapi.json"}};
+    if (!match.route)
+        return NotAdmitted{Why::other, {ErrorCode::not_found, "there is no " + request.path, "see /openapi.json"}};
+    return admitted;
+}
+
+net::Response refusal_of(const NotAdmitted& caller) {
+    return caller.why == NotAdmitted::Why::stranger ? refusal_of_stranger(caller.error) : refusal(caller.error);
 }
 
 Error forbidden(const Caller& caller, const Route& route) {

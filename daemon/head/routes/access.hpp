@@ -3,13 +3,15 @@
 
 #include <string>
 
+#include "daemon/head/access/credentials.hpp"
 #include "daemon/head/access/ownership.hpp"
 #include "daemon/head/routes/matching.hpp"
 
 namespace rtrain::head {
 
 // Before anything else is said about a path: a stranger learns only that he is one.
-Result<Caller> admit(const TokenBook& tokens, const net::Request& request, const Found& match);
+Admitted admit(const Credentials& credentials, const net::Request& request, const Found& match);
+net::Response refusal_of(const NotAdmitted& caller);
 // Whether a role may use a route at all; where ownership decides, the least that is needed.
 bool role_suffices(const Caller& caller, Access access);
 bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& match);

@@ -30,6 +30,16 @@ net::Admission admission_for(const Caller& caller) {
     return {.caller = "user " + caller.user};
 }
 
+// Of every answer: it is for the caller alone, is what its type says, and belongs into no other site's page. A file of
+// a run that is opened as a page may do nothing.
+std::map<std::string, std::string> answer_headers() {
+    return {{"cache-control", "no-store"},
+            {"content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"},
+            {"cross-origin-resource-policy", "same-origin"},
+            {"referrer-policy", "no-referrer"},
+            {"x-content-type-options", "nosniff"}};
+}
+
 Error no_longer_opens() {
     return {ErrorCode::unauthorised, "the token of this upload was revoked or has expired, or its run has ended",
             "nothing of it was kept; an admin makes a new token: rtrain token create"};
@@ -63,7 +73,7 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
     const Upload kind = is_blob(request) ? Upload::blob : Upload::storage;
     admission.may_write = [this, kind, path, caller,
                            asked = path.empty()](std::uint64_t bytes) mutable -> std::optional<net::Response> {
-        if (!uses_.tokens.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
+        if (!uses_.credentials.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
         if (!std::exchange(asked, true))
             if (auto refused = refused_by_loop(caller, path)) return refused;
         const Status room = upload_room(uses_.options, kind, bytes);
@@ -78,10 +88,11 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
 // cluster:// it is asked that before the first byte is read.
 net::Admission Api::admission_of(const net::Request& request) {
     const Found match = find_route(request);
-    if (match.route && match.route->access == Access::anyone) return {.body_limit = stranger_body_max};
-    auto caller = uses_.tokens.authenticate(request, wall_ms());
-    if (caller && (!match.route || streamed(request))) caller = admit(uses_.tokens, request, match);
-    if (!caller) return {.refusal = refusal_of_stranger(caller.error())};
+    const Admitted admitted = admit(uses_.credentials, request, match);
+    if (const auto* not_admitted = std::get_if<NotAdmitted>(&admitted)) return {.refusal = refusal_of(*not_admitted)};
+    const Access access = match.route->access;
+    if (access == Access::anyone || access == Access::browser) return {.body_limit = stranger_body_max};
+    const Caller* caller = std::get_if<Caller>(&admitted);
     if (role_suffices(*caller, match.route->access)) {
         if (!streamed(request)) return admission_for(*caller);
         return upload_of(request, *caller, is_blob(request) ? "" : match.variables.at("path"));
@@ -97,6 +108,7 @@ net::ServerOptions Api::server_options(const Identity& identity, std::size_t con
     options.port = uses_.options.port;
     options.identity = identity.tls();
     options.connections_max = connections_max;
+    options.headers = answer_headers();
     options.admit = [this](const net::Request& request) -> net::Admission {
         try {
             return admission_of(request);

@@ -15,6 +15,8 @@ struct Kind {
 };
 constexpr Kind kinds[] = {
     {"Health", "status:text version:text"},
+    {"Session", "user:text role:text csrf:text? begun:time? idle_most_ms:int"},
+    {"SessionEnded", "status:text"},
     {"Share", "total:any allocated:any"},
     {"OwnToken", "id:text? role:text user:text expires:time?"},
     {"Status",
@@ -59,16 +61,27 @@ constexpr Kind kinds[] = {
      "run_id:text name:text rules:[text] nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
     {"Node",
      "node:text state:text connected:bool address:text port:int resources:{text} free:{text} gpus:int gpus_free:text "
-     "gpu_model:text labels:{text} registered:time? last_heartbeat_ms:int? reason:text reason_kind:text? "
+     "gpu_model:text gpu_devices:[GpuDevice] labels:{text} registered:time? last_heartbeat_ms:int? reason:text "
+     "reason_kind:text? "
      "warnings:[text] memory_used:int "
      "memory_total:int version:text runs:[text] facts:{text}"},
+    {"GpuHolder", "run:text run_id:text amount:text"},
+    {"GpuDevice",
+     "index:int free:text held_by:[GpuHolder] uuid?:text utilization_ratio?:number? memory_used?:int? "
+     "memory_total?:int? power_watts?:number? temperature_celsius?:number? ecc_errors?:number? "
+     "foreign_processes?:number? xids?:{int}"},
+    {"Queue", "name:text parent:text? share:int waiting:int running:int in_use:{text} quota:{text} recent_use:{text}"},
+    {"RankUse",
+     "rank:int node:text attempt:int memory_bytes:int? cpu_seconds:number? data_wait_seconds:number? "
+     "interval_ms:int? heartbeat_age_ms:int? silent_ms:int?"},
     {"NodeLeft", "node:text state:text"},
     {"Waiting",
      "position:int? run_id:text name:text state:text queue:text priority:int starts_in_ms:int? waiting_ms:int "
      "needs:text "
      "why:text"},
     {"Event", "id:int time:time? kind:text run_id:text? run_name:text? node:text? text:text"},
-    {"Token", "id:text role:text user:text created:time? expires:time? uses_left:int? revoked:bool token?:text"},
+    {"Token",
+     "id:text role:text user:text created:time? expires:time? uses_left:int? last_used:time? revoked:bool token?:text"},
     {"AuditRow",
      "sequence:int time:time? wall_ms:int user:text role:text credential:text from:text action:text target:text "
      "run:text hash:text"},
@@ -92,6 +105,12 @@ struct RouteAnswer {
 };
 constexpr RouteAnswer answers[] = {
     {"GET", "/healthz", "200", "Health", ""},
+    {"GET", "/", "200 304", "text/html", ""},
+    {"GET", "/favicon.svg", "200 304", "image/svg+xml", ""},
+    {"GET", "/assets/{file}", "200 304", "text/javascript", ""},
+    {"POST", "/v1/session", "201", "Session", ""},
+    {"GET", "/v1/session", "200", "Session", ""},
+    {"DELETE", "/v1/session", "200", "SessionEnded", ""},
     {"GET", "/v1/status", "200", "Status", ""},
     {"POST", "/v1/runs", "200 201", "Run", ""},
     {"GET", "/v1/runs", "200", "page Run", ""},
@@ -107,6 +126,7 @@ constexpr RouteAnswer answers[] = {
     {"GET", "/v1/runs/{run}/metrics/history", "200", "RunHistory", ""},
     {"GET", "/v1/runs/{run}/ranks/{rank}/history", "200", "RankHistory", ""},
     {"GET", "/v1/runs/{run}/checkpoints", "200", "page Checkpoint", ""},
+    {"GET", "/v1/runs/{run}/ranks", "200", "page RankUse", ""},
     {"GET", "/v1/runs/{run}/explain", "200", "Explanation", ""},
     {"GET", "/v1/runs/{run}/files/{path...}", "200", "application/octet-stream", "FileList"},
     {"GET", "/v1/runs/{run}/values", "200", "Values", ""},
@@ -119,6 +139,7 @@ constexpr RouteAnswer answers[] = {
     {"POST", "/v1/nodes/{node}/undrain", "200", "Node", ""},
     {"POST", "/v1/nodes/{node}/leave", "200", "NodeLeft", ""},
     {"GET", "/v1/queue", "200", "page Waiting", ""},
+    {"GET", "/v1/queues", "200", "page Queue", ""},
     {"GET", "/v1/events", "200", "page Event", "Event"},
     {"POST", "/v1/plan", "200", "Plan", ""},
     {"GET", "/v1/tokens", "200", "page Token", ""},

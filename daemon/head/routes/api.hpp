@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "daemon/head/access/credentials.hpp"
 #include "daemon/head/access/first_admin.hpp"
 #include "daemon/head/access/identity.hpp"
 #include "daemon/head/access/ownership.hpp"
@@ -22,7 +23,7 @@ class Api {
         const View& view;
         const HeadOptions& options;
         metrics::Metrics& metrics;
-        const TokenBook& tokens;
+        const Credentials& credentials;
         FirstAdmin& first_admin;
         const Ownership& ownership;
         Parts parts;  // for handlers

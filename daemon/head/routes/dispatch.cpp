@@ -20,15 +20,18 @@ bool is_change(const Exchange& exchange, const Route& route) {
 
 void Api::answer(Exchange& exchange) {
     Found match = find_route(exchange.request);
-    const auto caller = admit(uses_.tokens, exchange.request, match);
-    if (!caller) {
+    const Admitted admitted = admit(uses_.credentials, exchange.request, match);
+    if (const auto* not_admitted = std::get_if<NotAdmitted>(&admitted)) {
         drop_body(exchange);
-        return exchange.responder->send(refusal_of_stranger(caller.error()));
+        return exchange.responder->send(refusal_of(*not_admitted));
     }
+    const Caller* caller = std::get_if<Caller>(&admitted);
     uses_.first_admin.saw(*caller, uses_.events);
     const Route& route = *match.route;
     exchange.caller = *caller;
-    exchange.permitted = [&tokens = uses_.tokens, caller = *caller] { return tokens.still_opens(caller, wall_ms()); };
+    exchange.permitted = [&credentials = uses_.credentials, caller = *caller] {
+        return credentials.still_opens(caller, wall_ms());
+    };
     if (!allowed(uses_.view, uses_.ownership, exchange.caller, match)) {
         drop_body(exchange);
         return refuse(exchange, forbidden(exchange.caller, route));

@@ -20,6 +20,7 @@ const std::map<std::string, std::string>& parameter_texts() {
         {"to", "of the chart: the last one; the newest when left out"},
         {"points", "of the chart, at most; 1 to 2000, 500 when left out"},
         {"all", "also what ended more than a day ago"},
+        {"last", "the end of the list: so many of its newest items, 1 to 1000"},
         {"limit", "items of one page, 1 to 1000"},
         {"cursor", "next_cursor of the page before"},
         {"files", "remove the run's directory as well"},
@@ -76,19 +77,22 @@ ordered_json parameters(const Route& route) {
 ordered_json security(Access access) {
     switch (access) {
         case Access::anyone:
+        case Access::browser:
             return ordered_json::array();
         case Access::metrics:
         case Access::viewer:
         case Access::user:
         case Access::owner:
         case Access::admin:
-            return {{{"bearer", ordered_json::array()}}};
+            return {{{"bearer", ordered_json::array()}}, {{"session", ordered_json::array()}}};
         case Access::agent:
             return {{{"node", ordered_json::array()}}};
         case Access::agent_or_owner:
         case Access::agent_or_user:
         case Access::agent_or_admin:
-            return {{{"bearer", ordered_json::array()}}, {{"node", ordered_json::array()}}};
+            return {{{"bearer", ordered_json::array()}},
+                    {{"session", ordered_json::array()}},
+                    {{"node", ordered_json::array()}}};
     }
     return ordered_json::array();
 }
@@ -122,9 +126,15 @@ ordered_json components() {
                           {"message", text},
                           {"problems", {{"type", "array"}, {"items", problem}}},
                           {"next", text}}}};
-    return {
-        {"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}, {"node", {{"type", "mutualTLS"}}}}},
-        {"schemas", std::move(schemas)}};
+    return {{"securitySchemes",
+             {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+              {"session",
+               {{"type", "apiKey"},
+                {"in", "cookie"},
+                {"name", "__Host-rtrain-CLUSTER"},
+                {"description", "POST /v1/session sets it; a change needs the header x-rtrain-csrf as well"}}},
+              {"node", {{"type", "mutualTLS"}}}}},
+            {"schemas", std::move(schemas)}};
 }
 
 std::string lower(std::string text) {

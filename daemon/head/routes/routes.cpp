@@ -11,6 +11,13 @@ void get_openapi(Exchange& exchange) { reply(exchange, 200, openapi()); }
 
 constexpr Route table[] = {
     {"GET", "/healthz", Access::anyone, "is the head there", "", with<get_health>},
+    {"GET", "/", Access::browser, "the page, for people", "", with<get_page>},
+    {"GET", "/favicon.svg", Access::browser, "its icon", "", with<get_page>},
+    {"GET", "/assets/{file}", Access::browser, "its script and its style sheet", "", with<get_page>},
+    {"POST", "/v1/session", Access::browser, "sign a browser in, by a token: sets the session's cookie", "",
+     with<post_session>},
+    {"GET", "/v1/session", Access::viewer, "who is signed in", "", with<get_session>},
+    {"DELETE", "/v1/session", Access::viewer, "sign the browser out", "", with<delete_session>},
     {"GET", "/v1/status", Access::viewer, "the cluster in numbers", "", with<get_status>},
     {"POST", "/v1/runs", Access::user, "submit a job; the same key submits once", "", with<post_run>},
     {"GET", "/v1/runs", Access::viewer, "runs, newest first", "state user name all limit cursor", with<get_runs>},
@@ -34,6 +41,8 @@ constexpr Route table[] = {
      "key from to points", with<get_rank_history>},
     {"GET", "/v1/runs/{run}/checkpoints", Access::owner, "committed checkpoints, oldest first", "limit cursor",
      with<get_checkpoints>},
+    {"GET", "/v1/runs/{run}/ranks", Access::viewer, "what each rank of the live attempt uses and waits for", "",
+     with<get_ranks>},
     {"GET", "/v1/runs/{run}/explain", Access::viewer, "why it is in its state", "", with<get_explain>},
     {"GET", "/v1/runs/{run}/files/{path...}", Access::owner, "a file of the run's directory, or a listing", "list",
      with<get_run_file>},
@@ -49,7 +58,8 @@ constexpr Route table[] = {
     {"POST", "/v1/nodes/{node}/undrain", Access::admin, "place on it again", "", with<post_undrain>},
     {"POST", "/v1/nodes/{node}/leave", Access::admin, "take the node out of the cluster", "", with<post_leave>},
     {"GET", "/v1/queue", Access::viewer, "waiting runs in their order", "limit cursor", with<get_queue>},
-    {"GET", "/v1/events", Access::viewer, "what happened", "after run limit follow", with<get_events>},
+    {"GET", "/v1/queues", Access::viewer, "queues: share, quota, use", "", with<get_queues>},
+    {"GET", "/v1/events", Access::viewer, "what happened", "after run limit last follow", with<get_events>},
     {"POST", "/v1/plan", Access::viewer, "where a job would go now", "", with<post_plan>},
     {"GET", "/v1/tokens", Access::admin, "tokens, without their secrets", "limit cursor", with<get_tokens>},
     {"POST", "/v1/tokens", Access::admin, "make a token; its text is shown once", "", with<post_token>},
@@ -57,7 +67,7 @@ constexpr Route table[] = {
     {"HEAD", "/v1/blobs/{sha256}", Access::agent_or_user, "is this archive there", "", with<head_blob>},
     {"GET", "/v1/blobs/{sha256}", Access::agent_or_user, "a code archive", "", with<get_blob>},
     {"PUT", "/v1/blobs/{sha256}", Access::user, "store a code archive; its hash is checked", "", with<put_blob>},
-    {"GET", "/v1/audit", Access::admin, "who changed what, oldest first", "after limit cursor", with<get_audit>},
+    {"GET", "/v1/audit", Access::admin, "who changed what, oldest first", "after limit last cursor", with<get_audit>},
     {"POST", "/v1/join", Access::anyone, "a node's certificate for a join token", "", with<post_join>},
     {"POST", "/v1/certificate", Access::agent, "a new certificate for a node", "", with<post_certificate>},
     {"POST", "/v1/head/backup", Access::admin, "write a backup of the state on the head's machine", "",
@@ -82,6 +92,8 @@ const char* to_text(Access access) {
     switch (access) {
         case Access::anyone:
             return "nothing";
+        case Access::browser:
+            return "nothing but the head's own address";
         case Access::metrics:
             return "metrics or viewer";
         case Access::viewer:

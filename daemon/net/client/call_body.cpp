@@ -72,6 +72,13 @@ Result<std::string> SentBody::next() {
     return piece;
 }
 
+Response response_of(const MessageHead& head) {
+    Response response{.status = head.status, .content_type = {}};
+    for (const auto& [name, value] : head.headers) response.headers.emplace(name, value);
+    if (auto type = head.headers.find("content-type"); type != head.headers.end()) response.content_type = type->second;
+    return response;
+}
+
 AnswerBody::~AnswerBody() {
     if (file_.get() >= 0 && !saved_) ::unlink(call_.save_to.c_str());  // half a file helps nobody
 }
@@ -105,9 +112,8 @@ bool AnswerBody::take(int status, std::string_view piece) {
 }
 
 Result<Response> AnswerBody::finish(const MessageHead& head) {
-    Response response{.status = head.status, .body = std::move(text_), .content_type = {}};
-    for (const auto& [name, value] : head.headers) response.headers.emplace(name, value);
-    if (auto type = head.headers.find("content-type"); type != head.headers.end()) response.content_type = type->second;
+    Response response = response_of(head);
+    response.body = std::move(text_);
     if (file_.get() >= 0) {
         saved_ = true;
         response.file = call_.save_to;

@@ -24,6 +24,8 @@ class FileHandle {
     int descriptor_ = -1;
 };
 
+Response response_of(const MessageHead& head);  // without a body
+
 class SentBody {
   public:
     static Result<SentBody> open(const Call& call);

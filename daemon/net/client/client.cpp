@@ -43,8 +43,8 @@ Status check(const Call& call) {
 }
 
 std::string head_text(const Endpoint& endpoint, const Call& call, std::uint64_t length) {
-    std::string out = call.method + " " + call.target + " HTTP/1.1\r\nHost: " + where_text(endpoint) +
-                      "\r\nUser-Agent: rtrain/" RTRAIN_VERSION "\r\n";
+    std::string out = call.method + " " + call.target + " HTTP/1.1\r\nUser-Agent: rtrain/" RTRAIN_VERSION "\r\n";
+    if (!call.headers.contains("host")) out += "Host: " + where_text(endpoint) + "\r\n";
     if (!endpoint.bearer.empty()) out += "Authorization: Bearer " + endpoint.bearer + "\r\n";
     if (length > 0 || call.method == "PUT" || call.method == "POST")
         out += "Content-Length: " + std::to_string(length) + "\r\n";
@@ -246,6 +246,7 @@ Result<Response> Client::Body::exchange(const Call& call) {
         });
         if (Status came = read_head(*parser); !came) return came.error();
     }
+    if (call.on_head) call.on_head(response_of(parser->head()));
     if (Status begun = answer.begin(parser->head()); !begun) return begun.error();
     if (Status came = read_rest(*parser, answer, call); !came) return came.error();
     const bool reusable = parser->done() && parser->head().keep_alive && in.empty();

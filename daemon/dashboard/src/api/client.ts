@@ -69,6 +69,7 @@ async function problemOf(answer: Response): Promise<Problem> {
 
 async function checked(path: string, options: Options): Promise<Response> {
   const answer = await ask(path, options);
+  head_origin = answer.headers.get("x-rtrain-head") ?? head_origin;
   if (answer.ok) return answer;
   const problem = await problemOf(answer);
   if (answer.status === 401 && path !== "/v1/session") setSession(null);
@@ -97,19 +98,15 @@ export async function list<T>(path: string, signal?: AbortSignal, most = 20_000)
   return items;
 }
 
-// The newest `most` rows of a list that is kept oldest first, behind the row `after`. It walks all of it: the head has no
-// way to ask for the end of such a list.
+// The newest `most` rows, at most 1,000, of a list that is kept oldest first; those behind the row `after` where one is
+// known by now.
 export async function newest<T>(path: string, idOf: (row: T) => number, after: number, most: number, signal?: AbortSignal): Promise<T[]> {
-  let rows: T[] = [];
-  for (let at = after; ; ) {
-    const mark: string = path.includes("?") ? "&" : "?";
-    const page: Page<T> = await call<Page<T>>(`${path}${mark}after=${at}&limit=1000`, signal ? { signal } : {});
-    const last: T | undefined = page.items.at(-1);
-    if (last === undefined || idOf(last) <= at) return rows;
-    rows = [...rows, ...page.items].slice(-most);
-    at = idOf(last);
-    if (page.next_cursor === null) return rows;
-  }
+  const mark: string = path.includes("?") ? "&" : "?";
+  const read = (asked: string) => call<Page<T>>(`${path}${mark}${asked}`, signal ? { signal } : {});
+  if (after === 0) return (await read(`last=${most}`)).items;
+  const behind = await read(`after=${after}&limit=1000`);
+  if (behind.next_cursor === null) return behind.items.slice(-most);
+  return (await read(`last=${most}`)).items.filter((row) => idOf(row) > after);
 }
 
 // Who is signed in. Rejects when the head does not answer.
@@ -133,6 +130,10 @@ export async function signOut(): Promise<void> {
     setSession(null, true);
   }
 }
+
+// Where this page is for others: the head's own address. A proxy on this machine names it.
+let head_origin = "";
+export const addressToShare = () => (head_origin || location.origin) + location.pathname + location.hash;
 
 export function pathOf(...parts: string[]): string {
   return `/v1/${parts.map(encodeURIComponent).join("/")}`;

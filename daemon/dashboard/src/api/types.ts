@@ -1,5 +1,5 @@
 // The records of the head's API that the page reads (docs/http-api.md). A field with `?` is in some answers
-// only, or no head has it yet (README.md lists those): where it is absent, the page shows nothing in its place.
+// only: where it is absent, the page shows nothing in its place.
 
 export type Role = "viewer" | "user" | "admin";
 
@@ -222,7 +222,6 @@ export interface Checkpoint {
   path: string;
   deleting: boolean;
   latest: boolean;
-  verified?: { time: string; sound: boolean } | null;
 }
 
 export interface Explanation {

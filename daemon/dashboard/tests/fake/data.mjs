@@ -137,7 +137,7 @@ export function ranks(run) {
 }
 
 export function checkpoints(run) {
-  return Array.from({ length: Math.max(0, run.checkpoints) }, (_, at_) => ({ directory: `checkpoint_0000${22 + at_}-a003`, attempt: 3, sequence: 22 + at_, world_size: 8, bytes: 2.6 * 2 ** 30 + at_ * 1000, metrics: { val_loss: 0.71 - at_ * 0.011, loss: 0.66 - at_ * 0.01 }, committed: iso((5 - at_) * 6 * minute), path: `${run.run_path}/checkpoint_0000${22 + at_}-a003`, deleting: false, latest: at_ === run.checkpoints - 1, ...(at_ < 3 ? { verified: { time: iso(3 * minute), sound: true } } : {}) }));
+  return Array.from({ length: Math.max(0, run.checkpoints) }, (_, at_) => ({ directory: `checkpoint_0000${22 + at_}-a003`, attempt: 3, sequence: 22 + at_, world_size: 8, bytes: 2.6 * 2 ** 30 + at_ * 1000, metrics: { val_loss: 0.71 - at_ * 0.011, loss: 0.66 - at_ * 0.01 }, committed: iso((5 - at_) * 6 * minute), path: `${run.run_path}/checkpoint_0000${22 + at_}-a003`, deleting: false, latest: at_ === run.checkpoints - 1 }));
 }
 
 export const explanation = (run) => ({ headline: `${run.name} waits for room: it needs 16 GPUs on nodes with 8 free, and 1 of 14 nodes fits.`, state: run.state, verdict: "pending", queue: { name: run.queue, position: 1, length: 3 }, rules: ["nodes gpu-03 and gpu-04 are reserved for it from 14 min on"], nodes: 14, fitting: 1, groups: [{ nodes: 9, kind: "too full", text: "4 GPUs free, bundle needs 8", field: "scaling.resources_per_worker", line: "job.yaml:7" }, { nodes: 2, kind: "out of use", text: "quarantined", field: null, line: null }], reasons: [], holders: ["llama-1b-pretrain", "diffusion-xl"], nearest_change: "with scaling.workers: 8 it would start now", proved: true });

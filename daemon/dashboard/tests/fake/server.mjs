@@ -21,7 +21,7 @@ const json = (response, value, code = 200) => {
   response.writeHead(code, { "content-type": "application/json" });
   response.end(JSON.stringify(value));
 };
-const page = (response, items) => json(response, { items, next_cursor: null, schema_version: 1 });
+const page = (response, items, last = null) => json(response, { items: last ? items.slice(-Number(last)) : items, next_cursor: null, schema_version: 1 });
 const refuse = (response, code, message) => json(response, { code: "x", message, next: "", problems: [] }, code);
 
 function stream(request, response, first, next) {
@@ -78,7 +78,7 @@ function api(request, response, url) {
   if (first === "session") return session(request, response);
   if (!signedIn) return refuse(response, 401, "no session");
   const after = (rows, key) => rows.filter((one) => one[key] > Number(url.searchParams.get("after") ?? 0));
-  if (first === "audit") return page(response, after(audit(), "sequence"));
+  if (first === "audit") return page(response, after(audit(), "sequence"), url.searchParams.get("last"));
   const ofThis = (event) => [null, event.run_id].includes(url.searchParams.get("run"));
   const lists = { nodes, queue, queues, tokens };
   if (first === "status") return json(response, status());
@@ -89,7 +89,7 @@ function api(request, response, url) {
   }
   if (first === "runs") return page(response, runs());
   if (first === "events") {
-    if (!url.searchParams.get("follow")) return page(response, after(events(), "id").filter(ofThis));
+    if (!url.searchParams.get("follow")) return page(response, after(events(), "id").filter(ofThis), url.searchParams.get("last"));
     let id = 10_000;
     return stream(request, response, [], () => (Math.random() < 0.3 ? [[++id, { ...events()[3], id, time: new Date().toISOString() }]].filter(([, event]) => ofThis(event)) : []));
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "daemon/head/routes/routes.hpp"
+#include "tests/unit/browser.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -19,6 +20,12 @@ namespace {
 const std::map<std::string, std::string> expected = {
     {"GET /healthz", "*"},
     {"POST /v1/join", "*"},
+    {"GET /", "*"},
+    {"GET /favicon.svg", "*"},
+    {"GET /assets/{file}", "*"},
+    {"POST /v1/session", "*"},
+    {"GET /v1/session", "VORUA"},
+    {"DELETE /v1/session", "vorua"},
     {"GET /v1/status", "VORUA"},
     {"POST /v1/runs", "ORUA"},
     {"GET /v1/runs", "VORUA"},
@@ -34,6 +41,7 @@ const std::map<std::string, std::string> expected = {
     {"GET /v1/runs/{run}/metrics/history", "VORUA"},
     {"GET /v1/runs/{run}/ranks/{rank}/history", "VORUA"},
     {"GET /v1/runs/{run}/checkpoints", "ORA"},
+    {"GET /v1/runs/{run}/ranks", "VORUA"},
     {"GET /v1/runs/{run}/explain", "VORUA"},
     {"GET /v1/runs/{run}/files/{path...}", "ORA"},
     {"GET /v1/runs/{run}/values", "ORA"},
@@ -46,6 +54,7 @@ const std::map<std::string, std::string> expected = {
     {"POST /v1/nodes/{node}/undrain", "A"},
     {"POST /v1/nodes/{node}/leave", "A"},
     {"GET /v1/queue", "VORUA"},
+    {"GET /v1/queues", "VORUA"},
     {"GET /v1/events", "VORUA"},
     {"POST /v1/plan", "VORUA"},
     {"GET /v1/tokens", "A"},
@@ -70,6 +79,7 @@ struct Credential {
     std::string what;
     char letter;  // ' ': opens nothing
     net::Endpoint endpoint;
+    std::map<std::string, std::string> headers = {};
 };
 
 // A run of ann on n1, with code of hers; beside it another node, another user, and credentials that open nothing any
@@ -115,8 +125,18 @@ struct Cast {
         bearer("the run's token", 'R', live_token);
         bearer("another user", 'U', head.make_token("user", "bob"));
         bearer("an admin", 'A', head.admin);
+        session("a session of the run's user", 'O', ann);
+        session("a session of a viewer", 'V', head.make_token("viewer", "vera"));
+        session("a session of an admin", 'A', head.admin);
+        session("a session that was signed out", ' ', head.make_token("admin", "olga"));
         credentials.push_back({"a node of the run", 'N', n1});
         credentials.push_back({"another node", 'M', n2});
+    }
+
+    void session(const char* what, char letter, const std::string& token) {
+        const Browser browser(head, token);
+        if (letter == ' ') REQUIRE(browser.call("DELETE", "/v1/session").status == 200);
+        credentials.push_back({what, letter, head.endpoint(""), browser.headers()});
     }
 
     // Submits it as ann and starts it on n1.
@@ -189,10 +209,13 @@ TEST_CASE("every route answers every credential as the table of this test says")
         for (const Credential& credential : cast.credentials) {
             const std::string wish = wanted(expected.at(name), credential.letter);
             if (name == "POST /v1/head/stop" && wish == "let in") continue;  // the end of this test asks it
+            const bool signs_out = name == "DELETE /v1/session" && !credential.headers.empty();
+            if (signs_out && wish != "401") continue;  // the others still need it
             const Answer answer =
                 HeadUnderTest::send(credential.endpoint, {.method = method,
                                                           .target = concrete(pattern, cast.sha256),
-                                                          .body = body_for(method, pattern, cast.code)});
+                                                          .body = body_for(method, pattern, cast.code),
+                                                          .headers = credential.headers});
             INFO(credential.what << ": " << answer.status << " " << answer.text.substr(0, 200));
             CHECK(outcome(answer.status, wish) == wish);
             ++cells;

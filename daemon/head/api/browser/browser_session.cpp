@@ -1,0 +1,127 @@
+// Signing in and out of a browser. See docs/decisions/0038-sessions-of-browsers.md.
+#include <string_view>
+#include <utility>
+
+#include "daemon/head/access/credentials.hpp"
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::size_t secret_bytes = 32;
+
+json session_json(const Caller& caller, const std::string& secret) {
+    return {{"user", caller.user},
+            {"role", to_text(caller.role)},
+            {"csrf", secret.empty() ? json() : json(csrf_token_of(secret))},
+            {"idle_most_ms", session_idle_most_ms}};
+}
+
+// "10.0.0.7:41234" and "[fd00::1]:41234" without the port; of IPv6 the first half, which one person has all of.
+std::string address_of(const net::Peer& peer) {
+    const std::string address = peer.address.substr(0, peer.address.rfind(':'));
+    if (!address.starts_with('[')) return "address " + address;
+    std::size_t end = 0;
+    for (int groups = 0; groups < 4 && end != std::string::npos; ++groups) end = address.find(':', end + 1);
+    return "address " + address.substr(0, end);
+}
+
+void refuse_too_many(Exchange& exchange) {
+    net::Response answer = refusal({ErrorCode::full, "too many attempts to sign in", "try again in some seconds"});
+    answer.status = 429;
+    answer.headers["retry-after"] = std::to_string(SignInRate::one_each_ms / 1'000);
+    exchange.responder->send(std::move(answer));
+}
+
+// A form of another site's page can send no JSON.
+Result<std::string> token_text(const Exchange& exchange) {
+    if (!exchange.request.header("content-type").starts_with("application/json"))
+        return Error{ErrorCode::usage, "signing in takes JSON: content-type: application/json", "see /openapi.json"};
+    const auto body = body_of(exchange);
+    if (!body) return body.error();
+    const json token = body->value("token", json());
+    if (!token.is_string())
+        return Error{ErrorCode::usage, "\"token\" is missing or no string", "an admin makes one: rtrain token create"};
+    return token.get<std::string>();
+}
+
+void name_in_audit(const Exchange& exchange, const state::TokenRow& row) {
+    if (!exchange.audit || !*exchange.audit) return;
+    (*exchange.audit)->user = row.user;
+    (*exchange.audit)->role = row.role;
+    (*exchange.audit)->credential = row.id;
+}
+
+// Settings without a value are of sessions that have ended; saved as such, they go.
+std::vector<std::string> keys_of_ended(const BrowserSessions::Settings& settings) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : settings)
+        if (value.empty()) keys.push_back(key);
+    return keys;
+}
+
+struct Answer {
+    int status = 200;
+    json body;
+    std::string cookie;
+};
+void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, BrowserSessions::Settings settings,
+                      Answer answer) {
+    auto ended = keys_of_ended(settings);
+    exchange.events.save(
+        {.tokens = {},
+         .settings = std::move(settings),
+         .done = [kept = exchange, &journal, ended = std::move(ended), answer = std::move(answer)]() mutable {
+             if (!ended.empty())
+                 kept.events.behind_commits([&journal, ended = std::move(ended)] {
+                     (void)journal.erase_settings(ended);  // without a value they mean nothing
+                 });
+             answer.body["schema_version"] = 1;
+             kept.responder->send(net::Response{
+                 .status = answer.status, .body = text_of(answer.body), .headers = {{"set-cookie", answer.cookie}}});
+         }});
+}
+
+}  // namespace
+
+void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& sessions,
+                  const Credentials& credentials, state::SqliteJournal& journal) {
+    const std::int64_t now = wall_ms();
+    const std::string address = address_of(exchange.request.peer);
+    if (!sessions.may_sign_in(address, now)) return refuse_too_many(exchange);
+    const auto text = token_text(exchange);
+    if (!text) return refuse(exchange, text.error());
+    const auto row = tokens.check_person_token(*text, now);
+    if (!row && row.error().code == ErrorCode::unauthorised)
+        return exchange.responder->send(refusal_of_stranger(row.error()));
+    if (!row) return refuse(exchange, row.error());
+    sessions.give_back_sign_in(address);  // many people may share it; each has a rate of their own
+    if (!sessions.may_sign_in("user " + row->user, now)) return refuse_too_many(exchange);
+    const std::string secret = security::random_hex(secret_bytes);  // never one that the browser brought
+    auto begun = sessions.begin(secret, *row, tokens, now);
+    if (!begun) return refuse(exchange, begun.error());
+    tokens.note_use(row->id, now);
+    name_in_audit(exchange, *row);
+    const Caller caller{.role = *role_of(row->role), .user = row->user, .node = "", .token_id = row->id};
+    reply_once_saved(exchange, journal, std::move(*begun),
+                     {201, session_json(caller, secret), credentials.browser().cookie(secret)});
+}
+
+// With a bearer token the answer has no CSRF token: such requests need none.
+void get_session(Exchange& exchange, const Credentials& credentials) {
+    const bool browser = !exchange.caller.session.empty();
+    reply_json(exchange, 200,
+               session_json(exchange.caller, browser ? credentials.browser().secret_of(exchange.request) : ""));
+}
+
+void delete_session(Exchange& exchange, BrowserSessions& sessions, const Credentials& credentials,
+                    state::SqliteJournal& journal) {
+    if (exchange.caller.session.empty())
+        return refuse(exchange, {ErrorCode::not_found, "this request has a token and no session", ""});
+    reply_once_saved(exchange, journal, sessions.end(exchange.caller.session),
+                     {200, {{"status", "signed out"}}, credentials.browser().cookie("")});
+}
+
+}  // namespace rtrain::head

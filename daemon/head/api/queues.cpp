@@ -1,0 +1,70 @@
+// The queues: their rules, what they hold with the queues below them, and what they have held lately.
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "scheduler/model/queue_use.hpp"
+
+namespace rtrain::head {
+namespace {
+
+struct Counts {
+    std::size_t waiting = 0, running = 0;
+};
+
+json sums_json(const Sums& sums) {
+    json out = json::object();
+    for (const auto& [name, amount] : sums)
+        if (amount.ticks > 0) out[name] = to_text(amount);
+    return out;
+}
+
+// Itself and every queue below it. A parent that is named in a circle ends after as many steps as there are queues.
+bool lies_below(const Queues& queues, std::string queue, const std::string& above) {
+    for (std::size_t steps = 0; steps <= queues.rules.size(); ++steps) {
+        if (queue == above) return true;
+        const auto rules = queues.rules.find(queue);
+        if (rules == queues.rules.end() || rules->second.parent.empty()) return false;
+        queue = rules->second.parent;
+    }
+    return false;
+}
+
+std::map<std::string, Counts> counts_of(const Cluster& cluster, const ClusterIndex& index) {
+    std::map<std::string, Counts> counts;
+    for (const auto& [line, batches] : index.waiting())
+        for (const auto& [shape, batch] : batches) counts[line.queue].waiting += batch.by_age.size();
+    for (const AttemptId& id : index.live_attempts()) ++counts[cluster.runs.at(id.run).spec.queue].running;
+    return counts;
+}
+
+}  // namespace
+
+void get_queues(Exchange& exchange) {
+    const Cluster& cluster = exchange.view.cluster;
+    ClusterIndex scratch;
+    const ClusterIndex& index = in_step(cluster, scratch);
+    std::map<std::string, QueueRules> rules = cluster.queues.rules;
+    rules.try_emplace(default_queue);
+    const auto counts = counts_of(cluster, index);
+    const Time now = exchange.view.clock.now();
+    json items = json::array();
+    for (const auto& [name, own] : rules) {
+        Sums in_use, recent_use;
+        for (const auto& [queue, held] : index.in_use())
+            if (lies_below(cluster.queues, queue, name)) add(in_use, held);
+        if (const auto use = cluster.use.find(name); use != cluster.use.end())
+            add(recent_use, core::level_at(use->second, now, cluster.queues.half_life));
+        const auto count = counts.find(name);
+        const Counts of = count == counts.end() ? Counts{} : count->second;
+        items.push_back({{"name", name},
+                         {"parent", own.parent.empty() ? json() : json(own.parent)},
+                         {"share", own.share},
+                         {"waiting", of.waiting},
+                         {"running", of.running},
+                         {"in_use", sums_json(in_use)},
+                         {"quota", resources_json(own.quota)},
+                         {"recent_use", sums_json(recent_use)}});
+    }
+    reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", json()}});
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,8 @@
+// Of a build without node: see page_files.hpp.
+#include "daemon/head/page/page_files.hpp"
+
+namespace rtrain::head {
+
+std::span<const PageFile> page_files() { return {}; }
+
+}  // namespace rtrain::head
