@@ -1,4 +1,4 @@
-// Calls to the head; the only file of cmd/ that speaks HTTP.
+// Calls to the head; beside the proxy of `rtrain dashboard` the only file of cmd/ that speaks HTTP.
 #include "cmd/client/api.hpp"
 
 #include <nlohmann/json.hpp>
@@ -73,17 +73,18 @@ Api::~Api() = default;
 Api::Api(Api&&) noexcept = default;
 const std::string& Api::address() const { return body_->address; }
 
-Result<Api> Api::open(Invocation& call) {
+namespace {
+
+Result<Place> place_of(Invocation& call) {
     Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return settings.error();
-    const Place place{.address = settings->value("address"),
-                      .token = settings->value("token"),
-                      .ca = settings->value("ca"),
-                      .ca_fingerprint = settings->value("ca_fingerprint")};
-    return open(call, place, 5'000);
+    return Place{.address = settings->value("address"),
+                 .token = settings->value("token"),
+                 .ca = settings->value("ca"),
+                 .ca_fingerprint = settings->value("ca_fingerprint")};
 }
 
-Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms) {
+Result<net::Endpoint> endpoint_of(const Place& place, std::int64_t connect_timeout_ms) {
     if (place.address.empty())
         return Error{.code = ErrorCode::unreachable,
                      .message = "no cluster is known: there is no context, no RTRAIN_ADDRESS and no --address",
@@ -104,7 +105,30 @@ Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect
     endpoint.ca_fingerprint = place.ca.empty() ? place.ca_fingerprint : "";
     endpoint.bearer = place.token;
     endpoint.connect_timeout_ms = connect_timeout_ms;
-    return Api(std::make_unique<Body>(call, std::move(endpoint), host_port_text(where->host, where->port)));
+    return endpoint;
+}
+
+constexpr std::int64_t usual_connect_timeout_ms = 5'000;
+
+}  // namespace
+
+Result<Api> Api::open(Invocation& call) {
+    const Result<Place> place = place_of(call);
+    if (!place) return place.error();
+    return open(call, *place, usual_connect_timeout_ms);
+}
+
+Result<net::Endpoint> Api::endpoint(Invocation& call) {
+    const Result<Place> place = place_of(call);
+    if (!place) return place.error();
+    return endpoint_of(*place, usual_connect_timeout_ms);
+}
+
+Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms) {
+    Result<net::Endpoint> endpoint = endpoint_of(place, connect_timeout_ms);
+    if (!endpoint) return endpoint.error();
+    const std::string address = host_port_text(endpoint->host, endpoint->port);
+    return Api(std::make_unique<Body>(call, std::move(*endpoint), address));
 }
 
 Error Api::Body::refused(const net::Response& response, const net::Call& request) {

@@ -11,7 +11,8 @@
 
 namespace rtrain::net {
 class Client;
-}
+struct Endpoint;
+}  // namespace rtrain::net
 
 namespace rtrain::cmd {
 
@@ -25,6 +26,7 @@ class Api {
   public:
     static Result<Api> open(Invocation& call);  // the cluster that flags, environment and context name
     static Result<Api> open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms);
+    static Result<net::Endpoint> endpoint(Invocation& call);  // the same cluster's head, for the page's proxy
     ~Api();
     Api(Api&&) noexcept;
 

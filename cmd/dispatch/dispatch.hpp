@@ -47,5 +47,6 @@ std::vector<Command> checkpoint_commands();
 std::vector<Command> restore_commands();
 std::vector<Command> storage_commands();
 std::vector<Command> doctor_commands();
+std::vector<Command> dashboard_commands();
 
 }  // namespace rtrain::cmd

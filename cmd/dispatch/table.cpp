@@ -18,7 +18,7 @@ const std::vector<Command>& commands() {
               simulate_commands,      token_commands,      audit_commands,   context_commands,  submit_commands,
               plan_commands,          run_commands,        request_commands, stack_commands,    describe_commands,
               follow_commands,        checkpoint_commands, restore_commands, storage_commands,  doctor_commands,
-              kubernetes_commands,    offline_commands}) {
+              kubernetes_commands,    dashboard_commands,  offline_commands}) {
             std::vector<Command> some = part();
             rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
         }

@@ -1,0 +1,70 @@
+// A plain HTTP server on 127.0.0.1 that carries one browser's requests to the head, over TLS and as the person whose
+// token it was given. The browser never sees that token, nor the cookie of the head's session.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "cmd/dashboard/gate.hpp"
+#include "daemon/net/client.hpp"
+#include "storage/base/descriptor.hpp"
+
+namespace rtrain::cmd {
+
+class LocalProxy {
+  public:
+    // Signs in at the head and listens on a free port. The endpoint's bearer is the token.
+    static Result<std::unique_ptr<LocalProxy>> start(net::Endpoint head);
+    ~LocalProxy();  // signs out, and ends every connection
+    LocalProxy(const LocalProxy&) = delete;
+    LocalProxy& operator=(const LocalProxy&) = delete;
+
+    const std::string& link() const { return link_; }
+
+  private:
+    struct Connection {
+        int socket = -1;  // closed by its own thread
+        std::atomic<bool> done = false;
+        std::atomic<bool> streams = false;  // an answer that goes on: only the browser's end ends it
+        std::unique_ptr<net::Client> client;
+        std::thread thread;
+    };
+    class Carrier;
+    explicit LocalProxy(net::Endpoint head);
+    Status sign_in(const std::string& token);
+    void sign_out();
+    Status listen();
+
+    void accept_all();
+    void reap();
+    void cut_left_behind();  // streams whose browser has gone
+    void serve(Connection& connection);
+    bool serve_one(Connection& connection, std::string& read);
+    bool answer(Connection& connection, const net::MessageHead& head, std::string body);
+    bool forward(Connection& connection, const net::MessageHead& head, std::string body);
+    net::Call call_for(const net::MessageHead& head, std::string body);
+    void keep_cookie(const net::Response& answer);
+    std::string head_origin() const;
+
+    const net::Endpoint head_;
+    const std::string host_;  // of the head, as its own page would name it
+    storage::Descriptor listener_;
+    std::unique_ptr<Gate> gate_;
+    std::string link_;
+    std::mutex guard_;    // of the gate, the cookie and the list
+    std::string cookie_;  // of the head's session
+    std::list<Connection> connections_;
+    std::atomic<bool> ends_ = false;
+    std::thread acceptor_;
+};
+
+// Whether the process at the other end of this loopback connection is this user's (or root's): the kernel's table of
+// connections names each one's user. True as well where the table does not list it.
+bool is_own_peer(int socket);
+
+}  // namespace rtrain::cmd
