@@ -1,4 +1,4 @@
-// Nodes: what they have, what is free, and taking them in and out of service.
+// Nodes: what they have, what is free, taking them in and out of service, and the endpoint of their agents.
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/requests/pages_json.hpp"
@@ -158,6 +158,13 @@ void post_leave(Exchange& exchange, Sessions& sessions, TokenBook& tokens, Revoc
         sessions.dismiss(node, "node '" + node + "' has left the cluster");
         reply_json(kept, 200, {{"node", node}, {"state", "LEFT"}});
     });
+}
+
+// A WebSocket for a caller whose certificate names a node.
+void get_agents(Exchange& exchange, Sessions& sessions) {
+    if (!exchange.responder->wants_socket())
+        return refuse(exchange, {ErrorCode::usage, "/v1/agents is a WebSocket", "rtrain node join starts an agent"});
+    sessions.accept(exchange.request, exchange.responder, exchange.caller.node);
 }
 
 }  // namespace rtrain::head
