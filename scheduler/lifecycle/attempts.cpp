@@ -11,6 +11,30 @@
 namespace rtrain::core {
 namespace {
 
+// Whether a checkpoint of it was committed, or it ran for long enough.
+bool made_progress(const Attempt& attempt) {
+    if (attempt.committed) return true;
+    return attempt.started_at.ms != 0 && attempt.work_ended - attempt.started_at >= limits::progress_after;
+}
+
+// Counted failures in a row, the last ones, of attempts without progress; 0: the last one made some.
+std::uint32_t failures_without_progress(const Cluster& cluster, RunId run) {
+    std::uint32_t count = 0;
+    auto at = cluster.attempts.upper_bound({.run = run, .number = UINT32_MAX});
+    while (at != cluster.attempts.begin() && count < limits::backoffs_doubled) {
+        --at;
+        if (at->first.run != run || made_progress(at->second)) break;
+        count += at->second.counted;
+    }
+    return count;
+}
+
+// What the job says holds always. A record of before `backoff_set` shows by its values whether the job had said any.
+bool backoff_is_set(const FailurePolicy& policy) {
+    const FailurePolicy none;
+    return policy.backoff_set || policy.backoff_first != none.backoff_first || policy.backoff_last != none.backoff_last;
+}
+
 Duration backoff(const FailurePolicy& policy, std::uint32_t failures) {
     std::int64_t wait = std::max<std::int64_t>(policy.backoff_first.ms, 0);
     for (std::uint32_t i = 1; i < failures && wait < policy.backoff_last.ms; ++i) wait *= 2;
@@ -28,6 +52,14 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
         count += at->second.state == AttemptState::failed;  // not one that we stopped, nor one lost with its node
     }
     return count;
+}
+
+Duration wait_before_next(const Cluster& cluster, const Run& run, const Attempt& ended, std::uint32_t beginnings) {
+    const FailurePolicy& policy = run.spec.failure;
+    const std::uint32_t failures = ended.counted ? run.failures : beginnings;
+    if (backoff_is_set(policy)) return backoff(policy, failures);
+    if (made_progress(ended)) return {};
+    return backoff(policy, ended.counted ? failures_without_progress(cluster, run.id) : beginnings);
 }
 
 NodeId result_writer(const Cluster& cluster, const Run& run) {
@@ -67,7 +99,7 @@ void recover(Change& change, const Attempt& attempt) {
     const bool shrinks = run.spec.elastic && attempt.end_as == AttemptState::lost && !attempt.counted;
     run.retry_at = change.now();
     if (shrinks) return change.note(notes::shrinks(run));
-    run.retry_at = change.now() + backoff(policy, attempt.counted ? run.failures : beginnings);
+    run.retry_at = change.now() + wait_before_next(change.seen(), run, attempt, beginnings);
     change.note(notes::backoff(run, run.retry_at - change.now()));
 }
 
@@ -141,9 +173,15 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
     change.add(std::move(attempt));
 }
 
+// Ranks that outlive another rank or node wait in a collective that never ends: what they have is in no checkpoint.
+bool has_crashed(const Attempt& attempt) {
+    return attempt.state == AttemptState::stopping && (attempt.first_failure || attempt.end_as == AttemptState::lost);
+}
+
 void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const Reason& why) {
     const auto run = change.seen().runs.find(attempt.id.run);
-    const Duration grace = run == change.seen().runs.end() ? Duration{10'000} : run->second.spec.stop_grace;
+    Duration grace = run == change.seen().runs.end() ? Duration{10'000} : run->second.spec.stop_grace;
+    if (has_crashed(attempt)) grace = {0};
     change.act(StopAttempt{
         .attempt = attempt.id, .incarnation = attempt.incarnation, .node = node, .grace = grace, .why = why});
 }

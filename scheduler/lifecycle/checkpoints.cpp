@@ -152,6 +152,7 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .validating = false,
                           .earlier = false,
                           .spared = false});
+    if (newest && !attempt->committed && !terminal(attempt->state)) change.edit(attempt->id).committed = true;
     change.about(id);
     change.note(notes::committed(run, event.directory));
     retain(change, id, event.metrics);

@@ -215,17 +215,25 @@ void request_if_draining(Change& change, AttemptId id) {
         if (drains(change.seen(), node)) return request_move(change, id, change.seen().nodes.at(node));
 }
 
+bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause& exit) {
+    if (!exit.stopped_by_us || !drains(cluster, id)) return false;
+    const auto* why = std::get_if<reasons::DrainedBy>(&cluster.nodes.at(id).state_reason.value());
+    return why != nullptr && why->by_itself;
+}
+
+void end_for_drain(Change& change, AttemptId id, const NodeId& node) {
+    const Attempt& attempt = change.seen().attempts.at(id);
+    if (attempt.state == AttemptState::stopping) return;
+    const bool more = request_pending(attempt) && attempt.request->reason > RequestReason::drain;
+    if (!more) change.edit(id).request = drain_request(change.seen().nodes.at(node));
+    end_for_request(change, id);
+}
+
 void enforce_drains(Change& change) {
     for (const NodeId& node : change.seen().index.drained_until(change.now())) {
         change.about(node);
         change.note(notes::drain_deadline(node));
-        for (const AttemptId id : live_on(change.seen(), node)) {
-            const Attempt& attempt = change.seen().attempts.at(id);
-            if (attempt.state == AttemptState::stopping) continue;
-            const bool more = request_pending(attempt) && attempt.request->reason > RequestReason::drain;
-            if (!more) change.edit(id).request = drain_request(change.seen().nodes.at(node));
-            end_for_request(change, id);
-        }
+        for (const AttemptId id : live_on(change.seen(), node)) end_for_drain(change, id, node);
         change.edit(node).drain_deadline.reset();
     }
 }
@@ -235,7 +243,7 @@ void on(Change& change, const NodeDrained& event) {
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
     Node& node = change.edit(event.node);
     (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
-    node.state_reason = reasons::DrainedBy{.user = event.by, .text = event.reason};
+    node.state_reason = reasons::DrainedBy{.user = event.by, .text = event.reason, .by_itself = event.by_itself};
     node.drain_deadline.reset();
     if (event.deadline) node.drain_deadline = change.now() + *event.deadline;
     change.about(event.node);

@@ -8,6 +8,14 @@
 namespace rtrain::core {
 namespace {
 
+// What its own agent drained is in use again with its next agent: a machine that was started anew, a spot node that
+// came back. What a person drained stays drained.
+bool is_back_in_use(const Node& node, const NodeRegistered& event) {
+    if (node.state != NodeState::draining || event.leaves) return false;
+    const auto* why = std::get_if<reasons::DrainedBy>(&node.state_reason.value());
+    return why != nullptr && why->by_itself;
+}
+
 void record_node(Change& change, const NodeRegistered& event) {
     const auto known = change.seen().nodes.find(event.node);
     Node node = known == change.seen().nodes.end() ? Node{} : known->second;
@@ -21,6 +29,17 @@ void record_node(Change& change, const NodeRegistered& event) {
         node.registered = change.now();
         change.note(notes::node_is(node));
     }
+    const bool back = is_back_in_use(node, event);
+    if (back) {
+        node.state = NodeState::ready;
+        node.state_reason = {};
+        node.drain_deadline.reset();
+        change.note(notes::in_use_again(node.id));
+    }
+    if (event.leaves && node.state == NodeState::ready) {  // NodeDrained follows: nothing is placed there meanwhile
+        node.state = NodeState::draining;
+        node.state_reason = reasons::DrainedBy{.user = node.id.value, .text = "its agent ends", .by_itself = true};
+    }
     node.address = event.address;
     node.port = event.port;
     node.labels = event.labels;
@@ -28,7 +47,7 @@ void record_node(Change& change, const NodeRegistered& event) {
     node.gpus = event.gpus;
     change.about(event.node);
     change.add(std::move(node));
-    if (changes) change.nodes_changed();
+    if (changes || back) change.nodes_changed();
 }
 
 // A preparation or launch that this node may never have heard of, or has forgotten.

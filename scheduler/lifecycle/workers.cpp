@@ -196,6 +196,8 @@ void on(Change& change, const WorkerExited& event) {
         attempt.counted = !port_was_taken(attempt);  // the news of rank 0's end came after that of its peers
         return;
     }
+    const NodeId node = worker.seat.node;
+    if (ended_by_its_node(change.seen(), node, event.cause)) return end_for_drain(change, id, node);
     if (!event.cause.success()) return failed(change, id, event.rank, event.ago);
     const bool all = std::all_of(seen->workers.begin(), seen->workers.end(),
                                  [](const Worker& w) { return w.exit && w.exit->success(); });

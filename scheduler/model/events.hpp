@@ -55,6 +55,7 @@ struct NodeRegistered {  // also on every reconnect: `held` is the whole truth a
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
     std::vector<AttemptId> held;  // attempts this agent has processes or unfinished preparation of
+    bool leaves = false;          // its agent drains it, and ends
     bool operator==(const NodeRegistered&) const = default;
 };
 struct NodeLost {  // silent for node_timeout
@@ -68,6 +69,7 @@ struct NodeDrained {
     NodeId node;
     std::string by, reason;
     std::optional<Duration> deadline;  // none: runs leave when they have somewhere to go, or end
+    bool by_itself = false;            // its agent was told to end (node join --drain-on-sigterm)
     bool operator==(const NodeDrained&) const = default;
 };
 struct NodeUndrained { NodeId node; bool operator==(const NodeUndrained&) const = default; };

@@ -49,6 +49,10 @@ inline constexpr std::size_t bundles_changed = 16;  // of a gang of unlike ones
 inline constexpr std::size_t names_shown = 8;
 
 // ---- the life of runs -----------------------------------------------------------------------------------------------
+inline constexpr std::uint32_t backoffs_doubled = 32;  // so many failures in a row are looked at for a backoff
+// An attempt that ran for so long, or has committed, is followed by the next one at once: it made progress, and a fault
+// that comes back will cost a failure each time. Where the job says nothing of its backoff.
+inline constexpr Duration progress_after{30'000};
 inline constexpr std::size_t avoided_nodes = 8;     // of a run; the oldest blame is forgotten
 inline constexpr std::uint32_t failed_starts = 5;   // in a row, before any worker has reported: then the run has failed
 inline constexpr std::size_t deletions_most = 10;   // with one commit: a run that goes on under its name may find many

@@ -16,6 +16,7 @@ struct FailurePolicy {
     std::int32_t max_failures = 0;  // -1: without end
     Duration backoff_first{1'000};
     Duration backoff_last{300'000};
+    bool backoff_set = false;  // by the job: it holds whatever the attempt had reached
     bool avoid_bad_nodes = true;
     bool fail_fast = false;  // the first attempt that fails or is lost ends the run, whatever the cause
     bool operator==(const FailurePolicy&) const = default;

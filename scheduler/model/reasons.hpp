@@ -149,6 +149,7 @@ struct RoomToGrow {
 struct DrainedBy {
     static constexpr const char* kind = "drained_by";
     std::string user, text;  // for the others to read
+    bool by_itself = false;  // its agent was told to end; over once the node's next agent registers
     bool operator==(const DrainedBy&) const = default;
 };
 struct Silent {

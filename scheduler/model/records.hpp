@@ -104,6 +104,7 @@ struct Attempt {
     std::optional<Rank> first_failure;
     std::int64_t first_failure_lead_us = 0;    // before any other worker's death
     bool counted = false;                      // counts against max_failures
+    bool committed = false;                    // a checkpoint of it was, before its end
     std::optional<CheckpointRequest> request;  // pending, or what the attempt was stopped for
     bool operator==(const Attempt&) const = default;
 };

@@ -222,6 +222,7 @@ struct Sentence {
         return "there is room for " + counted(why.workers, "worker") + " instead of " + std::to_string(why.instead_of);
     }
     std::string operator()(const reasons::DrainedBy& why) const {
+        if (why.by_itself) return why.text;
         return "drained by " + why.user + (why.text.empty() ? "" : ": " + why.text);
     }
     std::string operator()(const reasons::Silent& why) const { return why.why; }
@@ -366,6 +367,7 @@ std::string removed(const Run& run) { return run.name + " was removed"; }
 std::string stop_metric(const std::string& run, const Reason& why) { return run + ": " + to_text(why); }
 std::string shrinks(const Run& run) { return run.name + " goes on with the workers that fit"; }
 std::string backoff(const Run& run, Duration wait) {
+    if (wait.ms == 0) return run.name + " goes on at once: its last attempt made progress";
     return run.name + " waits " + std::to_string(wait.ms) + " ms before its next attempt";
 }
 std::string size_requested(const std::string& run, std::uint32_t workers, const std::string& by) {

@@ -209,6 +209,7 @@ std::string Stage::exited(const Command& command) {
     else
         event.cause.exit_code = static_cast<std::int32_t>(command.number("code", 0));
     event.cause.out_of_memory = command.option("oom", "false") == "true";
+    event.cause.stopped_by_us = command.option("by_agent", "false") == "true";
     return tell(event);
 }
 
@@ -276,6 +277,14 @@ std::string Stage::perform(const Command& command) {
              NodeDrained event{.node = nth_word(c, 0), .by = "ana", .reason = c.option("why", "")};
              if (c.options.contains("deadline")) event.deadline = Duration{c.number("deadline", 0)};
              return tell(event);
+         }},
+        {"leaves",  // its agent was told to end
+         [&](const Command& c) {
+             return tell(NodeDrained{.node = nth_word(c, 0),
+                                     .by = nth_word(c, 0).value,
+                                     .reason = "its agent ends: it got SIGTERM",
+                                     .deadline = Duration{c.number("deadline", 0)},
+                                     .by_itself = true});
          }},
         {"undrain", [&](const Command& c) { return tell(NodeUndrained{nth_word(c, 0)}); }},
         {"submit", [&](const Command& c) { return submit(c); }},

@@ -19,6 +19,12 @@ void take_backoff(Reading& reading, const Value& value) {
         return reading.problem("failure.backoff", value, "the range " + value.text + " begins above its end", "");
     reading.job.failure.backoff_first = {first};
     reading.job.failure.backoff_last = {last};
+    reading.job.failure.backoff_set = true;
+}
+
+json shown_backoff(const FailurePolicy& failure) {
+    if (!failure.backoff_set) return {};
+    return duration_text(failure.backoff_first.ms) + ".." + duration_text(failure.backoff_last.ms);
 }
 
 void take_limit(Reading& reading, const std::string& path, const Value& value, std::optional<std::int64_t>& into) {
@@ -35,10 +41,8 @@ constexpr Rule policy_rows[] = {
     {"failure.fail_fast", FLAG, a_flag, [](R& r, const V& v) { r.job.failure.fail_fast = is_true(v); },
      [](const Job& j) { return json(j.failure.fail_fast); }},
     {"failure.backoff", R"({"type":"string","pattern":"^([0-9]+(ms|s|m|h|d))+([.][.]([0-9]+(ms|s|m|h|d))+)?$"})",
-     "a duration, or a range such as 1s..5m", take_backoff,
-     [](const Job& j) {
-         return json(duration_text(j.failure.backoff_first.ms) + ".." + duration_text(j.failure.backoff_last.ms));
-     }},
+     "a duration, or a range such as 1s..5m; null: none after an attempt that committed or ran for 30 s, else 1s..5m",
+     take_backoff, [](const Job& j) { return shown_backoff(j.failure); }},
     {"failure.avoid_bad_nodes", FLAG, a_flag, [](R& r, const V& v) { r.job.failure.avoid_bad_nodes = is_true(v); },
      [](const Job& j) { return json(j.failure.avoid_bad_nodes); }},
     {"failure.hang_timeout", DURATION, a_duration,

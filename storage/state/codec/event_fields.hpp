@@ -53,7 +53,7 @@ struct Fields<NodeRegistered> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeRegistered, node), RTRAIN_FIELD(NodeRegistered, address),
                                             RTRAIN_FIELD(NodeRegistered, port), RTRAIN_FIELD(NodeRegistered, labels),
                                             RTRAIN_FIELD(NodeRegistered, total), RTRAIN_FIELD(NodeRegistered, gpus),
-                                            RTRAIN_FIELD(NodeRegistered, held));
+                                            RTRAIN_FIELD(NodeRegistered, held), RTRAIN_FIELD(NodeRegistered, leaves));
 };
 template <>
 struct Fields<NodeLost> {
@@ -69,8 +69,9 @@ struct Fields<NodeLeft> {
 template <>
 struct Fields<NodeDrained> {
     static constexpr const char* type = "NodeDrained";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by),
-                                            RTRAIN_FIELD(NodeDrained, reason), RTRAIN_FIELD(NodeDrained, deadline));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by), RTRAIN_FIELD(NodeDrained, reason),
+                   RTRAIN_FIELD(NodeDrained, deadline), RTRAIN_FIELD(NodeDrained, by_itself));
 };
 template <>
 struct Fields<NodeUndrained> {

@@ -169,7 +169,8 @@ struct Fields<reasons::RoomToGrow> {
 template <>
 struct Fields<reasons::DrainedBy> {
     static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(reasons::DrainedBy, user), RTRAIN_FIELD(reasons::DrainedBy, text));
+        std::tuple(RTRAIN_FIELD(reasons::DrainedBy, user), RTRAIN_FIELD(reasons::DrainedBy, text),
+                   RTRAIN_FIELD(reasons::DrainedBy, by_itself));
 };
 template <>
 struct Fields<reasons::Silent> {

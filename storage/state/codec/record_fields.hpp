@@ -62,7 +62,8 @@ struct Fields<Attempt> {
         RTRAIN_FIELD(Attempt, started_at), RTRAIN_FIELD(Attempt, ended_at), RTRAIN_FIELD(Attempt, prepared_at),
         RTRAIN_FIELD(Attempt, work_ended), RTRAIN_FIELD(Attempt, work_before), RTRAIN_FIELD(Attempt, end_as),
         RTRAIN_FIELD(Attempt, cause), RTRAIN_FIELD(Attempt, first_failure),
-        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), Field{"ask", &Attempt::request});
+        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), RTRAIN_FIELD(Attempt, committed),
+        Field{"ask", &Attempt::request});
 };
 template <>
 struct Fields<Checkpoint> {

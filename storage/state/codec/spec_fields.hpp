@@ -73,8 +73,8 @@ template <>
 struct Fields<FailurePolicy> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(FailurePolicy, max_failures), RTRAIN_FIELD(FailurePolicy, backoff_first),
-                   RTRAIN_FIELD(FailurePolicy, backoff_last), RTRAIN_FIELD(FailurePolicy, avoid_bad_nodes),
-                   RTRAIN_FIELD(FailurePolicy, fail_fast));
+                   RTRAIN_FIELD(FailurePolicy, backoff_last), RTRAIN_FIELD(FailurePolicy, backoff_set),
+                   RTRAIN_FIELD(FailurePolicy, avoid_bad_nodes), RTRAIN_FIELD(FailurePolicy, fail_fast));
 };
 template <>
 struct Fields<Retention> {

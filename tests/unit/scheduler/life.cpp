@@ -153,6 +153,79 @@ TEST_CASE("the backoff doubles up to its end") {
                                              300'000, 300'000});
 }
 
+namespace {
+
+// Its only worker fails; returns the wait before the next attempt.
+std::int64_t wait_after_failure(World& world, RunId run) {
+    world.exits(run, 0, exit_code(1));
+    world.empties(run);
+    return world.run(run).retry_at.ms == 0 ? 0 : world.run(run).retry_at.ms - world.now.ms;
+}
+
+}  // namespace
+
+TEST_CASE("after an attempt that committed, or ran for 30 s, the next one starts at once") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.max_failures = -1});
+    world.tell(CheckpointCommitted{.attempt = {run, 1}, .directory = "checkpoint_000001-a001"});
+    world.exits(run, 0, exit_code(1));
+    world.empties(run);
+    CHECK(world.run(run).attempts == 2);  // no time has passed
+
+    world.prepare(run);
+    world.start(run);
+    world.pass(29'999);
+    CHECK(wait_after_failure(world, run) == 1'000);  // the first in a row without progress
+    world.pass(1'000);
+    world.prepare(run);
+    world.start(run);
+    world.pass(30'000);
+    world.exits(run, 0, exit_code(1));
+    world.empties(run);
+    CHECK(world.run(run).attempts == 4);
+
+    world.prepare(run);
+    world.start(run);
+    CHECK(wait_after_failure(world, run) == 1'000);  // of failures before the progress nothing is counted
+}
+
+TEST_CASE("a backoff that the job sets holds after progress too") {
+    World world;
+    world.nodes(1);
+    const auto policy = GENERATE(FailurePolicy{.max_failures = -1, .backoff_set = true},
+                                 FailurePolicy{.max_failures = -1, .backoff_first = {1'000}, .backoff_last = {8'000}});
+    RunSubmitted event = submission({});
+    event.spec.failure = policy;
+    world.tell(event);
+    const RunId run = world.cluster.runs.begin()->first;
+    world.prepare(run);
+    world.start(run);
+    world.tell(CheckpointCommitted{.attempt = {run, 1}, .directory = "checkpoint_000001-a001"});
+    CHECK(wait_after_failure(world, run) == 1'000);
+}
+
+TEST_CASE("ranks that outlive another one have no grace; those of a stopped run do") {
+    World world;
+    world.nodes(2, 1);
+    const RunId crashed = world.running({.workers = 2, .max_failures = 3});
+    world.exits(crashed, 1, killed(9));
+    for (const StopAttempt& one : all_of<StopAttempt>(world.last)) CHECK(one.grace == Duration{0});
+    world.empties(crashed);
+    world.prepare(crashed);
+    world.start(crashed);
+    world.tell(NodeLost{.node = world.node_of(crashed, 1)});
+    REQUIRE(all_of<StopAttempt>(world.last).size() == 1);
+    CHECK(all_of<StopAttempt>(world.last)[0].grace == Duration{0});
+
+    World other;
+    other.nodes(2, 1);
+    const RunId stopped = other.running({.workers = 2});
+    other.tell(RunStopAsked{.run = stopped, .by = "ana"});
+    CHECK(all_of<StopAttempt>(other.last).size() == 2);
+    for (const StopAttempt& one : all_of<StopAttempt>(other.last)) CHECK(one.grace == Duration{10'000});
+}
+
 TEST_CASE("late events of an attempt that is over change nothing") {
     World world;
     world.nodes(2, 1);
