@@ -9,6 +9,7 @@
 namespace rtrain {
 
 // Serves until SIGTERM or SIGINT, which leave the workers running (unless `end_workers`): the next start adopts them.
+// With `drain_on_sigterm_ms` SIGTERM drains the node first, and leaves no worker.
 // `ready` is called once, when nothing is left that could keep the agent from serving; its error ends the agent.
 Status run_agent(const AgentOptions& options, const std::function<Status()>& ready);
 

@@ -1,4 +1,5 @@
 // Which part performs which output of the machine. The outputs of a step come in their order.
+#include "daemon/agent/base/log.hpp"
 #include "daemon/agent/parts.hpp"
 
 namespace rtrain::agent {
@@ -37,6 +38,7 @@ void Agent::perform(Output output) {
         // ---- to other agents: performers/peers
         [this](const DialCoordinator& out) { peers_.dial(out); },
         [this](const ToGroup& out) { peers_.send(out); },
+        [this](const DialAgent& out) { peers_.dial_agent(out); },
         // ---- to storage, and to this node's disk: performers/storage
         [this](const StartPreparation& out) { preparations_.start(out); },
         [this](const KeepAttempt& out) { saved_.save(out); },
@@ -54,6 +56,7 @@ void Agent::perform(Output output) {
         [this](const WriteResultFile& out) { run_files_.write_result(out); },
         // ---- to all of them
         [this](const CloseAttempt& out) { close(out); },
+        [this](const EndAgent& out) { end(out); },
     };
     std::visit(table, output);
 }
@@ -64,6 +67,13 @@ void Agent::close(const CloseAttempt& out) {
     peers_.close(out.attempt);
     saved_.mark_ended(out.attempt);
     ends_.close(out);
+}
+
+// The node is drained, or its time is over: nobody comes to adopt what would be left here.
+void Agent::end(const EndAgent& out) {
+    log_info("node " + node_.name() + " was drained: " + out.why);
+    end_workers_ = true;
+    loop_.net().stop();
 }
 
 }  // namespace rtrain::agent

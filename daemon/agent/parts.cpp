@@ -22,6 +22,7 @@ Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
             {.on_message = [this](protocol::FromHead message) { on_order(std::move(message)); },
              .on_disconnected = [this] { logs_.disconnected(); }}),
       heartbeats_(loop_, loop_.state(), loop_.net(), node_, head_),
+      cloud_(loop_),
       peers_(loop_.net(), loop_, node_, attempts_),
       renewal_(loop_.net(), node_, peers_),
       messages_(loop_.net(), loop_, node_, attempts_),
@@ -69,17 +70,30 @@ Status Agent::open() {
     return Done{};
 }
 
+// SIGTERM hands the workers over to the next agent; where it drains, the head moves them first. A second one waits for
+// nothing.
+void Agent::on_end_signal() {
+    const std::int64_t grace_ms = node_.options.drain_on_sigterm_ms;
+    if (grace_ms <= 0) return loop_.net().stop();
+    if (std::exchange(drains_, true)) return end({.why = "SIGTERM came twice"});
+    log_info("node " + node_.name() + " got SIGTERM and drains, for " + std::to_string(grace_ms) + " ms at most");
+    loop_.enqueue(ReclaimAsked{.why = "it got SIGTERM", .grace_ms = grace_ms, .ends = true});
+}
+
 Status Agent::serve(const std::function<Status()>& ready) {
     net::Loop& net = loop_.net();
-    for (const int signal_number : {SIGTERM, SIGINT}) net.on_signal(signal_number, [&net] { net.stop(); });
+    end_workers_ = node_.options.end_workers;
+    net.on_signal(SIGINT, [&net] { net.stop(); });
+    net.on_signal(SIGTERM, [this] { on_end_signal(); });
     net.on_signal(SIGHUP, [] {});
     if (Status announced = ready(); !announced) return announced;
     net.post([this] { head_.connect(); });
     net.post([this] { renewal_.renew(); });
+    net.post([this] { cloud_.begin(); });
     net.post([this] { preparations_.remove_unused(); });
     net.run();
     storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
-    if (node_.options.end_workers) {
+    if (end_workers_) {
         workers_.end_all();
         log_info("node " + node_.name() + " stops, and its workers with it");
     } else {

@@ -7,6 +7,7 @@
 #include "daemon/agent/adoption.hpp"
 #include "daemon/agent/loop/agent_loop.hpp"
 #include "daemon/agent/performers/head/certificate_renewal.hpp"
+#include "daemon/agent/performers/head/cloud_watch.hpp"
 #include "daemon/agent/performers/head/head_link.hpp"
 #include "daemon/agent/performers/head/heartbeats.hpp"
 #include "daemon/agent/performers/head/news_file.hpp"
@@ -28,7 +29,9 @@ class Agent {
     void connect();                       // what the parts do at each step of the loop
     void perform(Output output);          // outputs.cpp
     void close(const CloseAttempt& out);  // outputs.cpp
+    void end(const EndAgent& out);        // outputs.cpp
     void on_order(protocol::FromHead message);
+    void on_end_signal();
 
     // The members stand in the order in which they are made; they end in the opposite one.
     DirectoryLock lock_;
@@ -39,6 +42,7 @@ class Agent {
     NewsFile news_;
     HeadLink head_;
     Heartbeats heartbeats_;
+    CloudWatch cloud_;
     PeerLinks peers_;
     CertificateRenewal renewal_;
     // ---- to workers
@@ -54,6 +58,9 @@ class Agent {
     AttemptEnds ends_;
     RunFiles run_files_;
     Preparations preparations_;
+
+    bool end_workers_ = false;  // with this agent
+    bool drains_ = false;       // SIGTERM has come once
 };
 
 }  // namespace rtrain::agent

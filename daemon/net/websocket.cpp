@@ -1,6 +1,9 @@
 // See websocket.hpp.
 #include "daemon/net/websocket.hpp"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <atomic>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -24,6 +27,7 @@ constexpr std::size_t send_limit = 64u << 20;
 constexpr std::size_t unread_limit = 16u << 20;  // texts the loop has not taken yet; then reading pauses
 constexpr std::size_t write_buffer = 16u << 10;
 constexpr std::size_t reason_limit = 120;
+constexpr int unacknowledged_ms = 10'000;  // agents dial anew at once; a reader of a download may pause for longer
 constexpr auto handshake_timeout = std::chrono::seconds(10);
 constexpr auto idle_timeout = std::chrono::seconds(20);  // a ping goes out after half of it
 constexpr auto goodbye_timeout = std::chrono::milliseconds(3'000);
@@ -97,6 +101,8 @@ WebSocket::~WebSocket() {
 
 void WebSocket::take(Wire& wire) {
     keeper_ = wire.keeper();
+    const int fd = wire.tls().next_layer().native_handle();
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
     stream_ = std::make_unique<Frames>(std::move(wire.tls()));
     stream_->set_option(websocket::stream_base::timeout{handshake_timeout, idle_timeout, true});
     stream_->read_message_max(message_limit);

@@ -16,9 +16,22 @@ void fields(V& v, Hello& m) {
     v("program_version", m.program_version), v("boot_id", m.boot_id);
 }
 template <class V>
+void fields(V& v, Leaving& m) {
+    v("why", m.why), v("left_ms", m.left_ms);
+}
+template <class V>
+void fields(V& v, PeerDialled& m) {
+    v("id", m.id), v("answered", m.answered);
+}
+template <class V>
+void fields(V& v, DialPeer& m) {
+    v("id", m.id), v("node", m.node), v("address", m.address), v("port", m.port), v("patience_ms", m.patience_ms);
+}
+template <class V>
 void fields(V& v, Register& m) {
     v("address", m.address), v("port", m.port), v("labels", m.labels), v("total", m.total), v("gpus", m.gpus);
     v("gpu_model", m.gpu_model), v("held", m.held), v("next_news", m.next_news), v("facts", m.facts);
+    v("leaving", m.leaving);
 }
 template <class V>
 void fields(V& v, Traffic& m) {
@@ -243,10 +256,11 @@ using NewsItem = decltype(News::what);
 // The words of "type" (and, within news, of "kind"), in the order of the variants.
 template <class Variant>
 constexpr const char* const* names = nullptr;
-constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log", "news_batch", "cleared"};
-constexpr const char* head_names[] = {"welcome",    "refuse", "news_ack", "log_ack",     "prepare",
-                                      "launch",     "stop",   "delete",   "result",      "forget",
-                                      "peer_moved", "ask",    "revoked",  "take_stacks", "clear"};
+constexpr const char* agent_names[] = {"hello",      "register", "heartbeat", "news",        "log",
+                                       "news_batch", "cleared",  "leaving",   "peer_dialled"};
+constexpr const char* head_names[] = {"welcome", "refuse",      "news_ack", "log_ack",  "prepare",    "launch",
+                                      "stop",    "delete",      "result",   "forget",   "peer_moved", "ask",
+                                      "revoked", "take_stacks", "clear",    "dial_peer"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
 constexpr const char* group_names[] = {"join",     "report",    "arrived",   "uploaded",

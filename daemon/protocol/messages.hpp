@@ -14,6 +14,7 @@
 #include "daemon/protocol/attempt_ref.hpp"
 #include "daemon/protocol/group.hpp"
 #include "daemon/protocol/heartbeat.hpp"
+#include "daemon/protocol/node_life.hpp"
 #include "daemon/protocol/orders.hpp"
 #include "scheduler/model/records.hpp"
 #include "scheduler/model/result.hpp"
@@ -40,6 +41,7 @@ struct Register {
     std::vector<AttemptRef> held{};
     std::uint64_t next_news = 1;
     std::map<std::string, std::string> facts{};  // hostname, kernel, interpreter versions ...: shown by `describe`
+    std::optional<Leaving> leaving{};
     bool operator==(const Register&) const = default;
 };
 
@@ -165,9 +167,9 @@ struct Revoked {
     bool operator==(const Revoked&) const = default;
 };
 
-using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch, Cleared>;
+using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch, Cleared, Leaving, PeerDialled>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
-                              PeerMoved, RequestCheckpoint, Revoked, TakeStacks, Clear>;
+                              PeerMoved, RequestCheckpoint, Revoked, TakeStacks, Clear, DialPeer>;
 
 std::string encode(const FromAgent&);
 std::string encode(const FromHead&);

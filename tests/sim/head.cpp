@@ -14,11 +14,14 @@
 namespace rtrain::sim {
 namespace {
 
-constexpr std::int64_t node_timeout_ms = 10'000, heartbeat_ms = 2'000, wake_pause_ms = 5;
+constexpr std::int64_t node_timeout_ms = 10'000, heartbeat_ms = 1'000, wake_pause_ms = 5, lease_check_ms = 250;
+constexpr std::int64_t dial_slack_ms = 1'000;  // for answers that were on their way
 
 }  // namespace
 
-SimHead::SimHead(World& world) : world_(world) { disk_.cluster.meta.cluster_id = "5eed00c0ffee"; }
+SimHead::SimHead(World& world) : world_(world), leases_({.node_timeout_ms = node_timeout_ms}) {
+    disk_.cluster.meta.cluster_id = "5eed00c0ffee";
+}
 
 void SimHead::later(std::int64_t ms, std::function<void()> what) {
     world_.after(ms, [this, life = life_, what = std::move(what)] {
@@ -31,11 +34,12 @@ void SimHead::start() {
     decide_planned_ = false;
     cluster_ = disk_.cluster;
     received_ = disk_.news_seen;
-    for (const auto& [id, node] : cluster_.nodes) heard_[id.value] = world_.now();
+    leases_ = head::Leases({.node_timeout_ms = node_timeout_ms});
+    for (const auto& [id, node] : cluster_.nodes) leases_.known(id.value, world_.now().ms);
     world_.oracle.forgotten(disk_.cluster);
     world_.say("head", "starts");
     take(HeadStarted{.wall_ms = world_.now().ms});
-    later(1'000, [this] { check_leases(); });
+    later(lease_check_ms, [this] { check_leases(); });
 }
 
 void SimHead::crash(const std::string& why) {
@@ -46,7 +50,6 @@ void SimHead::crash(const std::string& why) {
     gathered_ = {};
     writing_.reset();
     sessions_.clear();
-    heard_.clear();
     received_.clear();
     for (const auto& [name, node] : world_.nodes) world_.cut(name);
     world_.after(world_.dice.between(100, 6'000), [this] { start(); });
@@ -152,10 +155,38 @@ void SimHead::arm_timer() {
 }
 
 void SimHead::check_leases() {
-    for (const auto& [id, node] : cluster_.nodes)
-        if (node.state != NodeState::lost && heard_[id.value] + Duration{node_timeout_ms} <= world_.now())
-            take(NodeLost{.node = id, .why = "silent for 10 s"});
-    later(1'000, [this] { check_leases(); });
+    const head::LeaseSteps steps = leases_.check(world_.now().ms);
+    for (const head::LeaseLost& lost : steps.lost) {
+        const auto node = cluster_.nodes.find(NodeId{lost.node});
+        if (node == cluster_.nodes.end() || node->second.state == NodeState::lost) continue;
+        const Time answers = world_.answers_since(lost.node) + Duration{head::LeaseRules{}.dial_ms + dial_slack_ms};
+        if (lost.silent_ms < node_timeout_ms && world_.machine_answers(lost.node) && answers < world_.now())
+            throw Violation{lost.node + " is taken for lost after " + std::to_string(lost.silent_ms) +
+                            " ms, and its machine answers other nodes"};
+        take(NodeLost{.node = {lost.node}, .why = lost.why});
+    }
+    dial(steps.dial);
+    later(lease_check_ms, [this] { check_leases(); });
+}
+
+void SimHead::dial(const std::vector<head::LeaseDial>& dials) {
+    for (const head::LeaseDial& one : dials) {
+        const auto session = sessions_.find(one.by);
+        if (one.by != head::dialled_by_head && session != sessions_.end() && session->second.registered)
+            world_.to_agent(
+                one.by, session->second.connection,
+                protocol::DialPeer{.id = one.id, .node = one.node, .patience_ms = head::LeaseRules{}.dial_ms});
+        if (one.by != head::dialled_by_head) continue;
+        later(world_.settings.latency_ms, [this, one] {
+            if (world_.head_reaches(one.node)) return leases_.dialled(one.id, one.by, true);
+            later(head::LeaseRules{}.dial_ms, [this, one] { leases_.dialled(one.id, one.by, false); });
+        });
+    }
+}
+
+void SimHead::take_leaving(const std::string& node, const protocol::Leaving& wish) {
+    take(NodeDrained{
+        .node = {node}, .by = node, .reason = wish.why, .deadline = Duration{wish.left_ms}, .by_itself = true});
 }
 
 void SimHead::opened(const std::string& node, std::uint64_t connection) {
@@ -164,14 +195,16 @@ void SimHead::opened(const std::string& node, std::uint64_t connection) {
 
 void SimHead::closed(const std::string& node, std::uint64_t connection) {
     const auto entry = sessions_.find(node);
-    if (entry != sessions_.end() && entry->second.connection == connection) sessions_.erase(entry);
+    if (entry == sessions_.end() || entry->second.connection != connection) return;
+    sessions_.erase(entry);
+    leases_.connected(node, false);
 }
 
 void SimHead::heard(const std::string& node, std::uint64_t connection, const protocol::FromAgent& message) {
     const auto entry = sessions_.find(node);
     if (!up_ || entry == sessions_.end() || entry->second.connection != connection) return;
     Session& session = entry->second;
-    heard_[node] = world_.now();
+    leases_.heard(node, world_.now().ms);
     if (const auto why = head::objection(cluster_, NodeId{node}, message);
         why && !std::holds_alternative<protocol::News>(message))
         throw Violation{"an honest agent is not believed: " + node + " of " + *why};
@@ -190,7 +223,13 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
         }
         session.registered = true;
         take(head::registered(cluster_, NodeId{node}, *full, "10.0.0.9"));
+        if (full->leaving) take_leaving(node, *full->leaving);
+        dial(leases_.registered(node, world_.now().ms, true).dial);
     }
+    if (const auto* wish = std::get_if<protocol::Leaving>(&message); wish != nullptr && session.registered)
+        take_leaving(node, *wish);
+    if (const auto* answer = std::get_if<protocol::PeerDialled>(&message))
+        leases_.dialled(answer->id, node, answer->answered);
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&message); batch != nullptr && session.registered)
         for (const protocol::News& one : batch->items) take_news(node, one);
     if (const auto* news = std::get_if<protocol::News>(&message); news != nullptr && session.registered)

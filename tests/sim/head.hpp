@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "daemon/head/events/decisions.hpp"
+#include "daemon/head/events/leases.hpp"
 #include "tests/sim/world.hpp"
 
 namespace rtrain::sim {
@@ -58,6 +59,8 @@ class SimHead {
     void perform(const Pending& done);
     bool dies(const std::string& where);
     void check_leases();
+    void dial(const std::vector<head::LeaseDial>& dials);
+    void take_leaving(const std::string& node, const protocol::Leaving& wish);
     void arm_timer();
     void later(std::int64_t ms, std::function<void()> what);  // unless it has died meanwhile
 
@@ -71,7 +74,7 @@ class SimHead {
     std::optional<Pending> writing_;  // under way
     std::map<std::string, Session> sessions_;
     std::map<std::string, std::uint64_t> received_;
-    std::map<std::string, Time> heard_;
+    head::Leases leases_;
 };
 
 }  // namespace rtrain::sim

@@ -17,7 +17,8 @@ void SimNode::later(std::int64_t ms, std::function<void()> what) {
 
 void SimNode::start_agent() {
     if (up_) return;
-    up_ = true;
+    up_ = machine_up_ = true;
+    world_.answers_anew(name_);
     world_.say(name_, "agent starts");
     state_ = {};
     state_.node = name_;
@@ -91,7 +92,21 @@ void SimNode::reboot() {
         world_.oracle.exited(name_, key.first, key.second, cause);
         disk_.ended[key] = {cause, world_.now().ms * 1000};
     }
+    machine_up_ = false;
     if (up_) return crash_agent("with its node");
+}
+
+void SimNode::reclaim(std::int64_t grace_ms) {
+    if (!up_) return;
+    world_.say(name_, "is to end within " + std::to_string(grace_ms) + " ms");
+    input(agent::ReclaimAsked{.why = "SIGTERM", .grace_ms = grace_ms, .ends = true});
+}
+
+void SimNode::end_agent(const std::string& why) {
+    for (const auto& [key, process] : processes_)
+        if (process.alive)
+            throw Violation{name_ + " ends, and a worker of run " + std::to_string(process.run) + " lives on"};
+    crash_agent("drained: " + why);
 }
 
 bool SimNode::quiet() const {

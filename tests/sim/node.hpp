@@ -15,6 +15,9 @@ class SimNode {
 
     void start_agent();
     void crash_agent(const std::string& why);
+    void reclaim(std::int64_t grace_ms);     // SIGTERM to an agent that drains
+    void end_agent(const std::string& why);  // it has drained: no worker may be left
+    bool machine_up() const { return machine_up_; }
     void reboot();
     bool up() const { return up_; }
     bool quiet() const;
@@ -76,7 +79,7 @@ class SimNode {
     World& world_;
     std::string name_;
     Disk disk_;
-    bool up_ = false;
+    bool up_ = false, machine_up_ = true;
     std::uint64_t life_ = 0, timer_ = 0, boot_ = 0, connection_ = 0;
     agent::AgentState state_;
     std::map<ProcessKey, Process> processes_;

@@ -173,6 +173,14 @@ struct Carry {
         (void)world.store.put(out.order.run_name + "/result.json", out.order.result_json);
     }
 
+    void operator()(const DialAgent& out) const {
+        node.later(world.settings.latency_ms, [n = &node, w = &world, order = out.order] {
+            if (w->machine_answers(order.node)) return n->input(AgentDialled{.id = order.id, .answered = true});
+            n->later(order.patience_ms, [n, id = order.id] { n->input(AgentDialled{.id = id, .answered = false}); });
+        });
+    }
+    void operator()(const EndAgent& out) const { node.end_agent(out.why); }
+
     // ---- nothing to see here: logs, welcomes, stages, metrics
     void operator()(const ResendLogs&) const {}
     void operator()(const LogsAcknowledged&) const {}

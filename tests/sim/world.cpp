@@ -95,7 +95,7 @@ bool World::quiet() const {
 
 // ---- network ------------------------------------------------------------------------------------------------------
 bool World::dial_head(const std::string& node) {
-    if (!head->up() || partitioned(node)) return false;
+    if (!head->up() || partitioned(node) || cut_from_head_.contains(node)) return false;
     Connection& connection = connections_[node];
     if (connection.open) cut(node);
     connection = {.id = next_connection_++, .open = true, .last_up = now(), .last_down = now()};
@@ -152,8 +152,25 @@ void World::partition(const std::string& node, std::int64_t ms) {
     nodes.at(node)->drop_groups();
     after(ms, [this, node] {
         partitioned_.erase(node);
+        answers_anew(node);
         say(node, "is reached again");
     });
+}
+
+void World::cut_from_head(const std::string& node, std::int64_t ms) {
+    if (!cut_from_head_.insert(node).second) return;
+    say(node, "is cut off from the head alone");
+    cut(node);
+    after(ms, [this, node] { cut_from_head_.erase(node); });
+}
+
+bool World::machine_answers(const std::string& node) const {
+    const auto entry = nodes.find(node);
+    return entry != nodes.end() && entry->second->machine_up() && !partitioned(node);
+}
+
+bool World::head_reaches(const std::string& node) const {
+    return machine_answers(node) && !cut_from_head_.contains(node);
 }
 
 // ---- faults -------------------------------------------------------------------------------------------------------
@@ -167,7 +184,7 @@ void World::one_fault() {
     std::advance(at, dice.between(0, static_cast<std::int64_t>(nodes.size()) - 1));
     const std::string name = at->first;
     SimNode& node = *at->second;
-    switch (dice.between(0, 14)) {
+    switch (dice.between(0, 16)) {
         case 0:
             if (head->up()) head->crash("by chance");
             return;
@@ -194,6 +211,10 @@ void World::one_fault() {
         case 10:
         case 11:
             return act_on_some_run();
+        case 12:
+            return node.reclaim(dice.between(0, 12'000));
+        case 13:
+            return cut_from_head(name, dice.between(1'000, 15'000));
         default:
             node.kill_some_process(dice.one_in(3) ? 6 : 9);
             return;

@@ -63,6 +63,11 @@ class World {
     std::uint64_t connection_of(const std::string& node) const;
     void partition(const std::string& node, std::int64_t ms);
     bool partitioned(const std::string& node) const { return partitioned_.contains(node); }
+    void cut_from_head(const std::string& node, std::int64_t ms);  // other nodes reach it
+    bool machine_answers(const std::string& node) const;           // whoever but the head dials it
+    bool head_reaches(const std::string& node) const;
+    void answers_anew(const std::string& node) { answers_since_[node] = now(); }
+    Time answers_since(const std::string& node) { return answers_since_[node]; }
 
   private:
     struct Connection {
@@ -80,7 +85,8 @@ class World {
     Time arrival(Time& last);
 
     std::map<std::string, Connection> connections_;
-    std::set<std::string> partitioned_;
+    std::set<std::string> partitioned_, cut_from_head_;
+    std::map<std::string, Time> answers_since_;
     std::uint64_t next_connection_ = 1;
 };
 

@@ -17,12 +17,13 @@ struct AgentOptions {
     std::string address{};           // how other nodes reach this one; empty: our end of the connection to the head
     std::uint16_t peer_port = 7434;  // 0: any
     bool allow_root_workers = false;
-    std::string storage_rules{};          // a file: which users may use which storage paths; empty: all that it can
-    bool allow_setuid = false;            // programs of jobs may gain rights: sudo, ping, fusermount
-    bool end_workers = false;             // SIGTERM and SIGINT end the workers too: nobody will come to adopt them
-    std::vector<std::string> pass_env{};  // of the agent's environment, for jobs: "NAME", "PREFIX*"
-    std::string scratch{};                // node-local fast disk; empty: <data_dir>/scratch
-    std::int64_t scratch_quota = 0;       // bytes of it; 0: no quota
+    std::string storage_rules{};           // a file: which users may use which storage paths; empty: all that it can
+    bool allow_setuid = false;             // programs of jobs may gain rights: sudo, ping, fusermount
+    bool end_workers = false;              // SIGTERM and SIGINT end the workers too: nobody will come to adopt them
+    std::int64_t drain_on_sigterm_ms = 0;  // SIGTERM drains the node and ends the agent within this; 0: it does not
+    std::vector<std::string> pass_env{};   // of the agent's environment, for jobs: "NAME", "PREFIX*"
+    std::string scratch{};                 // node-local fast disk; empty: <data_dir>/scratch
+    std::int64_t scratch_quota = 0;        // bytes of it; 0: no quota
     // These replace what the inventory finds on the node:
     Resources resources{};
     std::string fake_gpus{};  // "8xA100"

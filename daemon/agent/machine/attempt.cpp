@@ -103,6 +103,10 @@ void prepare(Step& step, const Prepare& order) {
         if (known->adopted && known->phase == Phase::prepared && !known->stop_asked) add_prepared(step, *known);
         return;
     }
+    if (step.state.reclaim)  // the order was under way
+        return add_news(step, PrepareFailed{.attempt = order.attempt,
+                                            .why = step.state.node + " is taken away: " + step.state.reclaim->why,
+                                            .permanent = false});
     LocalAttempt attempt;
     attempt.saved.prepare = order;
     attempt.saved.number = order.attempt.number;
@@ -239,7 +243,9 @@ void on(Step& step, const WorkerEnded& input) {
     if (cause.success()) rank_ended_well(step, *attempt, input.rank);
     if (!cause.success() && !attempt->failed) {
         attempt->failed = true;
-        end_workers(step, *attempt, step.state.stop_grace_ms);
+        // Its peers wait for it in a collective that never ends. In an attempt that is being ended they keep their
+        // grace.
+        if (attempt->phase != Phase::ending) end_workers(step, *attempt, 0);
     }
     settle_end(step, input.attempt);
 }

@@ -25,11 +25,13 @@ void on(Step& step, const TimerFired&) {
         watch_time(step, step.state.attempts.at(key));
         settle_end(step, key);
     }
+    reclaim_time(step);
 }
 
 Outputs step(AgentState& state, Time now, const Input& input) {
     Step step{state, now};
     std::visit([&](const auto& one) { on(step, one); }, input);
+    if (state.reclaim && !std::holds_alternative<TimerFired>(input)) reclaim_time(step);
     return std::move(step.out);
 }
 
@@ -37,6 +39,7 @@ std::optional<Time> next_wake(const AgentState& state) {
     std::optional<Time> at;
     if (state.registered) at = state.heartbeat_at;
     earlier(at, news_wake(state));
+    earlier(at, next_reclaim(state));
     for (const auto& [key, attempt] : state.attempts) {
         earlier(at, attempt.kill_at);
         earlier(at, next_last_checkpoint(state, attempt));

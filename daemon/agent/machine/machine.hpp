@@ -63,6 +63,16 @@ struct LocalAttempt {
     bool operator==(const LocalAttempt&) const = default;
 };
 
+// The node is taken away: the head drains it, and what still runs here is told to end, killed, left behind by nobody.
+struct Reclaim {
+    std::string why;
+    Time asked_at, stop_at, kill_at;
+    bool ends = false;      // this agent, once nothing is left
+    bool stopping = false;  // what was left at stop_at was told to end
+    bool ended = false;
+    bool operator==(const Reclaim&) const = default;
+};
+
 struct AgentState {
     std::string node, boot_id;
     protocol::Register inventory;         // what this node offers; `held` and `next_news` are filled in when sent
@@ -70,6 +80,7 @@ struct AgentState {
     std::int64_t stop_grace_ms = 10'000;  // for attempts that this agent ends by itself
     bool connected = false, registered = false;
     bool left = false;  // the cluster: its head will not be heard again
+    std::optional<Reclaim> reclaim;
     Time registered_at;
     std::optional<Time> alone_since;  // not registered since
     std::int64_t scratch_quota = 0;   // bytes of the node's scratch directory; 0: none

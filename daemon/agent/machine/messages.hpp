@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/agent/machine/node_life.hpp"
 #include "daemon/protocol/messages.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/checkpoint/run_directory.hpp"
@@ -94,8 +95,7 @@ struct PreparationDone {
 struct CheckpointFetched { AttemptKey attempt{}; std::string why{}; bool operator==(const CheckpointFetched&) const = default; };
 struct WorkerStarted_ { AttemptKey attempt{}; std::uint32_t rank = 0; std::int64_t pid = 0; bool operator==(const WorkerStarted_&) const = default; };
 struct WorkerEnded {
-    AttemptKey attempt{}; std::uint32_t rank = 0; ExitCause cause{}; std::int64_t wall_us = 0;
-    bool operator==(const WorkerEnded&) const = default;
+    AttemptKey attempt{}; std::uint32_t rank = 0; ExitCause cause{}; std::int64_t wall_us = 0; bool operator==(const WorkerEnded&) const = default;
 };
 struct WorkerJoined {  // key, attempt and rank are checked
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::Hello hello{};
@@ -135,8 +135,8 @@ struct TimerFired { bool operator==(const TimerFired&) const = default; };
 
 using Input = std::variant<HeadConnected, HeadDisconnected, HeadMessage, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
                            WorkerEnded, WorkerJoined, WorkerMessage, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
-                           PeerMessage, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled,
-                           TimerFired>;
+                           PeerMessage, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled, ReclaimAsked,
+                           AgentDialled, TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------
 struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) const = default; };
@@ -193,7 +193,7 @@ using Output = std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat
                             StartPreparation, KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, DumpStacks,
                             WelcomeWorker, ToWorker, MakeStage, ListStaged, DropStaged, Upload, WriteManifest,
                             DropUncommitted, JournalMetrics, DialCoordinator, ToGroup, FinishLogs, WriteEnd,
-                            CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile>;
+                            CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile, DialAgent, EndAgent>;
 using Outputs = std::vector<Output>;
 
 }  // namespace rtrain::agent

@@ -175,6 +175,7 @@ void on_message(Step& step, const Welcome& welcome) {
     try_uploads_now(step);
     Register registration = state.inventory;
     registration.next_news = state.next_news;
+    registration.leaving = leaving(step);
     for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
     step.out.push_back(ToHead{std::move(registration)});
     state.unacknowledged_bytes = 0;
@@ -203,6 +204,7 @@ void on_message(Step& step, const Prepare& order) { prepare(step, order); }
 void on_message(Step& step, const Launch& order) { launch(step, order); }
 void on_message(Step& step, const Stop& order) { stop(step, order); }
 void on_message(Step& step, const RequestCheckpoint& order) { request_checkpoint(step, order); }
+void on_message(Step& step, const DialPeer& order) { step.out.push_back(DialAgent{order}); }
 void on_message(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
 void on_message(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
 // Groups dial the coordinator where it is now.

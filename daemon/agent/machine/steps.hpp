@@ -57,6 +57,13 @@ void watch_time(Step& step, LocalAttempt& attempt);
 std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt);
 void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // attempt.cpp
 
+// ---- reclaim.cpp: the node is taken away
+void on(Step& step, const ReclaimAsked& input);
+void on(Step& step, const AgentDialled& input);
+void reclaim_time(Step& step);
+std::optional<Time> next_reclaim(const AgentState& state);
+std::optional<protocol::Leaving> leaving(const Step& step);  // as the head is told of it
+
 // ---- group.cpp: workers' messages and the report group
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);

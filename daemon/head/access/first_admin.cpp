@@ -12,7 +12,7 @@ constexpr const char* unused_key = "unused_admin_token";  // its id
 
 }  // namespace
 
-Status FirstAdmin::open(state::SqliteJournal& journal, TokenBook& tokens) {
+Status FirstAdmin::open(state::SqliteJournal& journal, TokenBook& tokens, bool again) {
     const auto rows = tokens.rows();
     const bool none = std::none_of(rows.begin(), rows.end(), [now = wall_ms()](const state::TokenRow& row) {
         return row.role == to_text(Role::admin) && opens(row, now);
@@ -20,7 +20,7 @@ Status FirstAdmin::open(state::SqliteJournal& journal, TokenBook& tokens) {
     unused_ = journal.setting(unused_key).value_or("");
     const auto unused = tokens.row(unused_);
     if (unused && unused->revoked) unused_.clear();
-    if (!none && (!unused || unused->revoked)) return Done{};
+    if (!none && (again || !unused || unused->revoked)) return Done{};
     const FreshToken fresh =
         make_token({.role = Role::admin, .user = "admin", .now_wall_ms = wall_ms(), .id = unused_});
     unused_ = fresh.row.id;

@@ -13,7 +13,8 @@ namespace rtrain::head {
 
 class FirstAdmin {
   public:
-    Status open(state::SqliteJournal& journal, TokenBook& tokens);
+    // `again`: by its supervisor, after a crash; nobody is there to be told of another one.
+    Status open(state::SqliteJournal& journal, TokenBook& tokens, bool again);
     std::string hand_over() { return std::exchange(text_, {}); }  // made by this start; empty: none was needed
     void saw(const Caller& caller, Intake events);                // somebody was let in
 

@@ -118,7 +118,8 @@ Event registered(const Cluster& cluster, const NodeId& node, const protocol::Reg
                          .labels = registration.labels,
                          .total = registration.total,
                          .gpus = registration.gpus,
-                         .held = {}};
+                         .held = {},
+                         .leaves = registration.leaving.has_value()};
     for (const protocol::AttemptRef& ref : registration.held) event.held.push_back(id_of(cluster, ref));
     return event;
 }

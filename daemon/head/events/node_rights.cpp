@@ -79,6 +79,8 @@ struct Judge {
     }  // of itself; `held`: the core judges
     Objection operator()(const protocol::NewsBatch&) const { return std::nullopt; }
     Objection operator()(const protocol::Cleared&) const { return std::nullopt; }  // what it was asked: Agents::cleared
+    Objection operator()(const protocol::Leaving&) const { return std::nullopt; }  // of itself
+    Objection operator()(const protocol::PeerDialled&) const { return std::nullopt; }  // asked for: Leases::dialled
     Objection operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
     Objection operator()(const protocol::Heartbeat& heartbeat) const {
         for (const protocol::WorkerHeartbeat& worker : heartbeat.workers)

@@ -47,6 +47,7 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     if (!message) return refuse(session, {message.error().message, message.error().next});
     NodeSeen& seen = seen_[node];
     seen.heard_ms = monotonic_ms();
+    leases_.heard(node, seen.heard_ms);
     if (const auto* hello = std::get_if<protocol::Hello>(&*message)) return welcome(node, session, *hello);
     if (!session.welcomed) return refuse(session, {"hello comes first"});
     if (const auto* full = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *full);
@@ -63,7 +64,24 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
         unknown ? send(node, keep_it(*chunk)) : take_log(node, *chunk, !why_not);
     const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has reported it
     if (why_not && !news && !unknown) object(node, *why_not);
-    if (const auto* answer = std::get_if<protocol::Cleared>(&*message)) cleared(node, *answer);
+    take_of_node(node, *message);
+}
+
+// What a node says of itself, or was asked by this head.
+void Sessions::take_of_node(const std::string& node, const protocol::FromAgent& message) {
+    if (const auto* answer = std::get_if<protocol::Cleared>(&message)) cleared(node, *answer);
+    if (const auto* answer = std::get_if<protocol::PeerDialled>(&message))
+        leases_.dialled(answer->id, node, answer->answered);
+    if (const auto* wish = std::get_if<protocol::Leaving>(&message)) take_leaving(node, *wish);
+}
+
+// Its agent was told to end: what runs there moves, or is ended shortly before the agent is.
+void Sessions::take_leaving(const std::string& node, const protocol::Leaving& wish) {
+    uses_.events.take(NodeDrained{.node = NodeId{node},
+                                  .by = node,
+                                  .reason = "its agent ends: " + wish.why,
+                                  .deadline = Duration{std::max<std::int64_t>(wish.left_ms, 0)},
+                                  .by_itself = true});
 }
 
 // The waits that a heartbeat tells become durable now and then; where no event asks for a commit, this does.

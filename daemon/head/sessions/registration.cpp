@@ -52,6 +52,11 @@ void Sessions::register_node(const std::string& node, Session& session, const pr
     send_peers(node, session);
     send_revoked(node);
     uses_.events.take(std::move(event));
+    if (registration.leaving) take_leaving(node, *registration.leaving);
+    const bool dials = !seen.facts.contains("simulated");
+    uses_.events.once_written([this, node, dials] {  // its address is in the records
+        if (connected(node)) dial(leases_.registered(node, monotonic_ms(), dials).dial);
+    });
 }
 
 // An agent that came back at another address or port: the groups of its attempts must dial it there.

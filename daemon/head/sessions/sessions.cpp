@@ -9,8 +9,6 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t lease_check_ms = 500;
-
 std::string without_port(const std::string& address) {
     const std::size_t colon = address.rfind(':');
     std::string host = colon == std::string::npos ? address : address.substr(0, colon);
@@ -24,11 +22,12 @@ void Sessions::start() {
     const std::int64_t now = monotonic_ms();
     for (const auto& [id, node] : uses_.view.cluster.nodes) {
         seen_[id.value].heard_ms = now;
+        leases_.known(id.value, now);
         addresses_.known(id.value, node.address);  // what there is to say was said when they came
     }
     leases_checked_ms_ = now;
     next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
-    uses_.background.after(lease_check_ms, [this] { check_leases(); });
+    check_leases();
 }
 
 void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder,
@@ -57,6 +56,7 @@ void Sessions::closed(const std::string& node, std::uint64_t session) {
     if (entry == sessions_.end() || entry->second.id != session) return;  // an old one, replaced since
     sessions_.erase(entry);
     seen_[node].connected = false;
+    leases_.connected(node, false);
 }
 
 void Sessions::refuse(Session& session, protocol::Refuse refusal) {
@@ -77,6 +77,7 @@ void Sessions::dismiss(const std::string& node, const std::string& why) {
         refuse(entry->second,
                {.message = why, .next = "rtrain node join ... with a new token brings it back", .left = true});
     seen_.erase(node);
+    leases_.forget(node);
     addresses_.forget(node);
 }
 
@@ -148,26 +149,7 @@ void Sessions::hang_up(const std::string& node, const std::string& why) {
     entry->second.socket->close("the node was taken for lost: " + why);
     sessions_.erase(entry);
     seen_[node].connected = false;
-}
-
-// Ends the leases that have run out. When the head itself was held up (suspended, a slow disk), that time is nobody's
-// silence.
-void Sessions::check_leases() {
-    const std::int64_t now = monotonic_ms();
-    const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;
-    leases_checked_ms_ = now;
-    for (auto& [name, seen] : seen_) {
-        if (held_up > lease_check_ms) seen.heard_ms += held_up;
-        const auto node = uses_.view.cluster.nodes.find(NodeId{name});
-        if (node == uses_.view.cluster.nodes.end() || node->second.state == NodeState::lost) continue;
-        const std::int64_t silent = now - seen.heard_ms;
-        if (silent < uses_.options.node_timeout_ms) continue;
-        const std::string why =
-            "no heartbeat for " + std::to_string(silent / 1'000) + "." + std::to_string(silent % 1'000 / 100) + " s";
-        uses_.events.take(NodeLost{NodeId{name}, why, Duration{silent}});
-        hang_up(name, why);
-    }
-    uses_.background.after(lease_check_ms, [this] { check_leases(); });
+    leases_.connected(node, false);
 }
 
 }  // namespace rtrain::head

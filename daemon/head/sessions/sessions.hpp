@@ -15,6 +15,7 @@
 #include "daemon/head/access/tokens.hpp"
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/events/addresses.hpp"
+#include "daemon/head/events/leases.hpp"
 #include "daemon/head/history/chart_history.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/loop/durability.hpp"
@@ -24,7 +25,7 @@
 namespace rtrain::head {
 
 struct NodeSeen {  // what is known of a node beside the records; gone with the head, told anew at each registration
-    std::int64_t heard_ms = 0;  // monotonic
+    std::int64_t heard_ms = 0;  // monotonic: its last sign
     bool connected = false;
     protocol::Heartbeat heartbeat;
     std::string gpu_model, program_version;
@@ -49,7 +50,7 @@ class Sessions {
         LogIntake& logs;
         ChartHistory& history;
     };
-    explicit Sessions(Uses uses) : uses_(uses) {}
+    explicit Sessions(Uses uses) : uses_(uses), leases_({.node_timeout_ms = uses.options.node_timeout_ms}) {}
 
     // ---- sessions.cpp
     void start();  // leases of the nodes in the records begin now
@@ -81,8 +82,12 @@ class Sessions {
     void refuse(Session& session, protocol::Refuse refusal);
     void send_revoked(const std::string& node);
     void cleared(const std::string& node, const protocol::Cleared& answer);
-    void check_leases();
     void hang_up(const std::string& node, const std::string& why);
+
+    // ---- silence.cpp
+    void check_leases();
+    void dial(const std::vector<LeaseDial>& dials);
+    void dial_here(const LeaseDial& dial, const Node& node);
 
     // ---- registration.cpp
     void welcome(const std::string& node, Session& session, const protocol::Hello& hello);
@@ -96,6 +101,8 @@ class Sessions {
     void take_news(const std::string& node, const protocol::News& news);
     void take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat);
     void take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own);
+    void take_of_node(const std::string& node, const protocol::FromAgent& message);
+    void take_leaving(const std::string& node, const protocol::Leaving& wish);
     void object(const std::string& node, const std::string& why);
 
     const Uses uses_;
@@ -110,6 +117,7 @@ class Sessions {
     std::map<std::uint64_t, Clearing> clearing_;
     std::uint64_t next_clear_ = 0;  // begins anywhere: an answer to a head that is gone is not taken for another's
     std::uint64_t next_session_ = 1;
+    Leases leases_;
     std::int64_t leases_checked_ms_ = 0;
 };
 

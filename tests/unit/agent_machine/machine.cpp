@@ -66,7 +66,7 @@ TEST_CASE("a worker that fails ends its neighbours at once, also while the head 
 
     const Outputs out = machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 1}, 7});
 
-    CHECK(all<SignalWorker>(out) == std::vector<SignalWorker>{{attempt_1, 0, SIGTERM}});
+    CHECK(all<SignalWorker>(out) == std::vector<SignalWorker>{{attempt_1, 0, SIGKILL}});  // it may wait for rank 1
     CHECK(news<protocol::Exited>(out)[0].cause.detail == "ValueError: no such layer");
     CHECK(all<ToHead>(out).empty());
     machine.take(HeadConnected{});
@@ -76,6 +76,15 @@ TEST_CASE("a worker that fails ends its neighbours at once, also while the head 
         if (const auto* batch = std::get_if<protocol::NewsBatch>(&one.message))
             for (const protocol::News& item : batch->items) resent.push_back(item.seq);
     CHECK(resent == std::vector<std::uint64_t>{3, 4});  // rank 1's start, its end
+}
+
+TEST_CASE("a worker that dies of the stop leaves the others their grace") {
+    Machine machine = running();
+    machine.head(protocol::Stop{.attempt = {17, 1, 1}, .grace_ms = 5'000});
+    const Outputs out = machine.take(WorkerEnded{attempt_1, 0, {.signal = SIGTERM}, 7});
+    CHECK(all<SignalWorker>(out).empty());
+    CHECK(all<SignalWorker>(machine.later(4'999)).empty());
+    CHECK(all<SignalWorker>(machine.later(1)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
 }
 
 TEST_CASE("orders that are repeated or about attempts nobody knows start nothing") {

@@ -1,9 +1,11 @@
 #include "daemon/agent/performers/peers/peer_links.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "daemon/agent/base/log.hpp"
+#include "daemon/net/client/dial_port.hpp"
 
 namespace rtrain::agent {
 
@@ -33,6 +35,17 @@ void PeerLinks::refuse_revoked(const std::vector<std::string>& serials) {
     std::string text;
     for (const std::string& serial : serials) text += serial + " revoked\n";
     if (Status kept = write_whole(node_.files.revoked(), text, 0600, Durable::no); !kept) warn(kept.error().message);
+}
+
+void PeerLinks::dial_agent(const DialAgent& out) {
+    const protocol::DialPeer& order = out.order;
+    constexpr std::int64_t patience_most_ms = 10'000;
+    net::dial_port(loop_.net(), order.address, order.port,
+                   std::clamp<std::int64_t>(order.patience_ms, 0, patience_most_ms),
+                   [this, id = order.id](net::PortAnswer answer) {
+                       if (answer == net::PortAnswer::not_dialled) return;
+                       loop_.enqueue(AgentDialled{.id = id, .answered = answer == net::PortAnswer::answered});
+                   });
 }
 
 }  // namespace rtrain::agent

@@ -23,6 +23,7 @@ class PeerLinks {
     std::uint16_t port() const { return links_->port(); }
 
     void dial(const DialCoordinator& out) { links_->dial(out.attempt, out.peer); }
+    void dial_agent(const DialAgent& out);  // for the head: does its machine answer?
     void send(const ToGroup& out) { links_->send(out.attempt, out.node, out.message); }
     void close(AttemptKey attempt) { links_->close(attempt); }
 

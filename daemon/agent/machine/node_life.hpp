@@ -1,0 +1,36 @@
+// Inputs and outputs about this node rather than about what runs on it: it is taken away, another one is silent.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/protocol/node_life.hpp"
+
+namespace rtrain::agent {
+
+// ---- inputs
+// This node is taken away in so long: by who runs it (SIGTERM with --drain-on-sigterm), by its cloud. `ends`: the agent
+// ends by then, at the latest; else its machine will.
+struct ReclaimAsked {
+    std::string why{};
+    std::int64_t grace_ms = 0;
+    bool ends = false;
+    bool operator==(const ReclaimAsked&) const = default;
+};
+struct AgentDialled {  // the answer to DialAgent
+    std::uint64_t id = 0;
+    bool answered = false;
+    bool operator==(const AgentDialled&) const = default;
+};
+
+// ---- outputs
+struct DialAgent {  // does its machine answer?
+    protocol::DialPeer order{};
+    bool operator==(const DialAgent&) const = default;
+};
+struct EndAgent {  // and whatever is left of its workers
+    std::string why{};
+    bool operator==(const EndAgent&) const = default;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,37 @@
+#include "daemon/agent/performers/head/cloud_watch.hpp"
+
+#include <optional>
+
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t look_every_ms = 5'000;
+constexpr const char* firmware = "/sys/class/dmi/id";
+
+}  // namespace
+
+void CloudWatch::begin() {
+    cloud_ = cloud_of(firmware_names(firmware));
+    if (cloud_ != Cloud::none) look();
+}
+
+void CloudWatch::look() {
+    loop_.net().offload([cloud = cloud_, now = wall_ms()] { return look_for_notice(cloud, MetadataPlace{}, now); },
+                        [](const Error&) { return std::optional<CloudNotice>(); },
+                        [this](const std::optional<CloudNotice>& notice) { answered(notice); });
+}
+
+// Asked on after a notice: a sooner one shortens the time (ReclaimAsked), a later one changes nothing.
+void CloudWatch::answered(const std::optional<CloudNotice>& notice) {
+    if (notice) {
+        if (!loop_.state().reclaim)
+            warn(notice->why + ", in " + std::to_string(notice->left_ms) + " ms: the node is drained");
+        loop_.enqueue(ReclaimAsked{.why = notice->why, .grace_ms = notice->left_ms, .ends = false});
+    }
+    loop_.after(look_every_ms, [this] { look(); });
+}
+
+}  // namespace rtrain::agent

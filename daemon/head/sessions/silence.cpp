@@ -1,0 +1,58 @@
+// Leases of nodes: Leases (events/leases.hpp) decides, here its dials are performed. See sessions.hpp.
+#include "daemon/head/sessions/sessions.hpp"
+#include "daemon/net/client/dial_port.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t lease_check_ms = 100, stalled_ms = 500;
+
+}  // namespace
+
+// When the head itself was held up (suspended, a slow disk), that time is nobody's silence.
+void Sessions::check_leases() {
+    const std::int64_t now = monotonic_ms();
+    const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;
+    leases_checked_ms_ = now;
+    if (held_up > stalled_ms) {
+        leases_.held_up(held_up);
+        for (auto& [name, seen] : seen_) seen.heard_ms += held_up;
+    }
+    const LeaseSteps steps = leases_.check(now);
+    for (const LeaseLost& lost : steps.lost) {
+        const auto node = uses_.view.cluster.nodes.find(NodeId{lost.node});
+        if (node == uses_.view.cluster.nodes.end() || node->second.state == NodeState::lost) continue;
+        uses_.events.take(NodeLost{NodeId{lost.node}, lost.why, Duration{lost.silent_ms}});
+        hang_up(lost.node, lost.why);
+    }
+    dial(steps.dial);
+    uses_.loop.after(lease_check_ms, [this] { check_leases(); });
+}
+
+void Sessions::dial(const std::vector<LeaseDial>& dials) {
+    for (const LeaseDial& one : dials) {
+        const auto entry = uses_.view.cluster.nodes.find(NodeId{one.node});
+        if (entry == uses_.view.cluster.nodes.end()) continue;
+        const Node& node = entry->second;
+        if (node.address.empty() || node.port == 0) continue;
+        if (one.by == dialled_by_head) {
+            dial_here(one, node);
+            continue;
+        }
+        send(one.by, protocol::DialPeer{.id = one.id,
+                                        .node = one.node,
+                                        .address = node.address,
+                                        .port = node.port,
+                                        .patience_ms = LeaseRules{}.dial_ms});
+    }
+}
+
+void Sessions::dial_here(const LeaseDial& dial, const Node& node) {
+    net::dial_port(uses_.loop, node.address, node.port, LeaseRules{}.dial_ms,
+                   [this, id = dial.id](net::PortAnswer answer) {
+                       if (answer == net::PortAnswer::not_dialled) return;
+                       leases_.dialled(id, dialled_by_head, answer == net::PortAnswer::answered);
+                   });
+}
+
+}  // namespace rtrain::head
