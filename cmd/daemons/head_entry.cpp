@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/units.hpp"
@@ -71,17 +73,35 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
     return served ? known : served;
 }
 
+namespace {
+
+// Where agents and people know the head to be, also when it was to choose a port at its first start. The file of a
+// killed head is still there.
+std::uint16_t port_of_before(const std::string& pid_file, std::uint16_t asked) {
+    std::ifstream file(pid_file);
+    std::string pid, began, address;
+    file >> pid >> began >> address;
+    const Result<HostPort> where = parse_host_port(address, asked);
+    return asked == 0 && where ? where->port : asked;
+}
+
+}  // namespace
+
 Result<json> serve_detached(const HeadOptions& options, int until_pid) {
     constexpr std::int64_t wait_ms = 30'000;
-    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
-        const Status served = serve(options, [&](const json& started_head) {
-            hand_over(started_head.dump());
+    const std::string pid_file = options.data_dir + head_pid_file;
+    const auto daemon = [&](const DaemonStart& start) -> Result<int> {
+        HeadOptions now = options;
+        now.again = start.again;
+        if (start.again) now.port = port_of_before(pid_file, options.port);
+        const Status served = serve(now, [&](const json& started_head) {
+            start.hand_over(started_head.dump());
             end_with(until_pid);
         });
         if (!served) return served.error();
         return 0;
     };
-    Result<Detached> started = detach(options.data_dir + "/head.log", wait_ms, daemon);
+    Result<Detached> started = detach_supervised(options.data_dir + "/head.log", pid_file, wait_ms, daemon);
     if (!started) return started.error();
     return json::parse(started->handed_over);
 }

@@ -7,6 +7,7 @@
 #include "cmd/client/api.hpp"
 #include "cmd/daemons/head_entry.hpp"
 #include "cmd/daemons/node_entry.hpp"
+#include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
@@ -89,7 +90,7 @@ std::string last_line(const std::string& file) {
 Status none_has_ended(const std::string& base, std::int64_t nodes) {
     for (std::int64_t number = 1; number <= nodes; ++number) {
         const std::string name = "node-" + std::to_string(number), log = base + "/" + name + "/agent.log";
-        if (!read_pid_file(base + "/" + name + node_pid_file))
+        if (!read_daemon(base + "/" + name + node_pid_file))
             return Error{.code = ErrorCode::io, .message = name + " has ended: " + last_line(log), .next = log};
     }
     return Done{};
@@ -114,11 +115,11 @@ Status wait_ready(Api& api, const std::string& base, std::int64_t count) {
     }
 }
 
-struct Daemon {
+struct LocalDaemon {
     std::string what, pid_file;
 };
-std::vector<Daemon> daemons_of(const std::string& base) {  // agents first: the head hears them leave
-    std::vector<Daemon> daemons;
+std::vector<LocalDaemon> daemons_of(const std::string& base) {  // agents first: the head hears them leave
+    std::vector<LocalDaemon> daemons;
     std::error_code failed;
     for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed))
         if (at->path().filename().string().starts_with("node-"))
@@ -129,12 +130,11 @@ std::vector<Daemon> daemons_of(const std::string& base) {  // agents first: the 
 
 Result<json> end_all(const std::string& base) {
     json ended = json::array();
-    for (const Daemon& daemon : daemons_of(base)) {
-        const auto running = read_pid_file(daemon.pid_file);
-        if (!running) continue;
-        Result<bool> gentle = end_process(*running, daemon.pid_file, end_within_ms);
-        if (!gentle) return gentle.error();
-        ended.push_back({{"name", daemon.what}, {"pid", running->pid}, {"killed", !*gentle}});
+    for (const LocalDaemon& daemon : daemons_of(base)) {
+        const auto done = end_daemon(daemon.pid_file, end_within_ms);
+        if (!done) continue;
+        if (!*done) return done->error();
+        ended.push_back({{"name", daemon.what}, {"pid", (*done)->pid}, {"killed", (*done)->killed}});
     }
     return ended;
 }
@@ -146,8 +146,8 @@ Result<int> up(Invocation& call) {
         return Error{.code = ErrorCode::usage,
                      .message = "--nodes is 1 to 64, --port at most 65535",
                      .next = usage_line(call.command)};
-    for (const Daemon& daemon : daemons_of(base))
-        if (const auto running = read_pid_file(daemon.pid_file))
+    for (const LocalDaemon& daemon : daemons_of(base))
+        if (const auto running = read_daemon(daemon.pid_file))
             return Error{.code = ErrorCode::conflict,
                          .message = "the cluster in " + base + " is up: " + daemon.what + " has pid " +
                                     std::to_string(running->pid),
@@ -245,8 +245,8 @@ Result<int> down(Invocation& call) {
     const std::vector<std::string> busy = api ? runs_with_workers(*api) : std::vector<std::string>{};
     if (call.arguments.has("dry-run")) {
         json items = json::array();
-        for (const Daemon& daemon : daemons_of(base))
-            if (const auto running = read_pid_file(daemon.pid_file))
+        for (const LocalDaemon& daemon : daemons_of(base))
+            if (const auto running = read_daemon(daemon.pid_file))
                 items.push_back({{"name", daemon.what}, {"pid", running->pid}});
         call.out.list({{"items", items}, {"dry_run", true}, {"runs", busy}}, {{"NAME", "name"}, {"PID", "pid"}}, "name",
                       "nothing runs there");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "daemon/agent/agent.hpp"
@@ -35,6 +36,7 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.pass_env = options.pass_env;
     agent.allow_setuid = options.allow_setuid;
     agent.end_workers = options.until_pid != 0;
+    agent.drain_on_sigterm_ms = options.drain_on_sigterm_ms;
     agent.scratch = options.scratch;
     agent.scratch_quota = options.scratch_quota;
     agent.fake_gpus = options.fake_gpus;
@@ -105,13 +107,14 @@ Status run_node(const NodeOptions& options, const std::function<void()>& ready) 
 
 Result<json> run_node_detached(const NodeOptions& options) {
     constexpr std::int64_t wait_ms = 30'000;
-    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
+    const auto daemon = [&](const DaemonStart& start) -> Result<int> {
         if (Status joined = join_node(options); !joined) return joined.error();
-        const Status served = run_node(options, [&] { hand_over(node_json(options, getpid()).dump()); });
+        const Status served = run_node(options, [&] { start.hand_over(node_json(options, getpid()).dump()); });
         if (!served) return served.error();
         return 0;
     };
-    Result<Detached> started = detach(options.data + "/agent.log", wait_ms, daemon);
+    Result<Detached> started =
+        detach_supervised(options.data + "/agent.log", options.data + node_pid_file, wait_ms, daemon);
     if (!started) return started.error();
     return json::parse(started->handed_over);
 }

@@ -23,8 +23,9 @@ struct NodeOptions {
     std::int64_t scratch_quota = 0;  // bytes; 0: none
     std::map<std::string, std::string> labels;
     bool allow_root_workers = false, allow_setuid = false;
-    std::string storage_rules;  // a file; empty: none
-    int until_pid = 0;          // the agent ends with that process, and its workers with it; 0: it stays
+    std::string storage_rules;             // a file; empty: none
+    std::int64_t drain_on_sigterm_ms = 0;  // 0: SIGTERM hands the workers over
+    int until_pid = 0;                     // the agent ends with that process, and its workers with it; 0: it stays
 };
 inline const char* node_pid_file = "/agent.pid";
 

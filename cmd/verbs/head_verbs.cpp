@@ -7,6 +7,7 @@
 #include "cmd/client/job_file.hpp"
 #include "cmd/daemons/head_entry.hpp"
 #include "cmd/daemons/notify.hpp"
+#include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
@@ -62,7 +63,7 @@ Result<int> head_start(Invocation& call) {
     Result<HeadOptions> options = head_options(call);
     if (!options) return options.error();
     if (Status made = make_directory(options->data_dir); !made) return made.error();
-    if (const auto running = read_pid_file(options->data_dir + head_pid_file))
+    if (const auto running = read_daemon(options->data_dir + head_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "a head runs on " + options->data_dir + " already: pid " +
                                 std::to_string(running->pid) + " at " + running->facts,
@@ -95,13 +96,12 @@ Result<int> head_stop(Invocation& call) {
     constexpr std::int64_t wait_ms = 30'000;
     const std::string data = head_data(call.arguments);
     const std::string pid_file = data + head_pid_file;
-    const auto running = names_a_cluster(call.arguments) ? std::nullopt : read_pid_file(pid_file);
-    if (running) {
-        Result<bool> ended = end_process(*running, pid_file, wait_ms);
-        if (!ended) return ended.error();
-        call.out.one(
-            {{"stopped", true}, {"pid", running->pid}, {"killed", !*ended}}, "pid",
-            "head " + std::to_string(running->pid) + (*ended ? " stopped\n" : " did not end in 30 s and was killed\n"));
+    if (const auto ended = names_a_cluster(call.arguments) ? std::nullopt : end_daemon(pid_file, wait_ms)) {
+        if (!*ended) return ended->error();
+        const EndedDaemon& head = **ended;
+        call.out.one({{"stopped", true}, {"pid", head.pid}, {"killed", head.killed}}, "pid",
+                     "head " + std::to_string(head.pid) +
+                         (head.killed ? " did not end in 30 s and was killed\n" : " stopped\n"));
         return 0;
     }
     if (call.arguments.has("data"))

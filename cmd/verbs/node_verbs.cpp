@@ -6,6 +6,7 @@
 
 #include "cmd/client/api.hpp"
 #include "cmd/daemons/notify.hpp"
+#include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
@@ -22,7 +23,7 @@ Result<int> node_join(Invocation& call) {
     Result<NodeOptions> options = node_options(call.arguments);
     if (!options) return options.error();
     if (Status made = make_directory(options->data); !made) return made.error();
-    if (const auto running = read_pid_file(options->data + node_pid_file))
+    if (const auto running = read_daemon(options->data + node_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "an agent runs on " + options->data + " already: pid " + std::to_string(running->pid),
                      .next = "give this one another --name"};
@@ -80,10 +81,7 @@ Result<int> node_leave(Invocation& call) {
         return sure.error();
     Result<int> left = on_node(call, name, "leave", json::object(), "has left the cluster");
     if (!left) return left;
-    if (const auto running = read_pid_file(data + node_pid_file)) {
-        Result<bool> ended = end_process(*running, data + node_pid_file, wait_ms);
-        if (!ended) return ended.error();
-    }
+    if (const auto ended = end_daemon(data + node_pid_file, wait_ms); ended && !*ended) return ended->error();
     std::error_code unknown;
     if (std::filesystem::exists(data + "/identity", unknown))
         if (Status forgotten = forget_identity(data); !forgotten) return forgotten.error();
@@ -149,6 +147,7 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     options.allow_root_workers = arguments.has("allow-root-workers");
     if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
     options.allow_setuid = arguments.has("allow-setuid");
+    options.drain_on_sigterm_ms = arguments.duration_ms("drain-on-sigterm", 0);
     auto labels = parse_labels(arguments.list("label"));
     if (!labels) return labels.error();
     options.labels = std::move(*labels);
@@ -206,6 +205,10 @@ std::vector<Flag> node_join_flags() {
          .help = "of the agent's environment, what jobs get besides PATH, HOME, language and proxies",
          .repeated = true},
         {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
+        {.name = "drain-on-sigterm",
+         .takes = Value::duration,
+         .shown = "GRACE",
+         .help = "SIGTERM drains the node, and ends agent and workers within GRACE (else the next agent adopts them)"},
         {.name = "scratch",
          .takes = Value::file,
          .shown = "DIR",

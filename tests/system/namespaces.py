@@ -76,6 +76,8 @@ class NamespacedCluster(LocalCluster):
         shell(*self.inside(name, "ip", "link", "set", far, "up"))
 
     def address(self, name):
+        if name == "head":
+            return self.HOST
         return f"10.77.0.{int(name.rsplit('-', 1)[1]) + 1}"
 
     def start_head(self):

@@ -45,6 +45,36 @@ def test_a_lost_node_costs_the_attempt_and_the_run_goes_on_from_the_head_s_check
     cluster.wait_state("lost", "STOPPED")
 
 
+def test_a_machine_that_is_gone_is_lost_long_before_node_timeout_where_others_can_tell(tmp_path):
+    cluster = NamespacedCluster(tmp_path / "cluster", nodes=4)
+    try:
+        cluster.rtrain("submit", ranks_job(tmp_path, "gone", steps=4000, pause=0.1, workers=1, max_failures=3))
+        wait_for("a checkpoint", lambda: cluster.json("checkpoints", "list", "gone")["items"])
+        first = cluster.json("describe", "gone")["attempt_list"][-1]["workers"][0]["node"]
+        cluster.cut(first)
+        wait_for("the loss", lambda: "LOST" in [node["state"] for node in cluster.json("nodes")["items"]], 60, 0.05)
+        why = next(node["reason"] for node in cluster.json("nodes")["items"] if node["node"] == first)
+        assert "answers neither the head nor 2 other nodes" in why, why
+        assert float(re.search(r"no heartbeat for ([0-9.]+) s", why)[1]) < 10
+        wait_for("it to run elsewhere", lambda: cluster.json("describe", "gone")["state"] == "RUNNING", 60)
+        cluster.mend(first)
+        wait_for("the node's return", lambda: cluster.ready_nodes() == 4, 60)
+        cluster.rtrain("stop", "gone", "--now")
+    finally:
+        cluster.stop()
+
+
+def test_a_node_that_only_the_head_does_not_reach_is_lost_by_node_timeout(tmp_path):
+    cluster = NamespacedCluster(tmp_path / "cluster", nodes=3)
+    try:
+        cluster.swallow("node-1", "head")
+        wait_for("the loss", lambda: "LOST" in [node["state"] for node in cluster.json("nodes")["items"]], 60)
+        why = next(node["reason"] for node in cluster.json("nodes")["items"] if node["node"] == "node-1")
+        assert "answers" not in why and float(re.search(r"no heartbeat for ([0-9.]+) s", why)[1]) >= 10, why
+    finally:
+        cluster.stop()
+
+
 def test_ranks_meet_at_the_address_on_the_route_between_their_nodes(cluster, tmp_path):
     cluster.rtrain("submit", write_job(tmp_path, "gloo", ["python", str(JOBS / "meet.py")], workers=2))
     cluster.wait_state("gloo", "SUCCEEDED", "FAILED")
