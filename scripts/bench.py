@@ -22,8 +22,10 @@ from bench_first_step import first_steps
 from bench_history import history
 from bench_hostile import hostile
 from bench_import import import_
+from bench_recovery import recovery
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
+from bench_storm import storm
 from local_cluster import ROOT, LocalCluster, wait_for
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
@@ -235,6 +237,8 @@ row(scale)
 row(hostile)
 row(million_reports)
 row(history)
+row(recovery)
+row(storm)
 
 
 def main():
