@@ -18,6 +18,7 @@ import tempfile
 import time
 
 from bench_api import api
+from bench_away import away
 from bench_first_step import first_steps
 from bench_history import history
 from bench_hostile import hostile
@@ -239,6 +240,7 @@ row(million_reports)
 row(history)
 row(recovery)
 row(storm)
+row(away)
 
 
 def main():
