@@ -46,8 +46,11 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
       ownership_(view_, options_, *journal_),
       news_(events_, view_, reports_, metrics_),
-      sessions_(
-          {loop_, events_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_, history_}),
+      sessions_({loop_, events_, events_, view_, waits_, options_, metrics_, tokens_, revocations_, news_, logs_,
+                 history_,
+                 [this](const std::string& host, std::uint16_t port, std::int64_t patience_ms, auto done) {
+                     net::dial_port(loop_, host, port, patience_ms, std::move(done));
+                 }}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
       api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_,

@@ -20,6 +20,7 @@
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/loop/durability.hpp"
 #include "daemon/head/sessions/news_inbox.hpp"
+#include "daemon/net/client/dial_port.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::head {
@@ -49,8 +50,10 @@ class Sessions {
         NewsInbox& news;
         LogIntake& logs;
         ChartHistory& history;
+        net::DialPort dial_port;
     };
-    explicit Sessions(Uses uses) : uses_(uses), leases_({.node_timeout_ms = uses.options.node_timeout_ms}) {}
+    explicit Sessions(Uses uses)
+        : uses_(std::move(uses)), leases_({.node_timeout_ms = uses_.options.node_timeout_ms}) {}
 
     // ---- sessions.cpp
     void start();  // leases of the nodes in the records begin now

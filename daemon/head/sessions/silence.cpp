@@ -1,6 +1,5 @@
 // Leases of nodes: Leases (events/leases.hpp) decides, here its dials are performed. See sessions.hpp.
 #include "daemon/head/sessions/sessions.hpp"
-#include "daemon/net/client/dial_port.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -26,7 +25,7 @@ void Sessions::check_leases() {
         hang_up(lost.node, lost.why);
     }
     dial(steps.dial);
-    uses_.loop.after(lease_check_ms, [this] { check_leases(); });
+    uses_.background.after(lease_check_ms, [this] { check_leases(); });
 }
 
 void Sessions::dial(const std::vector<LeaseDial>& dials) {
@@ -48,11 +47,10 @@ void Sessions::dial(const std::vector<LeaseDial>& dials) {
 }
 
 void Sessions::dial_here(const LeaseDial& dial, const Node& node) {
-    net::dial_port(uses_.loop, node.address, node.port, LeaseRules{}.dial_ms,
-                   [this, id = dial.id](net::PortAnswer answer) {
-                       if (answer == net::PortAnswer::not_dialled) return;
-                       leases_.dialled(id, dialled_by_head, answer == net::PortAnswer::answered);
-                   });
+    uses_.dial_port(node.address, node.port, LeaseRules{}.dial_ms, [this, id = dial.id](net::PortAnswer answer) {
+        if (answer == net::PortAnswer::not_dialled) return;
+        leases_.dialled(id, dialled_by_head, answer == net::PortAnswer::answered);
+    });
 }
 
 }  // namespace rtrain::head

@@ -13,5 +13,8 @@ namespace rtrain::net {
 enum class PortAnswer { answered, silent, not_dialled };
 void dial_port(Loop& loop, const std::string& host, std::uint16_t port, std::int64_t patience_ms,
                std::function<void(PortAnswer)> done);
+// The same over a loop of its owner's choice.
+using DialPort = std::function<void(const std::string& host, std::uint16_t port, std::int64_t patience_ms,
+                                    std::function<void(PortAnswer)> done)>;
 
 }  // namespace rtrain::net

@@ -44,17 +44,17 @@ def test_a_run_moves_with_the_checkpoint_that_it_is_asked_for(cluster, tmp_path)
     wait_for("the loop", (tmp_path / "facts-1").exists)
     first = worker_of(cluster, "moves")
     agent = cluster.daemons[first["node"]]
-    told = time.time()
+    asked_at = time.time()
     agent.send_signal(signal.SIGTERM)
     wait_for("the agent to end", lambda: agent.poll() is not None, 30)
     assert agent.returncode == 0 and not alive(first["pid"])
-    assert time.time() - told < 15, "it had nothing to wait for once its run was gone"
+    assert time.time() - asked_at < 15, "it had nothing to wait for once its run was gone"
     wait_for("the second attempt", (tmp_path / "facts-2").exists)
     facts = cluster.json("describe", "moves")
     assert facts["failures"] == 0 and worker_of(cluster, "moves")["node"] != first["node"]
     assert facts["attempt_list"][1]["from"].startswith("checkpoint_")
     deadline_ms = int((tmp_path / "facts-1").read_text().splitlines()[1].split()[0])
-    assert told + 5 < deadline_ms / 1000 < told + 20
+    assert asked_at + 5 < deadline_ms / 1000 < asked_at + 20
     cluster.rtrain("stop", "moves")
     cluster.wait_state("moves", "STOPPED")
 

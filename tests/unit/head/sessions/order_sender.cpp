@@ -76,6 +76,10 @@ class Connection {
     std::shared_ptr<Socket> socket_;
 };
 
+const net::DialPort dial_none = [](const std::string&, std::uint16_t, std::int64_t, auto) {
+    FAIL("no machine of this story is silent");
+};
+
 // Sessions and orders, joined to the event loop as in parts.cpp.
 struct SenderStory : test::HeadCore {
     Feeds feeds{loop};
@@ -87,7 +91,8 @@ struct SenderStory : test::HeadCore {
                        sessions.send(node, message);
                    }};
     ChartHistory history{loop, options.data_dir};
-    Sessions sessions{{loop, events, events, view, waits, options, metrics, tokens, revocations, news, logs, history}};
+    Sessions sessions{
+        {loop, events, events, view, waits, options, metrics, tokens, revocations, news, logs, history, dial_none}};
     OrderSender sender{loop, options, view, sessions, submissions, tokens};
 
     SenderStory() {
