@@ -1,5 +1,6 @@
 """What /openapi.json promises: a live head is asked every route, and each answer is held against its schema."""
 
+import gzip
 import hashlib
 import http.client
 import json
@@ -30,6 +31,7 @@ class Api:
         answer = connection.getresponse()
         content = answer.headers.get("content-type", "").split(";")[0]
         text = answer.read()
+        self.headers = answer.headers
         connection.close()
         return answer.status, content, text
 
@@ -71,6 +73,29 @@ class Api:
         return json.loads(text) if content == "application/json" and text else text
 
 
+def check_page(api):
+    """The page's files. A head that was built without node has none but the one that says so."""
+    html = api.check("GET", "/", headers={"Accept-Encoding": "gzip"}, status=200)
+    if not html.startswith(b"\x1f\x8b"):
+        assert b"scripts/bootstrap page" in html
+        api.asked |= {("get", "/favicon.svg"), ("get", "/assets/{file}")}
+        return
+    script = re.search(rb"/assets/[^\"]+[.]js", gzip.decompress(html)).group().decode()
+    for file in ("/favicon.svg", script):
+        api.check("GET", file, headers={"Accept-Encoding": "gzip"}, status=200)
+
+
+def check_session(api):
+    """Signs in as a browser does, and out."""
+    own = {"Content-Type": "application/json", "Origin": f"https://127.0.0.1:{api.port}", "Authorization": ""}
+    csrf = api.check("POST", "/v1/session", {"token": api.token}, headers=own, status=201)["csrf"]
+    cookie = api.headers["set-cookie"].split(";")[0]
+    signed_in = {**own, "Cookie": cookie, "x-rtrain-csrf": csrf}
+    assert api.check("GET", "/v1/session", headers=signed_in, status=200)["user"] == "root"
+    api.check("DELETE", "/v1/session", headers=signed_in, status=200)
+    assert api.ask("GET", "/v1/session", headers=signed_in)[0] == 401
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     made = LocalCluster(tmp_path_factory.mktemp("api") / "cluster", nodes=1, resources="CPU=2")
@@ -90,6 +115,8 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     spec["entrypoint"] = ["sh", "-c", "echo hello; exit 3"]
     cluster.rtrain("submit", ranks_job(tmp_path, "good", steps=2))
     cluster.wait_state("good", "SUCCEEDED", "FAILED")
+    check_page(api)
+    check_session(api)
     code = b"no archive, but bytes with a hash"
     sha256 = hashlib.sha256(code).hexdigest()
     api.check("PUT", f"/v1/blobs/{sha256}", code, status=201)
@@ -107,7 +134,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
         "/v1/runs/good/metrics/history", "/v1/runs/good/metrics/history?key=loss", "/v1/runs/good/ranks/0/history",
         "/v1/runs/good/ranks/0/history?key=cpu_cores", "/v1/nodes/node-1/history", "/v1/nodes/node-1/history?key=memory_bytes",
         "/v1/runs/good/checkpoints", "/v1/runs/good/explain", "/v1/runs/waiting/explain", "/v1/nodes", "/v1/nodes/node-1",
-        "/v1/queue", "/v1/events", "/v1/tokens", "/v1/audit", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
+        "/v1/queue", "/v1/queues", "/v1/events", "/v1/events?last=2", "/v1/tokens", "/v1/audit", "/v1/audit?last=2", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
     ]:  # fmt: skip
         api.check("GET", target)
     assert api.check("GET", "/v1/runs/good/checkpoints")["items"], "a run with checkpoints was meant"
@@ -120,6 +147,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     sleeper = {**spec, "name": "sleeper", "entrypoint": ["sleep", "1000"], "scaling": {"workers": "1..2"}}
     api.check("POST", "/v1/runs", {"job": sleeper}, status=201)
     cluster.wait_state("sleeper", "RUNNING")
+    assert api.check("GET", "/v1/runs/sleeper/ranks")["items"], "a live rank was meant"
     api.check("POST", "/v1/runs/sleeper/checkpoint", {})
     api.check("POST", "/v1/runs/sleeper/stack?rank=0")
     api.check("POST", "/v1/runs/sleeper/resize", {"workers": 2})

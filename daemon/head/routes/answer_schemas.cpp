@@ -15,7 +15,7 @@ struct Kind {
 };
 constexpr Kind kinds[] = {
     {"Health", "status:text version:text"},
-    {"Session", "user:text role:text csrf:text? begun:time? idle_most_ms:int"},
+    {"Session", "user:text role:text csrf:text? idle_most_ms:int"},
     {"SessionEnded", "status:text"},
     {"Share", "total:any allocated:any"},
     {"OwnToken", "id:text? role:text user:text expires:time?"},

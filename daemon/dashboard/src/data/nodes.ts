@@ -12,6 +12,11 @@ export function share(node: NodeRecord, resource: string): number | null {
   return Math.max(0, Math.min(1, (total - Number(node.free[resource] ?? 0)) / total));
 }
 
+// How much of it is in use: what is free is not told where nothing is.
+export function inUse(node: NodeRecord, resource: string): number {
+  return Number(node.resources[resource] ?? 0) - Number(node.free[resource] ?? 0);
+}
+
 export function memoryRatio(node: NodeRecord): number | null {
   return node.memory_total > 0 ? Math.min(1, node.memory_used / node.memory_total) : null;
 }

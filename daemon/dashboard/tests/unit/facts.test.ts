@@ -4,7 +4,7 @@ import { differences } from "../../src/data/differences.ts";
 import { goodputOf } from "../../src/data/goodput.ts";
 import { gridFor, moved, nodeAt, placeOf } from "../../src/data/grid.ts";
 import { noIntervals, slowness, straggler, withSample } from "../../src/data/intervals.ts";
-import { devicesOf, isHeld, stateOf } from "../../src/data/nodes.ts";
+import { devicesOf, inUse, isHeld, share, stateOf } from "../../src/data/nodes.ts";
 import { durationOf, limitOf, progressOf } from "../../src/data/progress.ts";
 import type { NodeRecord, RankFacts, Run } from "../../src/api/types.ts";
 import { pointOf } from "../../src/data/series.ts";
@@ -70,4 +70,11 @@ test("a head that tells no holders tells how many GPUs are free", () => {
   assert.deepEqual(devicesOf(node).map(isHeld), [true, true, true, false]);
   assert.equal(stateOf(node), "AWAY");
   assert.equal(stateOf({ ...node, state: "LOST" }), "LOST");
+});
+
+test("a resource of which nothing is free is wholly in use", () => {
+  const node = { resources: { CPU: "4" }, free: {} } as unknown as NodeRecord;
+  assert.equal(inUse(node, "CPU"), 4);
+  assert.equal(share(node, "CPU"), 1);
+  assert.equal(inUse(node, "GPU"), 0);
 });

@@ -78,11 +78,11 @@ export function Cluster() {
         {nodes.problem && <ProblemNote problem={nodes.problem} />}
         {nodes.value ? <Nodes nodes={nodes.value} /> : !nodes.problem && <Quiet>Loading.</Quiet>}
       </Panel>
+      <Panel title="Queue" wide aside={queue.value && <span class="quiet">{plural(queue.value.items.length, "run")}{queue.value.next_cursor ? " and more" : ""}</span>}>
+        {queue.problem && <ProblemNote problem={queue.problem} />}
+        {queue.value && <Queue items={queue.value.items} />}
+      </Panel>
       <div class="two">
-        <Panel title="Queue" aside={queue.value && <span class="quiet">{plural(queue.value.items.length, "run")}{queue.value.next_cursor ? " and more" : ""}</span>}>
-          {queue.problem && <ProblemNote problem={queue.problem} />}
-          {queue.value && <Queue items={queue.value.items} />}
-        </Panel>
         <Queues />
         <Panel title="Events">
           <Events events={events} />

@@ -3,7 +3,7 @@ import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { placeOfName } from "../../parts/colours.ts";
 import { State } from "../../parts/state.tsx";
-import { devicesOf, holdersOf, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { devicesOf, holdersOf, inUse, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { bytes, percent } from "../../text/units.ts";
 
@@ -44,7 +44,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
       </div>
       {devices.length > 0 && <ul class="gpus" aria-label={`GPUs of ${node.node}`}>{devices.map((one) => <Gpu key={one.index} device={one} />)}</ul>}
       <dl class="lines">
-        {cpu !== null && <div><dt>CPU</dt><dd><Bar ratio={cpu} text={`${(Number(node.resources["CPU"]) - Number(node.free["CPU"])).toLocaleString("en-US")} of ${node.resources["CPU"]}`} /></dd></div>}
+        {cpu !== null && <div><dt>CPU</dt><dd><Bar ratio={cpu} text={`${inUse(node, "CPU").toLocaleString("en-US")} of ${node.resources["CPU"]}`} /></dd></div>}
         {memory !== null && <div><dt>Memory</dt><dd><Bar ratio={memory} text={bytes(node.memory_used)} tone={memory > 0.92 ? "bad" : ""} /></dd></div>}
       </dl>
       {node.runs.length > 0 && (

