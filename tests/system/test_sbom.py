@@ -16,7 +16,7 @@ COMPONENT = {
     "properties": {
         "type": {"enum": ["library"]},
         "version": {"type": "string", "minLength": 1},
-        "purl": {"type": "string", "pattern": "^pkg:(deb/debian|pypi)/[a-z0-9.+_-]+@.+$"},
+        "purl": {"type": "string", "pattern": "^pkg:(deb/debian|pypi|npm)/[a-z0-9.+_-]+@.+$"},
         "scope": {"enum": ["required", "optional"]},
         "licenses": {
             "type": "array",
@@ -61,7 +61,16 @@ def test_it_has_the_shape_of_cyclonedx_and_no_component_twice(bom):
 
 def test_it_has_what_is_linked_loaded_and_required(bom):
     versions = {one["name"]: one["version"] for one in bom["components"]}
-    static = {"libssl-dev", "libsqlite3-dev", "libyaml-cpp-dev", "libpugixml-dev", "libzstd-dev", "libarchive-dev", "libacl1-dev", "libhwloc-dev"}
+    static = {
+        "libssl-dev",
+        "libsqlite3-dev",
+        "libyaml-cpp-dev",
+        "libpugixml-dev",
+        "libzstd-dev",
+        "libarchive-dev",
+        "libacl1-dev",
+        "libhwloc-dev",
+    }
     headers = {"libboost1.81-dev", "nlohmann-json3-dev"}
     loaded = {"libc6", "libstdc++6"}
     assert static | headers | loaded | {"cloudpickle"} <= set(versions)
@@ -73,6 +82,15 @@ def test_it_has_what_is_linked_loaded_and_required(bom):
     )
     dynamic = [one for one in bom["components"] if "linked dynamically" in one["properties"][0]["value"]]
     assert dynamic and len(dynamic) <= len(needed)
+
+
+def test_it_has_the_pages_packages_where_the_binary_has_the_page(bom):
+    versions = {one["name"]: one["version"] for one in bom["components"] if one["purl"].startswith("pkg:npm/")}
+    if not (pathlib.Path(RTRAIN).parent / "daemon" / "page_files.cpp").exists():
+        assert versions == {}
+        return
+    wanted = json.loads((ROOT / "daemon" / "dashboard" / "package.json").read_text())["dependencies"]
+    assert versions == wanted
 
 
 def test_it_names_the_files_that_are_shipped_by_their_hash(bom):

@@ -12,10 +12,10 @@ void get_status(Exchange&, const HeadOptions&, const HeadFacts&, const TokenBook
 void post_backup(Exchange&, const HeadOptions&);
 void post_head_stop(Exchange&, const HeadStop&);
 
-// browser/page.cpp
+// access/page.cpp
 void get_page(Exchange&);
 
-// browser/browser_session.cpp
+// access/browser_session.cpp
 void post_session(Exchange&, const TokenBook&, BrowserSessions&, const Credentials&, state::SqliteJournal&);
 void get_session(Exchange&, const Credentials&);
 void delete_session(Exchange&, BrowserSessions&, const Credentials&, state::SqliteJournal&);
@@ -67,7 +67,7 @@ void post_drain(Exchange&, const Sessions&);
 void post_undrain(Exchange&, const Sessions&);
 void post_leave(Exchange&, Sessions&, TokenBook&, Revocations&);
 
-// tokens.cpp
+// access/tokens.cpp
 void get_tokens(Exchange&, const TokenBook&);
 void post_token(Exchange&, TokenBook&, const Identity&);
 void delete_token(Exchange&, TokenBook&);
@@ -90,7 +90,7 @@ void get_values(Exchange&, const HeadOptions&);
 void get_value(Exchange&, const HeadOptions&);
 void put_value(Exchange&, const HeadOptions&);
 
-// audit.cpp
+// access/audit.cpp
 void get_audit(Exchange&, const state::SqliteJournal&);
 
 // agents.cpp
