@@ -37,8 +37,7 @@ std::string supervisor_file(const std::string& pid_file) { return pid_file + ".s
 
 class Supervisor {
   public:
-    Supervisor(const Daemon& daemon, const std::function<void(const std::string&)>& hand_over)
-        : daemon_(daemon), hand_over_(hand_over) {}
+    Supervisor(const Daemon& daemon, const Starter& starter) : daemon_(daemon), starter_(starter) {}
 
     // In the supervisor: the exit code of what it ends with. In the daemon's process: what the daemon returns.
     Result<int> run(const std::string& pid_file) {
@@ -69,6 +68,7 @@ class Supervisor {
         std::fflush(nullptr);
         const pid_t pid = fork();
         if (pid > 0) close(ready_[1]);
+        if (pid > 0) starter_.let_go();
         return pid;
     }
 
@@ -77,7 +77,7 @@ class Supervisor {
         sigprocmask(SIG_SETMASK, &before_, nullptr);
         const auto serves = [&](const std::string& text) {
             if (write(ready_[1], "r", 1) != 1) std::perror("rtrain: telling the supervisor");
-            if (!again) hand_over_(text);
+            if (!again) starter_.hand_over(text);
         };
         return daemon_({.hand_over = serves, .again = again});
     }
@@ -124,7 +124,7 @@ class Supervisor {
     }
 
     const Daemon& daemon_;
-    const std::function<void(const std::string&)>& hand_over_;
+    const Starter& starter_;
     sigset_t before_{};
     int ready_[2] = {-1, -1};
     bool was_ready_ = false, ending_ = false;
@@ -142,9 +142,7 @@ std::optional<std::int64_t> pause_before_restart(const DaemonEnd& end, std::int6
 
 Result<Detached> detach_supervised(const std::string& log_file, const std::string& pid_file, std::int64_t wait_ms,
                                    const Daemon& daemon) {
-    return detach(log_file, wait_ms, [&](const std::function<void(const std::string&)>& hand_over) {
-        return Supervisor(daemon, hand_over).run(pid_file);
-    });
+    return detach(log_file, wait_ms, [&](const Starter& starter) { return Supervisor(daemon, starter).run(pid_file); });
 }
 
 std::optional<Running> read_daemon(const std::string& pid_file) {

@@ -32,7 +32,7 @@ std::int64_t monotonic_ms() {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-std::string value_of(const net::MessageHead& head, const std::string& name) {
+std::string header_of(const net::MessageHead& head, const std::string& name) {
     const auto entry = head.headers.find(name);
     return entry == head.headers.end() ? "" : entry->second;
 }
@@ -271,7 +271,7 @@ bool LocalProxy::answer(Connection& connection, const net::MessageHead& head, st
 net::Call LocalProxy::call_for(const net::MessageHead& head, std::string body) {
     net::Call call{.method = head.method, .target = head.target, .body = std::move(body)};
     for (const char* name : passed_on)
-        if (const std::string value = value_of(head, name); !value.empty()) call.headers[name] = value;
+        if (const std::string value = header_of(head, name); !value.empty()) call.headers[name] = value;
     call.headers["host"] = "rtrain-head";
     if (head.method != "GET" && head.method != "HEAD") call.headers["origin"] = head_origin();
     const std::lock_guard lock(guard_);

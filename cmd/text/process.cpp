@@ -64,10 +64,15 @@ std::string last_lines(const std::string& path, std::size_t from) {
     fcntl(kept, F_SETFD, FD_CLOEXEC);
     close_range(kept + 1, ~0u, 0);
     const auto send_answer = [&answer](const std::string& text) {
-        if (answer >= 0 && write(answer, text.data(), text.size()) < 0) std::perror("rtrain: telling the starter");
+        if (answer < 0) return;
+        if (write(answer, text.data(), text.size()) < 0) std::perror("rtrain: telling the starter");
         close(std::exchange(answer, -1));
     };
-    const Result<int> ended = daemon([&](const std::string& text) { send_answer("+" + text); });
+    const auto let_go = [&answer] {
+        if (answer >= 0) close(std::exchange(answer, -1));
+    };
+    const Result<int> ended =
+        daemon({.hand_over = [&](const std::string& text) { send_answer("+" + text); }, .let_go = let_go});
     if (ended) _exit(*ended);
     const Error& error = ended.error();
     std::fprintf(stderr, "error: %s\n", error.message.c_str());

@@ -21,9 +21,14 @@ std::optional<Running> read_pid_file(const std::string& path);  // none: nobody 
 // SIGTERM, then a wait; false: it had not ended in time and got SIGKILL.
 Result<bool> end_process(const Running& running, const std::string& pid_file, std::int64_t wait_ms);
 
-// Forks `daemon` into a session of its own, its output appended to `log_file`. The daemon tells what to hand over by
-// calling its argument once; this returns that text, or, when it ended before, its error or the log's last lines.
-using Background = std::function<Result<int>(const std::function<void(const std::string&)>& hand_over)>;
+// What a process behind is given to answer its starter, which waits until every process has answered or let go.
+struct Starter {
+    std::function<void(const std::string&)> hand_over;  // once
+    std::function<void()> let_go;  // this process leaves the answer to one that it has forked; later ones have none
+};
+// Forks `daemon` into a session of its own, its output appended to `log_file`. Returns what it handed over, or, when it
+// ended before, its error or the log's last lines.
+using Background = std::function<Result<int>(const Starter& starter)>;
 struct Detached {
     int pid = 0;
     std::string handed_over;

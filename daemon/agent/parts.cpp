@@ -22,7 +22,7 @@ Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
             {.on_message = [this](protocol::FromHead message) { on_order(std::move(message)); },
              .on_disconnected = [this] { logs_.disconnected(); }}),
       heartbeats_(loop_, loop_.state(), loop_.net(), node_, head_),
-      cloud_(loop_),
+      cloud_(loop_.net(), loop_, loop_.state()),
       peers_(loop_.net(), loop_, node_, attempts_),
       renewal_(loop_.net(), node_, peers_),
       messages_(loop_.net(), loop_, node_, attempts_),

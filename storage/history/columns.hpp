@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,9 @@
 #include "storage/history/levels.hpp"
 
 namespace rtrain::history {
+
+// Returns a count as SQLite keeps it: signed, of 64 bits.
+inline std::int64_t as_sql(std::uint64_t count) { return static_cast<std::int64_t>(count); }
 
 std::string pack(const Chunk& chunk);
 // The chunk, with the column of `only` or with all; its number is not in the bytes. Fails for bytes that `pack` did not

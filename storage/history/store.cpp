@@ -30,8 +30,6 @@ constexpr std::array tables = {
 };
 Shape shape_of(Kind kind) { return kind == Kind::run ? run_shape : usage_shape; }
 
-std::int64_t integer(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 Status make_tables(Database& database) {
     auto transaction = Transaction::begin(database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
@@ -114,7 +112,7 @@ Status Store::resume(Subject& subject) {
         std::string bytes;
         Status read =
             database_->each("SELECT number, bytes FROM chunks WHERE subject=? AND level=? ORDER BY number DESC LIMIT 1",
-                            {subject.id, integer(level)}, [&](const Row& row) {
+                            {subject.id, as_sql(level)}, [&](const Row& row) {
                                 number = static_cast<std::uint64_t>(row.integer(0));
                                 bytes = row.blob(1);
                             });
@@ -186,7 +184,7 @@ Result<std::vector<std::uint64_t>> Store::begins(const Subject& subject) {
             if (full.level == level) number = std::min(number, full.chunk.number);
         const auto oldest =
             database_->integer("SELECT coalesce(min(number), ?3) FROM chunks WHERE subject=?1 AND level=?2",
-                               {subject.id, integer(level), integer(number)});
+                               {subject.id, as_sql(level), as_sql(number)});
         if (!oldest) return oldest.error();
         number = std::min(number, static_cast<std::uint64_t>(*oldest));
         out.push_back(number * subject.levels.shape().chunk_buckets * widths[level]);
@@ -210,7 +208,7 @@ Status Store::read_level(const Subject& subject, std::size_t level, std::size_t 
     auto next = in_memory.lower_bound(first);
     Status read = database_->each(
         "SELECT number, bytes FROM chunks WHERE subject=? AND level=? AND number BETWEEN ? AND ? ORDER BY number",
-        {subject.id, integer(level), integer(first), integer(last)}, [&](const Row& row) {
+        {subject.id, as_sql(level), as_sql(first), as_sql(last)}, [&](const Row& row) {
             const auto number = static_cast<std::uint64_t>(row.integer(0));
             for (; next != in_memory.end() && next->first < number; ++next) join(*next->second);
             if (in_memory.contains(number) || !whole) return;

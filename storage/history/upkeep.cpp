@@ -17,8 +17,6 @@ constexpr std::int64_t unused_ms = 600'000;
 
 std::int64_t flush_every_ms(Kind kind) { return kind == Kind::run ? 60'000 : 300'000; }
 
-std::int64_t integer(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 std::string keys_text(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) text += name + '\n';
@@ -31,18 +29,18 @@ constexpr const char* of_usage = " WHERE subject IN (SELECT id FROM subjects WHE
 
 Status Store::write_chunk(const Subject& subject, std::size_t level, const Chunk& chunk) {
     return database_->run("INSERT OR REPLACE INTO chunks VALUES(?,?,?,?)",
-                          {subject.id, integer(level), integer(chunk.number), Blob{pack(chunk)}});
+                          {subject.id, as_sql(level), as_sql(chunk.number), Blob{pack(chunk)}});
 }
 
 Status Store::write(const std::string& name, Subject& subject) {
     Status written = database_->run(
         "INSERT OR REPLACE INTO subjects VALUES(?,?,?,?,?)",
-        {subject.id, name, static_cast<std::int64_t>(subject.kind), integer(subject.last), keys_text(subject.names)});
+        {subject.id, name, static_cast<std::int64_t>(subject.kind), as_sql(subject.last), keys_text(subject.names)});
     for (const FullChunk& full : subject.full) {
         if (written) written = write_chunk(subject, full.level, full.chunk);
         if (written && subject.kind == Kind::run && full.chunk.number > run_chunks_most)
             written = database_->run("DELETE FROM chunks WHERE subject=? AND level=? AND number < ?",
-                                     {subject.id, integer(full.level), integer(full.chunk.number - run_chunks_most)});
+                                     {subject.id, as_sql(full.level), as_sql(full.chunk.number - run_chunks_most)});
     }
     for (std::size_t level = 0; level < subject.levels.shape().levels().size(); ++level)
         if (const Chunk& open = subject.levels.open(level); written && !open.marks.empty())
@@ -93,7 +91,7 @@ Status Store::forget(const std::string& name) {
 
 Status Store::forget_all(const std::string& prefix) {
     std::erase_if(subjects_, [&](const auto& entry) { return entry.first.starts_with(prefix); });
-    const state::Values values = {prefix, integer(prefix.size())};
+    const state::Values values = {prefix, as_sql(prefix.size())};
     auto transaction = Transaction::begin(*database_, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     for (const char* statement :
@@ -119,20 +117,20 @@ std::size_t Store::loaded(Kind kind) const {
 Status Store::prune(std::int64_t wall_s, std::int64_t bytes_most) {
     const auto widths = usage_shape.levels();
     for (std::size_t level = 0; level < widths.size(); ++level) {
-        const std::int64_t samples = integer(widths[level] * usage_shape.chunk_buckets);
+        const std::int64_t samples = as_sql(widths[level] * usage_shape.chunk_buckets);
         Status gone = database_->run(std::string("DELETE FROM chunks") + of_usage + " AND number < ?",
-                                     {integer(level), (wall_s - usage_kept_s) / samples});
+                                     {as_sql(level), (wall_s - usage_kept_s) / samples});
         if (!gone) return gone;
         std::int64_t bytes = 0, oldest_kept = 0;  // of the newest chunks, as far as there is room for them
         Status read = database_->each(std::string("SELECT number, sum(length(bytes)) FROM chunks") + of_usage +
                                           " GROUP BY number ORDER BY number DESC",
-                                      {integer(level)}, [&](const Row& row) {
+                                      {as_sql(level)}, [&](const Row& row) {
                                           bytes += row.integer(1);
                                           if (bytes > bytes_most && oldest_kept == 0) oldest_kept = row.integer(0) + 1;
                                       });
         if (!read) return read;
         gone = database_->run(std::string("DELETE FROM chunks") + of_usage + " AND number < ?",
-                              {integer(level), oldest_kept});
+                              {as_sql(level), oldest_kept});
         if (!gone) return gone;
     }
     for (const std::string& name : subjects(Kind::usage))

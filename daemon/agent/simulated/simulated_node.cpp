@@ -60,6 +60,8 @@ struct SimulatedNode::Carry {
     void operator()(const KeepAttempt&) const {}
     void operator()(const ResendLogs&) const {}
     void operator()(const LogsAcknowledged&) const {}
+    void operator()(const DialAgent&) const {}
+    void operator()(const EndAgent&) const {}
     void operator()(const DumpStacks&) const {}
     void operator()(const WelcomeWorker&) const {}
     void operator()(const ToWorker&) const {}

@@ -63,9 +63,10 @@ void get_run_history(Exchange& exchange, ChartHistory& charts) {
                                         .window = *window,
                                         .head = head_of(exchange, {{"run_id", exchange.view.run_id(run.id)}})};
         // Reports that came but are not written yet belong to the answer.
-        exchange.events.once_written([kept = exchange, &charts, id = run.id, question = std::move(question)]() mutable {
-            if (!charts.of_run(id, std::move(question), reply_to(kept))) refuse_busy(kept);
-        });
+        exchange.durability.once_written(
+            [kept = exchange, &charts, id = run.id, question = std::move(question)]() mutable {
+                if (!charts.of_run(id, std::move(question), reply_to(kept))) refuse_busy(kept);
+            });
     });
 }
 

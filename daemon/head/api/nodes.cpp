@@ -7,7 +7,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t xids_most = 32;  // of a GPU
+constexpr std::size_t xids_of_device_most = 32;  // of a GPU
 
 // What an agent does not know is below 0 in its message.
 json known_or_null(std::int64_t value, double units_per_one) {
@@ -25,7 +25,7 @@ void add_live(json& device, const protocol::GpuHeartbeat& gpu) {
     device["foreign_processes"] = known_or_null(gpu.foreign_processes, 1);
     json xids = json::object();
     for (const auto& [xid, count] : gpu.xids)
-        if (xids.size() < xids_most) xids[std::to_string(xid)] = count;
+        if (xids.size() < xids_of_device_most) xids[std::to_string(xid)] = count;
     device["xids"] = std::move(xids);
 }
 

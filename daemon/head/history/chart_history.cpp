@@ -14,7 +14,6 @@ namespace {
 
 // Reports and heartbeats are gathered for so long: the thread looks at each run once, however many reports it had.
 constexpr std::int64_t gather_ms = 250, upkeep_ms = 5'000;
-constexpr std::size_t rows_at_once = 1'000;      // of a run, before the next question is answered
 constexpr std::size_t heartbeats_most = 16'384;  // that wait: some seconds of the largest cluster
 constexpr std::size_t questions_most = 64;
 constexpr std::int64_t finish_s = 5;

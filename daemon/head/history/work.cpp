@@ -17,7 +17,6 @@ using history::Series;
 using history::Window;
 
 constexpr std::int64_t prune_every_ms = 600'000, silent_ms = 600'000;
-constexpr std::size_t rows_at_once = 1'000;
 
 history::NamedSample sample_of(const state::MetricRow& row) {
     return {.at = row.position,

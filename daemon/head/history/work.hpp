@@ -1,6 +1,7 @@
 // The thread's side of the charts' history: see chart_history.hpp. Everything in here belongs to that thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 #include "storage/history/store.hpp"
 
 namespace rtrain::head {
+
+constexpr std::size_t rows_at_once = 1'000;  // of a run, before the next question is answered
 
 struct ChartHistory::Work {
     explicit Work(std::string directory) : data_dir(std::move(directory)) {}

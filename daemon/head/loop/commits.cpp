@@ -114,6 +114,7 @@ Status EventLoop::finish() {
 bool Durability::all_durable() const { return loop_->all_durable(); }
 void Durability::once_durable(Task task) const { loop_->once_durable(std::move(task)); }
 void Durability::once_written(Task task) const { loop_->once_written(std::move(task)); }
+void Durability::behind_commits(Task work) const { loop_->behind_commits(std::move(work)); }
 bool Durability::ended_for_good(const Run& run) const { return loop_->ended_for_good(run); }
 Durability::Why Durability::failure() const { return loop_->failure(); }
 Durability::Why Durability::no_room() const { return loop_->no_room(); }

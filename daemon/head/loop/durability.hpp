@@ -21,6 +21,7 @@ class Durability {
     bool all_durable() const;                   // all that was decided
     void once_durable(Task task) const;         // see EventLoop::once_durable
     void once_written(Task task) const;         // see EventLoop::once_written
+    void behind_commits(Task work) const;       // see EventLoop::behind_commits
     bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
     Why failure() const;                        // why the head ends; empty: it goes on
     Why no_room() const;  // why no change is taken: the disk of the records is full; empty: it is not

@@ -54,7 +54,7 @@ void Sessions::register_node(const std::string& node, Session& session, const pr
     uses_.events.take(std::move(event));
     if (registration.leaving) take_leaving(node, *registration.leaving);
     const bool dials = !seen.facts.contains("simulated");
-    uses_.events.once_written([this, node, dials] {  // its address is in the records
+    uses_.durability.once_written([this, node, dials] {  // its address is in the records
         if (connected(node)) dial(leases_.registered(node, monotonic_ms(), dials).dial);
     });
 }

@@ -212,6 +212,7 @@ TEST_CASE("ranks that outlive another one have no grace; those of a stopped run 
     world.exits(crashed, 1, killed(9));
     for (const StopAttempt& one : all_of<StopAttempt>(world.last)) CHECK(one.grace == Duration{0});
     world.empties(crashed);
+    world.pass(1'000);
     world.prepare(crashed);
     world.start(crashed);
     world.tell(NodeLost{.node = world.node_of(crashed, 1)});

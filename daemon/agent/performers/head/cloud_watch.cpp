@@ -19,7 +19,7 @@ void CloudWatch::begin() {
 }
 
 void CloudWatch::look() {
-    loop_.net().offload([cloud = cloud_, now = wall_ms()] { return look_for_notice(cloud, MetadataPlace{}, now); },
+    background_.offload([cloud = cloud_, now = wall_ms()] { return look_for_notice(cloud, MetadataPlace{}, now); },
                         [](const Error&) { return std::optional<CloudNotice>(); },
                         [this](const std::optional<CloudNotice>& notice) { answered(notice); });
 }
@@ -27,11 +27,10 @@ void CloudWatch::look() {
 // Asked on after a notice: a sooner one shortens the time (ReclaimAsked), a later one changes nothing.
 void CloudWatch::answered(const std::optional<CloudNotice>& notice) {
     if (notice) {
-        if (!loop_.state().reclaim)
-            warn(notice->why + ", in " + std::to_string(notice->left_ms) + " ms: the node is drained");
-        loop_.enqueue(ReclaimAsked{.why = notice->why, .grace_ms = notice->left_ms, .ends = false});
+        if (!state_.reclaim) warn(notice->why + ", in " + std::to_string(notice->left_ms) + " ms: the node is drained");
+        inputs_.enqueue(ReclaimAsked{.why = notice->why, .grace_ms = notice->left_ms, .ends = false});
     }
-    loop_.after(look_every_ms, [this] { look(); });
+    background_.after(look_every_ms, [this] { look(); });
 }
 
 }  // namespace rtrain::agent

@@ -2,20 +2,25 @@
 #pragma once
 
 #include "daemon/agent/cloud/notices.hpp"
-#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/loop/inputs.hpp"
+#include "daemon/agent/machine/machine.hpp"
+#include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
 
 class CloudWatch {
   public:
-    explicit CloudWatch(AgentLoop& loop) : loop_(loop) {}
+    CloudWatch(net::Background background, Inputs inputs, const AgentState& state)
+        : background_(background), inputs_(inputs), state_(state) {}
     void begin();  // nothing, where the firmware names no cloud that gives notice
 
   private:
     void look();
     void answered(const std::optional<CloudNotice>& notice);
 
-    AgentLoop& loop_;
+    const net::Background background_;
+    const Inputs inputs_;
+    const AgentState& state_;
     Cloud cloud_ = Cloud::none;
 };
 

@@ -40,11 +40,10 @@ void PeerLinks::refuse_revoked(const std::vector<std::string>& serials) {
 void PeerLinks::dial_agent(const DialAgent& out) {
     const protocol::DialPeer& order = out.order;
     constexpr std::int64_t patience_most_ms = 10'000;
-    net::dial_port(loop_.net(), order.address, order.port,
-                   std::clamp<std::int64_t>(order.patience_ms, 0, patience_most_ms),
+    net::dial_port(loop_, order.address, order.port, std::clamp<std::int64_t>(order.patience_ms, 0, patience_most_ms),
                    [this, id = order.id](net::PortAnswer answer) {
                        if (answer == net::PortAnswer::not_dialled) return;
-                       loop_.enqueue(AgentDialled{.id = id, .answered = answer == net::PortAnswer::answered});
+                       inputs_.enqueue(AgentDialled{.id = id, .answered = answer == net::PortAnswer::answered});
                    });
 }
 

@@ -75,7 +75,7 @@ void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, Browser
          .settings = std::move(settings),
          .done = [kept = exchange, &journal, ended = std::move(ended), answer = std::move(answer)]() mutable {
              if (!ended.empty())
-                 kept.events.behind_commits([&journal, ended = std::move(ended)] {
+                 kept.durability.behind_commits([&journal, ended = std::move(ended)] {
                      (void)journal.erase_settings(ended);  // without a value they mean nothing
                  });
              answer.body["schema_version"] = 1;

@@ -19,7 +19,7 @@ net::Response sign_in(const HeadUnderTest& head, const std::string& token,
     return *answer;
 }
 
-std::string concrete(std::string pattern) {
+std::string concrete_path(std::string pattern) {
     for (std::size_t at; (at = pattern.find('{')) != std::string::npos;)
         pattern.replace(at, pattern.find('}', at) - at + 1, "x");
     return pattern;
@@ -135,7 +135,7 @@ TEST_CASE(
         const auto status = [&](const char* name, const std::string& value) {
             auto headers = admin.headers();
             headers[name] = value;
-            return admin.answer(method, concrete(route.pattern), headers).status;
+            return admin.answer(method, concrete_path(route.pattern), headers).status;
         };
         CHECK(status("host", "evil.example") == 403);
         CHECK(status("origin", "https://evil.example") == 403);
