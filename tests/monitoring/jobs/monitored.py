@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from rtrain import train
+from rtrain import data, train
 
 STEP_BYTES = 1 << 20
 folder = pathlib.Path(sys.argv[1])
@@ -35,6 +35,14 @@ def carry():
         left -= len(receiver.recv(left))
 
 
+def slowly(row):
+    threading.Event().wait(0.01)
+    return row
+
+
+batches = data.range(4).map(slowly)  # that a rank waits for
+
+
 def checkpoint(step):
     with train.checkpoint_dir() as place:
         (pathlib.Path(place) / f"rank-{rank}.txt").write_text(str(step))
@@ -49,6 +57,8 @@ while True:
         sum(range(1000))
     for _ in range(16):
         carry()
+    for _ in batches.iter_batches(batch_size=4):
+        pass
     with open(folder / f"written-by-{rank}", "wb") as file:
         file.write(os.urandom(STEP_BYTES))
         os.fsync(file.fileno())
