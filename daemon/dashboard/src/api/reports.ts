@@ -1,9 +1,11 @@
-// The reports of a run, from the first one on and live. Very many are thinned out as they come, the older ones first:
+// The reports of a run, from the first one on and live. Of a long run the older ones come as levels, in which each point
+// has the least and the greatest value of many reports. Very many are thinned out as they come, the older ones first:
 // what is drawn is less than a screen has columns.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Point, pointOf } from "../data/series.ts";
+import { type Point, pointOf, pointsOf } from "../data/series.ts";
+import { call } from "./client.ts";
 import { follow } from "./stream.ts";
-import type { Report } from "./types.ts";
+import type { Report, RunHistory } from "./types.ts";
 
 export const points_most = 60_000;
 
@@ -11,6 +13,33 @@ export const points_most = 60_000;
 export function halved(points: Point[]): Point[] {
   const middle = Math.floor(points.length / 2);
   return points.filter((one, at) => at >= middle || at % 2 === 0 || one.checkpoint !== null);
+}
+
+const level_points = 2_000;
+const questions_at_once = 4;
+
+interface Older {
+  points: Point[];
+  last: number; // the position behind which the stream begins
+}
+
+// Of rank 0; null where the run has few reports, or a head has no levels: then all of them are streamed.
+async function olderOf(run: string, signal: AbortSignal): Promise<Older | null> {
+  const path = `/v1/runs/${encodeURIComponent(run)}/metrics/history`;
+  try {
+    const { keys = [], last } = await call<RunHistory>(path, { signal });
+    if (!(last > points_most)) return null;
+    const histories = new Map<string, RunHistory>();
+    const left = [...keys];
+    const askOn = async () => {
+      for (let key = left.shift(); key !== undefined; key = left.shift())
+        histories.set(key, await call<RunHistory>(`${path}?key=${encodeURIComponent(key)}&to=${last}&points=${level_points}`, { signal }));
+    };
+    await Promise.all(Array.from({ length: questions_at_once }, askOn));
+    return { points: pointsOf(histories), last };
+  } catch {
+    return null;
+  }
 }
 
 export interface Reports {
@@ -45,7 +74,8 @@ export function useReports(run: string, rank = "0"): Reports {
       }, 100);
     };
     set({ points: [], by_rank: new Map(), thinned: false, complete: false });
-    const close = follow({
+    const read = (after: string) => follow({
+      after,
       path: `/v1/runs/${encodeURIComponent(run)}/metrics?rank=${encodeURIComponent(rank)}`,
       resumes: true,
       onData: (data) => {
@@ -60,9 +90,21 @@ export function useReports(run: string, rank = "0"): Reports {
         draw();
       },
     });
+    const asking = new AbortController();
+    let close = () => {};
+    void (rank === "0" ? olderOf(run, asking.signal) : Promise.resolve(null)).then((older) => {
+      if (gone) return;
+      if (older) {
+        points = older.points;
+        thinned = true;
+        draw();
+      }
+      close = read(older ? String(older.last) : "");
+    });
     return () => {
       gone = true;
       asked.current = false;
+      asking.abort();
       close();
     };
   }, [run, rank]);

@@ -269,3 +269,11 @@ export interface AuditRow {
   target: string;
   run: string;
 }
+
+// A metric's least and greatest values, of at most so many points.
+export interface RunHistory {
+  last: number; // the newest report's position
+  keys?: string[]; // without a key
+  reports_per_point?: number;
+  points?: { position: number[]; attempt: number[]; step: number[]; time_ms: number[]; min: number[]; max: number[] };
+}

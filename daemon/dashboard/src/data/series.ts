@@ -1,5 +1,5 @@
 // Reports as series of numbers for charts. Pure.
-import type { Attempt, Report } from "../api/types.ts";
+import type { Attempt, Report, RunHistory } from "../api/types.ts";
 import { moment } from "../text/time.ts";
 
 export type Axis = "step" | "time";
@@ -42,6 +42,35 @@ export function pointOf(report: Report, rank?: string): Point {
     values: numbersOf(metrics),
     checkpoint: report.checkpoint ?? null,
   };
+}
+
+// Of a long run: two points for each stretch of reports, with the least and the greatest value of each key.
+export function pointsOf(histories: ReadonlyMap<string, RunHistory>): Point[] {
+  const stretches = new Map<number, [Point, Point]>();
+  for (const [key, history] of histories) {
+    const points = history.points;
+    if (!points) continue;
+    points.position.forEach((position, at) => {
+      let both = stretches.get(position);
+      if (!both) {
+        const first: Point = { attempt: points.attempt[at]!, index: points.step[at]!, time: points.time_ms[at]!, values: {}, checkpoint: null };
+        both = [first, { ...first, index: first.index + (history.reports_per_point ?? 1) / 2, values: {} }];
+        stretches.set(position, both);
+      }
+      both[0].values[key] = points.min[at]!;
+      both[1].values[key] = points.max[at]!;
+    });
+  }
+  const out: Point[] = [];
+  for (const [, both] of [...stretches].sort(([a], [b]) => a - b)) {
+    const [first, second] = both;
+    const next = out.at(-1);
+    if (next && next.attempt === first.attempt && next.index >= first.index) next.index = first.index - 0.5; // a short stretch
+    out.push(first, second);
+  }
+  // The second of two points lies half-way to the next stretch in time as well.
+  for (let at = 1; at + 1 < out.length; at += 2) out[at]!.time = (out[at - 1]!.time + out[at + 1]!.time) / 2;
+  return out;
 }
 
 export function keysOf(points: readonly Point[]): string[] {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkpointsOf, currentPoints, joined, keysOf, pointOf, seriesOf, smoothed, spansOf, thinned } from "../../src/data/series.ts";
-import type { Attempt, Report } from "../../src/api/types.ts";
+import { checkpointsOf, currentPoints, joined, keysOf, pointOf, pointsOf, seriesOf, smoothed, spansOf, thinned } from "../../src/data/series.ts";
+import type { Attempt, Report, RunHistory } from "../../src/api/types.ts";
 
 const report = (attempt: number, index: number, loss: unknown, more: Partial<Report> = {}): Report => ({
   attempt, index, time: new Date(index * 1000).toISOString(), position: index, metrics: { loss }, ...more,
@@ -49,4 +49,20 @@ test("series over different steps share one axis, with nothing where one has no 
 test("checkpoints stand where their report does", () => {
   const points = [report(1, 0, 1), report(1, 1, 1, { checkpoint: "c1" })].map((one) => pointOf(one));
   assert.deepEqual(checkpointsOf(points, "step"), [{ x: 1, name: "c1" }]);
+});
+
+test("a long run's levels are two points for each stretch, and its keys share them", () => {
+  const at = (position: number[], step: number[], attempt: number[], min: number[], max: number[]): RunHistory => ({
+    last: 64, reports_per_point: 16, points: { position, step, attempt, time_ms: step.map((one) => one * 1000), min, max },
+  });
+  const points = pointsOf(new Map([
+    ["loss", at([0, 16, 32], [1, 16, 20], [1, 1, 2], [5, 3, 4], [9, 7, 8])],
+    ["late", at([16], [16], [1], [1], [2])],
+  ]));
+  assert.deepEqual(points.map((one) => one.index), [1, 9, 16, 24, 20, 28]);
+  assert.deepEqual(points.map((one) => one.time), [1000, 8500, 16000, 18000, 20000, 20000]);
+  assert.deepEqual(points.map((one) => ({ ...one.values })), [{ loss: 5 }, { loss: 9 }, { loss: 3, late: 1 }, { loss: 7, late: 2 }, { loss: 4 }, { loss: 8 }]);
+  // By step the second attempt takes the place of what it repeats.
+  assert.deepEqual(seriesOf(points, "loss", "step"), { x: [1, 9, 16, 20, 28], y: [5, 9, 3, 4, 8] });
+  assert.deepEqual(pointsOf(new Map()), []);
 });
