@@ -63,18 +63,25 @@ Result<std::optional<QuarantinePolicy>> quarantine_policy() {
     return std::optional(QuarantinePolicy{.failures = failures, .runs = runs, .window = {hours * 3'600'000LL}});
 }
 
+std::optional<std::string> variable(const std::string& name) {
+    const char* given = std::getenv(name.c_str());
+    return given == nullptr ? std::nullopt : std::optional<std::string>(given);
+}
+
 }  // namespace
 
 Status serve_head(const HeadOptions& wished, const std::function<void(const HeadListening&)>& ready) {
     HeadOptions options = wished;
     if (options.storage_root.empty()) options.storage_root = options.data_dir + "/storage";
     if (auto made = make_directories(options); !made) return made;
+    auto traces = head::trace_settings(variable);
+    if (!traces) return traces.error();
     auto journal = state::SqliteJournal::open(options.data_dir);  // refuses a second head on this directory
     if (!journal) return journal.error();
     auto identity = head::open_identity(options.data_dir);
     if (!identity) return identity.error();
 
-    head::Head head(std::move(options), std::move(*journal), std::move(*identity));
+    head::Head head(std::move(options), std::move(*journal), std::move(*identity), std::move(*traces));
     const std::uint64_t descriptors = std::max(net::raise_descriptor_limit(), 2 * other_descriptors);
     if (auto opened = head.open(); !opened) return opened;
     if (auto listening = head.listen(std::min(connections_wanted, descriptors - other_descriptors)); !listening)

@@ -25,7 +25,7 @@ std::string host_name() {
 
 }  // namespace
 
-Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity)
+Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity, TraceSettings traces)
     : options_(std::move(options)),
       facts_{.started_wall_ms = wall_ms()},
       journal_(std::move(journal)),
@@ -58,6 +58,10 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
                   blobs_, part_uploads_, history_, logs_, feeds_, planner_, sessions_, metrics_page_, browser_sessions_,
                   credentials_)}) {
     connect();
+    if (traces.url.empty()) return;
+    spans_.emplace([this](Time time) { return clock_.to_wall(time); }, clock_.now());
+    traces_.emplace(loop_, metrics_, std::move(traces));
+    news_.on_first_report([this](const AttemptId& attempt) { spans_->first_report(attempt); });
 }
 
 void Head::connect() {
@@ -82,6 +86,7 @@ void Head::follow(const Decisions& decisions) {
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) names_.forget(gone->id);
         }
     planner_.saw(decisions);
+    if (traces_) traces_->add(spans_->decided(events_.cluster(), decisions));
 }
 
 void Head::collect(Pending& batch) {
@@ -102,6 +107,7 @@ void Head::saved(const Pending& batch) {
 
 // The decisions are durable and their orders are out: what ends or goes with a run.
 void Head::after(const Decisions& decisions) {
+    if (traces_) traces_->add(spans_->durable(events_.cluster(), decisions, clock_.now()));
     for (const Decision& decision : decisions.by_event)
         for (const Record& record : decision.save) {
             if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
@@ -148,6 +154,7 @@ Status Head::open_all() {
     if (options_.name.empty()) options_.name = "rtrain";
     if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved;
     events_.name_cluster(id);
+    if (traces_) traces_->open({.cluster_id = id, .cluster_name = options_.name});
 
     tokens_.open(journal_->tokens(), key);
     if (auto opened = open_browser_sessions(); !opened) return opened;
@@ -248,6 +255,7 @@ Status Head::serve() {
     sessions_.close_all("the head stops");
     server_.reset();
     history_.finish();
+    if (traces_) traces_->finish();
     return ended;
 }
 

@@ -24,12 +24,13 @@
 #include "daemon/head/loop/planner.hpp"
 #include "daemon/head/routes/api.hpp"
 #include "daemon/head/sessions/order_sender.hpp"
+#include "daemon/head/traces/exporter.hpp"
 
 namespace rtrain::head {
 
 class Head {
   public:
-    Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity);
+    Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity, TraceSettings traces);
     Status open();                               // tokens, settings, cluster id
     Status listen(std::size_t connections_max);  // at most so many
     Result<HeadListening> announce();            // for whom the head was started, with a fresh join token
@@ -81,6 +82,8 @@ class Head {
     FirstAdmin first_admin_;
     Revocations revocations_;
     Ownership ownership_;
+    std::optional<RunSpans> spans_;  // where traces are wanted, with their exporter
+    std::optional<TraceExporter> traces_;
     NewsInbox news_;
     Sessions sessions_;
     OrderSender orders_;

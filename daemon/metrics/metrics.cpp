@@ -53,6 +53,7 @@ struct Metrics::Body {
     Histogram commit{microseconds}, scheduling{microseconds}, decision{fine};
     std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
     std::map<std::string, Histogram> queue_wait;
+    std::map<std::string, std::uint64_t, std::less<>> spans;  // by outcome
     std::map<RunId, OfRun> runs;
     WorkerTotals totals;
 
@@ -76,6 +77,11 @@ void Metrics::http_request(const HttpRequest& request) {
 void Metrics::commit(double seconds) { body_->commit.observe(seconds); }
 void Metrics::scheduled(double seconds) { body_->scheduling.observe(seconds); }
 void Metrics::decided(double seconds) { body_->decision.observe(seconds); }
+
+void Metrics::spans(std::string_view outcome, std::size_t count) {
+    std::lock_guard held(body_->mutex);
+    body_->spans[std::string(outcome)] += count;
+}
 
 void Metrics::left_queue(const std::string& queue, double waited_seconds) {
     std::lock_guard held(body_->mutex);
@@ -143,6 +149,8 @@ void Metrics::Body::add_head_metrics(Families& families) {
     std::lock_guard held(mutex);
     for (const auto& [queue, waited] : queue_wait)
         families.add("queue_wait_seconds", {{"queue", queue}}, waited.counts());
+    for (const auto& [outcome, count] : spans)
+        families.add("trace_spans_total", {{"outcome", outcome}}, static_cast<double>(count));
     for (const auto& [key, seconds] : requests)
         families.add(
             "http_request_duration_seconds",

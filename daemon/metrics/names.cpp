@@ -26,6 +26,7 @@ constexpr std::array table = {
     Description{"head_disk_size_bytes", Kind::gauge, "Size of the file system of the head's data directory."},
     Description{"head_disk_free_bytes", Kind::gauge, "Free there."},
     Description{"http_request_duration_seconds", Kind::histogram, "Time to answer a request, by route."},
+    Description{"trace_spans_total", Kind::counter, "Spans of traces, by outcome: sent, or dropped."},
     // run
     Description{"run_info", Kind::gauge, "Always 1; joins run_id with the run's name, user and queue."},
     Description{"run_state", Kind::gauge, "1 for the state the run is in, 0 for the others."},

@@ -1,13 +1,10 @@
 """Charts of a real head: its levels agree with a look at all reports, through a killed worker that repeats steps, a killed head, and a
 damaged history; and what nodes and ranks use is kept."""
 
-import json
 import pathlib
-import ssl
-import urllib.error
-import urllib.request
 
 import pytest
+from head_api import Api
 from jobs_on_disk import write_job
 from local_cluster import LocalCluster, wait_for
 
@@ -22,33 +19,12 @@ def cluster(tmp_path):
     cluster.stop()
 
 
-class Api:
-    def __init__(self, cluster, role="viewer"):
-        self.cluster = cluster
-        self.token = cluster.json("token", "create", "--role", role, "--user", "someone")["token"]
-        self.tls = ssl.create_default_context(cafile=cluster.folder / "head" / "ca.crt")
-        self.tls.check_hostname = False  # the certificate is rtrain-head's, at any address
-
-    def get(self, path):
-        request = urllib.request.Request(
-            f"https://{self.cluster.head_address()}{path}", headers={"Authorization": f"Bearer {self.token}"}
-        )
-        with urllib.request.urlopen(request, context=self.tls, timeout=60) as answer:
-            return json.load(answer)
-
-    def status(self, path):
-        try:
-            self.get(path)
-            return 200
-        except urllib.error.HTTPError as refused:
-            return refused.code
-
-    def reports(self, run):
-        items, after = [], 0
-        while page := self.get(f"/v1/runs/{run}/metrics?limit=1000&after={after}")["items"]:
-            items += page
-            after = page[-1]["position"]
-        return items
+def reports_of(api, run):
+    items, after = [], 0
+    while page := api.get(f"/v1/runs/{run}/metrics?limit=1000&after={after}")["items"]:
+        items += page
+        after = page[-1]["position"]
+    return items
 
 
 def agrees(chart, reports, key, first, last, most):
@@ -94,7 +70,7 @@ def test_charts_follow_the_reports_through_kills_and_repeated_steps(cluster, tmp
     cluster.kill("head")  # in the middle of buckets, and of reports
     cluster.restart("head")
     cluster.wait_state("curves", "SUCCEEDED")
-    reports = api.reports("curves")
+    reports = reports_of(api, "curves")
     assert [one["position"] for one in reports] == list(range(1, len(reports) + 1))
     assert len(reports) == DIES_AT + END - CHECKPOINT_AT
     looks_right(api, reports)

@@ -44,7 +44,11 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
         return of_unknown_attempt(cluster, news) ? std::nullopt : std::move(why_not);
     count_news(metrics_, view_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
-        for (Event& event : reports_.take(cluster, *report)) events_.take(std::move(event));
+        for (Event& event : reports_.take(cluster, *report)) {
+            if (const auto* first = std::get_if<FirstReport>(&event); first && first_report_)
+                first_report_(first->attempt);
+            events_.take(std::move(event));
+        }
     } else if (const auto* message = std::get_if<protocol::Notice>(&news.what)) {
         notice(node, *message);
     } else if (auto event = event_of(cluster, NodeId{node}, news)) {

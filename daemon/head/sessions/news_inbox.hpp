@@ -22,6 +22,8 @@ class NewsInbox {
     NewsInbox(Intake events, const View& view, Reports& reports, metrics::Metrics& metrics)
         : events_(events), view_(view), reports_(reports), metrics_(metrics) {}
 
+    // Calls `task` when an attempt has reported for the first time, before that is decided.
+    void on_first_report(std::function<void(const AttemptId&)> task) { first_report_ = std::move(task); }
     void recall(const state::SqliteJournal& journal);  // numbers of news that are on disk; before the first agent comes
     std::uint64_t durable(const std::string& node) { return boxes_[node].durable; }
     // A node has registered. Its next number tells whether it is another installation, whose numbers begin anew.
@@ -46,6 +48,7 @@ class NewsInbox {
     const View& view_;
     Reports& reports_;
     metrics::Metrics& metrics_;
+    std::function<void(const AttemptId&)> first_report_;
     std::map<std::string, Box> boxes_;      // by node
     std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "storage/uri/s3/http.hpp"
+#include "storage/http/http.hpp"
 #include "storage/uri/s3/settings.hpp"
 
 namespace rtrain::storage::s3 {

@@ -2,7 +2,7 @@
 // Inside of storage/uri only.
 #pragma once
 
-#include "storage/uri/s3/http.hpp"
+#include "storage/http/http.hpp"
 #include "storage/uri/s3/settings.hpp"
 
 namespace rtrain::storage::s3 {

@@ -1,6 +1,6 @@
 // libcurl at the other end of dlopen. Its header gives the types and numbers; its functions are looked up by name.
 
-#include "storage/uri/s3/http.hpp"
+#include "storage/http/http.hpp"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -269,10 +269,9 @@ void end_requests_at(std::optional<Clock::time_point> when) {
 
 bool ending() { return end_at.load() != never; }
 
-Result<std::unique_ptr<Connections>> Connections::open() {
+Result<std::unique_ptr<Connections>> Connections::open(const std::string& what) {
     if (!library().missing.empty())
-        return Error{ErrorCode::not_found,
-                     "object storage needs libcurl, which is not on this machine: " + library().missing,
+        return Error{ErrorCode::not_found, what + " needs libcurl, which is not on this machine: " + library().missing,
                      "install it: the package is libcurl4 (Debian, Ubuntu) or libcurl (Fedora, Alma, Rocky)"};
     return std::unique_ptr<Connections>(new Curl);
 }

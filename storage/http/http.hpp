@@ -1,5 +1,5 @@
-// HTTP by libcurl, which is loaded when the first request is made: programs that never ask an object store neither need
-// it nor pay for it. Calls block. Inside of storage/uri only.
+// HTTP by libcurl, which is loaded when the first request is made: programs that never do neither need it nor pay
+// for it. Calls block. For object stores and for traces: what talks to the head uses daemon/net/client.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,8 @@ bool ending();
 // Keeps connections: a handshake costs more than a small object. For many threads.
 class Connections {
   public:
-    static Result<std::unique_ptr<Connections>> open();  // not_found: libcurl is not on this machine
+    // `what`: what is done by it, for people. not_found: libcurl is not on this machine.
+    static Result<std::unique_ptr<Connections>> open(const std::string& what = "object storage");
     virtual ~Connections() = default;
     virtual Reply send(const Request&) = 0;
 };

@@ -1,0 +1,25 @@
+// PURE: where traces go, by OpenTelemetry's own variables (OpenTelemetry specification, "OTLP Exporter Configuration").
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::head {
+
+struct TraceSettings {
+    std::string url;      // of /v1/traces; empty: nobody wants any
+    std::string shown;    // the same for people, without what a URL may hide
+    std::string ca_file;  // empty: the system's
+    std::vector<std::pair<std::string, std::string>> headers;
+};
+
+using Lookup = std::function<std::optional<std::string>(const std::string& variable)>;
+// usage: a variable that is set and not understood.
+Result<TraceSettings> trace_settings(const Lookup& lookup);
+
+}  // namespace rtrain::head
