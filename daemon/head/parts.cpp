@@ -154,7 +154,6 @@ Status Head::open_all() {
     if (options_.name.empty()) options_.name = "rtrain";
     if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved;
     events_.name_cluster(id);
-    if (traces_) traces_->open({.cluster_id = id, .cluster_name = options_.name});
 
     tokens_.open(journal_->tokens(), key);
     if (auto opened = open_browser_sessions(); !opened) return opened;
@@ -224,6 +223,7 @@ Result<HeadListening> Head::announce() {
 }
 
 void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready) {
+    if (traces_) traces_->open({.cluster_id = view_.cluster.meta.cluster_id, .cluster_name = options_.name});
     const HeadStarted here{.wall_ms = facts_.started_wall_ms, .quarantine = quarantine};
     auto start = [this, here, ready = std::move(ready)] { events_.take(here, [ready](const Decision&) { ready(); }); };
     if (!options_.queues) return start();

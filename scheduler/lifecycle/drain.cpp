@@ -215,10 +215,14 @@ void request_if_draining(Change& change, AttemptId id) {
         if (drains(change.seen(), node)) return request_move(change, id, change.seen().nodes.at(node));
 }
 
+bool is_taken_away(const Node& node) {
+    const auto* why = std::get_if<reasons::DrainedBy>(&node.state_reason.value());
+    return why != nullptr && why->by_itself;
+}
+
 bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause& exit) {
     if (!exit.stopped_by_us || !drains(cluster, id)) return false;
-    const auto* why = std::get_if<reasons::DrainedBy>(&cluster.nodes.at(id).state_reason.value());
-    return why != nullptr && why->by_itself;
+    return is_taken_away(cluster.nodes.at(id));
 }
 
 void end_for_drain(Change& change, AttemptId id, const NodeId& node) {
@@ -255,6 +259,9 @@ void on(Change& change, const NodeDrained& event) {
 void on(Change& change, const NodeUndrained& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
+    if (known->second.state == NodeState::draining && is_taken_away(known->second))
+        return change.refuse({ErrorCode::conflict, "the agent of node " + event.node.value + " ends by itself",
+                              "the node takes workers again once its next agent has registered"});
     Node& node = change.edit(event.node);
     node.drain_deadline.reset();
     node.failures.clear();

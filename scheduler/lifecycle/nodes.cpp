@@ -12,8 +12,7 @@ namespace {
 // came back. What a person drained stays drained.
 bool is_back_in_use(const Node& node, const NodeRegistered& event) {
     if (node.state != NodeState::draining || event.leaves) return false;
-    const auto* why = std::get_if<reasons::DrainedBy>(&node.state_reason.value());
-    return why != nullptr && why->by_itself;
+    return is_taken_away(node);
 }
 
 void record_node(Change& change, const NodeRegistered& event) {

@@ -50,6 +50,20 @@ TEST_CASE("drain without a deadline: a run with nowhere to go stays until it end
     CHECK(world.attempt(run).state == AttemptState::stopping);
 }
 
+TEST_CASE("nobody undrains a node whose agent ends by itself", "[drain]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({});
+    world.tell(NodeDrained{.node = {"n1"}, .by = "n1", .reason = "SIGTERM", .by_itself = true});
+    world.tell(NodeUndrained{{"n1"}});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->code == ErrorCode::conflict);
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::draining);
+    world.tell(node("n1", 1));  // its next agent
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+    CHECK(world.attempt(run).state == AttemptState::running);
+}
+
 TEST_CASE("drain without a deadline: room that is reserved for another is nowhere to go", "[drain]") {
     World world;
     world.nodes(2, 1);

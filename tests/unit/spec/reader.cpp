@@ -97,9 +97,11 @@ TEST_CASE("every field is read") {
     CHECK(job.placement == Strategy::strict_spread);
     CHECK(job.label_selector.size() == 3);
     CHECK(job.network_interface == "eth0");
-    CHECK(job.failure ==
-          FailurePolicy{
-              .max_failures = -1, .backoff_first = {2'000}, .backoff_last = {5'400'000}, .avoid_bad_nodes = false});
+    CHECK(job.failure == FailurePolicy{.max_failures = -1,
+                                       .backoff_first = {2'000},
+                                       .backoff_last = {5'400'000},
+                                       .backoff_set = true,
+                                       .avoid_bad_nodes = false});
     CHECK(job.hang_timeout_ms == 600'000);
     CHECK(job.isolation_timeout_ms == 300'000);
     CHECK(job.logs_max_bytes == 512LL << 20);

@@ -55,6 +55,8 @@ std::vector<Case> of_itself() {
     return {{"hello", protocol::Hello{}, anybody},
             {"register", protocol::Register{.held = {attempt}}, anybody},
             {"cleared", protocol::Cleared{.id = 3}, anybody},
+            {"that it is taken away", protocol::Leaving{}, anybody},
+            {"the answer to a dial", protocol::PeerDialled{}, anybody},
             {"a batch", protocol::NewsBatch{}, anybody},
             {"a heartbeat without workers", protocol::Heartbeat{}, anybody},
             {"the pulse of rank 0", beat(attempt, 0), {one}},
