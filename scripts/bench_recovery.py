@@ -53,7 +53,7 @@ def of_rtrain(cluster, python, folder, *arguments):
     cluster.rtrain("submit", file)
     try:
         if arguments:
-            wait_for("a checkpoint", lambda: cluster.json("describe", folder.name).get("checkpoint_list"))
+            wait_for("a checkpoint", lambda: cluster.json("checkpoints", "list", folder.name)["items"])
         return killed_to_next_step(folder)
     finally:
         cluster.rtrain("stop", folder.name, "--now")
