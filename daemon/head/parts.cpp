@@ -225,7 +225,13 @@ Result<HeadListening> Head::announce() {
 void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready) {
     if (traces_) traces_->open({.cluster_id = view_.cluster.meta.cluster_id, .cluster_name = options_.name});
     const HeadStarted here{.wall_ms = facts_.started_wall_ms, .quarantine = quarantine};
-    auto start = [this, here, ready = std::move(ready)] { events_.take(here, [ready](const Decision&) { ready(); }); };
+    // The charts' history opens after the records are on disk: on a disk that is nearly full these come first.
+    auto start = [this, here, ready = std::move(ready)] {
+        events_.take(here, [this, ready](const Decision&) {
+            history_.open(events_.cluster());
+            ready();
+        });
+    };
     if (!options_.queues) return start();
     const auto row =
         std::make_shared<std::optional<state::AuditRow>>(state::AuditRow{.wall_ms = facts_.started_wall_ms,
@@ -243,7 +249,6 @@ Status Head::serve() {
     loop_.on_signal(SIGTERM, stop_.now);
     loop_.on_signal(SIGINT, stop_.now);
     sessions_.start();
-    history_.open(events_.cluster());
     look_for_tokens();
     tidy_up();
     log_audit_end();

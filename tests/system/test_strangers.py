@@ -49,7 +49,15 @@ def routes():
                 yield method.upper(), re.sub(r"\{[^}]*\}", "x", path)
 
 
-OPEN = {("GET", "/healthz"), ("POST", "/v1/join")}
+# The page's files are the same for everybody, and hold nothing of a cluster. Signing in is what a stranger does.
+OPEN = {
+    ("GET", "/healthz"),
+    ("POST", "/v1/join"),
+    ("GET", "/"),
+    ("GET", "/favicon.svg"),
+    ("GET", "/assets/x"),
+    ("POST", "/v1/session"),
+}
 
 
 @pytest.mark.parametrize("token", [None, "rtu1.0000.1111", "nonsense"])
@@ -62,6 +70,12 @@ def test_no_route_answers_without_a_good_token(cluster, token):
         assert status in (401, 403), f"{method} {path} answered {status}"
         asked += 1
     assert asked >= 20
+
+
+def test_signing_in_needs_a_good_token(cluster):
+    for body in ("", "{}", json.dumps({"token": "rtu1.0000.1111"}), json.dumps({"token": "nonsense"})):
+        status, text = ask(cluster.port, "POST", "/v1/session", body=body)
+        assert status in (400, 401, 403, 422) and b"csrf" not in text.lower(), f"{body}: {status} {text}"
 
 
 def test_a_join_needs_a_good_token(cluster):
