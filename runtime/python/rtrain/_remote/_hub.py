@@ -300,11 +300,12 @@ class Hub:
             slot.died(f"{why}; its state is gone with that worker, and its run is stopped: make a new actor")
 
     def why_ended(self, slot: Slot) -> str:
-        """Returns why the worker that the run had before ended."""
+        """Returns why the worker that the run had before ended: the one after it may have come to its end as well."""
         cause = ""
         with contextlib.suppress(HeadError):
             attempts = self.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
-            cause = next((str(one.get("cause") or "") for one in reversed(attempts) if one["state"] in (*_ENDED, "LOST")), "")
+            cut_short = (*(state for state in _ENDED if state != "SUCCEEDED"), "LOST")
+            cause = next((str(one.get("cause") or "") for one in reversed(attempts) if one["state"] in cut_short), "")
         return "its worker was ended" + (f": {cause}" if cause else f" (rtrain describe {slot.run_id})")
 
     def close(self) -> None:
