@@ -7,6 +7,7 @@ import statistics
 import time
 
 from bench_load import Connection
+from bench_scale import cpu_seconds
 from local_cluster import ROOT, LocalCluster
 
 COUNT = int(os.environ.get("RTRAIN_BENCH_REPORTS", 1_000_000))
@@ -23,8 +24,11 @@ def history(work):
         seconds = run_reports(cluster, work)
         admin = cluster.json("token", "create", "--role", "admin", "--user", "bench")["token"]
         head = Connection(cluster.port, str(cluster.folder / "head" / "ca.crt"), admin)
+        behind, _ = milliseconds(head, "/v1/runs/charts/metrics/history")
         settled(head, "/v1/runs/charts/metrics/history", COUNT)
+        used = cpu_seconds(cluster.daemons["head"].pid)
         times = {zoom: looks(head, zoom) for zoom in ZOOMS}
+        used = (cpu_seconds(cluster.daemons["head"].pid) - used) / sum(map(len, times.values()))
         page = milliseconds(head, f"/v1/runs/charts/metrics?key=loss&limit=1000&after={COUNT // 2}")[0]
         peer = whole_run_by_pages(head)
         head.close()
@@ -37,7 +41,7 @@ def history(work):
     reached = f"{worst:.0f} ms at most; {100 * levels / reports:.1f} % of the reports' disk"
     zooms = ", ".join(f"{COUNT // zoom:,} reports {statistics.median(values):.1f} ms" for zoom, values in times.items())
     how = (
-        f"{COUNT:,} reports of 5 numbers, {1e6 * seconds / COUNT:.0f} us each; {POINTS} points asked for; medians: {zooms}; "
+        f"{COUNT:,} reports of 5 numbers, {1e6 * seconds / COUNT:.0f} us each; {POINTS} points asked for; medians: {zooms}; {1e3 * used:.1f} ms of the head's CPU each; first question after the run {behind:.0f} ms; "
         f"state.db {reports / 1e6:.1f} MB, history.db {levels / 1e6:.1f} MB; peer: a page of 1,000 reports {page:.0f} ms, all pages {peer:.0f} s"
     )
     return reached, how

@@ -16,6 +16,12 @@ std::vector<Range>& column_of(Chunk& chunk, std::size_t key) {
 
 }  // namespace
 
+std::size_t bytes_of(const Chunk& chunk) {
+    std::size_t sum = sizeof chunk + chunk.marks.capacity() * sizeof(Mark);
+    for (const std::vector<Range>& column : chunk.columns) sum += sizeof column + column.capacity() * sizeof(Range);
+    return sum;
+}
+
 void Levels::add(const Sample& sample, std::vector<FullChunk>& full) {
     for (std::size_t level = 0; level < open_.size(); ++level) {
         const std::uint64_t bucket = sample.at / shape_.widths[level];
@@ -33,10 +39,7 @@ void Levels::add(const Sample& sample, std::vector<FullChunk>& full) {
 
 std::size_t Levels::bytes() const {
     std::size_t sum = sizeof *this;
-    for (const Chunk& chunk : open_) {
-        sum += sizeof chunk + chunk.marks.capacity() * sizeof(Mark);
-        for (const std::vector<Range>& column : chunk.columns) sum += sizeof column + column.capacity() * sizeof(Range);
-    }
+    for (const Chunk& chunk : open_) sum += bytes_of(chunk);
     return sum;
 }
 

@@ -72,6 +72,8 @@ struct Chunk {
     }
 };
 
+std::size_t bytes_of(const Chunk& chunk);  // of memory, about
+
 struct FullChunk {
     std::size_t level = 0;
     Chunk chunk;

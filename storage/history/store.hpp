@@ -53,6 +53,8 @@ class Store {
 
     enum class Which { due, all };                   // due: for one transaction at most, the rest with the next call
     Status flush(Which which, std::int64_t now_ms);  // monotonic
+    // Writes the subject where a chunk of it has become full, so that they do not come together to a long transaction.
+    Status flush_full(const std::string& subject, std::int64_t now_ms);
     // Removes what is older than it is kept, or more than may be kept, of nodes and ranks.
     Status prune(std::int64_t wall_s, std::int64_t bytes_most);
     void unload(std::int64_t now_ms, std::size_t bytes_most);  // what is written and was not used for long

@@ -1,5 +1,6 @@
 // What is written, removed and let go of: see store.hpp.
 #include <algorithm>
+#include <tuple>
 
 #include "storage/history/columns.hpp"
 #include "storage/history/limits.hpp"
@@ -21,6 +22,12 @@ std::string keys_text(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) text += name + '\n';
     return text;
+}
+
+std::size_t bytes_of(const Levels& levels, const std::vector<FullChunk>& full) {
+    std::size_t sum = levels.bytes();
+    for (const FullChunk& one : full) sum += bytes_of(one.chunk);
+    return sum;
 }
 
 constexpr const char* of_usage = " WHERE subject IN (SELECT id FROM subjects WHERE kind=1) AND level=?";
@@ -79,6 +86,13 @@ Status Store::flush(Which which, std::int64_t now_ms) {
         if (which == Which::due) break;
     }
     return Done{};
+}
+
+Status Store::flush_full(const std::string& name, std::int64_t now_ms) {
+    const auto known = subjects_.find(name);
+    if (known == subjects_.end() || known->second.full.empty()) return Done{};
+    std::vector<std::pair<const std::string, Subject>*> due = {&*known};
+    return write_some(due, now_ms);
 }
 
 Status Store::forget(const std::string& name) {
@@ -148,15 +162,17 @@ void Store::unload(std::int64_t now_ms, std::size_t bytes_most) {
         return !entry.second.changed && now_ms - entry.second.used_ms > unused_ms;
     });
     std::size_t bytes = 0;
-    std::vector<std::pair<std::int64_t, std::string>> by_use;
+    std::vector<std::tuple<bool, std::int64_t, std::string>> runs;  // those that are written come first
     for (const auto& [name, subject] : subjects_) {
-        bytes += subject.levels.bytes();
-        if (!subject.changed && subject.kind == Kind::run) by_use.emplace_back(subject.used_ms, name);
+        bytes += bytes_of(subject.levels, subject.full);
+        if (subject.kind == Kind::run) runs.emplace_back(subject.changed, subject.used_ms, name);
     }
-    std::ranges::sort(by_use);
-    for (const auto& [used, name] : by_use) {
-        if (bytes <= bytes_most) return;
-        bytes -= subjects_.at(name).levels.bytes();
+    std::ranges::sort(runs);
+    for (const auto& [changed, used, name] : runs) {
+        // A disk that takes nothing must not fill the memory: what is not written is made anew from the reports.
+        if (bytes <= (changed ? 2 * bytes_most : bytes_most)) return;
+        const Subject& subject = subjects_.at(name);
+        bytes -= bytes_of(subject.levels, subject.full);
         subjects_.erase(name);
     }
 }

@@ -80,20 +80,25 @@ void ChartHistory::begin() {
     waiting_ = true;
     loop_.after(gather_ms, [this] {
         waiting_ = false;
-        begun_ = true;
-        thread_.add([this, work = work_, runs = std::exchange(reported_, {}), heard = std::exchange(heard_, {})] {
-            std::set<RunId> left;
-            for (const HeardHeartbeat& one : heard) work->take(one);
-            for (const RunId run : runs) {
-                const auto more = work->catch_up(run, rows_at_once);
-                if (!more) work->complain(more.error());
-                if (more && *more) left.insert(run);
-            }
-            loop_.post([this, left = std::move(left)] {
-                begun_ = false;
-                reported_.insert(left.begin(), left.end());
-                if (!reported_.empty() || !heard_.empty()) begin();
-            });
+        hand_over();
+    });
+}
+
+void ChartHistory::hand_over() {
+    begun_ = true;
+    thread_.add([this, work = work_, runs = std::exchange(reported_, {}), heard = std::exchange(heard_, {})] {
+        std::set<RunId> left;  // that have more reports than are read at once
+        for (const HeardHeartbeat& one : heard) work->take(one);
+        for (const RunId run : runs) {
+            const auto more = work->catch_up(run, rows_at_once);
+            if (!more) work->complain(more.error());
+            if (more && *more) left.insert(run);
+        }
+        loop_.post([this, left = std::move(left)] {
+            begun_ = false;
+            reported_.insert(left.begin(), left.end());
+            if (!left.empty()) return hand_over();
+            if (!reported_.empty() || !heard_.empty()) begin();
         });
     });
 }

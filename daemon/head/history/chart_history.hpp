@@ -54,6 +54,7 @@ class ChartHistory {
   private:
     struct Work;   // what the thread alone has
     void begin();  // hands over what has come, unless the thread has not done with what came before
+    void hand_over();
     void upkeep();
     bool enqueue(std::function<Result<std::string>(Work&)> answer, Then then);
 

@@ -87,6 +87,7 @@ Result<bool> ChartHistory::Work::catch_up(RunId run, std::size_t most) {
     if (!rows) return rows.error();
     for (const state::MetricRow& row : *rows)
         if (const Status added = store->add(subject, history::Kind::run, sample_of(row)); !added) return added.error();
+    if (const Status written = store->flush_full(subject, monotonic_ms()); !written) complain(written.error());
     return rows->size() == most;
 }
 

@@ -127,7 +127,12 @@ TEST_CASE("what is not added to any more leaves memory once it is written, and c
         for (std::uint64_t at = 1; at <= 3'000; ++at)
             REQUIRE(store.add("run/" + std::to_string(run), Kind::run, sample(at, static_cast<double>(at))).ok());
     store.unload(0, 1);
-    CHECK(store.loaded(Kind::run) == 20);  // nothing of it is on disk
+    CHECK(store.loaded(Kind::run) < 20);  // nothing of it is on disk: it is made anew from the reports
+    for (std::uint64_t run = 1; run <= 20; ++run)
+        for (std::uint64_t at = store.last("run/" + std::to_string(run)).value() + 1; at <= 3'000; ++at)
+            REQUIRE(store.add("run/" + std::to_string(run), Kind::run, sample(at, static_cast<double>(at))).ok());
+    store.unload(0, std::size_t{8} << 20);
+    CHECK(store.loaded(Kind::run) == 20);
     REQUIRE(store.flush(Store::Which::all, 0).ok());
     store.unload(0, 20'000);
     CHECK(store.loaded(Kind::run) < 20);
@@ -136,4 +141,24 @@ TEST_CASE("what is not added to any more leaves memory once it is written, and c
     CHECK(store.read("run/1", "loss", whole).value().points.empty());
     REQUIRE(store.forget_all("run/1").ok());
     CHECK(store.subjects(Kind::run).size() == 9);  // run/2 to run/9, run/20
+}
+
+TEST_CASE("a full chunk is written at once, with the number of the last sample in it") {
+    Folder folder;
+    const std::string path = folder.path + "/history.db";
+    {
+        Store store = Store::open(path).value();
+        for (std::uint64_t at = 1; at <= 8'300; ++at) {
+            REQUIRE(store.add("run/1", Kind::run, sample(at, static_cast<double>(at))).ok());
+            REQUIRE(store.flush_full("run/1", 0).ok());
+        }
+    }  // killed: nothing else was written
+    Store store = Store::open(path).value();
+    CHECK(store.last("run/1").value() == 8'192);
+    for (std::uint64_t at = 8'193; at <= 8'300; ++at)
+        REQUIRE(store.add("run/1", Kind::run, sample(at, static_cast<double>(at))).ok());
+    const auto points = store.read("run/1", "loss", {.first = 1, .last = 8'300, .points = 1'000}).value().points;
+    CHECK(points.size() == 519);
+    CHECK(points.back().range.greatest == 8'300);
+    CHECK(store.flush_full("run/2", 0).ok());
 }
