@@ -1,4 +1,4 @@
-// Who may use the local proxy: the one browser that opened the one-time link, and no page but its own. Pure.
+// The gate of the local proxy lets in the one browser that opened the one-time link, and no page but its own. Pure.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,7 @@ std::string own_page(int status, const std::string& words, std::map<std::string,
     return head_text(status, headers) + body;
 }
 
-// What belongs to one connection, or is the head's business with the proxy alone.
+// The head's headers that the browser does not get: each belongs to one connection, or to head and proxy alone.
 const std::set<std::string> kept_back = {"connection",        "content-length",   "keep-alive", "set-cookie",
                                          "transfer-encoding", "www-authenticate", "trailer",    "upgrade"};
 constexpr std::array passed_on = {"accept",        "accept-encoding", "content-type",

@@ -1,4 +1,4 @@
-// What `rtrain kubernetes render` makes of a job: PURE, documents of Kubernetes as JSON.
+// The documents of Kubernetes that `rtrain kubernetes render` makes of a job, as JSON. Pure.
 #pragma once
 
 #include <cstdint>

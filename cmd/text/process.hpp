@@ -21,7 +21,7 @@ std::optional<Running> read_pid_file(const std::string& path);  // none: nobody 
 // SIGTERM, then a wait; false: it had not ended in time and got SIGKILL.
 Result<bool> end_process(const Running& running, const std::string& pid_file, std::int64_t wait_ms);
 
-// What a process behind is given to answer its starter, which waits until every process has answered or let go.
+// A process that runs behind answers its starter by this. The starter waits until every process has answered or let go.
 struct Starter {
     std::function<void(const std::string&)> hand_over;  // once
     std::function<void()> let_go;  // this process leaves the answer to one that it has forked; later ones have none

@@ -23,7 +23,8 @@ std::string opener() {
     return screen ? "xdg-open" : "";
 }
 
-// It goes on beside this program, and prints nothing between its lines. False: there is no such program.
+// Starts `program`, which goes on beside this one and prints nothing between its lines. Returns false where there is no
+// such program.
 bool open_in_browser(const std::string& program, const std::string& link) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

@@ -231,8 +231,8 @@ void Session::read_news() {
     if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
 }
 
-// What came over the socket before an answer is heard before it. The count of wake-ups is taken first: what comes
-// while this looks causes another one.
+// A message that came over the socket before an answer is heard before the answer. The count of wake-ups is read first:
+// a message that comes while this function looks causes another wake-up.
 void Session::read_report_memory() {
     if (!memory_ || !link_.open()) return;
     wakeups_seen_ = memory_->wakeups();

@@ -29,7 +29,8 @@ std::uint32_t failures_without_progress(const Cluster& cluster, RunId run) {
     return count;
 }
 
-// What the job says holds always. A record of before `backoff_set` shows by its values whether the job had said any.
+// A backoff that the job sets holds always. A record older than `backoff_set` shows by its values whether the job set
+// one.
 bool backoff_is_set(const FailurePolicy& policy) {
     const FailurePolicy none;
     return policy.backoff_set || policy.backoff_first != none.backoff_first || policy.backoff_last != none.backoff_last;

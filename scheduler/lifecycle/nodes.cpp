@@ -8,8 +8,8 @@
 namespace rtrain::core {
 namespace {
 
-// What its own agent drained is in use again with its next agent: a machine that was started anew, a spot node that
-// came back. What a person drained stays drained.
+// A node that its own agent drained is in use again with its next agent: a machine that was started anew, a spot node
+// that came back. A node that a person drained stays drained.
 bool is_back_in_use(const Node& node, const NodeRegistered& event) {
     if (node.state != NodeState::draining || event.leaves) return false;
     return is_taken_away(node);

@@ -5,13 +5,12 @@
 // frame with its checksum; an empty one has no bytes.
 #include "storage/history/columns.hpp"
 
-#include <zstd.h>
-
 #include <charconv>
 #include <memory>
 #include <string_view>
 
 #include "storage/history/limits.hpp"
+#include "storage/state/codec/compression.hpp"
 
 namespace rtrain::history {
 namespace {
@@ -61,29 +60,6 @@ std::string ranges_text(const std::vector<Range>& ranges) {
             put_double(out, range.greatest, '\n');
     }
     return out;
-}
-
-std::string compressed(const std::string& text) {
-    if (text.empty()) return {};
-    static thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(),
-                                                                                        &ZSTD_freeCCtx};
-    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_compressionLevel, compression_level);
-    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_checksumFlag, 1);
-    std::string bytes(ZSTD_compressBound(text.size()), '\0');
-    const std::size_t used = ZSTD_compress2(zstd.get(), bytes.data(), bytes.size(), text.data(), text.size());
-    RTRAIN_CHECK(ZSTD_isError(used) == 0, "zstd refuses to compress");
-    bytes.resize(used);
-    return bytes;
-}
-
-std::optional<std::string> expanded(std::string_view bytes) {
-    if (bytes.empty()) return std::string();
-    const unsigned long long size = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > unpacked_most) return std::nullopt;
-    std::string text(size, '\0');
-    const std::size_t got = ZSTD_decompress(text.data(), text.size(), bytes.data(), bytes.size());
-    if (ZSTD_isError(got) != 0 || got != text.size()) return std::nullopt;
-    return text;
 }
 
 // Reads numbers of a text one after another; `ok` turns false at the first thing that is none.
@@ -157,7 +133,7 @@ std::string pack(const Chunk& chunk) {
     std::string head, body;
     put_length(head, chunk.columns.size() + 1);
     const auto add = [&](const std::string& text) {
-        const std::string part = compressed(text);
+        const std::string part = text.empty() ? "" : state::compressed(text, compression_level);
         put_length(head, part.size());
         body += part;
     };
@@ -178,7 +154,7 @@ Result<Chunk> unpack(const std::string& bytes, std::optional<std::size_t> only) 
         const std::string_view piece = std::string_view(bytes).substr(begin, length);
         begin += length;
         if (part > 0 && only && *only != part - 1) continue;
-        const std::optional<std::string> text = expanded(piece);
+        const auto text = piece.empty() ? std::string() : state::expanded(piece, unpacked_most);
         if (!text) return broken();
         const bool read = part == 0 ? read_marks(*text, chunk.marks)
                                     : read_ranges(*text, chunk.marks.size(), chunk.columns[part - 1]);

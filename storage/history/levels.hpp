@@ -103,7 +103,7 @@ struct Point {                          // what a chart draws: neighbouring buck
     bool operator==(const Point&) const = default;
 };
 
-// What is asked of a chart: samples [first, last], in at most `points` points.
+// A chart shows the samples [first, last], in at most `points` points.
 struct Window {
     std::uint64_t first = 0, last = 0;
     std::size_t points = 0;

@@ -9,7 +9,7 @@
 namespace rtrain::history {
 
 // ---- runs: numbers of reports -------------------------------------------------------------------------------------
-// Of a run. Who reports more has a key for each layer or file, which nobody looks at one by one.
+// The keys of a run. A run that reports more has a key for each layer or file, which nobody looks at one by one.
 inline constexpr std::size_t keys_most = 100;
 inline constexpr std::size_t key_bytes_most = 200;  // a longer name is no axis of a chart
 // Each level has a sixteenth of the buckets of the one below, so that all of them are about 1/15 more than the finest.
@@ -36,7 +36,8 @@ inline constexpr std::uint64_t buckets_read_per_point = 16;
 inline constexpr std::uint64_t reports_read_per_point = 8, reports_read_most = 4'096;
 
 // ---- memory -------------------------------------------------------------------------------------------------------
-// Of the runs that are being added to. Beyond it the longest unused are written and leave; they come back from disk.
+// The memory of all levels of runs. Beyond it the longest unused levels are written and leave; they come back from
+// disk.
 inline constexpr std::size_t memory_most = 64 << 20;
 
 }  // namespace rtrain::history

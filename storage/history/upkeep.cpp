@@ -1,4 +1,4 @@
-// What is written, removed and let go of: see store.hpp.
+// The store writes, removes and lets go of levels: see store.hpp.
 #include <algorithm>
 #include <tuple>
 

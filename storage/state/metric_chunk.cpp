@@ -2,11 +2,10 @@
 // zstd frame with its checksum, since these rows carry none of their own.
 #include "storage/state/metric_chunk.hpp"
 
-#include <zstd.h>
-
 #include <array>
 #include <charconv>
-#include <memory>
+
+#include "storage/state/codec/compression.hpp"
 
 namespace rtrain::state {
 namespace {
@@ -22,15 +21,6 @@ Numbers numbers_of(const MetricRow& row) {
 }
 
 Error broken() { return {ErrorCode::damaged, "a chunk of metrics is damaged", "rtrain head restore-backup FILE"}; }
-
-Result<std::string> unpacked(const std::string& bytes) {
-    const unsigned long long size = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > unpacked_at_most) return broken();
-    std::string text(size, '\0');
-    const std::size_t got = ZSTD_decompress(text.data(), text.size(), bytes.data(), bytes.size());
-    if (ZSTD_isError(got) != 0 || got != text.size()) return broken();
-    return text;
-}
 
 // Reads one row's numbers; false: that is no row.
 bool read_numbers(const char*& at, const char* end, Numbers& out) {
@@ -53,19 +43,12 @@ std::string pack_metrics(const std::vector<MetricRow>& rows) {
         text += std::to_string(row.ranks_json.size()) + '\n' + row.ranks_json;
         before = now;
     }
-    const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(), &ZSTD_freeCCtx};
-    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_compressionLevel, level);
-    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_checksumFlag, 1);
-    std::string bytes(ZSTD_compressBound(text.size()), '\0');
-    const std::size_t used = ZSTD_compress2(zstd.get(), bytes.data(), bytes.size(), text.data(), text.size());
-    RTRAIN_CHECK(ZSTD_isError(used) == 0, "zstd refuses to compress");
-    bytes.resize(used);
-    return bytes;
+    return compressed(text, level);
 }
 
 Result<std::vector<MetricRow>> unpack_metrics(RunId run, const std::string& bytes) {
-    const Result<std::string> text = unpacked(bytes);
-    if (!text) return text.error();
+    const std::optional<std::string> text = expanded(bytes, unpacked_at_most);
+    if (!text) return broken();
     std::vector<MetricRow> rows;
     Numbers sums{};
     const char* at = text->data();

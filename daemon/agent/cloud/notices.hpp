@@ -22,7 +22,7 @@ struct CloudNotice {
     bool operator==(const CloudNotice&) const = default;
 };
 
-// What the answers of the clouds say; nothing: the machine stays, or the answer is none of theirs.
+// Each returns the notice that a cloud's answer holds. Nothing: the machine stays, or the answer is not the cloud's.
 std::optional<CloudNotice> aws_notice(const std::string& instance_action, std::int64_t wall_ms);
 std::optional<CloudNotice> gcp_notice(const std::string& preempted);
 std::optional<CloudNotice> azure_notice(const std::string& scheduled_events, const std::string& machine,

@@ -9,8 +9,8 @@
 namespace rtrain::agent {
 
 // ---- inputs
-// This node is taken away in so long: by who runs it (SIGTERM with --drain-on-sigterm), by its cloud. `ends`: the agent
-// ends by then, at the latest; else its machine will.
+// The node is taken away after `grace_ms`, by the person who runs it (SIGTERM with --drain-on-sigterm) or by its cloud.
+// `ends`: the agent ends by then at the latest; else the machine will.
 struct ReclaimAsked {
     std::string why{};
     std::int64_t grace_ms = 0;

@@ -13,7 +13,7 @@ inline constexpr const char* gone_prefix = ".gone-";  // of a name: what lies th
 inline constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
 inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms;
 
-// These are held while somebody looks whether something is there, and marks it as used.
+// Each mutex is held from the look for a folder of code, or of a setup, until the folder is marked as used.
 extern std::mutex code_mutex, setups_mutex;
 void used_now(const std::string& path);
 

@@ -30,8 +30,8 @@ SharedReports::Ring* SharedReports::find(AttemptKey attempt, std::uint32_t rank,
     return ring != of->rings.end() && ring->second.present ? &ring->second : nullptr;
 }
 
-// Who comes or goes in the middle of a report may have told of it elsewhere: until the next answer to all, each
-// notifies.
+// A rank that comes or goes in the middle of a report may have notified another way: until the next answer to all
+// ranks, each rank notifies the agent.
 void SharedReports::taken(AttemptKey attempt, std::uint32_t rank) {
     const auto entry = attempts_.find(attempt);
     if (entry == attempts_.end()) return;

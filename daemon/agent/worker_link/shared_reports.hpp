@@ -12,8 +12,8 @@
 
 namespace rtrain::agent {
 
-// Who passes a round of reports. Ranks may do so before this agent has heard of it where they are all of the attempt's,
-// and nothing but their arrival decides.
+// A round of reports is passed by the agent, or by the ranks themselves before the agent has heard of it. The ranks may
+// do so where they are all ranks of the attempt, and nothing but their arrival decides.
 enum class Rounds { by_agent, by_ranks };
 
 class SharedReports {

@@ -1,5 +1,5 @@
-// What a browser says about a request: which host it believes to speak to, whose page asked, and the cookie of its
-// session. Another site's page can send a request, but cannot choose these headers.
+// The headers by which a browser tells where a request comes from: the host that it believes to speak to, whose page
+// asked, and the cookie of its session. Another site's page can send a request, but cannot choose these headers.
 #pragma once
 
 #include <set>

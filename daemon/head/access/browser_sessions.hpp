@@ -46,7 +46,8 @@ class BrowserSessions {
     // Ends the session with this id. Returns its setting, without a value.
     Settings end(const std::string& id);
 
-    // Who is signed in with this secret. Counts as a use. Unauthorised: no session has it, or its token opens no more.
+    // Returns the caller who is signed in with this secret, and counts the call as a use of the session. Unauthorised:
+    // no session has the secret, or its token opens no more.
     Result<Caller> caller_of(const std::string& secret, const TokenBook& tokens, std::int64_t wall_ms) const;
     bool lives(const std::string& id, std::int64_t wall_ms) const;  // whatever became of its token
 

@@ -1,4 +1,4 @@
-// Who is asking, by whatever a request carries: a certificate, a bearer token, or the cookie of a browser's session.
+// The caller of a request is known by a certificate, a bearer token, or the cookie of a browser's session.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What charts are drawn from: a metric of a run, and what nodes and ranks used. The answers are made beside the loop
-// (history/chart_history.hpp).
+// The routes of charts answer with a metric of a run, and with the usage of nodes and ranks. Answers are made beside
+// the loop (history/chart_history.hpp).
 #include "daemon/head/history/chart_history.hpp"
 
 #include "daemon/head/api/handlers.hpp"

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t xids_of_device_most = 32;  // of a GPU
 
-// What an agent does not know is below 0 in its message.
+// Returns a number of an agent's message, or null: a number that the agent does not know is below 0.
 json known_or_null(std::int64_t value, double units_per_one) {
     return value < 0 ? json() : json(static_cast<double>(value) / units_per_one);
 }

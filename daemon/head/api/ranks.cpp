@@ -1,4 +1,4 @@
-// What each rank of a run's live attempt uses and waits for, as its node's last heartbeat tells.
+// The route of ranks tells what each rank of a run's live attempt uses and waits for, by its node's last heartbeat.
 #include <map>
 #include <set>
 

@@ -28,7 +28,7 @@ class NumberRanges {
 // Reads "0,3-5"; none where it is no such list, or has more than ranges_most of spec/limits.hpp.
 std::optional<NumberRanges> number_list(const std::string& text);
 
-// These read numbers and lists of words of a query.
+// Numbers and lists of words are read from the texts of a query.
 bool to_number(std::string_view text, std::uint64_t& value);  // false: it is none
 std::vector<std::string> split(const std::string& text);      // at its commas
 

@@ -55,7 +55,7 @@ std::string blob_of(const std::string& setting) { return setting.substr(blob_pre
 
 }  // namespace
 
-// What a run names, for the pool.
+// The blobs and submission that a run names, copied for a thread of the pool.
 struct Blobs::Naming {
     std::string submit_key, job_json, values;  // values: the directory
     bool live = false;

@@ -1,5 +1,5 @@
-// What charts are drawn from: levels of runs' reports and of nodes' and ranks' usage, made and read by a thread of
-// their own. The loop only says which runs have new reports, hands over heartbeats, and puts questions.
+// Charts are drawn from levels of runs' reports, and of nodes' and ranks' usage. A thread of its own makes and reads
+// them. The loop only says which runs have new reports, hands over heartbeats, and puts questions.
 //
 //   loop                                   thread
 //   reported(run) ──► runs with news ──►   reads their rows from state.db, adds them to the levels

@@ -33,7 +33,7 @@ void add_gpus(Values& values, const std::vector<protocol::GpuHeartbeat>& gpus) {
     }
 }
 
-// Of a rank: the mean utilisation of its GPUs, and the sum of their memory.
+// Adds the mean utilisation of a rank's GPUs, and the sum of their memory.
 void add_gpus_of(Values& values, const std::vector<protocol::GpuHeartbeat>& gpus,
                  const std::vector<std::uint32_t>& own) {
     std::int64_t utilization = 0, memory = 0, known = 0, answering = 0;

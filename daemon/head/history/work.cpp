@@ -56,7 +56,8 @@ void ChartHistory::Work::open(const std::set<RunId>& runs) {
     if (!reader) return close(reader.error());
     store.emplace(std::move(*opened));
     reports.emplace(std::move(*reader));
-    // What is of a run that is gone, or of another past than state.db has (a backup was restored), is made anew.
+    // Levels of a run that is gone, or of another past than state.db has (a backup was restored), are removed; those of
+    // a run that is there are made anew.
     for (const std::string& subject : store->subjects(history::Kind::run)) {
         const RunId run{std::strtoull(subject.c_str() + subject.find('/') + 1, nullptr, 10)};
         const auto last = store->last(subject), there = reports->last_position(run);

@@ -1,4 +1,5 @@
-// What is on disk by now, and who waits for it to be. Whoever is given one changes nothing in the event loop.
+// A part of the event loop that tells what is on disk, and runs tasks once more is. Its holder changes nothing else
+// there.
 #pragma once
 
 #include <functional>

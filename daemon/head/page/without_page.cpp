@@ -1,4 +1,4 @@
-// Of a build without node: see page_files.hpp.
+// The files of the page in a build without node: none. See page_files.hpp.
 #include "daemon/head/page/page_files.hpp"
 
 namespace rtrain::head {

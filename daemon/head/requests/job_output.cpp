@@ -19,7 +19,8 @@ Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt
     return seen;
 }
 
-// Of an event of a run that was removed only admins are shown a job's words: nobody knows whose it was.
+// Returns an event as JSON. Only admins are shown a job's words in an event of a removed run: nobody knows whose run it
+// was.
 json event_for(const View& view, const Caller& caller, const state::EventRow& row) {
     json out = event_json(view, row);
     if (!row.about_run || is_admin(caller)) return out;

@@ -30,8 +30,8 @@ net::Admission admission_for(const Caller& caller) {
     return {.caller = "user " + caller.user};
 }
 
-// Of every answer: it is for the caller alone, is what its type says, and belongs into no other site's page. A file of
-// a run that is opened as a page may do nothing.
+// The headers of every answer say that it is for the caller alone, is what its type says, and belongs into no other
+// site's page. A file of a run that a browser opens as a page may do nothing.
 std::map<std::string, std::string> answer_headers() {
     return {{"cache-control", "no-store"},
             {"content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"},

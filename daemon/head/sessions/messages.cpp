@@ -67,7 +67,7 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     take_of_node(node, *message);
 }
 
-// What a node says of itself, or was asked by this head.
+// Takes messages in which a node speaks of itself, or answers what this head has asked.
 void Sessions::take_of_node(const std::string& node, const protocol::FromAgent& message) {
     if (const auto* answer = std::get_if<protocol::Cleared>(&message)) cleared(node, *answer);
     if (const auto* answer = std::get_if<protocol::PeerDialled>(&message))

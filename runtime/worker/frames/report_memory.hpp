@@ -8,7 +8,7 @@
 //
 // A round is granted up to an index that is a bounded number ahead of what the agent has `heard`, that is: has dealt
 // with as with a frame of the socket. Ranks keep their frames until then: an agent that is killed gets them again.
-// Who is the last one needs no count that could go wrong: each rank writes that it has arrived, then looks at all
+// The last rank is found without a count that could go wrong: each rank writes that it has arrived, then looks at all
 // others.
 //
 // A wake-up raises a count that ranks wait on (a futex). It tells of messages on the socket too, which each ring
@@ -55,7 +55,7 @@ class ReportMemory {
         std::string frame;
         std::int64_t interval_ms = -1;  // as in post()
     };
-    // What was posted behind report `taken`, which goes on to the newest.
+    // Calls `on_frame` for each report behind number `taken`, and moves `taken` on to the newest.
     void take(std::uint32_t ring, std::uint64_t& taken, const std::function<void(Posted)>& on_frame);
 
     // ---- a worker's side, of its own ring

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int64_t bytes_most = 2LL << 30, bytes_most_unnamed = 100LL << 20;
-// These rules come before those of any file. _package.py in runtime/python has both lists too.
+// Both lists of rules come before those of any file. _package.py in runtime/python has them too.
 constexpr const char* always_ignored =
     ".git\n.venv\n__pycache__\n.ipynb_checkpoints\n.mypy_cache\n.pytest_cache\n.ruff_cache\n";
 constexpr const char* secret_files =

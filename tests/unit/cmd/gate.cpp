@@ -1,4 +1,4 @@
-// Who may use the local proxy of `rtrain dashboard`: the browser that opened the link, once, and its own page.
+// The local proxy of `rtrain dashboard` serves the browser that opened the link, once, and its own page.
 #include "cmd/dashboard/gate.hpp"
 
 #include "tests/unit/catch.hpp"

@@ -23,7 +23,8 @@ interface Older {
   last: number; // the position behind which the stream begins
 }
 
-// Of rank 0; null where the run has few reports, or a head has no levels: then all of them are streamed.
+// Returns the older reports of rank 0, from levels. Null: the run has few reports, or the head has no levels; then all
+// reports are streamed.
 async function olderOf(run: string, signal: AbortSignal): Promise<Older | null> {
   const path = `/v1/runs/${encodeURIComponent(run)}/metrics/history`;
   try {

@@ -44,7 +44,7 @@ export function pointOf(report: Report, rank?: string): Point {
   };
 }
 
-// Of a long run: two points for each stretch of reports, with the least and the greatest value of each key.
+// Returns two points for each stretch of a long run's reports, with the least and the greatest value of each key.
 export function pointsOf(histories: ReadonlyMap<string, RunHistory>): Point[] {
   const stretches = new Map<number, [Point, Point]>();
   for (const [key, history] of histories) {

@@ -1,0 +1,33 @@
+// See compression.hpp.
+#include "storage/state/codec/compression.hpp"
+
+#include <zstd.h>
+
+#include <memory>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::state {
+
+std::string compressed(std::string_view text, int level) {
+    static thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(),
+                                                                                        &ZSTD_freeCCtx};
+    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_checksumFlag, 1);
+    std::string frame(ZSTD_compressBound(text.size()), '\0');
+    const std::size_t used = ZSTD_compress2(zstd.get(), frame.data(), frame.size(), text.data(), text.size());
+    RTRAIN_CHECK(ZSTD_isError(used) == 0, "zstd refuses to compress");
+    frame.resize(used);
+    return frame;
+}
+
+std::optional<std::string> expanded(std::string_view frame, std::size_t most) {
+    const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > most) return std::nullopt;
+    std::string text(size, '\0');
+    const std::size_t got = ZSTD_decompress(text.data(), text.size(), frame.data(), frame.size());
+    if (ZSTD_isError(got) != 0 || got != text.size()) return std::nullopt;
+    return text;
+}
+
+}  // namespace rtrain::state

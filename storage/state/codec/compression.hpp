@@ -1,0 +1,16 @@
+// Texts as zstd frames with their checksum, for tables whose rows carry none of their own.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rtrain::state {
+
+// Returns the frame of a text. `level` is zstd's, 1 to 19.
+std::string compressed(std::string_view text, int level);
+// Returns the text of a frame. Nothing: the bytes are no whole frame, or its text has more than `most` bytes.
+std::optional<std::string> expanded(std::string_view frame, std::size_t most);
+
+}  // namespace rtrain::state
