@@ -81,7 +81,7 @@ Result<GarbagePlan> plan_garbage(Store& store, const std::string& run_name) {
     std::map<std::string, std::int64_t> directories;
     for (const StoreEntry& entry : listing->files) {
         const std::string around = checkpoint_around(entry.path.substr(run_name.size() + 1), run_name, *listing);
-        if (!around.empty() && !holds_claims(*listing, run_name, around)) directories[around] += entry.bytes;
+        if (!around.empty() && !holds_claims(listing->files, run_name, around)) directories[around] += entry.bytes;
     }
     const auto origins = named_as_origin(*listing);
     for (const auto& [directory, bytes] : directories) {

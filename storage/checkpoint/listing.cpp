@@ -127,12 +127,12 @@ void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_rep
     }
 }
 
-bool holds_claims(const Listing& listing, const std::string& run_name, const std::string& directory) {
+bool holds_claims(const std::vector<StoreEntry>& files, const std::string& run_name, const std::string& directory) {
     const std::string path = name_path(run_name, directory) + "/";
     const auto first_claim =
-        std::lower_bound(listing.files.begin(), listing.files.end(), path,
+        std::lower_bound(files.begin(), files.end(), path,
                          [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });
-    return first_claim != listing.files.end() && first_claim->path.starts_with(path);
+    return first_claim != files.end() && first_claim->path.starts_with(path);
 }
 
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory) {

@@ -26,8 +26,9 @@ struct Listing {
 
 Result<Claim> decode_claim(const std::string& text, const std::string& path);
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory);  // it lies in names/
-// Deeper directories are claimed: it is not removed as a whole.
-bool holds_claims(const Listing& listing, const std::string& run_name, const std::string& directory);
+// Deeper directories are claimed, so `directory` only holds them: it is neither claimed nor removed as a whole.
+// `files`: what Store::list gave, of names/<directory> at least.
+bool holds_claims(const std::vector<StoreEntry>& files, const std::string& run_name, const std::string& directory);
 Result<Listing> read_listing(Store& store, const std::string& run_name);
 // Marks the branch that ends with this attempt's report as the live one.
 void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_report);

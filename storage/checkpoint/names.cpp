@@ -3,10 +3,9 @@
 // that a loop has made itself may lie deeper: names/epochs/3 is the claim of epochs/3. As a file and a directory cannot
 // have one name, no checkpoint lies in another one.
 
-#include <algorithm>
-
 #include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
+#include "storage/checkpoint/listing.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -24,14 +23,6 @@ Result<bool> has_name(Store& store, const std::string& run_name, const std::stri
     return there.error().code == ErrorCode::damaged ? Result<bool>(false) : there.error();
 }
 
-// Whether deeper directories are claimed: then `directory` is only what holds them.
-Result<bool> holds_claims(Store& store, const std::string& run_name, const std::string& directory) {
-    const std::string path = name_path(run_name, directory);
-    const auto claims = store.list(path);
-    if (!claims) return claims.error();
-    return std::any_of(claims->begin(), claims->end(), [&](const StoreEntry& entry) { return entry.path != path; });
-}
-
 }  // namespace
 
 Result<DirectoryClaim> read_directory_claim(Store& store, const std::string& run_name, const std::string& directory) {
@@ -47,8 +38,9 @@ Result<DirectoryClaim> read_directory_claim(Store& store, const std::string& run
 Result<bool> claim_directory(Store& store, const std::string& run_name, const std::string& directory,
                              DirectoryClaim claim) {
     if (!checkpoint_name_fault(directory).empty()) return false;
-    if (const auto holds = holds_claims(store, run_name, directory); !holds || *holds)
-        return holds ? Result<bool>(false) : holds.error();
+    const auto claims = store.list(name_path(run_name, directory));
+    if (!claims) return claims.error();
+    if (holds_claims(*claims, run_name, directory)) return false;
     auto ours = has_name(store, run_name, directory, claim);
     if (ours || ours.error().code != ErrorCode::not_found) return ours;
     const auto run = read_run(store, run_name);
