@@ -24,6 +24,7 @@ class Gate {
 
     std::string origin() const { return "http://127.0.0.1:" + std::to_string(port_); }
     std::string link() const { return origin() + open_path + link_secret_; }
+    bool link_opens(std::int64_t now_ms) const { return !used_ && now_ms < until_ms_; }
     std::string set_cookie() const;
 
   private:

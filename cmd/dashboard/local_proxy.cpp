@@ -16,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "cmd/dashboard/peer_user.hpp"
 #include "daemon/security/security.hpp"
 
 namespace rtrain::cmd {
@@ -154,6 +155,11 @@ Status LocalProxy::listen() {
                                    monotonic_ms());
     link_ = gate_->link();
     return Done{};
+}
+
+bool LocalProxy::link_opens() {
+    const std::lock_guard lock(guard_);
+    return gate_->link_opens(monotonic_ms());
 }
 
 LocalProxy::~LocalProxy() {

@@ -25,6 +25,7 @@ class LocalProxy {
     LocalProxy& operator=(const LocalProxy&) = delete;
 
     const std::string& link() const { return link_; }
+    bool link_opens();  // nobody has used it yet, and it is not too old
 
   private:
     struct Connection {
@@ -62,9 +63,5 @@ class LocalProxy {
     std::atomic<bool> ends_ = false;
     std::thread acceptor_;
 };
-
-// Whether the process at the other end of this loopback connection is this user's (or root's): the kernel's table of
-// connections names each one's user. True as well where the table does not list it.
-bool is_own_peer(int socket);
 
 }  // namespace rtrain::cmd

@@ -1,5 +1,6 @@
-// See is_own_peer in local_proxy.hpp.
-#include <arpa/inet.h>
+// See peer_user.hpp.
+#include "cmd/dashboard/peer_user.hpp"
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,39 +9,57 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-
-#include "cmd/dashboard/local_proxy.hpp"
+#include <string>
 
 namespace rtrain::cmd {
 namespace {
 
-// An IPv4 end of a connection as /proc/net/tcp writes it: "0100007F:1D09".
-std::optional<std::string> written(int socket, int (*name)(int, sockaddr*, socklen_t*)) {
+// One end of a connection as the kernel's tables write it: "0100007F:1D09".
+struct TableEnd {
+    std::string ipv4;
+    std::string mapped() const { return "0000000000000000FFFF0000" + ipv4; }  // of a socket of IPv6 (::ffff:127.0.0.1)
+};
+
+std::optional<TableEnd> table_end(int socket, int (*name)(int, sockaddr*, socklen_t*)) {
     sockaddr_in address{};
     socklen_t size = sizeof address;
     if (name(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 || address.sin_family != AF_INET)
         return std::nullopt;
     char text[32];
     std::snprintf(text, sizeof text, "%08X:%04X", address.sin_addr.s_addr, ntohs(address.sin_port));
-    return text;
+    return TableEnd{text};
+}
+
+// Returns the user of the open socket that has these ends. A socket that its process has closed is nobody's: the kernel
+// shows it as root's.
+std::optional<uid_t> user_in(const char* table, const std::string& local, const std::string& remote) {
+    const std::string established = "01";
+    std::ifstream rows(table);
+    std::string row;
+    std::getline(rows, row);
+    while (std::getline(rows, row)) {
+        std::istringstream fields(row);
+        std::string slot, row_local, row_remote, state, queues, timer, retransmits;
+        uid_t user = 0;
+        fields >> slot >> row_local >> row_remote >> state >> queues >> timer >> retransmits >> user;
+        if (fields && row_local == local && row_remote == remote && state == established) return user;
+    }
+    return std::nullopt;
 }
 
 }  // namespace
 
 bool is_own_peer(int socket) {
-    const auto here = written(socket, ::getsockname), there = written(socket, ::getpeername);
+    const auto here = table_end(socket, ::getsockname), there = table_end(socket, ::getpeername);
     if (!here || !there) return false;
-    std::ifstream table("/proc/net/tcp");
-    std::string line;
-    std::getline(table, line);
-    while (std::getline(table, line)) {
-        std::istringstream fields(line);
-        std::string slot, local, remote, state, queues, timer, retransmits;
-        uid_t user = 0;
-        fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> user;
-        if (fields && local == *there && remote == *here) return user == ::geteuid() || user == 0;
+    // A table that changes while it is read may leave a row out.
+    constexpr int looks_most = 3;
+    for (int look = 0; look < looks_most; ++look) {
+        auto user = user_in("/proc/net/tcp", there->ipv4, here->ipv4);
+        if (!user) user = user_in("/proc/net/tcp6", there->mapped(), here->mapped());
+        if (user) return *user == ::geteuid() || *user == 0;
     }
-    return true;
+    return false;
 }
 
 }  // namespace rtrain::cmd

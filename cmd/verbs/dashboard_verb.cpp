@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cmd/client/api.hpp"
+#include "cmd/dashboard/link_file.hpp"
 #include "cmd/dashboard/local_proxy.hpp"
 #include "cmd/line/settings.hpp"
 
@@ -25,12 +27,12 @@ std::string opener() {
 
 // Starts `program`, which goes on beside this one and prints nothing between its lines. Returns false where there is no
 // such program.
-bool open_in_browser(const std::string& program, const std::string& link) {
+bool open_in_browser(const std::string& program, std::string address) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     for (const int descriptor : {0, 1, 2})
         posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0);
-    std::string name = program, address = link;
+    std::string name = program;
     char* arguments[] = {name.data(), address.data(), nullptr};
     pid_t pid = 0;
     const int failed = ::posix_spawnp(&pid, program.c_str(), &actions, nullptr, arguments, environ);
@@ -48,14 +50,20 @@ Result<int> dashboard(Invocation& call) {
         return proxy.error();
     }
     const std::string link = (*proxy)->link(), program = call.arguments.has("no-open") ? "" : opener();
-    const bool opened = !program.empty() && open_in_browser(program, link);
+    std::optional<LinkFile> page;
+    if (!program.empty()) {
+        Result<LinkFile> made = LinkFile::make(link);
+        made ? (void)page.emplace(std::move(*made)) : call.out.talk(made.error().message);
+    }
+    const bool opened = page && open_in_browser(program, page->address());
     call.out.each({{"link", link}, {"opened", opened}}, "link", link + "\n");
     call.out.flush();
     call.out.talk(opened
-                      ? "the page is open in your browser; Ctrl-C ends this proxy"
+                      ? "your browser opens the page, or else this link, once; Ctrl-C ends this proxy"
                       : "open the link: it works once, for one browser, within five minutes; Ctrl-C ends this proxy");
-    constexpr std::int64_t hour_ms = 3'600'000;
-    while (!wait_or_interrupt(hour_ms)) {}
+    constexpr std::int64_t look_ms = 500;
+    while (!wait_or_interrupt(look_ms))
+        if (page && !(*proxy)->link_opens()) page.reset();
     proxy->reset();
     unwatch_interrupts();
     return 0;

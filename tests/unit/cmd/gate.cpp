@@ -40,7 +40,9 @@ TEST_CASE("the link opens one browser, once; that browser may open it again") {
     Story story;
     CHECK(story.gate.link() == "http://127.0.0.1:8123/open/link");
     CHECK(story.status(get("/open/wrong")) == 403);
+    CHECK(story.gate.link_opens(0));
     CHECK(story.what(get("/open/link")) == What::open);
+    CHECK(!story.gate.link_opens(0));
     CHECK(story.status(get("/open/link")) == 403);
     CHECK(story.what(get("/open/link", own)) == What::open);
     for (const char* part : {"rtrain-dashboard-8123=cookie;", "HttpOnly", "SameSite=Strict", "Path=/"})
@@ -53,6 +55,7 @@ TEST_CASE("the link opens nothing after five minutes, for a browser that only lo
     net::MessageHead head = get("/open/link");
     head.method = "HEAD";
     CHECK(story.status(head) == 403);
+    CHECK(!story.gate.link_opens(link_opens_ms));
     CHECK(story.status(get("/open/link"), link_opens_ms) == 403);
     CHECK(story.what(get("/open/link"), link_opens_ms - 1) == What::open);
 }

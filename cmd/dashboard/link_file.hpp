@@ -1,0 +1,28 @@
+// A file that leads a browser to the one-time link. Every user of a machine reads the arguments of its programs, so a
+// browser is given the file's address, and the link stands in the file.
+#pragma once
+
+#include <string>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::cmd {
+
+class LinkFile {
+  public:
+    // Makes the file (mode 0600) in a new folder (0700) beneath $XDG_RUNTIME_DIR, $TMPDIR or /tmp.
+    static Result<LinkFile> make(const std::string& link);
+    ~LinkFile() { remove(); }
+    LinkFile(LinkFile&& other) noexcept;
+    LinkFile& operator=(LinkFile&&) = delete;
+
+    std::string address() const;  // "file:///run/user/1000/rtrain-x7Gh2k/page.html"
+    void remove();                // with its folder
+
+  private:
+    explicit LinkFile(std::string folder) : folder_(std::move(folder)) {}
+    std::string path() const { return folder_ + "/page.html"; }
+    std::string folder_;  // empty: it was removed
+};
+
+}  // namespace rtrain::cmd
