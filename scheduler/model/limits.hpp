@@ -48,6 +48,9 @@ inline constexpr std::size_t nodes_tried = 16, labels_tried = 16;
 inline constexpr std::size_t bundles_changed = 16;  // of a gang of unlike ones
 inline constexpr std::size_t names_shown = 8;
 
+// ---- autoscaling: what is looked at of a long queue; machines for these come first anyway --------------------------
+inline constexpr std::size_t autoscaled_runs = 64, autoscaled_bundles = 32'768;
+
 // ---- the life of runs -----------------------------------------------------------------------------------------------
 inline constexpr std::uint32_t backoffs_doubled = 32;  // so many failures in a row are looked at for a backoff
 // An attempt that ran for so long, or has committed, is followed by the next one at once: it made progress, and a fault

@@ -1,0 +1,96 @@
+// How many machines a cluster should have: which to order, which to let go. Pure; the shell runs the commands.
+//
+//   observe ─► question ─► nodes_needed (beside the loop) ─► autoscale_step ─► order | drain | let go
+//
+// Only nodes with the label `autoscale_label` are ever let go: those of people stay. A node is let go in two steps. It
+// is drained, so that nothing is placed on it any more; then, if it is empty still, its machine is given back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scheduler/index/cluster.hpp"
+
+namespace rtrain {
+
+inline constexpr const char* autoscale_label = "rtrain.autoscale";  // = "true", of nodes that a command has ordered
+inline constexpr const char* autoscale_user = "the autoscaler";     // who drains them: no name that a person can have
+
+struct NodeOffer {    // what each ordered machine brings
+    Resources total;  // without GPU
+    std::uint32_t gpus = 0;
+    Labels labels;
+    bool operator==(const NodeOffer&) const = default;
+};
+struct AutoscalePolicy {
+    NodeOffer node;
+    std::uint32_t max = 0;  // labelled nodes, with those that were ordered
+    Duration idle{600'000}, cooldown{60'000}, timeout{900'000};
+    bool operator==(const AutoscalePolicy&) const = default;
+};
+struct Ordered {
+    std::uint32_t nodes = 0;
+    Time until;  // then those that have not joined are given up
+    bool operator==(const Ordered&) const = default;
+};
+struct AutoscaleState {
+    std::vector<Ordered> ordered;  // and not joined yet, the oldest first
+    std::set<NodeId> present;      // labelled nodes, when they were last looked at
+    std::map<NodeId, Time> idle_since;
+    std::map<RunId, Time> hopeless;   // runs that no number of nodes would hold, and until when this is believed
+    Time order_after, release_after;  // pauses after a command
+    std::uint32_t failures = 0;       // orders without a node, since one has joined
+    bool operator==(const AutoscaleState&) const = default;
+};
+
+// Takes nodes that have joined off what was ordered, and notes who is idle. Returns how many were given up just now.
+std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, AutoscaleState& state, Time now);
+
+struct WaitingGang {
+    RunId run;
+    GangRequest gang;
+};
+struct AutoscaleQuestion {             // a copy: it is answered on another thread
+    std::vector<NodeView> nodes;       // ready ones; none when nothing waits
+    std::vector<WaitingGang> waiting;  // in the order of the queue; without those that a quota keeps out
+    NodeOffer offer;
+    std::uint32_t ordered = 0, room = 0, max = 0;  // room: how many more may be ordered
+};
+AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePolicy& policy,
+                                     const AutoscaleState& state);
+struct NodesNeeded {
+    std::uint32_t nodes = 0;   // beside those that are there or ordered
+    std::set<NodeId> used;     // by runs that wait: these are about to be
+    std::set<RunId> hopeless;  // `max` new nodes would not hold them
+    bool operator==(const NodesNeeded&) const = default;
+};
+NodesNeeded nodes_needed(const AutoscaleQuestion& question);
+// Runs that no number of nodes would hold are passed over for a while: however many there are, those behind them are
+// looked at.
+void note_hopeless(AutoscaleState& state, const NodesNeeded& needed, Time now);
+
+struct AutoscaleStep {
+    std::uint32_t order = 0;
+    std::optional<NodeId> drain, release;
+    std::vector<NodeId> undrain;
+    bool operator==(const AutoscaleStep&) const = default;
+};
+AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& policy, const AutoscaleState& state,
+                             const NodesNeeded& needed, Time now);
+
+enum class CommandResult {
+    done,
+    failed,   // it has done nothing
+    not_now,  // that node goes another time
+    ended     // at its timeout: what it has done is not known
+};
+void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now);
+void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandResult result, Time now);
+void release_ended(const AutoscalePolicy& policy, AutoscaleState& state, const NodeId& node, CommandResult result,
+                   Time now);
+
+}  // namespace rtrain

@@ -1,0 +1,375 @@
+// Demand by shape, and what the autoscaler orders and lets go.
+#include "scheduler/autoscale/autoscale.hpp"
+
+#include <random>
+
+#include "scheduler/autoscale/demand.hpp"
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+NodeRegistered labelled(const std::string& name, std::int64_t cpus = 4, std::uint32_t gpus = 2) {
+    NodeRegistered event = node(name, cpus, gpus);
+    event.labels[autoscale_label] = "true";
+    return event;
+}
+
+struct Scaled : World {
+    AutoscalePolicy policy{.node = {.total = {{"CPU", units(4)}}, .gpus = 2, .labels = {{autoscale_label, "true"}}},
+                           .max = 4,
+                           .idle = {600'000},
+                           .cooldown = {60'000},
+                           .timeout = {300'000}};
+    AutoscaleState state;
+
+    NodesNeeded needed() { return nodes_needed(autoscale_question(cluster, policy, state)); }
+    AutoscaleStep look() {
+        (void)observe(cluster, policy, state, now);
+        return autoscale_step(cluster, policy, state, needed(), now);
+    }
+    void ordered(std::uint32_t nodes) {  // the command has succeeded
+        order_begins(policy, state, nodes, now);
+        order_ended(policy, state, CommandResult::done, now);
+    }
+    void drain(const NodeId& id) { tell(NodeDrained{.node = id, .by = autoscale_user, .reason = "idle"}); }
+};
+
+AutoscaleStep orders(std::uint32_t nodes) { return {.order = nodes, .drain = {}, .release = {}, .undrain = {}}; }
+AutoscaleStep drains(const char* node) { return {.order = 0, .drain = NodeId{node}, .release = {}, .undrain = {}}; }
+AutoscaleStep releases(const char* node) { return {.order = 0, .drain = {}, .release = NodeId{node}, .undrain = {}}; }
+AutoscaleStep undrains(const char* node) { return {.order = 0, .drain = {}, .release = {}, .undrain = {NodeId{node}}}; }
+const AutoscaleStep nothing;
+
+}  // namespace
+
+TEST_CASE("demand counts what waits by shape, the largest first, and leaves out who waits for others") {
+    World world;
+    world.submit({.name = "a", .workers = 3, .cpus = 2, .gpus = units(1)});
+    world.submit({.name = "b", .workers = 5, .cpus = 2, .gpus = units(1)});
+    world.submit({.name = "c", .workers = 2, .cpus = 8});
+    world.submit({.name = "after", .cpus = 1, .after = {{.run = {3}}}});
+    const std::vector<Demand> demand = waiting_demand(world.cluster);
+    REQUIRE(demand.size() == 2);
+    CHECK(demand[0] == Demand{.demand = {{"CPU", units(2)}, {"GPU", units(1)}}, .runs = 2, .bundles = 8, .largest = 5});
+    CHECK(demand[1] == Demand{.demand = {{"CPU", units(8)}}, .runs = 1, .bundles = 2, .largest = 2});
+}
+
+TEST_CASE("as many nodes are ordered as what waits needs, beside what is free, within the limit") {
+    Scaled world;
+    CHECK(world.look() == nothing);
+    world.tell(node("n1", 4, 2));
+    world.submit({.name = "fits", .workers = 2, .cpus = 1, .gpus = units(1)});
+    CHECK(world.look() == nothing);  // it was placed
+    world.submit({.name = "three", .workers = 5, .cpus = 1, .gpus = units(1)});
+    CHECK(world.look() == orders(3));
+    world.submit({.name = "more", .workers = 20, .cpus = 1, .gpus = units(1)});
+    CHECK(world.look() == orders(3));  // four nodes would not hold it, so none is ordered for it
+    world.submit({.name = "one", .workers = 1, .cpus = 1, .gpus = units(1)});
+    CHECK(world.look() == orders(3));  // the third of these has room for it
+    world.submit({.name = "two", .workers = 1, .cpus = 1, .gpus = units(2)});
+    CHECK(world.look() == orders(4));
+    world.submit({.name = "two-more", .workers = 1, .cpus = 1, .gpus = units(2)});
+    CHECK(world.look() == orders(4));  // max
+}
+
+TEST_CASE("what no ordered node could hold orders nothing") {
+    Scaled world;
+    world.submit({.name = "large", .cpus = 5});
+    world.submit({.name = "together", .workers = 3, .cpus = 1, .gpus = units(1), .placement = Strategy::strict_pack});
+    CHECK(world.look() == nothing);
+    world.submit({.name = "apart", .workers = 2, .cpus = 1, .placement = Strategy::strict_spread});
+    CHECK(world.look() == orders(2));
+}
+
+TEST_CASE("what was ordered is not ordered again, until it has joined or its time is over") {
+    Scaled world;
+    world.submit({.name = "four", .workers = 4, .cpus = 1, .gpus = units(1)});
+    CHECK(world.look() == orders(2));
+    world.ordered(2);
+    world.now.ms += 60'000;
+    CHECK(world.look() == nothing);
+    world.tell(labelled("n1"));
+    CHECK(world.look() == nothing);
+    CHECK(world.state.ordered == std::vector<Ordered>{{.nodes = 1, .until = {301'000}}});
+    world.now.ms += 240'000;
+    CHECK(observe(world.cluster, world.policy, world.state, world.now) == 1);  // never came
+    CHECK(world.look() == nothing);
+    world.now.ms += 60'000;
+    CHECK(world.look() == orders(1));
+    world.ordered(1);
+    world.tell(labelled("n2"));  // the gang starts
+    CHECK(world.look() == nothing);
+    CHECK(world.state.ordered.empty());
+}
+
+TEST_CASE("a failed order is taken back and tried again after the cooldown") {
+    Scaled world;
+    world.submit({.name = "one", .cpus = 1});
+    order_begins(world.policy, world.state, 1, world.now);
+    CHECK(world.look() == nothing);  // the command runs
+    order_ended(world.policy, world.state, CommandResult::failed, world.now);
+    CHECK(world.look() == nothing);
+    world.now.ms += 59'999;
+    CHECK(world.look() == nothing);
+    world.now.ms += 1;
+    CHECK(world.look() == orders(1));
+    order_begins(world.policy, world.state, 1, world.now);
+    order_ended(world.policy, world.state, CommandResult::failed, world.now);
+    world.now.ms += 119'999;  // failures in a row: twice as long
+    CHECK(world.look() == nothing);
+    world.now.ms += 1;
+    CHECK(world.look() == orders(1));
+}
+
+TEST_CASE("an order whose command was ended may have been carried out, and is waited for") {
+    Scaled world;
+    world.submit({.name = "one", .cpus = 1});
+    order_begins(world.policy, world.state, 1, world.now);
+    order_ended(world.policy, world.state, CommandResult::ended, world.now);
+    world.now.ms += 299'999;
+    CHECK(world.look() == nothing);
+    world.tell(labelled("n1"));
+    CHECK(world.look() == nothing);
+    CHECK(world.state.failures == 0);
+    CHECK(world.state.ordered.empty());
+}
+
+TEST_CASE("machines that never join are ordered more and more seldom, and as before once one has joined") {
+    Scaled world;
+    world.submit({.name = "one", .cpus = 1});
+    int orders_of_a_week = 0;
+    for (int i = 0; i < 7 * 24 * 60; ++i) {
+        const AutoscaleStep step = world.look();
+        if (step.order > 0) {
+            world.ordered(step.order);
+            ++orders_of_a_week;
+        }
+        world.now.ms += 60'000;
+    }
+    CHECK(orders_of_a_week < 20);
+    world.tell(labelled("n1"));
+    (void)world.look();
+    CHECK(world.state.failures == 0);
+}
+
+TEST_CASE("runs that no machine could hold do not hide those behind them, however many they are") {
+    Scaled world;
+    for (int i = 0; i < 200; ++i) world.submit({.name = "large-" + std::to_string(i), .cpus = 5 + i, .priority = 90});
+    for (int i = 0; i < 200; ++i) world.submit({.name = "same-" + std::to_string(i), .cpus = 5, .priority = 80});
+    world.submit({.name = "one", .cpus = 1});
+    int looks = 0;
+    for (AutoscaleStep step; step.order == 0 && looks < 20; ++looks) {
+        const NodesNeeded needed = world.needed();
+        note_hopeless(world.state, needed, world.now);
+        step = autoscale_step(world.cluster, world.policy, world.state, needed, world.now);
+        world.now.ms += 5'000;
+    }
+    CHECK(looks < 10);
+    world.now.ms += 600'000;  // nothing is believed for ever
+    (void)world.look();
+    CHECK(world.state.hopeless.empty());
+}
+
+TEST_CASE("a node that came back under its name has not joined anew") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    (void)observe(world.cluster, world.policy, world.state, world.now);
+    world.ordered(1);
+    world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+    (void)world.look();
+    world.tell(labelled("n1"));
+    (void)world.look();
+    CHECK(world.state.ordered.size() == 1);
+}
+
+TEST_CASE("an idle node is drained first, and given back once it is empty still") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    CHECK(world.look() == nothing);
+    world.now.ms += 599'999;
+    CHECK(world.look() == nothing);
+    world.now.ms += 1;
+    CHECK(world.look() == drains("n1"));
+    world.drain({"n1"});
+    CHECK(world.look() == releases("n1"));
+    release_ended(world.policy, world.state, {"n1"}, CommandResult::done, world.now);
+    world.tell(NodeLeft{{"n1"}});
+    CHECK(world.look() == nothing);
+}
+
+TEST_CASE("nodes of people, and those with work, stay") {
+    Scaled world;
+    world.tell(node("n1"));
+    world.tell(labelled("n2"));
+    world.running({.name = "busy", .cpus = 4, .gpus = units(1)});
+    world.running({.name = "busy-2", .cpus = 4});
+    (void)world.look();
+    world.now.ms += 6'000'000;
+    CHECK(world.look() == nothing);
+}
+
+TEST_CASE("a node that people have drained is not given back") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = "repair"});
+    (void)world.look();
+    world.now.ms += 6'000'000;
+    CHECK(world.look() == nothing);
+}
+
+TEST_CASE("work that came between the drain and the command keeps the node") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    world.running({.name = "late", .cpus = 4});
+    world.drain({"n1"});
+    CHECK(world.look() == undrains("n1"));
+}
+
+TEST_CASE("a drained node is taken back before another is ordered") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    world.drain({"n1"});
+    world.submit({.name = "comes", .cpus = 4});
+    CHECK(world.look() == undrains("n1"));
+    world.tell(NodeUndrained{{"n1"}});
+    CHECK(world.look() == nothing);  // it was placed there
+}
+
+TEST_CASE("a node that a waiting run has reserved is not idle") {
+    Scaled world;
+    world.policy.max = 2;
+    world.tell(labelled("n1"));
+    world.tell(labelled("n2"));
+    world.running({.name = "half", .workers = 1, .cpus = 4, .gpus = units(2)});
+    world.submit({.name = "both", .workers = 2, .cpus = 4, .gpus = units(2)});
+    (void)world.look();
+    world.now.ms += 6'000'000;
+    CHECK(world.look() == nothing);
+}
+
+TEST_CASE("sets of pods become smaller from their end, one node at a time") {
+    Scaled world;
+    for (const char* name : {"n2", "n9", "n10"}) world.tell(labelled(name));
+    (void)world.look();
+    world.now.ms += 600'000;
+    CHECK(world.look() == drains("n10"));
+}
+
+TEST_CASE("a command that puts a node off lets it be idle again from then on") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    (void)world.look();
+    world.now.ms += 600'000;
+    world.drain({"n1"});
+    release_ended(world.policy, world.state, {"n1"}, CommandResult::not_now, world.now);
+    world.tell(NodeUndrained{{"n1"}});
+    world.now.ms += 599'999;
+    CHECK(world.look() == nothing);
+    world.now.ms += 1;
+    CHECK(world.look() == drains("n1"));
+}
+
+TEST_CASE("a machine of a lost node is given back as well, when it stays lost") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+    (void)world.look();
+    world.now.ms += 600'000;
+    CHECK(world.look() == drains("n1"));
+    world.drain({"n1"});
+    CHECK(world.look() == releases("n1"));
+}
+
+TEST_CASE("runs that only their quota keeps out order nothing") {
+    Scaled world;
+    Queues queues;
+    queues.rules["default"].quota["CPU"] = units(2);
+    world.tell(QueuesConfigured{.queues = queues, .by = "test"});
+    world.tell(node("n1", 2));
+    world.running({.name = "in", .cpus = 2});
+    world.submit({.name = "out", .cpus = 2});
+    CHECK(world.look() == nothing);
+}
+
+TEST_CASE("what waits together orders no more than its quota lets start") {
+    Scaled world;
+    Queues queues;
+    queues.rules["default"].quota["CPU"] = units(8);
+    world.tell(QueuesConfigured{.queues = queues, .by = "test"});
+    for (int i = 0; i < 10; ++i) world.submit({.name = "r" + std::to_string(i), .cpus = 4});
+    CHECK(world.look() == orders(2));
+}
+
+namespace {
+
+// A cluster whose machines come some time after they were ordered, if at all soon, and whose runs end.
+struct Random : Scaled {
+    std::mt19937 random;
+    std::uint32_t coming = 0;
+    int names = 0;
+
+    explicit Random(unsigned seed) : random(seed) {
+        policy.idle = {20'000};
+        policy.max = 1 + random() % 5;
+    }
+    bool chance(unsigned in) { return random() % in == 0; }
+    void end(RunId id) {
+        const auto workers = attempt(id).workers.size();
+        for (std::uint32_t rank = 0; rank < workers; ++rank) exits(id, rank, exit_code(0));
+        empties(id);
+    }
+    void runs_go_on(unsigned ends_in) {
+        for (const auto& [id, before] : std::map(cluster.runs)) {
+            if (run(id).state == RunState::starting && attempt(id).state == AttemptState::placed) {
+                prepare(id);
+                start(id);
+            }
+            if (run(id).state == RunState::running && chance(ends_in)) end(id);
+        }
+    }
+    void machines_come(unsigned one_in) {
+        for (; coming > 0 && chance(one_in); --coming) tell(labelled("n" + std::to_string(++names)));
+    }
+    void autoscale() {
+        const AutoscaleStep step = look();
+        for (const NodeId& id : step.undrain) tell(NodeUndrained{id});
+        if (step.order > 0) ordered(step.order);
+        coming += step.order;
+        if (step.drain) {
+            REQUIRE(cluster.index.on_node(*step.drain).empty());
+            drain(*step.drain);
+        }
+        if (!step.release) return;
+        REQUIRE(cluster.nodes.at(*step.release).state == NodeState::draining);
+        REQUIRE(cluster.index.on_node(*step.release).empty());
+        tell(NodeLeft{*step.release});
+    }
+};
+
+}  // namespace
+
+TEST_CASE("whatever comes, no node with work is let go, no more than the limit are there, and in the end none") {
+    for (unsigned seed = 0; seed < 30; ++seed) {
+        Random world(seed);
+        for (int i = 0; i < 120; ++i) {
+            world.pass(5'000);
+            if (world.chance(3))
+                world.submit(
+                    {.name = "r" + std::to_string(i), .workers = 1 + unsigned(world.random() % 3), .gpus = units(1)});
+            world.runs_go_on(4);
+            world.machines_come(2);
+            world.autoscale();
+            REQUIRE(world.cluster.nodes.size() + world.coming <= world.policy.max);
+        }
+        for (int i = 0; i < 400 && world.cluster.nodes.size() + world.coming > 0; ++i) {
+            world.pass(5'000);
+            world.runs_go_on(1);
+            world.machines_come(1);
+            world.autoscale();
+        }
+        CHECK(world.cluster.nodes.empty());
+    }
+}
