@@ -12,6 +12,8 @@
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/verbs/start_flags.hpp"
+#include "daemon/head/autoscale/command.hpp"
+#include "storage/spec/fields/autoscale.hpp"
 #include "storage/spec/fields/queues.hpp"
 #include "storage/state/journal.hpp"
 
@@ -34,6 +36,28 @@ Status take_queues(Invocation& call, const std::string& path, HeadOptions& optio
                      .next = "configs/queues.yaml shows every field"};
     options.queues = std::move(answer.queues);
     options.queues_file = path;
+    return Done{};
+}
+
+Error wrong_autoscale(const std::string& path, std::size_t problems) {
+    return {.code = ErrorCode::invalid,
+            .message = path + " has " + std::to_string(problems) + (problems == 1 ? " problem" : " problems") +
+                       "; the head was not started",
+            .next = "configs/autoscale shows every field"};
+}
+
+// The head runs what this file names, so nobody else may be able to change the file or the programs.
+Status take_autoscale(Invocation& call, const std::string& path, HeadOptions& options) {
+    if (Status ours = head::only_ours(path); !ours) return ours;
+    Result<std::string> text = read_text(path);
+    if (!text) return text.error();
+    spec::AutoscaleAnswer answer = spec::read_autoscale(*text);
+    for (const Problem& problem : answer.problems) call.out.talk(spec::problem_text(problem, path, *text));
+    call.problems = answer.problems;
+    if (!answer.rules) return wrong_autoscale(path, answer.problems.size());
+    for (const auto* words : {&answer.rules->provision, &answer.rules->release})
+        if (Status ours = head::only_ours(words->front()); !ours) return ours;
+    options.autoscale = std::move(answer.rules);
     return Done{};
 }
 
@@ -224,6 +248,10 @@ Result<HeadOptions> head_options(Invocation& call, const std::string& root) {
     if (arguments.has("queues"))
         if (Status taken = take_queues(call, root.empty() ? queues : root + absolute(queues), options); !taken)
             return taken.error();
+    const std::string autoscale = arguments.text("autoscale");
+    if (arguments.has("autoscale"))
+        if (Status taken = take_autoscale(call, root.empty() ? autoscale : root + absolute(autoscale), options); !taken)
+            return taken.error();
     return options;
 }
 
@@ -249,6 +277,10 @@ std::vector<Flag> head_start_flags() {
              .takes = Value::file,
              .shown = "FILE",
              .help = "the cluster's queues, as in configs/queues.yaml (default: those it has)"},
+            {.name = "autoscale",
+             .takes = Value::file,
+             .shown = "FILE",
+             .help = "commands that order machines and give them back, as in configs/autoscale"},
             {.name = "detach", .help = "return once it serves; its log is <data>/head.log"}};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scheduler/model/queues.hpp"
+#include "storage/spec/fields/autoscale.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain {
@@ -30,6 +31,8 @@ struct HeadOptions {
     std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
     std::optional<Queues> queues{};                                           // none: those it has
     std::string queues_file{};                                                // where they were read, for people
+    std::optional<spec::AutoscaleRules> autoscale{};                          // none: nobody is ordered or let go
+    std::int64_t autoscale_every_ms = 5'000;                                  // between two looks
     std::function<void()> alive{};                                            // called by the loop itself ...
     std::int64_t alive_every_ms = 0;                                          // ... each time this much has passed
 };
