@@ -53,6 +53,8 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
                  }}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
+      autoscaler_({loop_, events_, events_.cluster(), clock_, metrics_, options_,
+                   [this](const std::string& node) { release_node(node); }}),
       api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
                   blobs_, part_uploads_, history_, logs_, feeds_, planner_, sessions_, metrics_page_, browser_sessions_,
@@ -254,7 +256,9 @@ Status Head::serve() {
     log_audit_end();
     sweep_later();
     if (options_.alive) send_alive();
+    autoscaler_.start(journal_->setting(Autoscaler::setting));
     loop_.run();
+    autoscaler_.stop();
     const Status ended = events_.finish();
     feeds_.close_all();
     sessions_.close_all("the head stops");

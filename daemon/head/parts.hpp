@@ -12,6 +12,7 @@
 #include "daemon/head/access/ownership.hpp"
 #include "daemon/head/access/revocation.hpp"
 #include "daemon/head/api/metrics_page.hpp"
+#include "daemon/head/autoscale/autoscaler.hpp"
 #include "daemon/head/base/facts.hpp"
 #include "daemon/head/files/blobs.hpp"
 #include "daemon/head/files/part_uploads.hpp"
@@ -55,6 +56,7 @@ class Head {
     void tidy_up();          // at the start and daily: old events, logs and blobs
     void sweep();            // daily: the same, and a fresh leaf
     void sweep_later();
+    void release_node(const std::string& node);  // its machine was given back: it has left the cluster
 
     HeadOptions options_;
     HeadFacts facts_;
@@ -88,6 +90,7 @@ class Head {
     Sessions sessions_;
     OrderSender orders_;
     MetricsPage metrics_page_;
+    Autoscaler autoscaler_;
     Api api_;
     std::unique_ptr<net::Server> server_;
 };

@@ -35,6 +35,16 @@ void Head::log_audit_end() {
     loop_.after(options_.audit_end_ms, [this] { log_audit_end(); });
 }
 
+// As `rtrain node leave`: its certificates are revoked with every agent, and only a new join token brings it back.
+void Head::release_node(const std::string& node) {
+    revocations_.revoke(node);
+    tokens_.set_left(node, true);
+    events_.save({.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});
+    events_.take(NodeLeft{NodeId{node}}, [this, node](const Decision& decision) {
+        if (!decision.refused) sessions_.dismiss(node, "the autoscaler gave the machine of node '" + node + "' back");
+    });
+}
+
 void Head::tidy_up() {
     events_.behind_commits([this, before = wall_ms() - events_kept_ms] { journal_->prune_events(before); });
     prune_logs(loop_, events_.cluster(), logs_.directory());

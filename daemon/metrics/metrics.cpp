@@ -53,7 +53,8 @@ struct Metrics::Body {
     Histogram commit{microseconds}, scheduling{microseconds}, decision{fine};
     std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
     std::map<std::string, Histogram> queue_wait;
-    std::map<std::string, std::uint64_t, std::less<>> spans;  // by outcome
+    std::map<std::string, std::uint64_t, std::less<>> spans;                  // by outcome
+    std::map<std::pair<std::string, std::string>, std::uint64_t> autoscaled;  // action, result
     std::map<RunId, OfRun> runs;
     WorkerTotals totals;
 
@@ -108,6 +109,11 @@ void Metrics::checkpoint_failed(RunId run, const std::string& reason) {
     ++body_->runs[run].checkpoint_failures[reason];
 }
 
+void Metrics::autoscaled(const std::string& action, const std::string& result) {
+    std::lock_guard held(body_->mutex);
+    ++body_->autoscaled[{action, result}];
+}
+
 void Metrics::warned(RunId run, const std::string& reason) {
     std::lock_guard held(body_->mutex);
     ++body_->runs[run].warnings[reason];
@@ -151,6 +157,9 @@ void Metrics::Body::add_head_metrics(Families& families) {
         families.add("queue_wait_seconds", {{"queue", queue}}, waited.counts());
     for (const auto& [outcome, count] : spans)
         families.add("trace_spans_total", {{"outcome", outcome}}, static_cast<double>(count));
+    for (const auto& [key, count] : autoscaled)
+        families.add("autoscale_commands_total", {{"action", key.first}, {"result", key.second}},
+                     static_cast<double>(count));
     for (const auto& [key, seconds] : requests)
         families.add(
             "http_request_duration_seconds",

@@ -87,8 +87,9 @@ class Metrics {  // may be called from any thread
     void reported(RunId run, double seconds_since_last);               // one worker's report() to its next
     void checkpoint_saved(const CheckpointSaved& saved);
     void checkpoint_failed(RunId run, const std::string& reason);
-    void spans(std::string_view outcome, std::size_t count);  // of traces: sent, dropped
-    void warned(RunId run, const std::string& reason);        // missing_ranks, storage_full, ...
+    void autoscaled(const std::string& action, const std::string& result);  // a command of the autoscaler has ended
+    void spans(std::string_view outcome, std::size_t count);                // of traces: sent, dropped
+    void warned(RunId run, const std::string& reason);                      // missing_ranks, storage_full, ...
 
     // Returns Prometheus' text format. What was counted of runs that are not among the records any more is forgotten.
     std::string text(Records records, const Live& live);

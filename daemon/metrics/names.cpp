@@ -16,6 +16,9 @@ constexpr std::array table = {
     Description{"gpus", Kind::gauge, "GPUs of nodes that are not lost: allocated (with fractions) or free."},
     Description{"runs", Kind::gauge, "Runs that have not ended, by state; ended ones stay for 15 minutes."},
     Description{"queue_length", Kind::gauge, "Runs that wait for room, by queue."},
+    Description{"autoscale_commands_total", Kind::counter,
+                "Commands of the autoscaler that have ended, by action (provision, release) and result; join: ordered "
+                "nodes that did not come."},
     Description{"queue_wait_seconds", Kind::histogram, "Time from submission to the first placement."},
     Description{"scheduling_duration_seconds", Kind::histogram, "Time of one decision of the core."},
     Description{"decision_latency_seconds", Kind::histogram,

@@ -1,0 +1,202 @@
+// See autoscaler.hpp. One command at a time. What was ordered is durable before its command begins.
+#include "daemon/head/autoscale/autoscaler.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daemon/head/base/json_text.hpp"
+#include "daemon/net/loop/side_thread.hpp"
+#include "scheduler/autoscale/demand.hpp"
+
+namespace rtrain::head {
+namespace {
+
+using nlohmann::json;
+
+constexpr int not_now_code = 75;           // sysexits.h: EX_TEMPFAIL
+constexpr std::size_t shown_most = 300;    // of a command's output, in an event
+constexpr std::size_t demands_most = 100;  // shapes that a command is told
+
+std::string last_line(std::string text) {
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+    const auto at = text.find_last_of('\n');
+    text = text.substr(at == text.npos ? 0 : at + 1);
+    return text.size() > shown_most ? text.substr(0, shown_most) + "..." : text;
+}
+
+const char* word(CommandResult result) {
+    switch (result) {
+        case CommandResult::done:
+            return "done";
+        case CommandResult::failed:
+            return "failed";
+        case CommandResult::not_now:
+            return "not_now";
+        case CommandResult::ended:
+            return "ended";
+    }
+    return "failed";
+}
+
+CommandResult result_of(const std::string& action, const Result<CommandEnd>& end) {
+    if (!end) return CommandResult::failed;
+    if (end->timed_out) return CommandResult::ended;
+    if (action == "release" && end->code == not_now_code) return CommandResult::not_now;
+    return end->code == 0 ? CommandResult::done : CommandResult::failed;
+}
+
+}  // namespace
+
+void Autoscaler::start(const std::optional<std::string>& ordered) {
+    if (!uses_.options.autoscale) return;
+    if (const json kept = parsed_or_null(ordered.value_or("")); kept.is_object()) {
+        for (const json& row : kept.at("orders"))
+            state_.ordered.push_back(
+                {.nodes = row.at("nodes"), .until = from_wall(row.at("until_wall_ms").get<std::int64_t>())});
+        state_.failures = kept.at("failures");
+        state_.order_after = from_wall(kept.at("order_after_wall_ms").get<std::int64_t>());
+    }
+    for (const auto& [id, node] : uses_.cluster.nodes) state_.present.insert(id);  // they have not just joined
+    look_who_joined();
+    later();
+}
+
+Time Autoscaler::from_wall(std::int64_t ms) const { return {uses_.clock.now().ms + ms - wall_ms()}; }
+
+void Autoscaler::stop() {
+    give_up_ = true;
+    if (command_.joinable()) command_.join();
+}
+
+void Autoscaler::later() {
+    uses_.loop.after(uses_.options.autoscale_every_ms, [this] { look(); });
+}
+
+void Autoscaler::look_who_joined() {
+    const std::uint32_t lost = observe(uses_.cluster, uses_.options.autoscale->policy, state_, uses_.clock.now());
+    if (lost == 0) return;
+    note(std::to_string(lost) + (lost == 1 ? " ordered node" : " ordered nodes") + " did not join in time");
+    uses_.metrics.autoscaled("join", "failed");
+}
+
+// How many machines are needed is found out beside the loop: it places every run that waits.
+void Autoscaler::look() {
+    if (running_) return later();
+    const Cluster& cluster = uses_.cluster;
+    const AutoscalePolicy& policy = uses_.options.autoscale->policy;
+    const std::vector<Ordered> before = state_.ordered;
+    look_who_joined();
+    if (state_.ordered != before) save_orders([] {});
+    const AutoscaleQuestion question = autoscale_question(cluster, policy, state_);
+    using Answer = std::optional<NodesNeeded>;
+    uses_.loop.offload([question] { return Answer(nodes_needed(question)); },
+                       [](const Error&) { return Answer(); },  // then nothing changes until the next look
+                       [this](const Answer& needed) {
+                           if (needed) act(*needed);
+                           later();
+                       });
+}
+
+void Autoscaler::act(const NodesNeeded& needed) {
+    note_hopeless(state_, needed, uses_.clock.now());
+    const AutoscaleStep step =
+        autoscale_step(uses_.cluster, uses_.options.autoscale->policy, state_, needed, uses_.clock.now());
+    for (const NodeId& node : step.undrain) uses_.events.take(NodeUndrained{node});
+    if (step.order > 0) return order(step.order);
+    if (step.release) return release(*step.release);
+    if (step.drain) drain(*step.drain);
+}
+
+void Autoscaler::drain(const NodeId& node) {
+    uses_.events.take(NodeDrained{.node = node, .by = autoscale_user, .reason = "idle: its machine is given back"});
+}
+
+std::string Autoscaler::demand() const {
+    json shapes = json::array();
+    for (const Demand& one : waiting_demand(uses_.cluster)) {
+        if (shapes.size() == demands_most) break;
+        json resources = json::object();
+        for (const auto& [name, amount] : one.demand) resources[name] = to_text(amount);
+        shapes.push_back({{"resources", resources}, {"workers", one.bundles}, {"runs", one.runs}});
+    }
+    return text_of(json{{"demand", shapes}}) + "\n";
+}
+
+void Autoscaler::order(std::uint32_t nodes) {
+    const spec::AutoscaleRules& rules = *uses_.options.autoscale;
+    order_begins(rules.policy, state_, nodes, uses_.clock.now());
+    const std::string count = std::to_string(nodes);
+    CommandWish wish{.words = rules.provision,
+                     .environment = {"RTRAIN_AUTOSCALE=provision", "RTRAIN_AUTOSCALE_NODES=" + count},
+                     .input = demand(),
+                     .timeout_ms = rules.policy.timeout.ms};
+    wish.words.push_back(count);
+    note("orders " + count + (nodes == 1 ? " node" : " nodes") + " for runs that wait");
+    run(std::move(wish), "provision", [this](CommandResult result) {
+        order_ended(uses_.options.autoscale->policy, state_, result, uses_.clock.now());
+        save_orders([] {});
+    });
+}
+
+void Autoscaler::release(const NodeId& node) {
+    const spec::AutoscaleRules& rules = *uses_.options.autoscale;
+    CommandWish wish{.words = rules.release,
+                     .environment = {"RTRAIN_AUTOSCALE=release", "RTRAIN_AUTOSCALE_NODE=" + node.value},
+                     .input = {},
+                     .timeout_ms = rules.policy.timeout.ms};
+    wish.words.push_back(node.value);
+    note("gives back the machine of node " + node.value, node.value);
+    run(std::move(wish), "release", [this, node](CommandResult result) {
+        release_ended(uses_.options.autoscale->policy, state_, node, result, uses_.clock.now());
+        if (result == CommandResult::done) return uses_.leave(node.value);
+        uses_.events.take(NodeUndrained{node});
+    });
+}
+
+// The orders are saved first: a head that ends while the command runs has them.
+void Autoscaler::run(CommandWish wish, const std::string& action, std::function<void(CommandResult)> then) {
+    running_ = true;
+    save_orders([this, wish = std::move(wish), action, then = std::move(then)]() mutable {
+        if (give_up_) return;                      // the head ends
+        if (command_.joinable()) command_.join();  // the one before has ended
+        command_ = net::side_thread(
+            net::ThreadPriority::normal, [this, wish = std::move(wish), action, then = std::move(then)] {
+                Result<CommandEnd> end = run_command(wish, give_up_);
+                uses_.loop.post([this, action, end = std::move(end), then] { ended(action, end, then); });
+            });
+    });
+}
+
+void Autoscaler::ended(const std::string& action, const Result<CommandEnd>& end,
+                       const std::function<void(CommandResult)>& then) {
+    running_ = false;
+    const CommandResult result = result_of(action, end);
+    uses_.metrics.autoscaled(action, word(result));
+    if (result == CommandResult::failed || result == CommandResult::ended) {
+        const std::string why = !end             ? end.error().message
+                                : end->timed_out ? "it took longer than its timeout"
+                                                 : "exit code " + std::to_string(end->code);
+        const std::string words = end ? last_line(end->output) : "";
+        note("the command " + action + " failed: " + why + (words.empty() ? "" : " [" + words + "]"));
+    }
+    then(result);
+}
+
+void Autoscaler::save_orders(std::function<void()> then) {
+    json rows = json::array();
+    for (const Ordered& order : state_.ordered)
+        rows.push_back({{"nodes", order.nodes}, {"until_wall_ms", uses_.clock.to_wall(order.until)}});
+    const json kept = {{"orders", rows},
+                       {"failures", state_.failures},
+                       {"order_after_wall_ms", uses_.clock.to_wall(state_.order_after)}};
+    uses_.events.save({.tokens = {}, .settings = {{setting, text_of(kept)}}, .done = std::move(then)});
+}
+
+void Autoscaler::note(const std::string& text, const std::string& node) {
+    uses_.events.note({.wall_ms = wall_ms(),
+                       .text = "autoscale: " + text,
+                       .about_run = std::nullopt,
+                       .about_node = node.empty() ? std::nullopt : std::optional(NodeId{node})});
+}
+
+}  // namespace rtrain::head

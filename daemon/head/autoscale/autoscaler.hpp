@@ -1,0 +1,59 @@
+// Orders machines for what waits, and lets idle ones go, by two commands of the operator. scheduler/autoscale decides.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "daemon/head/autoscale/command.hpp"
+#include "daemon/head/base/clock.hpp"
+#include "daemon/head/base/options.hpp"
+#include "daemon/head/loop/intake.hpp"
+#include "daemon/metrics/metrics.hpp"
+#include "daemon/net/loop/loop.hpp"
+
+namespace rtrain::head {
+
+class Autoscaler {
+  public:
+    static constexpr const char* setting = "autoscale/ordered";  // so that a new head does not order again
+    struct Uses {
+        net::Loop& loop;
+        Intake events;
+        const Cluster& cluster;
+        const Clock& clock;
+        metrics::Metrics& metrics;
+        const HeadOptions& options;
+        std::function<void(const std::string& node)> leave;  // the node goes out of the cluster, for good
+    };
+    explicit Autoscaler(Uses uses) : uses_(std::move(uses)) {}
+    ~Autoscaler() { stop(); }
+    void start(const std::optional<std::string>& ordered);  // what the setting holds; nothing happens without rules
+    void stop();                                            // ends a command that runs
+
+  private:
+    void look();
+    void look_who_joined();
+    void act(const NodesNeeded& needed);
+    void order(std::uint32_t nodes);
+    void drain(const NodeId& node);
+    void release(const NodeId& node);
+    void run(CommandWish wish, const std::string& action, std::function<void(CommandResult)> then);
+    void ended(const std::string& action, const Result<CommandEnd>& end,
+               const std::function<void(CommandResult)>& then);
+    void save_orders(std::function<void()> then);
+    void note(const std::string& text, const std::string& node = "");
+    void later();
+    std::string demand() const;
+    Time from_wall(std::int64_t ms) const;
+
+    Uses uses_;
+    AutoscaleState state_;
+    std::thread command_;
+    std::atomic<bool> give_up_{false};
+    bool running_ = false;  // a command
+};
+
+}  // namespace rtrain::head
