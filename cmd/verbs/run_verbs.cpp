@@ -109,6 +109,11 @@ Result<int> queue(Invocation& call) {
     if (!api) return api.error();
     Result<json> answer = api->list("/v1/queue");
     if (!answer) return answer.error();
+    if (!call.out.for_people()) {
+        Result<json> demand = api->list("/v1/demand");
+        if (!demand) return demand.error();
+        (*answer)["demand"] = std::move((*demand)["items"]);
+    }
     call.out.list(*answer,
                   {{"POS", "position"},
                    {"NAME", "name"},

@@ -134,11 +134,12 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
         "/v1/runs/good/metrics/history", "/v1/runs/good/metrics/history?key=loss", "/v1/runs/good/ranks/0/history",
         "/v1/runs/good/ranks/0/history?key=cpu_cores", "/v1/nodes/node-1/history", "/v1/nodes/node-1/history?key=memory_bytes",
         "/v1/runs/good/checkpoints", "/v1/runs/good/explain", "/v1/runs/waiting/explain", "/v1/nodes", "/v1/nodes/node-1",
-        "/v1/queue", "/v1/queues", "/v1/events", "/v1/events?last=2", "/v1/tokens", "/v1/audit", "/v1/audit?last=2", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
+        "/v1/queue", "/v1/demand", "/v1/queues", "/v1/events", "/v1/events?last=2", "/v1/tokens", "/v1/audit", "/v1/audit?last=2", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
     ]:  # fmt: skip
         api.check("GET", target)
     assert api.check("GET", "/v1/runs/good/checkpoints")["items"], "a run with checkpoints was meant"
     assert api.check("GET", "/v1/queue")["items"], "a waiting run was meant"
+    assert api.check("GET", "/v1/demand")["items"][0]["workers"] == 9
     api.check("PUT", "/v1/runs/good/values/note", b"text")
     assert api.check("GET", "/v1/runs/good/values/note") == b"text"
     api.check("GET", "/v1/runs/good/values")

@@ -34,6 +34,7 @@ void get_attempts(Exchange&);
 void get_checkpoints(Exchange&);
 void get_explain(Exchange&, Planner&, const state::SqliteJournal&);
 void get_queue(Exchange&, Planner&);
+void get_demand(Exchange&);
 
 // queues.cpp
 void get_queues(Exchange&);

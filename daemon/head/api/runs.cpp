@@ -9,6 +9,7 @@
 #include "daemon/head/requests/job_output.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/explanation_json.hpp"
+#include "scheduler/autoscale/demand.hpp"
 #include "scheduler/explain/explain.hpp"
 #include "scheduler/queue/order.hpp"
 
@@ -241,6 +242,23 @@ void get_queue(Exchange& exchange, Planner& planner) {
         [kept = exchange, reasons](const Status& looked) mutable {
             guarded(kept, [&] { reply_queue(kept, looked ? *reasons : Reasons{}); });
         });
+}
+
+// What waits, by shape: whoever provides machines sees here which ones would be of use.
+void get_demand(Exchange& exchange) {
+    std::vector<Demand> demand = waiting_demand(exchange.view.cluster);
+    const std::size_t count = demand.size();
+    reply_list(exchange, count, [demand = std::move(demand)](std::size_t i) -> json {
+        const Demand& one = demand[i];
+        json selector = json::array();
+        for (const LabelCondition& condition : one.selector) selector.push_back(to_text(condition));
+        return {{"resources", resources_json(one.demand)},
+                {"label_selector", std::move(selector)},
+                {"placement", to_text(one.strategy)},
+                {"workers", one.bundles},
+                {"runs", one.runs},
+                {"largest_run", one.largest}};
+    });
 }
 
 }  // namespace rtrain::head

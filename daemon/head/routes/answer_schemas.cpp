@@ -79,6 +79,7 @@ constexpr Kind kinds[] = {
      "position:int? run_id:text name:text state:text queue:text priority:int starts_in_ms:int? waiting_ms:int "
      "needs:text "
      "why:text"},
+    {"Demand", "resources:{text} label_selector:[text] placement:text workers:int runs:int largest_run:int"},
     {"Event", "id:int time:time? kind:text run_id:text? run_name:text? node:text? text:text"},
     {"Token",
      "id:text role:text user:text created:time? expires:time? uses_left:int? last_used:time? revoked:bool token?:text"},
@@ -138,6 +139,7 @@ constexpr RouteAnswer answers[] = {
     {"POST", "/v1/nodes/{node}/drain", "200", "Node", ""},
     {"POST", "/v1/nodes/{node}/undrain", "200", "Node", ""},
     {"POST", "/v1/nodes/{node}/leave", "200", "NodeLeft", ""},
+    {"GET", "/v1/demand", "200", "page Demand", ""},
     {"GET", "/v1/queue", "200", "page Waiting", ""},
     {"GET", "/v1/queues", "200", "page Queue", ""},
     {"GET", "/v1/events", "200", "page Event", "Event"},

@@ -57,6 +57,7 @@ constexpr Route table[] = {
     {"POST", "/v1/nodes/{node}/drain", Access::admin, "place nothing new there", "", with<post_drain>},
     {"POST", "/v1/nodes/{node}/undrain", Access::admin, "place on it again", "", with<post_undrain>},
     {"POST", "/v1/nodes/{node}/leave", Access::admin, "take the node out of the cluster", "", with<post_leave>},
+    {"GET", "/v1/demand", Access::viewer, "what waiting runs ask for, by shape", "limit cursor", with<get_demand>},
     {"GET", "/v1/queue", Access::viewer, "waiting runs in their order", "limit cursor", with<get_queue>},
     {"GET", "/v1/queues", Access::viewer, "queues: share, quota, use", "", with<get_queues>},
     {"GET", "/v1/events", Access::viewer, "what happened", "after run limit last follow", with<get_events>},

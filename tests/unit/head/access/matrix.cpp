@@ -53,6 +53,7 @@ const std::map<std::string, std::string> expected = {
     {"POST /v1/nodes/{node}/drain", "A"},
     {"POST /v1/nodes/{node}/undrain", "A"},
     {"POST /v1/nodes/{node}/leave", "A"},
+    {"GET /v1/demand", "VORUA"},
     {"GET /v1/queue", "VORUA"},
     {"GET /v1/queues", "VORUA"},
     {"GET /v1/events", "VORUA"},
