@@ -35,7 +35,13 @@ NAVIGATION = [
         "Train",
         ["docs/workers", "docs/where-it-runs", "docs/job-spec", "docs/cli", "docs/data", "docs/tune", "docs/troubleshooting"],
     ),
-    ("Run a cluster", ["docs/dashboard", "docs/kubernetes", "docs/monitoring", "docs/queues", "docs/security", "SECURITY"]),
+    (
+        "Run a cluster",
+        [
+            *("docs/dashboard", "docs/kubernetes", "docs/autoscaling", "docs/monitoring", "docs/queues"),
+            *("docs/security", "SECURITY"),
+        ],
+    ),
     ("Reference", ["reference/python", "reference/cpp", "docs/http-api", "docs/glossary"]),
     ("How it is made", ["docs/architecture", "docs/decisions/index", "docs/benchmarks", "maps", "CHANGELOG"]),
     ("All pages", ["docs/index"]),

@@ -1,0 +1,241 @@
+"""Autoscaling: a head runs the operator's commands, which start and end simulated nodes on loopback. Nodes of people stay, commands
+that fail are told, and what they get is no secret. The examples are read by a head, and their scripts run with stand-ins."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import textwrap
+
+import pytest
+import yaml
+from jobs_on_disk import write_job
+from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
+
+EXAMPLES = ROOT / "configs" / "autoscale"
+
+MACHINES = """\
+#!/bin/sh
+# Machines are simulators of one node each; a file tells their process.
+set -eu
+folder=$1 action=$2 what=$3
+env > "$folder/environment-$action"
+case $action in
+  provision)
+    cat > "$folder/input"
+    while [ "$what" -gt 0 ]; do
+      what=$((what - 1))
+      name=m$$-$what
+      RTRAIN_CONFIG=$folder/none setsid {rtrain} node simulate "$(cat "$folder/address")" --token-file "$folder/token" --count 1 \\
+        --name "$name" --resources CPU=4 --fake-gpus 2xA100 --label rtrain.autoscale=true --run-seconds 1 \\
+        > "$folder/$name.log" 2>&1 &
+      echo $! > "$folder/$name-0001.pid"
+    done
+    ;;
+  release)
+    echo "$what" >> "$folder/released"
+    kill "$(cat "$folder/$what.pid")"
+    rm "$folder/$what.pid"
+    ;;
+esac
+"""
+
+
+class Scaled(LocalCluster):
+    def __init__(self, folder, commands, **fields):
+        self.place = folder.parent / "machines"
+        self.place.mkdir(mode=0o755)
+        script = self.place / "machines"
+        script.write_text(commands.replace("{rtrain}", str(RTRAIN)))
+        script.chmod(0o755)
+        rules = {"provision": [str(script), str(self.place), "provision"], "release": [str(script), str(self.place), "release"],
+                 "node": {"CPU": 4, "GPU": 2, "accelerator_type:A100": 1}, "max": 3, "idle": "2s", "cooldown": "1s", "timeout": "60s"}  # fmt: skip
+        self.rules = self.place / "autoscale.yaml"
+        self.rules.write_text(yaml.safe_dump({"version": 1, "autoscale": rules | fields}))
+        self.rules.chmod(0o600)  # whatever the umask is
+        super().__init__(folder, nodes=0)
+        (self.place / "address").write_text(self.head_address())
+        (self.place / "token").write_text(self.json("token", "create", "--role", "node", "--uses", 50)["token"])
+        (self.place / "token").chmod(0o600)
+
+    def start_head(self):
+        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--autoscale", self.rules)
+
+    def texts(self):
+        return [one["text"] for one in self.json("events")["items"] if "autoscale" in (one["text"] or "")]
+
+    def commands(self, action, result):
+        token = self.json("token", "create", "--role", "metrics", "--user", "p")["token"]
+        ask = ["curl", "-sk", "-H", f"Authorization: Bearer {token}", f"https://{self.head_address()}/metrics"]
+        page = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
+        row = re.search(rf'autoscale_commands_total{{action="{action}",result="{result}"}} (\d+)', page)
+        return int(row[1]) if row else 0
+
+    def stop(self):
+        super().stop()
+        for file in self.place.glob("*.pid"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+@pytest.fixture
+def started(tmp_path):
+    made = []
+
+    def start(commands=MACHINES, **fields):
+        made.append(Scaled(tmp_path / "c", commands, **fields))
+        return made[0]
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+def test_machines_come_for_what_waits_and_go_when_they_are_idle(started, tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-head")
+    cluster = started()
+    token = cluster.json("token", "create", "--role", "node")["token"]
+    cluster.start("hand", "node", "simulate", cluster.head_address(), "--token", token, "--count", 1, "--name", "hand")
+    wait_for("the node of a person", lambda: cluster.ready_nodes() == 1)
+    cluster.rtrain("submit", write_job(tmp_path, "gang", "true", workers=4, scaling={"use_gpu": True}))
+    queue = cluster.json("queue")
+    assert queue["demand"] == [{"resources": {"GPU": "1"}, "label_selector": [], "placement": "PACK", "workers": 4, "runs": 1,
+                                "largest_run": 4}]  # fmt: skip
+    cluster.wait_state("gang", "SUCCEEDED", seconds=120)
+    nodes = {node for worker in cluster.json("describe", "gang")["attempt_list"][0]["workers"] for node in [worker["node"]]}
+    assert len(nodes) == 2 and all(node.startswith("m") for node in nodes)
+    wait_for("the machines to go", lambda: [one["node"] for one in cluster.json("nodes")["items"]] == ["hand-0001"], 60)
+    assert set((cluster.place / "released").read_text().split()) == nodes
+    assert not list(cluster.place.glob("*.pid"))
+    assert cluster.commands("provision", "done") == 1 and cluster.commands("release", "done") == 2
+    assert any("orders 2 nodes" in text for text in cluster.texts())
+
+    given = json.loads((cluster.place / "input").read_text())
+    assert given["demand"] == [{"resources": {"GPU": "1"}, "runs": 1, "workers": 4}]
+    environment = dict(
+        line.split("=", 1) for line in (cluster.place / "environment-provision").read_text().splitlines() if "=" in line
+    )
+    assert set(environment) <= {
+        "PATH",
+        "HOME",
+        "LANG",
+        "RTRAIN_AUTOSCALE",
+        "RTRAIN_AUTOSCALE_NODES",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+    }
+    assert environment["RTRAIN_AUTOSCALE_NODES"] == "2"
+
+
+def test_a_command_that_fails_or_hangs_is_told_and_tried_again(started, tmp_path):
+    flag = tmp_path / "machines" / "fixed"
+    commands = MACHINES.replace(
+        "case $action in", f'[ -e "{flag}" ] || {{ echo "no quota for A100" >&2; exit 9; }}\ncase $action in', 1
+    )
+    cluster = started(commands)
+    cluster.rtrain("submit", write_job(tmp_path, "one", "true", scaling={"use_gpu": True}))
+    wait_for("two failures", lambda: cluster.commands("provision", "failed") >= 2, 60)
+    assert any("exit code 9" in text and "no quota for A100" in text for text in cluster.texts())
+    flag.touch()
+    cluster.wait_state("one", "SUCCEEDED", seconds=60)
+
+
+def test_a_command_that_hangs_is_ended_with_all_that_it_started(started, tmp_path):
+    hangs = '#!/bin/sh\nsleep 1000 &\necho $! > "$1/child"\nwait\n'
+    cluster = started(hangs, timeout="1s")
+    cluster.rtrain("submit", write_job(tmp_path, "one", "true", scaling={"use_gpu": True}))
+    wait_for("the timeout", lambda: any("longer than its timeout" in text for text in cluster.texts()), 60)
+    child = int((cluster.place / "child").read_text())
+    wait_for("its child to be gone", lambda: not pathlib.Path(f"/proc/{child}").exists(), 20)
+    assert cluster.run("status").returncode == 0
+
+
+def test_a_head_that_dies_while_its_command_runs_does_not_order_again(started, tmp_path):
+    asks = '#!/bin/sh\necho "$@" >> "$1/calls"\necho $$ > "$1/command.pid"\nexec sleep 1000\n'
+    cluster = started(asks, timeout="6s", cooldown="10m")
+    cluster.rtrain("submit", write_job(tmp_path, "one", "true", scaling={"use_gpu": True}))
+    wait_for("the command", (cluster.place / "command.pid").exists, 60)
+    cluster.kill("head")
+    cluster.restart("head")
+    wait_for("what was ordered to be given up", lambda: any("did not join in time" in text for text in cluster.texts()), 90)
+    assert (cluster.place / "calls").read_text().split() == [str(cluster.place), "provision", "1"]
+
+
+def refused(tmp_path, text, mode=0o600, program_mode=0o755):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(program_mode)
+    file = tmp_path / "autoscale.yaml"
+    file.write_text(textwrap.dedent(text).replace("PROGRAM", str(program)))
+    file.chmod(mode)
+    done = subprocess.run([RTRAIN, "head", "start", "--port", "0", "--data", tmp_path / "head", "--autoscale", file], timeout=30,
+                          capture_output=True, text=True, env={**os.environ, "RTRAIN_CONFIG": str(tmp_path / "c.yaml")})  # fmt: skip
+    return done.returncode, done.stderr
+
+
+def test_what_others_could_change_is_never_run(tmp_path):
+    good = "autoscale: {provision: PROGRAM, release: [PROGRAM], node: {CPU: 4}, max: 2}\n"
+    assert refused(tmp_path, good, mode=0o666)[0] == 4
+    assert "may be written by others" in refused(tmp_path, good, mode=0o620)[1]
+    code, words = refused(tmp_path, good, program_mode=0o777)
+    assert code == 4 and "may be written by others" in words
+    code, words = refused(tmp_path, good.replace("PROGRAM", "program"))
+    assert code == 4 and "whole path" in words
+    code, words = refused(tmp_path, "autoscale: {provision: PROGRAM, node: {GPU: 1.5}, max: 0, idel: 1m}\n")
+    assert code == 4
+    for word in ("release", "whole GPUs", "from 1 to 10000", "idel"):
+        assert word in words, words
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
+def test_a_folder_that_is_open_but_mounted_read_only_is_fine(tmp_path):
+    """As Kubernetes mounts ConfigMaps: mode 0777, files behind links."""
+    volume = tmp_path / "volume"
+    (volume / "..1").mkdir(parents=True)
+    (volume / "..data").symlink_to("..1")
+    (volume / "..1" / "autoscale.yaml").write_text("autoscale: {provision: /bin/true, release: /bin/true, max: 2}\n")
+    (volume / "autoscale.yaml").symlink_to("..data/autoscale.yaml")
+    volume.chmod(0o777)
+    start = [RTRAIN, "head", "start", "--port", "0", "--data", tmp_path / "head", "--autoscale", volume / "autoscale.yaml"]
+    run = {"timeout": 60, "capture_output": True, "text": True, "env": {**os.environ, "RTRAIN_CONFIG": str(tmp_path / "c.yaml")}}
+    assert "may be written by others" in subprocess.run(start, **run).stderr
+    script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    read = subprocess.run(["unshare", "--mount", "sh", "-c", script, volume, *start], **run)
+    assert "autoscale.node: is missing" in read.stderr, read.stderr  # so it was read
+
+
+@pytest.mark.parametrize("name", ["statefulset", "ec2", "gce"])
+def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp_path):
+    script = tmp_path / name  # a checkout may be writable for a group
+    script.write_text((EXAMPLES / name).read_text())
+    script.chmod(0o755)
+    words = (EXAMPLES / f"{name}.yaml").read_text().replace("/etc/rtrain/", f"{tmp_path}/")
+    bad, complaint = refused(tmp_path, words.replace("max:", "mux:"))  # the file's other fields are fine
+    assert bad == 4 and set(re.findall(r"error: autoscale\.(\w+)", complaint)) == {"mux", "max"}, complaint
+    rules = yaml.safe_load(words)["autoscale"]
+    calls = tmp_path / "calls"
+    for tool in ("kubectl", "aws", "gcloud"):
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {calls}\ncase "$*" in *jsonpath*) echo 3;; esac\n')
+        (tmp_path / tool).chmod(0o755)
+    run = {"env": {"PATH": f"{tmp_path}:/usr/bin:/bin"}, "capture_output": True, "text": True}
+    node = {"statefulset": "rtrain-workers-2", "ec2": "i-0abc", "gce": "rtrain-17-001"}[name]
+    assert subprocess.run([*rules["provision"], "2"], **run).returncode == 0
+    assert subprocess.run([*rules["release"], node], **run).returncode == 0
+    made = calls.read_text()
+    for part in {"statefulset": ["--replicas=5", "--current-replicas=3 --replicas=2"], "ec2": ["--count 2", "--instance-ids i-0abc"],
+                 "gce": ["--count=2", "delete rtrain-17-001"]}[name]:  # fmt: skip
+        assert part in made, made
+    other = subprocess.run([*rules["release"], "a-node-of-a-person; reboot"], **run)
+    assert other.returncode == (75 if name == "statefulset" else 1)
+    assert not re.search("reboot", calls.read_text())
+
+
+def test_the_examples_ask_for_no_more_rights_than_one_set():
+    role = [one for one in yaml.safe_load_all((EXAMPLES / "statefulset-rights.yaml").read_text()) if one["kind"] == "Role"][0]
+    assert role["rules"][0]["resourceNames"] == ["rtrain-workers"] and len(role["rules"]) == 1
