@@ -217,9 +217,6 @@ class FromManifests(LocalCluster):
 
     def start_node(self):
         words, _ = self.arguments_of("rtrain-workers")
-        if "--drain-on-sigterm" not in self.rtrain("node", "join", "--help"):  # until this program knows the flag
-            at = words.index("--drain-on-sigterm")
-            del words[at : at + 2]
         self.start("node", *words, "--name", self.node_name, "--allow-root-workers")  # a pod's host name; tests may be root
 
 
