@@ -169,10 +169,12 @@ Result<RunStore> from_name(Invocation& call, const std::string& name, const std:
     if (!api) return api.error();
     Result<json> run = api->get("/v1/runs/" + url_part(name));
     if (!run) return run.error();
-    const std::string storage = string_of(*run, "storage_path");
-    if (storage.empty() || storage.starts_with(cluster_scheme))
-        return on_cluster(call, string_of(*run, "name"), checkpoint);
-    return from_path(storage + "/" + string_of(*run, "name"), checkpoint);
+    const std::string storage = string_of(*run, "storage_path"), run_name = string_of(*run, "name");
+    const bool on_head = storage.empty() || storage.starts_with(cluster_scheme);
+    Result<RunStore> place =
+        on_head ? on_cluster(call, run_name, checkpoint) : from_path(storage + "/" + run_name, checkpoint);
+    if (place) place->run_id = string_of(*run, "run_id");
+    return place;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct RunStore {
     std::string run_name;      // the directory's name below it
     std::string checkpoint;    // after the @, or the path's last part; may be empty
     std::string shown;         // for messages: "/mnt/runs/gpt"
+    std::string run_id;        // where the head named it; else empty
 };
 struct StoredPath {  // any file or directory on storage: "/mnt/a", "s3://bucket/a", "cluster://a"
     std::unique_ptr<storage::Store> store;

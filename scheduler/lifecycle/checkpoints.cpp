@@ -172,6 +172,17 @@ void on(Change& change, const CheckpointValidated& event) {
     retain(change, event.run, event.metrics);
 }
 
+void on(Change& change, const CheckpointVerified& event) {
+    const CheckpointKey key{.run = event.run, .directory = event.directory};
+    const auto known = change.seen().checkpoints.find(key);
+    if (known == change.seen().checkpoints.end() || known->second.deleting) return;
+    Checkpoint& checkpoint = change.edit(key);
+    checkpoint.verified_wall_ms = event.wall_ms;
+    checkpoint.faults = event.faults;
+    change.about(event.run);
+    change.note(notes::verified(event));
+}
+
 // Of one that is not to be deleted nothing is believed: its record stays.
 void on(Change& change, const CheckpointDeleted& event) {
     const CheckpointKey key{.run = event.run, .directory = event.directory};

@@ -95,6 +95,7 @@ void on(Change& change, const NodeEmptied& event);
 void on(Change& change, const CheckpointCommitted& event);  // checkpoints.cpp
 void on(Change& change, const CheckpointDeleted& event);
 void on(Change& change, const CheckpointValidated& event);
+void on(Change& change, const CheckpointVerified& event);
 
 // ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
 // The run knows these as well from now on: what earlier runs of its name committed.

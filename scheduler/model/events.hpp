@@ -123,6 +123,13 @@ struct CheckpointValidated {  // or is about to be: `pending`
     std::map<std::string, double> metrics;  // join those of its report
     bool operator==(const CheckpointValidated&) const = default;
 };
+struct CheckpointVerified {  // somebody has read all of its files
+    RunId run;
+    std::string directory;
+    std::int64_t wall_ms = 0;
+    std::uint32_t faults = 0;  // files that are missing, short or changed
+    bool operator==(const CheckpointVerified&) const = default;
+};
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
 struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };  // checked by the shell
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // next_wake has come
@@ -130,7 +137,7 @@ struct TimePassed { bool operator==(const TimePassed&) const = default; };  // n
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
                            CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked,
-                           CheckpointValidated>;
+                           CheckpointValidated, CheckpointVerified>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // To one agent each. Repeating one is harmless: agents know attempts by id and incarnation.

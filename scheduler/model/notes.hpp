@@ -40,6 +40,7 @@ std::string not_moved(const std::string& run);
 // ---- checkpoints
 std::string committed(const Run& run, const std::string& directory);
 std::string validated(const CheckpointValidated& event);
+std::string verified(const CheckpointVerified& event);
 std::string deleted(const std::string& directory);
 std::string deletes_earlier(const Run& run, const std::string& directories);
 std::string no_score(const std::string& metric);

@@ -120,6 +120,8 @@ struct Checkpoint {
     Time committed;
     Duration uploaded_in;  // from its report to its commit
     std::int64_t committed_wall_ms = 0;
+    std::int64_t verified_wall_ms = 0;          // when its files were verified last; 0: never
+    std::uint32_t faults = 0;                   // of its files, then
     bool deleting = false, validating = false;  // kept until what its validation says counts as well
     bool earlier = false, spared = false;  // an earlier run's of the name; `num_to_keep` neither counts nor deletes it
     bool operator==(const Checkpoint&) const = default;

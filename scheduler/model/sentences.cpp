@@ -412,6 +412,11 @@ std::string committed(const Run& run, const std::string& directory) { return run
 std::string validated(const CheckpointValidated& event) {
     return event.directory + (event.pending ? " is to be validated" : " was validated");
 }
+std::string verified(const CheckpointVerified& event) {
+    if (event.faults == 0) return event.directory + " was verified: its files are intact";
+    return event.directory + " was verified: " + std::to_string(event.faults) +
+           (event.faults == 1 ? " file is" : " files are") + " missing or damaged";
+}
 std::string deleted(const std::string& directory) { return directory + " was deleted"; }
 std::string deletes_earlier(const Run& run, const std::string& directories) {
     return run.name + " deletes checkpoints of the earlier runs of its name: " + directories +

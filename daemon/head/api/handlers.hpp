@@ -48,6 +48,7 @@ void delete_run(Exchange&, const HeadOptions&, const Ownership&, Sessions&);
 // run_requests.cpp
 void post_stop(Exchange&);
 void post_checkpoint_request(Exchange&);
+void post_verified(Exchange&);
 void post_resize(Exchange&);
 void post_stack(Exchange&, Sessions&);
 

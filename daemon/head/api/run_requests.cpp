@@ -1,4 +1,6 @@
 // Requests to a live run: stop, write a checkpoint now, change the number of workers, dump the stacks of its ranks.
+#include <limits>
+
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/api/parents.hpp"
 #include "daemon/head/base/clock.hpp"
@@ -14,6 +16,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t longest_ms = 366LL * 24 * 3'600'000;
+constexpr std::size_t verified_most = 1'000;  // checkpoints that one request tells of
 
 // A whole number of the body within its bounds; none: it was left out.
 Result<std::optional<std::int64_t>> number_field(const json& body, const char* name, std::int64_t least,
@@ -38,6 +41,26 @@ void request_of_run(Exchange& exchange, RunId id, Event event) {
         if (decision.refused) return refuse(kept, *decision.refused);
         reply_json(kept, 202, full_run_json(kept.view, entry->second, words_for(kept.caller, entry->second)));
     });
+}
+
+// What the body says of each checkpoint: its directory, and how many of its files are missing, short or changed.
+Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run) {
+    const Error wrong{ErrorCode::usage,
+                      R"(checkpoints must be a list of 1 to 1000 like {"directory": "epoch-3", "faults": 0})", ""};
+    const auto list = body.find("checkpoints");
+    if (list == body.end() || !list->is_array() || list->empty() || list->size() > verified_most) return wrong;
+    std::vector<CheckpointVerified> out;
+    for (const json& one : *list) {
+        if (!one.is_object() || !one.value("directory", json()).is_string()) return wrong;
+        const auto faults = number_field(one, "faults", 0, std::numeric_limits<std::uint32_t>::max());
+        if (!faults) return faults.error();
+        if (!*faults) return wrong;
+        out.push_back({.run = run,
+                       .directory = one["directory"].get<std::string>(),
+                       .wall_ms = wall_ms(),
+                       .faults = static_cast<std::uint32_t>(**faults)});
+    }
+    return out;
 }
 
 // The attempt whose workers run; none: nobody of it does.
@@ -122,6 +145,31 @@ void post_checkpoint_request(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
     request_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
+}
+
+// Those that the run keeps no more are passed over. The request has one row in the audit: with the last event.
+void post_verified(Exchange& exchange) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    auto events = verified_in(*body, *id);
+    if (!events) return refuse(exchange, events.error());
+    std::erase_if(*events, [&](const CheckpointVerified& event) {
+        const auto known = exchange.view.cluster.checkpoints.find({.run = *id, .directory = event.directory});
+        return known == exchange.view.cluster.checkpoints.end() || known->second.deleting;
+    });
+    const json answer = {{"recorded", events->size()}};
+    if (events->empty()) {
+        drop_audit(exchange);
+        return reply_json(exchange, 200, answer);
+    }
+    for (std::size_t i = 0; i + 1 < events->size(); ++i) {
+        const Auditing scope(exchange.events, nullptr);
+        exchange.events.take(std::move((*events)[i]), [](const Decision&) {});
+    }
+    exchange.events.take(std::move(events->back()),
+                         [kept = exchange, answer](const Decision&) mutable { reply_json(kept, 200, answer); });
 }
 
 void post_resize(Exchange& exchange) {

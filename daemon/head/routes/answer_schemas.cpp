@@ -49,7 +49,8 @@ constexpr Kind kinds[] = {
      "nodes:[text] first_failure:FirstFailure? workers:[Worker]"},
     {"Checkpoint",
      "directory:text attempt:int sequence:int world_size:int bytes:int metrics:{number?} committed:time? path:text "
-     "deleting:bool latest:bool"},
+     "deleting:bool verified:time? faults:int? latest:bool"},
+    {"VerifiedCheckpoints", "recorded:int"},
     {"NodeReason", "node:text text:text"},
     {"QueuePlace", "name:text position:int length:int"},
     {"ReasonGroup", "nodes:int kind:text text:text field:text? line:text?"},
@@ -127,6 +128,7 @@ constexpr RouteAnswer answers[] = {
     {"GET", "/v1/runs/{run}/metrics/history", "200", "RunHistory", ""},
     {"GET", "/v1/runs/{run}/ranks/{rank}/history", "200", "RankHistory", ""},
     {"GET", "/v1/runs/{run}/checkpoints", "200", "page Checkpoint", ""},
+    {"POST", "/v1/runs/{run}/checkpoints/verified", "200", "VerifiedCheckpoints", ""},
     {"GET", "/v1/runs/{run}/ranks", "200", "page RankUse", ""},
     {"GET", "/v1/runs/{run}/explain", "200", "Explanation", ""},
     {"GET", "/v1/runs/{run}/files/{path...}", "200", "application/octet-stream", "FileList"},

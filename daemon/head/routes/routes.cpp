@@ -41,6 +41,8 @@ constexpr Route table[] = {
      "key from to points", with<get_rank_history>},
     {"GET", "/v1/runs/{run}/checkpoints", Access::owner, "committed checkpoints, oldest first", "limit cursor",
      with<get_checkpoints>},
+    {"POST", "/v1/runs/{run}/checkpoints/verified", Access::owner, "tell what verifying checkpoints has shown", "",
+     with<post_verified>},
     {"GET", "/v1/runs/{run}/ranks", Access::viewer, "what each rank of the live attempt uses and waits for", "",
      with<get_ranks>},
     {"GET", "/v1/runs/{run}/explain", Access::viewer, "why it is in its state", "", with<get_explain>},

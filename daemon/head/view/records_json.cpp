@@ -213,6 +213,8 @@ json checkpoint_json(const Run& run, const Checkpoint& checkpoint) {
             {"committed", wall_json(checkpoint.committed_wall_ms)},
             {"path", path_of(run) + "/" + checkpoint.directory},
             {"deleting", checkpoint.deleting},
+            {"verified", wall_json(checkpoint.verified_wall_ms)},
+            {"faults", checkpoint.verified_wall_ms == 0 ? json() : json(checkpoint.faults)},
             {"latest", false}};
 }
 

@@ -141,6 +141,13 @@ struct Fields<CheckpointValidated> {
                    RTRAIN_FIELD(CheckpointValidated, pending), RTRAIN_FIELD(CheckpointValidated, metrics));
 };
 template <>
+struct Fields<CheckpointVerified> {
+    static constexpr const char* type = "CheckpointVerified";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(CheckpointVerified, run), RTRAIN_FIELD(CheckpointVerified, directory),
+                   RTRAIN_FIELD(CheckpointVerified, wall_ms), RTRAIN_FIELD(CheckpointVerified, faults));
+};
+template <>
 struct Fields<StopMetricReached> {
     static constexpr const char* type = "StopMetricReached";
     static constexpr auto list =

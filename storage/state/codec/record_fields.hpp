@@ -73,7 +73,8 @@ struct Fields<Checkpoint> {
         RTRAIN_FIELD(Checkpoint, sequence), RTRAIN_FIELD(Checkpoint, world_size), RTRAIN_FIELD(Checkpoint, bytes),
         RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed), RTRAIN_FIELD(Checkpoint, uploaded_in),
         RTRAIN_FIELD(Checkpoint, committed_wall_ms), RTRAIN_FIELD(Checkpoint, deleting),
-        RTRAIN_FIELD(Checkpoint, validating), RTRAIN_FIELD(Checkpoint, earlier), RTRAIN_FIELD(Checkpoint, spared));
+        RTRAIN_FIELD(Checkpoint, validating), RTRAIN_FIELD(Checkpoint, earlier), RTRAIN_FIELD(Checkpoint, spared),
+        RTRAIN_FIELD(Checkpoint, verified_wall_ms), RTRAIN_FIELD(Checkpoint, faults));
 };
 template <>
 struct Fields<QueueRules> {

@@ -84,6 +84,23 @@ TEST_CASE("what waits for its validation is kept, and then counts by what that s
     CHECK(world.kept(run) == Names{"c1", "c4"});
 }
 
+TEST_CASE("what a verification has shown stays with the checkpoint until the next one") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.retention = {.num_to_keep = 2}});
+    world.commits(run, "c1");
+    const auto checkpoint = [&] { return world.cluster.checkpoints.at({.run = run, .directory = "c1"}); };
+    CHECK(checkpoint().verified_wall_ms == 0);
+    world.tell(CheckpointVerified{.run = run, .directory = "c1", .wall_ms = 5, .faults = 2});
+    CHECK(checkpoint().verified_wall_ms == 5);
+    CHECK(checkpoint().faults == 2);
+    world.tell(CheckpointVerified{.run = run, .directory = "c1", .wall_ms = 7});
+    CHECK(checkpoint().verified_wall_ms == 7);
+    CHECK(checkpoint().faults == 0);
+    world.tell(CheckpointVerified{.run = run, .directory = "unknown", .wall_ms = 9, .faults = 1});
+    CHECK(world.kept(run) == Names{"c1"});
+}
+
 TEST_CASE("the latest goes with the run's success if so asked, and stays when the run failed or was stopped") {
     const Retention until_success{.num_to_keep = 1, .score_attribute = "acc", .latest_until_success = true};
     const auto trained = [&](World& world) {

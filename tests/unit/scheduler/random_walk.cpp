@@ -80,6 +80,13 @@ class Walk {
         if (!event.pending) event.metrics["val"] = static_cast<double>(dice(5));
         return event;
     }
+    Event verified() {
+        CheckpointVerified event{.run = some_run(), .directory = "never-committed", .wall_ms = 5};
+        for (const auto& [key, checkpoint] : world_.cluster.checkpoints)
+            if (dice(3) == 0) event.run = key.run, event.directory = key.directory;
+        event.faults = static_cast<std::uint32_t>(dice(2));
+        return event;
+    }
     Event deleted() {  // agents delete what they were told to
         for (const auto& [key, checkpoint] : world_.cluster.checkpoints)
             if (checkpoint.deleting && dice(2) == 0)
@@ -134,7 +141,7 @@ class Walk {
                                          .why = "no",
                                          .permanent = dice(5) == 0};
             case 10:
-                return dice(2) == 0 ? deleted() : validated();
+                return dice(2) == 0 ? deleted() : dice(2) == 0 ? verified() : validated();
             case 11:
                 return CheckpointCommitted{
                     .attempt = some_attempt(), .directory = "c" + std::to_string(dice(30)), .world_size = 1};

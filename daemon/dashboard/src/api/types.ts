@@ -221,6 +221,8 @@ export interface Checkpoint {
   committed: string | null;
   path: string;
   deleting: boolean;
+  verified: string | null;  // when `rtrain checkpoints verify` read its files last
+  faults: number | null;  // files that were missing or damaged then
   latest: boolean;
 }
 

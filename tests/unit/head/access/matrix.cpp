@@ -41,6 +41,7 @@ const std::map<std::string, std::string> expected = {
     {"GET /v1/runs/{run}/metrics/history", "VORUA"},
     {"GET /v1/runs/{run}/ranks/{rank}/history", "VORUA"},
     {"GET /v1/runs/{run}/checkpoints", "ORA"},
+    {"POST /v1/runs/{run}/checkpoints/verified", "ORA"},
     {"GET /v1/runs/{run}/ranks", "VORUA"},
     {"GET /v1/runs/{run}/explain", "VORUA"},
     {"GET /v1/runs/{run}/files/{path...}", "ORA"},

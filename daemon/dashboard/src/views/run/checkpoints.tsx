@@ -4,16 +4,29 @@ import { list } from "../../api/client.ts";
 import { useLoaded } from "../../api/hooks.ts";
 import type { Checkpoint, Run } from "../../api/types.ts";
 import { Copy } from "../../parts/copy.tsx";
+import { Icon } from "../../parts/icon.tsx";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { shellWord } from "../../text/shell.ts";
 import { exact } from "../../text/time.ts";
-import { bytes, number } from "../../text/units.ts";
+import { bytes, number, plural } from "../../text/units.ts";
 import type { Shown } from "./run.tsx";
 
 function scoreOf(run: Run): string {
   const name = (run.job?.["checkpoint"] as Record<string, unknown> | undefined)?.["score_attribute"];
   return typeof name === "string" ? name : "";
+}
+
+// What verifying its files has shown last.
+function Files({ checkpoint }: { checkpoint: Checkpoint }) {
+  if (!checkpoint.verified) return <span class="quiet">not verified</span>;
+  const faults = checkpoint.faults ?? 0;
+  return (
+    <span class={`state ${faults === 0 ? "good" : "bad"}`} title={`verified ${exact(checkpoint.verified)}`}>
+      <Icon name={faults === 0 ? "check" : "alert"} />
+      {faults === 0 ? "intact" : `${plural(faults, "file")} damaged`}
+    </span>
+  );
 }
 
 export function Checkpoints({ run, owner }: Shown) {
@@ -30,6 +43,7 @@ export function Checkpoints({ run, owner }: Shown) {
     { name: "Ranks", number: true, cell: (one) => one.world_size },
     ...(score === "" ? [] : [{ name: `Score (${score})`, number: true, cell: (one: Checkpoint) => number(one.metrics[score]), sort: (one: Checkpoint) => one.metrics[score] ?? -Infinity }]),
     { name: "Other metrics", cell: (one) => Object.entries(one.metrics).filter(([key]) => key !== score).slice(0, 4).map(([key, value]) => `${key} ${number(value)}`).join(", "), width: 1.6 },
+    { name: "Files", cell: (one) => <Files checkpoint={one} />, sort: (one) => one.verified ?? "" },
     { name: "Check its files", cell: (one) => <Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 1.6 },
     { name: "Go on from it", cell: (one) => <Copy text={`rtrain restore ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 2.4 },
   ];
