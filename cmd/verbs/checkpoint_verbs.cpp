@@ -27,11 +27,10 @@ json manifest_json(const RunStore& place, const storage::CommittedCheckpoint& ch
             {"live", checkpoint.live}};
 }
 
-// What `checkpoints verify` said last.
-std::string files_text(const json& checkpoint) {
+// What `checkpoints verify` said last, in its words.
+const char* state_of(const json& checkpoint) {
     if (!checkpoint.value("verified", json()).is_string()) return "not verified";
-    const auto faults = checkpoint.value("faults", json()).is_number() ? checkpoint["faults"].get<std::uint64_t>() : 0;
-    return faults == 0 ? "intact" : "DAMAGED: " + std::to_string(faults);
+    return checkpoint.value("faults", json()) == 0 ? "ok" : "damaged";
 }
 
 std::vector<Column> columns() {
@@ -40,7 +39,7 @@ std::vector<Column> columns() {
             {"RANKS", "world_size"},
             {"SIZE", "bytes", Shape::bytes},
             {"COMMITTED", "committed", Shape::age},
-            {"FILES", "files"},
+            {"STATE", "state", Shape::state},
             {"METRICS", "metrics", Shape::pairs},
             {"LATEST", "latest"},
             {"PATH", "path", Shape::text, true}};
@@ -72,7 +71,7 @@ Result<int> list(Invocation& call) {
         Result<json> listed = api->list("/v1/runs/" + url_part(text) + "/checkpoints");
         if (!listed) return listed.error();
         answer = std::move(*listed);
-        for (json& item : answer["items"]) item["files"] = files_text(item);
+        for (json& item : answer["items"]) item["state"] = state_of(item);
     }
     call.out.list(answer, columns(), "directory", "no checkpoint is committed");
     return 0;

@@ -59,6 +59,10 @@ def a_loop():
     return loop
 
 
+def states_of(cluster, run):
+    return [one["state"] for one in cluster.json("checkpoints", "list", run)["items"]]
+
+
 @pytest.mark.parametrize("placement", ["STRICT_PACK", "STRICT_SPREAD"])
 def test_directories_deeper_in_the_run_are_checkpoints_where_they_lie(cluster, tmp_path, placement):
     name = cluster.name("deeper")
@@ -89,10 +93,13 @@ def test_directories_deeper_in_the_run_are_checkpoints_where_they_lie(cluster, t
         assert cluster.json("checkpoints", "inspect", f"{named}@{names[0]}")["directory"] == names[0]
     shown = cluster.json("checkpoints", "inspect", f"{run}/{names[2]}")
     assert (shown["directory"], [one["path"] for one in shown["files"]]) == (names[2], ["of-0", "of-1"])
+    assert states_of(cluster, name) == ["not verified"] * 3
     assert cluster.json("checkpoints", "verify", name)["sound"] is True
+    assert states_of(cluster, name) == ["ok"] * 3
 
     (run / "epochs" / "2" / "ckpt" / "of-1").write_text("later")
     assert cluster.daemons.run("checkpoints", "verify", f"{name}@{names[0]}").returncode == 1
+    assert states_of(cluster, name) == ["damaged" if one == names[0] else "ok" for one in names]
     assert fit().return_value == (names[2], f"{run}/{names[2]}", ["of-0", "of-1"])
     (run / names[2] / "of-0").write_text("later")  # damaged: the one before it is restored
     assert fit().return_value == (names[1], f"{run}/{names[1]}", ["of-0", "of-1"])
