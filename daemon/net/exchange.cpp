@@ -75,6 +75,11 @@ class StreamHandle final : public Stream {
         });
     }
 
+    std::size_t waiting() const override {
+        const std::lock_guard lock(shared_->mutex);
+        return shared_->waiting_bytes;
+    }
+
   private:
     Line line_;
     std::shared_ptr<StreamShared> shared_;

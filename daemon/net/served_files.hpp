@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "daemon/net/server.hpp"
 
@@ -56,6 +57,19 @@ class AnswerFile {
     const std::string path_, place_;
     std::shared_ptr<OpenFile> opened_;
     std::uint64_t at_ = 0;
+};
+
+// The body of an answer that is made while it is sent.
+class MadeBody {
+  public:
+    explicit MadeBody(Response& response) : make_(std::move(response.pieces)), place_(response.place) {}
+    void next() { piece = make_(); }
+    const std::string& place() const { return place_; }
+    std::optional<MadePiece> piece;
+
+  private:
+    const std::function<std::optional<MadePiece>()> make_;
+    const std::string place_;
 };
 
 }  // namespace rtrain::net

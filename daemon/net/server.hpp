@@ -51,6 +51,11 @@ class OpenFile {  // of an answer; closed with its last owner
     int descriptor_;
 };
 
+struct MadePiece {
+    std::string bytes;
+    bool last = false;
+};
+
 struct Response {
     int status = 200;
     std::string body;
@@ -59,8 +64,13 @@ struct Response {
     std::string file;  // not empty: the body is this file (from `file_offset`), streamed
     std::uint64_t file_offset = 0;
     std::shared_ptr<OpenFile> opened = {};  // instead of `file`: what was checked is what is sent
-    std::string place = {};  // where `opened` lies: a place that hangs keeps no answer from another one waiting
-    // Asked before each piece of a file, in the connection's own thread. False: the answer is cut off.
+    std::string place =
+        {};  // where `opened` lies, or `pieces` reads: a place that hangs keeps no answer from another one waiting
+    // Not empty: the body is made while it is sent, each piece once the one before is on its way. Called, and let go
+    // of, on a thread for files at `place`. An empty piece means that there is none yet; none, that something failed:
+    // the answer breaks off.
+    std::function<std::optional<MadePiece>()> pieces = {};
+    // Asked before each piece of a file, or made one, in the connection's own thread. False: the answer is cut off.
     std::function<bool()> permitted = {};
 };
 
@@ -73,6 +83,7 @@ class Stream {
     virtual void close() = 0;                   // what waits is still written
     virtual void cut() = 0;  // what waits is dropped; a peer that has not read what is on its way is cut off
     virtual void on_closed(std::function<void()>) = 0;
+    virtual std::size_t waiting() const = 0;  // bytes that the peer has not taken yet
 };
 
 class Socket {  // one WebSocket, either side

@@ -78,6 +78,8 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
     void file_opened();
     void read_file_piece();
     void send_file_piece();
+    void make_piece();
+    void send_made_piece();
     void drop_upload();
     void drop_file();
     void refuse(Response refusal);
@@ -86,6 +88,7 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
     // session_answer.cpp: out
     void write(std::string bytes, Step then);
     void write_head(const Response& response, std::uint64_t length);
+    void write_head_of_made();
     void write_body();
     void end_exchange();
     void stream_piece();
@@ -116,10 +119,12 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
 
     Response response_;
     std::shared_ptr<AnswerFile> file_;
+    std::shared_ptr<MadeBody> made_;
     std::shared_ptr<StreamShared> stream_;
     std::size_t stream_writing_ = 0;
 };
 
+std::string as_chunk(const std::string& data);            // of an answer whose length is not known; not empty
 Response error_response(const Error& error, int status);  // status 0: the one of the error's code
 // The loop's handle of one request.
 std::shared_ptr<Responder> make_responder(const std::shared_ptr<ServerState>& server, IoThread& io_thread,

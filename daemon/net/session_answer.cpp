@@ -33,6 +33,12 @@ std::string head_text(const Response& response, const Headers& otherwise, const 
 
 }  // namespace
 
+std::string as_chunk(const std::string& data) {
+    char size[24];
+    std::snprintf(size, sizeof size, "%zx\r\n", data.size());
+    return size + data + "\r\n";
+}
+
 void Session::write(std::string bytes, Step then) {
     out_ = std::move(bytes);
     writing_ = true;
@@ -53,6 +59,7 @@ void Session::answer(std::uint64_t exchange, Response response) {
         server_.table.give_back_request(ticket_->number);
     response_ = std::move(response);
     if (!response_.file.empty() || response_.opened) return open_file();
+    if (response_.pieces) return write_head_of_made();
     write_head(response_, response_.body.size());
 }
 
@@ -67,6 +74,14 @@ void Session::write_head(const Response& response, std::uint64_t length) {
     if (file_) return write(std::move(head), &Session::read_file_piece);
     if (length > together_limit) return write(std::move(head), &Session::write_body);
     write(head + response.body, &Session::end_exchange);
+}
+
+void Session::write_head_of_made() {
+    made_ = std::make_shared<MadeBody>(response_);
+    std::string ending = "Transfer-Encoding: chunked\r\n";
+    if (close_after_) ending += "Connection: close\r\n";
+    const Step then = parser_->head().method == "HEAD" ? &Session::end_exchange : &Session::make_piece;
+    write(head_text(response_, server_.options.headers, ending + "\r\n", response_.content_type), then);
 }
 
 void Session::write_body() { write(std::exchange(response_.body, {}), &Session::end_exchange); }
@@ -119,12 +134,7 @@ void Session::stream_piece() {
         last = stream_->waiting.empty() && stream_->ended;
     }
     if (data.empty() && !last) return watchdog_.never();
-    std::string out;
-    if (!data.empty()) {
-        char size[24];
-        std::snprintf(size, sizeof size, "%zx\r\n", data.size());
-        out = size + data + "\r\n";
-    }
+    std::string out = data.empty() ? "" : as_chunk(data);
     if (last) {
         out += "0\r\n\r\n";
         release(std::exchange(stream_, nullptr));

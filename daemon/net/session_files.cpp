@@ -96,6 +96,10 @@ void Session::drop_upload() {
 }
 
 void Session::drop_file() {
+    if (made_) {
+        const std::string place = made_->place();
+        server_.files.add(place, [made = std::exchange(made_, nullptr)] {});
+    }
     if (!file_) return;
     const std::string place = file_->place();
     server_.files.add(place, [file = std::exchange(file_, nullptr)] {});
@@ -127,6 +131,20 @@ void Session::send_file_piece() {
     if (state_ != State::writing) return;
     if (file_->piece.empty()) return close();  // shorter than promised: only breaking off tells the peer
     write(std::exchange(file_->piece, {}), &Session::read_file_piece);
+}
+
+void Session::make_piece() {
+    if (made_->piece && made_->piece->last) return write("0\r\n\r\n", &Session::end_exchange);
+    if (response_.permitted && !response_.permitted()) return close();
+    watchdog_.never();
+    on_files(made_->place(), [made = made_] { made->next(); }, &Session::send_made_piece);
+}
+
+void Session::send_made_piece() {
+    if (state_ != State::writing) return;
+    if (!made_->piece) return close();
+    if (made_->piece->bytes.empty()) return make_piece();
+    write(as_chunk(std::exchange(made_->piece->bytes, {})), &Session::make_piece);
 }
 
 }  // namespace rtrain::net

@@ -137,6 +137,45 @@ TEST_CASE("a hundred megabytes go up and down through files, with memory bounded
 #endif
 }
 
+TEST_CASE("a body is made piece by piece while it is sent; one that cannot be made breaks off") {
+    std::atomic<int> alive = 0;
+    struct Counted {
+        explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
+        ~Counted() { --count_; }
+        std::atomic<int>& count_;
+    };
+    TestServer server([&](net::Request request, auto responder) {
+        net::Response answer{.content_type = "text/plain", .headers = {{"x-behind", "9"}}};
+        answer.pieces = [made = 0, fails = request.path == "/fails",
+                         held = std::make_shared<Counted>(alive)]() mutable -> std::optional<net::MadePiece> {
+            switch (++made) {
+                case 1:
+                    return net::MadePiece{.bytes = "one "};
+                case 2:
+                    return net::MadePiece{};
+                case 3:
+                    if (fails) return std::nullopt;
+                    return net::MadePiece{.bytes = std::string(300'000, 'x')};
+                default:
+                    return net::MadePiece{.bytes = "", .last = true};
+            }
+        };
+        responder->send(std::move(answer));
+    });
+    net::Client client(server.endpoint());
+    for (int i = 0; i < 3; ++i) {
+        const auto answer = client.call({.target = "/"});
+        REQUIRE(answer.ok());
+        CHECK(answer->body == "one " + std::string(300'000, 'x'));
+        CHECK(answer->headers.at("x-behind") == "9");
+    }
+    CHECK(client.call({.method = "HEAD", .target = "/"})->body.empty());
+    CHECK_FALSE(client.call({.target = "/fails"}).ok());
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (alive != 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    CHECK(alive == 0);
+}
+
 TEST_CASE("a part of a file is sent, and a part is answered") {
     TempDir dir;
     std::ofstream(dir.path / "f") << "0123456789";
