@@ -19,6 +19,7 @@
 #include "daemon/head/files/submissions.hpp"
 #include "daemon/head/history/chart_history.hpp"
 #include "daemon/head/listening.hpp"
+#include "daemon/head/logs/log_answers.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/loop/event_loop.hpp"
 #include "daemon/head/loop/feeds.hpp"
@@ -75,6 +76,7 @@ class Head {
     Planner planner_;
     ChartHistory history_;
     LogIntake logs_;
+    LogAnswers log_answers_;
     Submissions submissions_;
     Blobs blobs_;
     PartUploads part_uploads_;  // of cluster://

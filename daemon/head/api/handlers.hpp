@@ -58,7 +58,7 @@ void get_rank_history(Exchange&, ChartHistory&);
 void get_node_history(Exchange&, ChartHistory&);
 
 // logs.cpp, metrics.cpp, events.cpp
-void get_logs(Exchange&, const HeadOptions&, const LogIntake&, const state::SqliteJournal&, Feeds&);
+void get_logs(Exchange&, const LogIntake&, LogAnswers&, const state::SqliteJournal&, Feeds&);
 void get_metrics(Exchange&, const state::SqliteJournal&, Feeds&);
 void get_events(Exchange&, const state::SqliteJournal&, Feeds&);
 

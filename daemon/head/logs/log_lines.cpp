@@ -5,11 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdio>
-#include <deque>
-#include <iterator>
-#include <memory>
 
 #include "daemon/head/base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
@@ -17,8 +12,6 @@
 
 namespace rtrain::head {
 namespace {
-
-constexpr std::size_t chunk_bytes = 256 << 10;
 
 Error unreadable(const std::string& name, const std::string& text, const std::string& form) {
     const std::string shown = text.size() > 100 ? text.substr(0, 100) + "..." : text;
@@ -39,46 +32,6 @@ NumberRanges failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& 
         }
     }
     return out;
-}
-
-// One file as a queue of lines for the merge.
-class Source {
-  public:
-    explicit Source(const LogFile& file) : file_(file), times_(read_times(file.path)) { fill(); }
-    bool empty() const { return lines_.empty(); }
-    const LogName& name() const { return file_.name; }
-    const ReadLine& front() const { return lines_.front(); }
-    std::int64_t time() const { return times_.at(lines_.front().offset); }
-    void pop() {
-        lines_.pop_front();
-        if (lines_.empty()) fill();
-    }
-
-  private:
-    void fill() {
-        for (ReadLine& line : read_lines(file_.path, offset_, chunk_bytes, Unfinished::take))
-            lines_.push_back(std::move(line));
-    }
-    LogFile file_;
-    LogTimes times_;
-    std::uint64_t offset_ = 0;
-    std::deque<ReadLine> lines_;
-};
-
-// Calls `each` with every line, by time; ties by attempt, rank and stream.
-template <class Each>
-void merge(const std::vector<LogFile>& files, const LogQuestion& question, const Each& each) {
-    std::vector<std::unique_ptr<Source>> sources;
-    for (const LogFile& file : files)
-        if (means(question, file.name)) sources.push_back(std::make_unique<Source>(file));
-    while (true) {
-        Source* first = nullptr;
-        for (const auto& one : sources)
-            if (!one->empty() && (!first || one->time() < first->time())) first = one.get();
-        if (!first) return;
-        if (first->time() >= question.since_wall_ms) each(line_json(first->name(), first->time(), first->front().text));
-        first->pop();
-    }
 }
 
 }  // namespace
@@ -131,25 +84,6 @@ std::string line_json(const LogName& name, std::int64_t wall_ms, const std::stri
                     {"stream", name.stream},
                     {"time", wall_json(wall_ms)},
                     {"line", line}});
-}
-
-Status write_lines(const std::vector<LogFile>& files, const LogQuestion& question, const std::string& to_file) {
-    std::FILE* out = std::fopen(to_file.c_str(), "we");
-    if (!out) return Error{ErrorCode::io, "creating " + to_file + " failed", "check the head's disk"};
-    std::deque<std::string> last;
-    bool written = true;
-    const auto put = [&](const std::string& text) {
-        written = std::fputs(text.c_str(), out) >= 0 && std::fputc('\n', out) >= 0 && written;
-    };
-    merge(files, question, [&](std::string text) {
-        if (!question.tail) return put(text);
-        last.push_back(std::move(text));
-        if (last.size() > *question.tail) last.pop_front();
-    });
-    for (const std::string& text : last) put(text);
-    if (std::fclose(out) != 0 || !written)
-        return Error{ErrorCode::full, "writing " + to_file + " failed", "make room on the head's disk"};
-    return Done{};
 }
 
 std::vector<ReadLine> read_lines(const std::string& path, std::uint64_t& offset, std::size_t bytes_at_most,

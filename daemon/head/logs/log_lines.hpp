@@ -28,9 +28,6 @@ bool means(const LogQuestion& question, const LogName& name);
 
 std::string line_json(const LogName& name, std::int64_t wall_ms, const std::string& line);
 
-// All lines as JSON lines, merged by the time they came; blocks: for the pool.
-Status write_lines(const std::vector<LogFile>& files, const LogQuestion& question, const std::string& to_file);
-
 // Takes up to `bytes_at_most` of whole lines from `offset` on (the last one also without its end when `rest`), and
 // moves `offset` behind them. A line longer than that is cut into pieces.
 struct ReadLine {

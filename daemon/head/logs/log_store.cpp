@@ -152,22 +152,46 @@ Status sync_logs(const std::string& directory) {
     return Done{};
 }
 
-LogTimes read_times(const std::string& log_path) {
-    LogTimes times;
-    const std::string path = index_of(log_path);
-    const Descriptor file = opened(path, O_RDONLY);
-    if (!file.open()) return times;
-    times.marks.resize(size_of(path) / sizeof(LogTimes::Mark));
-    const auto bytes = static_cast<ssize_t>(times.marks.size() * sizeof(LogTimes::Mark));
-    if (::pread(file.number(), times.marks.data(), static_cast<std::size_t>(bytes), 0) != bytes) times.marks.clear();
-    std::erase_if(times.marks, [](const LogTimes::Mark& one) { return one.offset == complete_mark; });
-    return times;
+LogTimes::LogTimes(const std::string& log_path) : path_(index_of(log_path)) {}
+
+std::int64_t LogTimes::at(std::uint64_t offset) {
+    if (window_.empty() || offset < window_.front().offset || offset >= until_) load(offset);
+    const auto after = std::upper_bound(window_.begin(), window_.end(), offset,
+                                        [](std::uint64_t value, const Mark& one) { return value < one.offset; });
+    return after == window_.begin() ? 0 : std::prev(after)->wall_ms;
 }
 
-std::int64_t LogTimes::at(std::uint64_t offset) const {
-    const auto after = std::upper_bound(marks.begin(), marks.end(), offset,
-                                        [](std::uint64_t value, const Mark& one) { return value < one.offset; });
-    return after == marks.begin() ? 0 : std::prev(after)->wall_ms;
+// Reads the marks around `offset`: those behind the window, as a reader that goes on needs them, or else by bisection.
+void LogTimes::load(std::uint64_t offset) {
+    constexpr std::size_t window_most = 256;
+    const Descriptor file = opened(path_, O_RDONLY);
+    std::size_t begin = first_ + window_.size(), end = size_of(path_) / sizeof(Mark);
+    window_.clear();
+    if (!file.open()) return;
+    const auto read = [&](Mark* to, std::size_t at, std::size_t count) {
+        const ssize_t got = ::pread(file.number(), to, count * sizeof(Mark), static_cast<off_t>(at * sizeof(Mark)));
+        return got > 0 ? static_cast<std::size_t>(got) / sizeof(Mark) : 0;
+    };
+    const auto behind = [&](std::size_t at) {
+        Mark mark;
+        return read(&mark, at, 1) == 1 && mark.offset <= offset;
+    };
+    if (begin > 0) --begin;  // the last mark holds up to the next one
+    const bool goes_on = begin < end && behind(begin) && !behind(std::min(begin + window_most, end));
+    if (!goes_on) {
+        std::size_t low = 0, high = end;  // marks below `low` are at or before the offset, those from `high` on are not
+        while (low < high) {
+            const std::size_t middle = low + (high - low) / 2;
+            behind(middle) ? low = middle + 1 : high = middle;
+        }
+        begin = low > 0 ? low - 1 : 0;
+    }
+    window_.resize(std::min(window_most + 1, end - std::min(begin, end)));
+    window_.resize(window_.empty() ? 0 : read(window_.data(), begin, window_.size()));
+    first_ = begin;
+    until_ = begin + window_.size() < end ? window_.back().offset : complete_mark;
+    if (window_.size() > window_most) window_.pop_back();
+    std::erase_if(window_, [](const Mark& one) { return one.offset == complete_mark; });
 }
 
 }  // namespace rtrain::head

@@ -67,15 +67,23 @@ class LogStore {
     std::atomic<bool> waits_ = false;
 };
 
-// The index of one log: when the byte at an offset came.
-struct LogTimes {
+// The index of one log: when the byte at an offset came. A rank that prints for weeks has millions of marks, so a part
+// of them is held at a time. Nothing stays open in between.
+class LogTimes {
+  public:
     struct Mark {
         std::uint64_t offset = 0;
         std::int64_t wall_ms = 0;
     };
-    std::vector<Mark> marks;
-    std::int64_t at(std::uint64_t offset) const;  // 0: unknown
+    explicit LogTimes(const std::string& log_path);
+    std::int64_t at(std::uint64_t offset);  // 0: unknown
+
+  private:
+    void load(std::uint64_t offset);
+    std::string path_;
+    std::vector<Mark> window_;  // from the mark `first_` on
+    std::size_t first_ = 0;
+    std::uint64_t until_ = 0;  // the window tells of offsets from its first mark's up to this
 };
-LogTimes read_times(const std::string& log_path);
 
 }  // namespace rtrain::head

@@ -39,6 +39,7 @@ net::Response refusal(const Error& error);
 // 401 where no token opens anything: none was shown, or it is unknown, revoked, expired or used up. Whoever is known
 // and may not is answered with 403.
 net::Response refusal_of_stranger(const Error& error);
+void refuse_for_now(Exchange& exchange, const Error& error, std::int64_t seconds);  // 429: ask again after that time
 void drop_body(const Exchange& exchange);  // a streamed body that nobody wants; on the pool
 int http_status(const Error& error);
 const char* code_text(ErrorCode code);

@@ -119,6 +119,13 @@ void refuse(Exchange& exchange, const Error& error, const Problems& problems) {
 
 net::Response refusal(const Error& error) { return {.status = http_status(error), .body = error_body(error, {})}; }
 
+void refuse_for_now(Exchange& exchange, const Error& error, std::int64_t seconds) {
+    net::Response answer = refusal(error);
+    answer.status = 429;
+    answer.headers["retry-after"] = std::to_string(seconds);
+    exchange.responder->send(std::move(answer));
+}
+
 net::Response refusal_of_stranger(const Error& error) {
     net::Response answer{.status = http_status(error), .body = error_body(error, {})};
     if (error.code != ErrorCode::unauthorised) return answer;

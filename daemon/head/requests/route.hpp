@@ -35,6 +35,7 @@ class BrowserSessions;
 class ChartHistory;
 class Credentials;
 class Feeds;
+class LogAnswers;
 class LogIntake;
 class MetricsPage;
 class Ownership;
@@ -67,7 +68,7 @@ class Parts {
   private:
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
                TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
-               LogIntake*, Feeds*, Planner*, Sessions*, MetricsPage*, BrowserSessions*, Credentials*>
+               LogIntake*, LogAnswers*, Feeds*, Planner*, Sessions*, MetricsPage*, BrowserSessions*, Credentials*>
         all_;
 };
 

@@ -35,7 +35,10 @@ const std::map<std::string, std::string>& parameter_texts() {
          "with follow: the run's notices as well, those with a higher event id than this; they come as `event: "
          "notice`"},
         {"key", "only this metric"},
-        {"after", "only what has a higher id"},
+        {"after", "only what has a higher id; of logs, with follow: only what stands behind this position"},
+        {"position",
+         "the header x-rtrain-logs-position tells where the lines end; with follow, the last line of each batch has it "
+         "as its id"},
         {"run", "only about this run"},
         {"list", "list the files below the path"},
         {"append", "append the body to the file"},

@@ -29,10 +29,8 @@ std::string address_of(const net::Peer& peer) {
 }
 
 void refuse_too_many(Exchange& exchange) {
-    net::Response answer = refusal({ErrorCode::full, "too many attempts to sign in", "try again in some seconds"});
-    answer.status = 429;
-    answer.headers["retry-after"] = std::to_string(SignInRate::one_each_ms / 1'000);
-    exchange.responder->send(std::move(answer));
+    refuse_for_now(exchange, {ErrorCode::full, "too many attempts to sign in", "try again in some seconds"},
+                   SignInRate::one_each_ms / 1'000);
 }
 
 // A form of another site's page can send no JSON.

@@ -2,9 +2,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "daemon/head/base/data_files.hpp"
-#include "daemon/head/logs/log_lines.hpp"
+#include "daemon/head/logs/log_answers.hpp"
+#include "daemon/head/logs/log_merge.hpp"
 #include "daemon/head/logs/log_store.hpp"
 #include "daemon/head/view/reports.hpp"
 #include "tests/unit/catch.hpp"
@@ -23,9 +25,30 @@ LogStore::Piece piece(const LogName& of, std::uint64_t offset, const std::string
 }
 std::string content(const LogStore& store) { return read_file(store.files(RunId{7}).front().path).value(); }
 
-std::string lines(const LogStore& store, const LogQuestion& question, const std::string& scratch) {
-    REQUIRE(write_lines(store.files(RunId{7}), question, scratch).ok());
-    return read_file(scratch).value();
+// All that a merge gives.
+std::string text_of_all(LogMerge merge) {
+    std::string out;
+    for (bool last = false; !last;) {
+        const net::MadePiece piece = merge.next();
+        out += piece.bytes;
+        last = piece.last;
+    }
+    return out;
+}
+std::string lines(const LogStore& store, const LogQuestion& question) {
+    return text_of_all(LogMerge(store.files(RunId{7}), question, Unfinished::take));
+}
+// The `line` of each.
+std::vector<std::string> texts(const std::string& all) {
+    std::vector<std::string> out;
+    for (std::size_t at = 0; at < all.size(); at = all.find('\n', at) + 1)
+        out.push_back(nlohmann::json::parse(all.substr(at, all.find('\n', at) - at)).at("line"));
+    return out;
+}
+LogQuestion tail_of(std::size_t count) {
+    LogQuestion out;
+    out.tail = count;
+    return out;
 }
 
 }  // namespace
@@ -82,7 +105,7 @@ TEST_CASE("lines of several ranks are merged by the time they came, and a last l
     store.take(piece(name(0), 0, "zero at 1\n", 1'000)).value();
     store.take(piece(name(1), 0, "one at 2\n", 2'000)).value();
     store.take(piece(name(0), 10, "zero at 3", 3'000)).value();
-    const std::string all = lines(store, {}, folder.path + "/scratch");
+    const std::string all = lines(store, {});
     CHECK(all == R"({"attempt":1,"line":"zero at 1","rank":0,"stream":"out","time":"1970-01-01T00:00:01.000Z"})"
                  "\n"
                  R"({"attempt":1,"line":"one at 2","rank":1,"stream":"out","time":"1970-01-01T00:00:02.000Z"})"
@@ -92,17 +115,17 @@ TEST_CASE("lines of several ranks are merged by the time they came, and a last l
     LogQuestion question;
     question.ranks = number_list("0");
     question.tail = 1;
-    CHECK(lines(store, question, folder.path + "/scratch").find("zero at 3") != std::string::npos);
+    CHECK(lines(store, question).find("zero at 3") != std::string::npos);
     question.tail.reset();
     question.since_wall_ms = 2'500;
-    CHECK(lines(store, question, folder.path + "/scratch").find("zero at 1") == std::string::npos);
+    CHECK(lines(store, question).find("zero at 1") == std::string::npos);
 }
 
 TEST_CASE("bytes that are no text are shown with replacement characters, and nothing of the line is lost") {
     const Folder folder;
     LogStore store(folder.path);
     store.take(piece(name(0), 0, "bad \xff byte\n")).value();
-    CHECK(lines(store, {}, folder.path + "/scratch").find("bad \xef\xbf\xbd byte") != std::string::npos);
+    CHECK(lines(store, {}).find("bad \xef\xbf\xbd byte") != std::string::npos);
 }
 
 TEST_CASE("ranges take their number of entries, however many numbers lie in them, and those that touch are one") {
@@ -139,4 +162,107 @@ TEST_CASE("selectors are read as people write them, and what is not understood i
     for (const char* broken : {"x", "3-", "-3", "5-3", "1,,2", "0-4294967295"})
         CHECK(question_of({.rank = broken}).error().message.find(broken) != std::string::npos);
     CHECK(question_of({.stream = "out,both"}).error().code == ErrorCode::usage);
+}
+
+TEST_CASE("the last lines are those of all files together, however long they are and wherever blocks of reading end") {
+    const Folder folder;
+    LogStore store(folder.path);
+    std::string zero, one;
+    std::vector<std::string> in_order;
+    for (int i = 0; i < 3'000; ++i) {  // more than a block
+        in_order.push_back(std::string(static_cast<std::size_t>(i % 300), 'a') + std::to_string(i));
+        const std::uint32_t rank = i % 3 == 0 ? 1 : 0;
+        std::string& file = rank == 1 ? one : zero;
+        store.take(piece(name(rank), file.size(), in_order.back() + "\n", i)).value();
+        file += in_order.back() + "\n";
+    }
+    CHECK(texts(lines(store, {})) == in_order);
+    for (const std::size_t count : {0u, 1u, 2u, 999u, 2'999u, 3'000u, 5'000u}) {
+        const std::size_t kept = std::min<std::size_t>(count, in_order.size());
+        const std::vector<std::string> last(in_order.end() - static_cast<std::ptrdiff_t>(kept), in_order.end());
+        CHECK(texts(lines(store, tail_of(count))) == last);
+    }
+    LogQuestion recent = tail_of(500);
+    recent.since_wall_ms = 2'900;
+    CHECK(texts(lines(store, recent)).size() == 100);
+}
+
+TEST_CASE("empty lines are lines, and a line that is too long is cut into several, which count as such") {
+    const Folder folder;
+    LogStore store(folder.path);
+    const std::size_t most = 64 << 10;
+    store.take(piece(name(0), 0, "\n\n" + std::string(2 * most + 5, 'x') + "\n" + std::string(most, 'y') + "\nz"))
+        .value();
+    const std::vector<std::string> all = {
+        "", "", std::string(most, 'x'), std::string(most, 'x'), "xxxxx", std::string(most, 'y'), "z"};
+    CHECK(texts(lines(store, {})) == all);
+    for (std::size_t count = 0; count <= all.size(); ++count)
+        CHECK(texts(lines(store, tail_of(count))) ==
+              std::vector<std::string>(all.end() - static_cast<std::ptrdiff_t>(count), all.end()));
+}
+
+TEST_CASE("a log with many thousand pieces tells when each of its bytes came, in any order of asking") {
+    const Folder folder;
+    LogStore store(folder.path);
+    constexpr std::uint64_t pieces = 2'000;
+    for (std::uint64_t i = 0; i < pieces; ++i)
+        store.take(piece(name(0), i * 4, "abc\n", static_cast<std::int64_t>(i))).value();
+    LogTimes times(store.files(RunId{7}).front().path);
+    for (std::uint64_t i = 0; i < pieces; ++i) REQUIRE(times.at(i * 4 + 3) == static_cast<std::int64_t>(i));
+    for (std::uint64_t i = 0; i < pieces; ++i)
+        REQUIRE(times.at(i * 7'919 % pieces * 4) == static_cast<std::int64_t>(i * 7'919 % pieces));
+    CHECK(times.at(1'000'000) == static_cast<std::int64_t>(pieces) - 1);
+}
+
+TEST_CASE("a merge ends where it began to read, and tells where: a line that has no end yet comes later, whole") {
+    const Folder folder;
+    LogStore store(folder.path);
+    store.take(piece(name(0), 0, "one\ntw")).value();
+    store.take(piece(name(1), 0, "no end")).value();
+    LogStore::Piece whole = piece(name(2), 0, "the end");
+    whole.last = true;
+    store.take(whole).value();
+    LogMerge merge(store.files(RunId{7}), {}, Unfinished::wait);
+    store.take(piece(name(0), 6, "o\nthree\n")).value();
+    const LogPosition end = merge.end();
+    CHECK(end == LogPosition{{name(0), 4}, {name(1), 0}, {name(2), 7}});
+    CHECK(texts(text_of_all(std::move(merge))) == std::vector<std::string>{"one", "the end"});
+}
+
+TEST_CASE("a position is a text and back; what is none, or another run's, is not read") {
+    const LogPosition position = {{name(0, "out", 1), 5},   {name(0, "err", 2), 1ull << 40},    {name(3, "out", 2), 7},
+                                  {name(3, "setup", 2), 1}, {name(4'000'000'000, "out", 2), 9}, {name(1, "out", 9), 2}};
+    const std::string text = position_text(RunId{7}, position);
+    CHECK(text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
+          std::string::npos);
+    CHECK(position_of(text, RunId{7}) == position);
+    CHECK(position_of(text, RunId{8}) == std::nullopt);
+    CHECK(position_of(position_text(RunId{7}, {}), RunId{7}) == LogPosition{});
+    for (const std::string& broken :
+         {std::string(), std::string("!"), std::string("____________"), std::string("AQ=="), std::string(1'000, '_')})
+        CHECK(position_of(broken, RunId{7}) == std::nullopt);
+    std::size_t read = 0;  // cut anywhere it is none, or that of fewer files
+    for (std::size_t size = 1; size < text.size(); ++size)
+        if (const auto part = position_of(text.substr(0, size), RunId{7})) {
+            ++read;
+            CHECK(part->size() < position.size());
+        }
+    CHECK(read >= position.size() - 1);
+    LogPosition many;
+    for (std::uint32_t rank = 0; rank < 20'000; ++rank) many[name(rank)] = 1u << 30;
+    CHECK(position_text(RunId{7}, many).empty());
+}
+
+TEST_CASE("so many answers with logs are under way for a user, and in all; each end makes room for another") {
+    LogAnswers answers;
+    std::vector<LogAnswers::Place> places;
+    for (std::size_t i = 0; i < LogAnswers::of_user_most; ++i) places.push_back(answers.enter("ana"));
+    CHECK(std::count(places.begin(), places.end(), nullptr) == 0);
+    CHECK(answers.enter("ana") == nullptr);
+    for (std::size_t i = LogAnswers::of_user_most; i < LogAnswers::all_most; ++i)
+        places.push_back(answers.enter("user " + std::to_string(i)));
+    CHECK(answers.enter("zoe") == nullptr);
+    places.erase(places.begin());
+    CHECK(answers.enter("zoe") != nullptr);  // and it goes again at once
+    CHECK(answers.enter("ana") != nullptr);
 }

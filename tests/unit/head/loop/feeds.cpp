@@ -14,6 +14,7 @@ struct UnreadStream final : net::Stream {
     bool write(std::string) override { return !ended; }
     void close() override { ended = true; }
     void cut() override { was_cut = true; }
+    std::size_t waiting() const override { return 0; }
     void on_closed(std::function<void()> task) override { closed = std::move(task); }
     bool ended = false, was_cut = false;
     std::function<void()> closed;

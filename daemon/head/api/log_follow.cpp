@@ -1,0 +1,231 @@
+// Logs of a run as a stream that goes on until the run has ended; who follows may have the run's notices (missing
+// ranks, for example) in the same stream.
+#include "daemon/head/api/log_follow.hpp"
+
+#include <charconv>
+
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/logs/log_intake.hpp"
+#include "daemon/head/logs/log_position.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "storage/spec/job.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::size_t file_bytes_at_once = 64 << 10;  // of one file at a time, so that no rank drowns the others
+constexpr std::size_t sent_at_once = 1 << 20;         // by one look, and as much waits for the reader at most
+constexpr std::uint64_t behind_at_most = 8 << 20;   // farther behind a flooding rank, the live stream skips and says so
+constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end: what comes later is read without follow
+
+constexpr std::size_t events_at_once = 200;
+
+// What one follower has been sent of each file, and what a look at the files finds for it. Looks are made on the pool.
+struct LogLook {
+    std::string directory;
+    RunId run;
+    LogQuestion question;
+    bool newest = false;
+    bool ids = false;  // the last line of a look says how far the stream has come
+    bool begun = false;
+    std::uint32_t first_attempt = 0;
+    LogPosition sent{};
+
+    std::vector<std::string> pieces{};
+    std::size_t bytes = 0;       // of the pieces
+    std::size_t last_event = 0;  // where it begins in the last piece
+    std::size_t next_file = 0;   // that a look begins with, modulo their number
+    bool more = false, complete = true, progressed = false;
+
+    void look() {
+        pieces.clear();
+        bytes = 0;
+        more = progressed = false;
+        complete = true;
+        std::vector<LogFile> files = log_files(directory, run);
+        std::erase_if(files, [this](const LogFile& file) { return !means(question, file.name); });
+        if (!std::exchange(begun, true)) begin(files);
+        if (newest) question.attempts.reset();  // attempts that begin later belong to the stream
+        std::erase_if(files, [this](const LogFile& file) { return newest && file.name.attempt < first_attempt; });
+        // A look that has its fill ends early: the next one begins with the files that this one did not come to.
+        const std::size_t first = files.empty() ? 0 : next_file % files.size();
+        for (std::size_t i = 0; i < files.size(); ++i) {
+            const LogFile& file = files[(first + i) % files.size()];
+            if (bytes < sent_at_once) {
+                read(file);
+                ++next_file;
+            }
+            more = more || sent[file.name] < file.bytes;
+            complete = complete && file.complete && sent[file.name] >= file.bytes;
+        }
+        if (!ids || pieces.empty()) return;
+        if (const std::string id = position_text(run, sent); !id.empty())
+            pieces.back().insert(last_event, "id: " + id + "\n");
+    }
+
+  private:
+    // Where the stream begins: at the last `tail` lines, at a time, or at the beginning.
+    void begin(const std::vector<LogFile>& files) {
+        for (const LogFile& file : files)
+            if (question.tail) sent[file.name] = tail_offset(file, *question.tail);
+    }
+
+    static std::uint64_t tail_offset(const LogFile& file, std::size_t lines) {
+        std::uint64_t offset = file.bytes > file_bytes_at_once ? file.bytes - file_bytes_at_once : 0;
+        const bool cut = offset > 0;
+        auto read = read_lines(file.path, offset, file_bytes_at_once, Unfinished::take);
+        if (cut && !read.empty()) read.erase(read.begin());
+        return lines >= read.size() ? (read.empty() ? file.bytes : read.front().offset)
+               : lines == 0         ? file.bytes
+                                    : read[read.size() - lines].offset;
+    }
+
+    void read(const LogFile& file) {
+        std::uint64_t& at = sent[file.name];
+        if (at >= file.bytes) return;
+        std::string out;
+        if (file.bytes - at > behind_at_most) {
+            const std::uint64_t skipped = file.bytes - file_bytes_at_once - at;
+            at += skipped;
+            put(out, line_json(file.name, wall_ms(),
+                               "[" + std::to_string(skipped) +
+                                   " bytes left out of the live stream: rtrain logs without -f has them]"));
+        }
+        std::uint64_t read_to = at;
+        const auto lines =
+            read_lines(file.path, read_to, file_bytes_at_once, file.complete ? Unfinished::take : Unfinished::wait);
+        LogTimes times(file.path);
+        for (const ReadLine& line : lines) {
+            if (bytes >= sent_at_once) {
+                read_to = line.offset;
+                break;
+            }
+            const std::int64_t time = times.at(line.offset);
+            if (time >= question.since_wall_ms) put(out, line_json(file.name, time, line.text));
+        }
+        progressed = progressed || read_to > at;
+        at = read_to;
+        if (!out.empty()) pieces.push_back(std::move(out));
+    }
+
+    void put(std::string& out, const std::string& line) {
+        last_event = out.size();
+        out += sse(line);
+        bytes += out.size() - last_event;
+    }
+};
+
+std::optional<std::uint64_t> notices_asked(const Exchange& exchange) {
+    const std::string text = exchange.query("notices_after");
+    std::uint64_t after = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), after);
+    if (text.empty() || fault != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return after;
+}
+
+// One stream of a run's logs, and of its notices where they were asked for.
+class LogFollower : public std::enable_shared_from_this<LogFollower> {
+  public:
+    LogFollower(const Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, LogLook look)
+        : view_(exchange.view),
+          durability_(exchange.durability),
+          background_(exchange.background),
+          journal_(journal),
+          feeds_(feeds),
+          look_(std::make_shared<LogLook>(std::move(look))),
+          notices_after_(notices_asked(exchange)) {}
+
+    Feeds::Pumped pump(net::Stream& to) {
+        const auto run = view_.cluster.runs.find(look_->run);
+        if (run == view_.cluster.runs.end() || !send_notices(to)) return Feeds::Pumped::ended;
+        const bool ended = durability_.ended_for_good(run->second);
+        if (looking_ == Looking::now) return Feeds::Pumped::goes_on;
+        if (to.waiting() > sent_at_once) return Feeds::Pumped::again;
+        if (std::exchange(looking_, Looking::no) == Looking::done) {
+            for (std::string& piece : std::exchange(look_->pieces, {}))
+                if (!to.write(std::move(piece))) return Feeds::Pumped::ended;
+            const bool news = seen_news_ != feeds_.news();
+            if (!ended && !news && !(look_->progressed && look_->more)) return Feeds::Pumped::goes_on;
+            if (ended && ended_before_) {
+                const bool late = wall_ms() - run->second.ended_wall_ms > complete_within_ms;
+                if (look_->complete || (late && !look_->progressed)) {
+                    to.write(sse(text_of(run_json(view_, run->second, JobWords::shown)), "", "end"));
+                    return Feeds::Pumped::ended;
+                }
+            }
+        }
+        begin_look(ended);
+        return Feeds::Pumped::goes_on;
+    }
+
+  private:
+    enum class Looking { no, now, done };
+
+    void begin_look(bool ended) {
+        looking_ = Looking::now;
+        ended_before_ = ended;
+        seen_news_ = feeds_.news();
+        background_.offload_at(
+            look_->directory, [look = look_] { look->look(); },
+            [self = shared_from_this()] {
+                self->looking_ = Looking::done;
+                self->feeds_.pump_soon();
+            });
+    }
+
+    bool send_notices(net::Stream& to) {
+        while (notices_after_) {
+            const auto rows = journal_.events(EventId{*notices_after_}, events_at_once, look_->run);
+            for (const state::EventRow& row : rows) {
+                notices_after_ = row.id.value;
+                if (row.kind != "Notice") continue;
+                if (!to.write(sse(text_of(event_json(view_, row)), "", "notice"))) return false;
+            }
+            if (rows.size() < events_at_once) break;
+        }
+        return true;
+    }
+
+    const View& view_;
+    const Durability durability_;
+    const net::Background background_;
+    const state::SqliteJournal& journal_;
+    Feeds& feeds_;
+    const std::shared_ptr<LogLook> look_;  // the pool's while it looks
+    std::optional<std::uint64_t> notices_after_;
+    Looking looking_ = Looking::no;
+    std::uint64_t seen_news_ = 0;  // as the last look began
+    bool ended_before_ = false;    // the run, for good, as the last look began
+};
+
+Result<LogPosition> position_asked(const Exchange& exchange, RunId run) {
+    const std::string last = exchange.request.header("last-event-id"),
+                      text = last.empty() ? exchange.query("after") : last;
+    if (text.empty()) return LogPosition();
+    if (auto position = position_of(text, run)) return std::move(*position);
+    return Error{ErrorCode::usage, "after= is no position in this run's logs",
+                 "read the last lines again: tail=N&position=true"};
+}
+
+}  // namespace
+
+void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJournal& journal, Feeds& feeds,
+                 const LogFollowing& following) {
+    auto position = position_asked(exchange, following.run);
+    if (!position) return refuse(exchange, position.error());
+    auto stream = exchange.responder->stream("text/event-stream");
+    if (!stream) return;
+    LogLook look{.directory = logs.directory(),
+                 .run = following.run,
+                 .question = following.question,
+                 .newest = exchange.query("attempt").empty(),
+                 .ids = exchange.asked("position") || !position->empty(),
+                 .sent = std::move(*position)};
+    if (!look.sent.empty()) look.question.tail.reset();
+    const auto attempts = attempts_of(exchange.view.cluster, following.run);
+    if (look.newest && !attempts.empty()) look.first_attempt = attempts.back()->id.number;
+    auto follower = std::make_shared<LogFollower>(exchange, journal, feeds, std::move(look));
+    feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); }, exchange.permitted);
+}
+
+}  // namespace rtrain::head

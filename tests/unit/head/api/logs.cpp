@@ -1,0 +1,169 @@
+// The route of logs: answers are made while they are sent, so many at a time, and a follower goes on where one ended.
+#include <filesystem>
+
+#include "daemon/head/logs/log_answers.hpp"
+#include "tests/unit/head_agent.hpp"
+
+using namespace rtrain;
+using namespace rtrain::test;
+
+namespace {
+
+constexpr std::size_t megabytes = 24;  // of one rank: more than a follower may be behind, and than sockets hold
+
+struct ChattyRun {
+    TemporaryFolder folder;
+    HeadUnderTest head{{.data_dir = folder.path}};
+    HandMadeAgent agent{join(head, "n1"), "n1"};
+    protocol::AttemptRef attempt;
+    std::map<std::uint32_t, std::uint64_t> bytes;  // by rank
+    std::map<std::uint32_t, int> lines;
+
+    explicit ChattyRun(int workers) {
+        agent.register_node();
+        REQUIRE(head.call("POST", "/v1/runs", {{"job", job("chatty", workers)}}).status == 201);
+        attempt = start_attempt(agent, static_cast<std::uint32_t>(workers));
+    }
+
+    void print(std::uint32_t rank, const std::string& text) {
+        agent.say(protocol::LogChunk{
+            .attempt = attempt, .rank = rank, .stream = "out", .offset = bytes[rank], .bytes = text, .wall_ms = 1});
+        bytes[rank] += text.size();
+        CHECK(agent.expect<protocol::LogAck>().offset == bytes[rank]);
+    }
+    // Lines "RANK NUMBER xxx...", a megabyte of them.
+    void print_a_megabyte(std::uint32_t rank) {
+        std::string text;
+        while (text.size() < 1u << 20) text += next_line(rank) + std::string(900, 'x') + "\n";
+        print(rank, text);
+    }
+    std::string next_line(std::uint32_t rank) {
+        return std::to_string(rank) + " " + std::to_string(lines[rank]++) + " ";
+    }
+
+    net::Response get(const std::string& query) const {
+        net::Client client(head.endpoint(head.admin));
+        auto answer = client.call({.target = "/v1/runs/chatty/logs?" + query});
+        REQUIRE(answer.ok());
+        return std::move(*answer);
+    }
+};
+
+// "RANK NUMBER" of each line of an answer, or of a stream; an id stands as "id".
+std::vector<std::string> shown(const std::string& text, std::string* last_id = nullptr) {
+    std::vector<std::string> out;
+    std::string id;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        std::string row = text.substr(at, end - at);
+        at = end + 1;
+        if (row.starts_with("id: ")) id = row.substr(4);
+        if (row.starts_with("data: ")) row = row.substr(6);
+        const json line = json::parse(row, nullptr, false);
+        if (!line.is_object() || !line.contains("line")) continue;
+        const std::string words = line["line"];
+        out.push_back(words.substr(0, words.find(' ', words.find(' ') + 1)));
+        if (last_id && !id.empty()) *last_id = std::exchange(id, "");
+    }
+    return out;
+}
+
+// What a follower gets until it has `count` lines, or the stream ends.
+std::string followed(const HeadUnderTest& head, const std::string& query, std::size_t count) {
+    net::Client client(head.endpoint(head.admin));
+    std::string text;
+    (void)client.call({.target = "/v1/runs/chatty/logs?follow=true&" + query, .on_piece = [&](std::string_view piece) {
+                           text += piece;
+                           return shown(text).size() < count;
+                       }});
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("answers with logs leave no file on the head's disk, and are so many at a time") {
+    ChattyRun run(1);
+    for (std::size_t i = 0; i < megabytes; ++i) run.print_a_megabyte(0);
+    const std::string ana = run.head.make_token("admin", "ana");
+    std::mutex guard;
+    std::condition_variable changed;
+    std::size_t begun = 0;
+    bool go_on = false;
+    std::vector<std::thread> readers;
+    const auto read_slowly = [&] {
+        net::Client client(run.head.endpoint(ana));
+        (void)client.call({.target = "/v1/runs/chatty/logs", .on_piece = [&, first = true](std::string_view) mutable {
+                               std::unique_lock lock(guard);
+                               if (std::exchange(first, false)) ++begun;
+                               changed.notify_all();
+                               changed.wait_for(lock, patience, [&] { return go_on; });
+                               return false;  // it goes, with most of the answer unread
+                           }});
+    };
+    for (std::size_t i = 0; i < head::LogAnswers::of_user_most; ++i) readers.emplace_back(read_slowly);
+    {
+        std::unique_lock lock(guard);
+        CHECK(changed.wait_for(lock, patience, [&] { return begun == head::LogAnswers::of_user_most; }));
+    }
+    std::uintmax_t on_disk = 0;
+    for (const auto& file : std::filesystem::directory_iterator(run.folder.path + "/tmp")) on_disk += file.file_size();
+    CHECK(on_disk == 0);
+    net::Client client(run.head.endpoint(ana));
+    const auto refused = client.call({.target = "/v1/runs/chatty/logs?tail=1"});
+    REQUIRE(refused.ok());
+    CHECK(refused->status == 429);
+    CHECK(refused->headers.contains("retry-after"));
+    CHECK(run.get("tail=1").status == 200);  // another user
+    {
+        const std::lock_guard lock(guard);
+        go_on = true;
+    }
+    changed.notify_all();
+    for (std::thread& reader : readers) reader.join();
+    CHECK(eventually([&] { return client.call({.target = "/v1/runs/chatty/logs?tail=1"})->status == 200; }));
+}
+
+TEST_CASE("the last lines and a stream from there on are all lines, each once, however much there was before") {
+    ChattyRun run(2);
+    for (std::size_t i = 0; i < 10; ++i) run.print_a_megabyte(0);
+    run.print(1, run.next_line(1) + "\n");
+    run.print(1, run.next_line(1));  // without its end
+    const net::Response last = run.get("tail=3&position=true");
+    const std::string position = last.headers.at("x-rtrain-logs-position");
+    std::vector<std::string> all = shown(last.body);
+    REQUIRE(all.size() == 3);
+    CHECK(std::count(all.begin(), all.end(), "1 1") == 0);
+    const int known = run.lines[0];
+    run.print(1, "end\n");
+    run.print(0, run.next_line(0) + "\n");
+    for (int i = 0; i < 2; ++i) run.print(0, run.next_line(0) + "\n");
+    std::string id;
+    std::vector<std::string> came = shown(followed(run.head, "after=" + position, 4), &id);
+    std::sort(came.begin(), came.end());
+    std::vector<std::string> expected = {"1 1"};
+    for (int i = 0; i < 3; ++i) expected.push_back("0 " + std::to_string(known + i));
+    std::sort(expected.begin(), expected.end());
+    CHECK(came == expected);
+    REQUIRE(!id.empty());
+
+    run.print(0, run.next_line(0) + "\n");
+    CHECK(shown(followed(run.head, "after=" + id, 1)) == std::vector<std::string>{"0 " + std::to_string(known + 3)});
+    CHECK(run.get("follow=true&after=nonsense").status == 400);
+}
+
+TEST_CASE("a rank that prints a flood of short lines is followed to its end") {
+    ChattyRun run(1);
+    constexpr int count = 100'000;
+    std::string text;
+    for (int i = 0; i < count; ++i) text += "0 " + std::to_string(i) + " \n";
+    run.print(0, text);
+    run.agent.say(protocol::LogChunk{.attempt = run.attempt, .stream = "out", .offset = run.bytes[0], .last = true});
+    end_well(run.agent, run.attempt, 1);
+    net::Client client(run.head.endpoint(run.head.admin));
+    const auto answer = client.call({.target = "/v1/runs/chatty/logs?follow=true"});
+    REQUIRE(answer.ok());
+    const std::vector<std::string> came = shown(answer->body);
+    REQUIRE(came.size() == count);
+    CHECK(came.back() == "0 " + std::to_string(count - 1));
+    CHECK(answer->body.find("event: end") != std::string::npos);
+}
