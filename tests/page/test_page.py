@@ -20,6 +20,7 @@ HOSTILE = {
     "line": "<script>globalThis.owned=1</script><img src=x onerror=globalThis.owned=1>",
     "label": "<svg onload=globalThis.owned=1>",
 }
+FLOOD_LINES, PAGE_LINES = 120_000, 300_000  # more than 8 MiB, which a stream skips; what the page keeps
 
 
 def node():
@@ -181,6 +182,23 @@ def test_names_and_lines_are_data(cluster):
 
 def test_fifty_thousand_lines_scroll(cluster):
     play(cluster, "long")
+
+
+def test_a_live_log_of_twelve_megabytes_is_whole_and_is_read_once(cluster):
+    flood = ["python", str(JOBS / "flood.py")]
+    cluster.runs["flood"] = cluster.submit_as_user("flood", [*flood, str(FLOOD_LINES), "0.3"], priority=90)
+    wait_for("all lines of the flood", lambda: "tick" in cluster.run("logs", "flood", "--tail", "1").stdout)
+    try:
+        play(cluster, "flood", flood_lines=FLOOD_LINES)
+    finally:
+        cluster.run("stop", "flood", "--now", "--yes")
+
+
+def test_of_a_long_log_that_has_ended_the_page_asks_for_what_it_keeps(cluster):
+    flood = ["python", str(JOBS / "flood.py")]
+    cluster.runs["flooded"] = cluster.submit_as_user("flooded", [*flood, str(PAGE_LINES + 20_000), "0"], priority=90)
+    cluster.wait_state("flooded", "SUCCEEDED")
+    play(cluster, "flooded", page_lines=PAGE_LINES)
 
 
 def test_each_role_sees_and_may_what_it_should(cluster):

@@ -80,8 +80,32 @@ export async function call<T>(path: string, options: Options = {}): Promise<T> {
   return (await checked(path, options)).json() as Promise<T>;
 }
 
-export async function text(path: string, options: Options = {}): Promise<string> {
-  return (await checked(path, options)).text();
+// Calls `take` with each line of an answer as it comes. Returns the answer's headers.
+export async function eachLine(path: string, take: (line: string) => void, signal: AbortSignal): Promise<Headers> {
+  const answer = await checked(path, { signal });
+  const decoder = new TextDecoder();
+  const reader = answer.body!.getReader();
+  const read = () => reader.read().catch((wrong: unknown) => {
+    throw signal.aborted ? wrong : new Problem(0, "The head's answer broke off.");
+  });
+  let rest = "";
+  for (let part = await read(); !part.done; part = await read()) {
+    const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) if (line !== "") take(line);
+  }
+  if (rest !== "") take(rest);
+  return answer.headers;
+}
+
+// The status of an answer whose body is not read.
+export async function statusOf(path: string): Promise<number> {
+  const ending = new AbortController();
+  try {
+    return (await ask(path, { signal: ending.signal })).status;
+  } finally {
+    ending.abort();
+  }
 }
 
 // All pages of a list, at most `most` items.

@@ -1,6 +1,6 @@
 // Server-sent events that go on: over a restart of the head, and from where they were. A page that nobody sees holds no
 // connection, since a browser opens only six to one address.
-import { Problem, readSession } from "./client.ts";
+import { Problem, readSession, statusOf } from "./client.ts";
 
 export interface Following {
   path: string; // without `follow`
@@ -9,6 +9,7 @@ export interface Following {
   onData: (data: string, id: string) => void;
   onOpen?: () => void;
   onEnd?: () => void;
+  onRefused?: () => void; // the head takes the request no more, and this has ended
 }
 
 const first_pause_ms = 500;
@@ -54,19 +55,30 @@ export function follow(wanted: Following): () => void {
     mark(who, true);
     document.removeEventListener("visibilitychange", turn);
   };
-  const again = () => {
+  const address = () => addressOf(wanted.path, wanted.resumes ? after : "");
+  // The reason stands in no event of a stream: a session that has ended shows the sign-in page, and this ends.
+  const ask = async (refused: boolean) => {
+    await readSession();
+    if (refused && !finished && wanted.onRefused && (await statusOf(address())) === 400) {
+      if (finished) return;
+      finish();
+      wanted.onRefused();
+    } else {
+      open();
+    }
+  };
+  const again = (refused = false) => {
     shut();
     timer = setTimeout(() => {
-      // The reason stands in no event of a stream: a session that has ended shows the sign-in page, and this ends.
-      readSession().then(open, (wrong: unknown) => {
-        if (wrong instanceof Problem) again();
+      ask(refused).catch((wrong: unknown) => {
+        if (wrong instanceof Problem) again(refused);
       });
     }, pause);
     pause = Math.min(pause * 2, longest_pause_ms);
   };
   function open() {
     if (finished || document.hidden || source) return;
-    const mine = new EventSource(addressOf(wanted.path, wanted.resumes ? after : ""));
+    const mine = new EventSource(address());
     source = mine;
     mine.onopen = () => {
       pause = first_pause_ms;
@@ -83,8 +95,9 @@ export function follow(wanted: Following): () => void {
     });
     mine.onerror = () => {
       if (source !== mine) return;
+      const refused = mine.readyState === EventSource.CLOSED; // by an answer; otherwise the connection broke
       mark(who, false);
-      again();
+      again(refused);
     };
   }
   function turn() {

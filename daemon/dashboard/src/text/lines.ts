@@ -18,23 +18,26 @@ export function tellsOfError(line: string): boolean {
   return errors.test(line);
 }
 
-// The place of the first line that tells of an error; -1: none does.
-export function firstError(lines: readonly { line: string }[]): number {
-  return lines.findIndex((one) => tellsOfError(one.line));
+// A filter is a text that must be there, or /expression/ with an optional i behind it. The error is for the person.
+export interface LineFilter {
+  matches: (line: string) => boolean;
+  all: boolean; // every line matches
+  problem: string;
 }
 
-// A filter is a text that must be there, or /expression/ with an optional i behind it. The error is for the person.
-export function filterOf(wanted: string): { matches: (line: string) => boolean; problem: string } {
-  if (wanted === "") return { matches: () => true, problem: "" };
+const everything: LineFilter = { matches: () => true, all: true, problem: "" };
+
+export function filterOf(wanted: string): LineFilter {
+  if (wanted === "") return everything;
   const form = /^\/(.+)\/(i?)$/.exec(wanted);
   if (!form) {
     const low = wanted.toLowerCase();
-    return { matches: (line) => line.toLowerCase().includes(low), problem: "" };
+    return { matches: (line) => line.toLowerCase().includes(low), all: false, problem: "" };
   }
   try {
     const expression = new RegExp(form[1]!, form[2]);
-    return { matches: (line) => expression.test(line), problem: "" };
+    return { matches: (line) => expression.test(line), all: false, problem: "" };
   } catch {
-    return { matches: () => true, problem: "This is no regular expression." };
+    return { ...everything, problem: "This is no regular expression." };
   }
 }

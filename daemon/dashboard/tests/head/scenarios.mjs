@@ -122,6 +122,63 @@ async function long(browser) {
   await page.locator(".log-line.marked.error").waitFor();
 }
 
+const filter = (page, text) => page.getByPlaceholder("text, or /expression/i").fill(text);
+const requestsOf = (page, part) => {
+  const asked = [];
+  page.on("request", (request) => request.url().includes(part) && asked.push(request.url()));
+  return asked;
+};
+
+// Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
+async function ticks(page, least) {
+  const numbered = await page.waitForFunction((least) => {
+    const last = [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? "";
+    const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
+    const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
+    return tick > least ? { tick, count } : null;
+  }, least, { timeout: 60_000, polling: 200 });
+  const { tick, count } = await numbered.jsonValue();
+  expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
+  return tick;
+}
+
+// A run that goes on writing, with more lines than a stream sends to whoever is far behind.
+async function flood(browser) {
+  const page = await pageIn(browser, { expected: /^/ }); // while the head is away, requests fail
+  const asked = requestsOf(page, `/${runs.flood}/logs?`);
+  const whole = `${facts.flood_lines.toLocaleString("en-US")} lines of`;
+  await signIn(page, tokens.user, `runs/${runs.flood}/logs`);
+  await filter(page, "/^flood \\d+ /");
+  await page.getByText(whole).waitFor({ timeout: 60_000 });
+  await filter(page, "left out of the live stream");
+  await page.getByText("No line fits the filter.").waitFor();
+  await filter(page, "/^tick /");
+  let last = await ticks(page, 2);
+  await page.getByRole("link", { name: "Attempts" }).click();
+  await page.getByRole("heading", { name: "Attempts" }).waitFor();
+  await page.getByRole("link", { name: "Logs" }).click();
+  await filter(page, "/^tick /");
+  last = await ticks(page, last);
+  await have("kill the head");
+  await page.getByText("Head away, retrying").waitFor();
+  await have("start the head");
+  last = await ticks(page, last + 3);
+  await filter(page, "/^flood \\d+ /");
+  await page.getByText(whole).waitFor();
+  const read = asked.filter((one) => one.includes("tail="));
+  expect(read.length === 1, `the last lines are asked for ${read.length} times`);
+  expect(asked.filter((one) => one.includes("follow=true")).every((one) => one.includes("after=")), "a stream begins anew");
+}
+
+async function flooded(browser) {
+  const page = await pageIn(browser);
+  const asked = requestsOf(page, `/${runs.flooded}/logs?`);
+  await signIn(page, tokens.user, `runs/${runs.flooded}/logs`);
+  await page.getByText(`${facts.page_lines.toLocaleString("en-US")} lines, older ones left out`).waitFor({ timeout: 120_000 });
+  expect(asked.length > 0 && asked.every((one) => one.includes(`tail=${facts.page_lines + 1}`)), `it asks for ${asked}`);
+  expect((await page.locator(".log-text").last().innerText()).startsWith(`flood ${facts.page_lines + 19_999} `), "the last line is not in sight");
+}
+
 async function roles(browser) {
   const sees = async (token, address) => {
     const page = await pageIn(browser);
@@ -240,5 +297,5 @@ async function proxy(browser) {
   expect(shared === `${facts.origin}/#/runs/${runs.proxied}`, `the address to share is ${shared}`);
 }
 
-const scenarios = { views, told, live, hostile, long, roles, expired, lured, proxy };
+const scenarios = { views, told, live, hostile, long, flood, flooded, roles, expired, lured, proxy };
 await browse(scenarios[process.argv[2]]);

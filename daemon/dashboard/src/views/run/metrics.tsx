@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { useReports } from "../../api/reports.ts";
 import { Chart, type Line } from "../../parts/chart.tsx";
 import { Panel, Quiet } from "../../parts/panel.tsx";
+import { RankChoice } from "../../parts/rank_choice.tsx";
 import { type Axis, checkpointsOf, keysOf, seriesOf, spansOf } from "../../data/series.ts";
 import { setQuery, useRoute } from "../../router.ts";
 import type { Shown } from "./run.tsx";
@@ -33,11 +34,8 @@ export function MetricsTab({ run, attempts }: Shown) {
       <div class="tools">
         <label class="field"><span>Filter</span>
           <input type="search" value={wanted} onInput={(event) => setQuery({ filter: event.currentTarget.value })} /></label>
-        <label class="field"><span>Rank</span>
-          <select value={rank} onChange={(event) => setQuery({ rank: event.currentTarget.value })}>
-            {Array.from({ length: Math.min(world, 512) }, (_, at) => <option key={at} value={String(at)}>{at}</option>)}
-            {world > 1 && <option value="all">{world > ranks_most ? `0 to ${ranks_most - 1}` : "all"}</option>}
-          </select></label>
+        <RankChoice value={rank} world={world} onChange={(one) => setQuery({ rank: one })}
+          words={world > 1 ? [{ value: "all", word: world > ranks_most ? `0 to ${ranks_most - 1}` : "all" }] : []} />
         <label class="field"><span>Over</span>
           <select value={axis} onChange={(event) => setQuery({ x: event.currentTarget.value })}>
             <option value="step">step</option><option value="time">time</option>

@@ -1,0 +1,32 @@
+// The choice of a rank: a list while it is short, a number beyond. `words` are choices beside one rank.
+const listed_most = 256;
+
+export function RankChoice({ label = "Rank", value, world, words = [], onChange }: {
+  label?: string;
+  value: string;
+  world: number;
+  words?: readonly { value: string; word: string }[];
+  onChange: (value: string) => void;
+}) {
+  const listed = world <= listed_most;
+  const single = !words.some((one) => one.value === value);
+  const number = (text: string) => {
+    const rank = Math.floor(Number(text));
+    if (text !== "" && rank >= 0 && rank < world) onChange(String(rank));
+  };
+  return (
+    <>
+      {(listed || words.length > 0) && (
+        <label class="field"><span>{label}</span>
+          <select value={single && !listed ? "one" : value} onChange={(event) => onChange(event.currentTarget.value === "one" ? "0" : event.currentTarget.value)}>
+            {words.map((one) => <option key={one.value} value={one.value}>{one.word}</option>)}
+            {listed ? Array.from({ length: world }, (_, rank) => <option key={rank} value={String(rank)}>{rank}</option>) : <option value="one">one rank</option>}
+          </select></label>
+      )}
+      {!listed && single && (
+        <label class="field"><span>{words.length > 0 ? `of 0 to ${world - 1}` : label}</span>
+          <input type="number" min="0" max={world - 1} step="1" value={value} aria-label={`${label}, 0 to ${world - 1}`} onChange={(event) => number(event.currentTarget.value)} /></label>
+      )}
+    </>
+  );
+}
