@@ -4,6 +4,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Point, pointOf, pointsOf } from "../data/series.ts";
 import { call } from "./client.ts";
+import { severally } from "./several.ts";
 import { follow } from "./stream.ts";
 import type { Report, RunHistory } from "./types.ts";
 
@@ -16,7 +17,6 @@ export function halved(points: Point[]): Point[] {
 }
 
 const level_points = 2_000;
-const questions_at_once = 4;
 
 interface Older {
   points: Point[];
@@ -30,14 +30,8 @@ async function olderOf(run: string, signal: AbortSignal): Promise<Older | null> 
   try {
     const { keys = [], last } = await call<RunHistory>(path, { signal });
     if (!(last > points_most)) return null;
-    const histories = new Map<string, RunHistory>();
-    const left = [...keys];
-    const askOn = async () => {
-      for (let key = left.shift(); key !== undefined; key = left.shift())
-        histories.set(key, await call<RunHistory>(`${path}?key=${encodeURIComponent(key)}&to=${last}&points=${level_points}`, { signal }));
-    };
-    await Promise.all(Array.from({ length: questions_at_once }, askOn));
-    return { points: pointsOf(histories), last };
+    const answers = await severally(keys, (key) => call<RunHistory>(`${path}?key=${encodeURIComponent(key)}&to=${last}&points=${level_points}`, { signal }));
+    return { points: pointsOf(new Map(keys.map((key, at) => [key, answers[at]!]))), last };
   } catch {
     return null;
   }

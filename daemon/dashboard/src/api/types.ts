@@ -209,6 +209,8 @@ export interface RankFacts {
   interval_ms: number | null;
   heartbeat_age_ms: number | null;
   silent_ms: number | null;
+  gpu_utilization_ratio?: number | null; // the mean of its GPUs
+  gpu_memory_bytes?: number | null; // their sum
 }
 
 export interface Checkpoint {
@@ -278,4 +280,12 @@ export interface RunHistory {
   keys?: string[]; // without a key
   reports_per_point?: number;
   points?: { position: number[]; attempt: number[]; step: number[]; time_ms: number[]; min: number[]; max: number[] };
+}
+
+// What a node or a rank used in the last day.
+export interface UsageHistory {
+  last: number; // the newest sample, in seconds since 1970
+  keys?: string[]; // without a key
+  seconds_per_point?: number;
+  points?: { time_ms: number[]; min: number[]; max: number[] };
 }

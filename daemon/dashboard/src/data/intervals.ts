@@ -4,51 +4,61 @@ import type { RankFacts } from "../api/types.ts";
 
 export interface Intervals {
   times: number[]; // ms
-  columns: Map<number, number | null>[]; // of each time: rank -> interval in ms
+  columns: Float32Array[]; // of each time: by rank, its interval in ms; 0: no report
+  slowness: Float32Array[]; // of each time: by rank, its interval against the median; 0: not known
 }
 
 export const columns_most = 300;
 
 export function noIntervals(): Intervals {
-  return { times: [], columns: [] };
+  return { times: [], columns: [], slowness: [] };
 }
 
 export function withSample(before: Intervals, now: number, ranks: readonly RankFacts[]): Intervals {
-  const column = new Map(ranks.map((one) => [one.rank, one.interval_ms && one.interval_ms > 0 ? one.interval_ms : null]));
-  const times = [...before.times, now].slice(-columns_most);
-  const columns = [...before.columns, column].slice(-columns_most);
-  return { times, columns };
+  const column = new Float32Array(ranks.reduce((most, one) => Math.max(most, one.rank + 1), 0));
+  for (const one of ranks) if (one.interval_ms && one.interval_ms > 0) column[one.rank] = one.interval_ms;
+  const added = <T>(to: readonly T[], one: T): T[] => [...to, one].slice(-columns_most);
+  return { times: added(before.times, now), columns: added(before.columns, column), slowness: added(before.slowness, slownessOf(column)) };
 }
 
-export function median(values: readonly number[]): number {
-  if (values.length === 0) return 0;
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)]!;
+export function median(values: ArrayLike<number>): number {
+  const sorted = Float32Array.from(values).filter((one) => one > 0).sort();
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
-// Each cell against the median of its column: 1 is as slow as the others, 2 takes twice their time.
-export function slowness(column: ReadonlyMap<number, number | null>): Map<number, number> {
-  const known = [...column].filter((cell): cell is [number, number] => cell[1] !== null);
-  const middle = median(known.map(([, value]) => value));
-  return new Map(middle > 0 ? known.map(([rank, value]) => [rank, value / middle]) : []);
+// Each interval against the median of its column: 1 is as slow as the others, 2 takes twice their time.
+export function slownessOf(column: Float32Array): Float32Array {
+  const middle = median(column);
+  return column.map((one) => (middle > 0 ? one / middle : 0));
+}
+
+// The rank that takes longest at a time; null: no rank has reported.
+export function slowestAt(seen: Intervals, at: number): { rank: number; ms: number; slowness: number } | null {
+  const column = seen.columns[at];
+  if (!column) return null;
+  let rank = -1;
+  column.forEach((ms, of) => {
+    if (ms > 0 && (rank < 0 || ms > column[rank]!)) rank = of;
+  });
+  return rank < 0 ? null : { rank, ms: column[rank]!, slowness: seen.slowness[at]![rank]! };
 }
 
 // The rank that is slower than the others by a quarter in most of what was seen; null: none stands out.
 export function straggler(seen: Intervals): { rank: number; slower: number } | null {
   const sums = new Map<number, { slow: number; count: number; sum: number }>();
-  for (const column of seen.columns) {
-    const cells = slowness(column);
-    if (cells.size < 2) continue;
-    for (const [rank, value] of cells) {
+  for (const column of seen.slowness) {
+    if (column.filter((value) => value > 0).length < 2) continue;
+    column.forEach((value, rank) => {
+      if (value === 0) return;
       const one = sums.get(rank) ?? { slow: 0, count: 0, sum: 0 };
       sums.set(rank, { slow: one.slow + (value >= 1.25 ? 1 : 0), count: one.count + 1, sum: one.sum + value });
-    }
+    });
   }
-  let found: { rank: number; slower: number } | null = null;
+  let slowest: { rank: number; slower: number } | null = null;
   for (const [rank, one] of sums) {
     if (one.count < 5 || one.slow < one.count / 2) continue;
     const slower = one.sum / one.count;
-    if (!found || slower > found.slower) found = { rank, slower };
+    if (!slowest || slower > slowest.slower) slowest = { rank, slower };
   }
-  return found;
+  return slowest;
 }

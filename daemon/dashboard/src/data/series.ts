@@ -148,6 +148,15 @@ export function smoothed(series: Series, weight: number): Series {
   return { x: series.x, y };
 }
 
+// A gap reaches to the series' own next values, past those of other series.
+function widenGaps(y: (number | null | undefined)[]): void {
+  for (let at = 0; at < y.length; at += 1) {
+    if (y[at] !== null) continue;
+    for (let before = at - 1; before >= 0 && y[before] === undefined; before -= 1) y[before] = null;
+    for (; at + 1 < y.length && y[at + 1] === undefined; at += 1) y[at + 1] = null;
+  }
+}
+
 // Several series over one x, as uPlot takes them.
 export function joined(all: readonly Series[]): { x: number[]; y: (number | null | undefined)[][] } {
   const places = new Map<number, number>();
@@ -158,6 +167,7 @@ export function joined(all: readonly Series[]): { x: number[]; y: (number | null
     one.x.forEach((value, at) => {
       out[places.get(value)!] = one.y[at];
     });
+    widenGaps(out);
     return out;
   });
   return { x, y };

@@ -66,7 +66,7 @@ function markCheckpoints(u: uPlot, marks: readonly { x: number }[]) {
   u.ctx.restore();
 }
 
-function optionsOf(given: { width: number; height: number; lines: Line[]; axis: Axis; log: boolean; spans: () => readonly Span[]; marks: () => readonly { x: number }[]; sync: string; cursor: (at: number | null) => void }): uPlot.Options {
+function optionsOf(given: { width: number; height: number; lines: Line[]; axis: Axis; log: boolean; spans: () => readonly Span[]; marks: () => readonly { x: number }[]; sync: string; cursor: (at: number | null) => void; format: (value: number) => string; floor?: number | undefined; top?: number | undefined }): uPlot.Options {
   const axis = {
     stroke: colour("quiet"),
     grid: { stroke: colour("grid"), width: 1 },
@@ -76,13 +76,13 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
   return {
     width: given.width,
     height: given.height,
-    padding: [10, 10, 0, 0],
+    padding: [10, given.axis === "step" ? 10 : 26, 0, 0], // half of a time stands right of its place
     legend: { show: false },
     cursor: { sync: { key: given.sync }, points: { size: 7 }, drag: { x: true, y: false } },
-    scales: { x: { time: false }, y: { distr: given.log ? 3 : 1 } },
+    scales: { x: { time: false }, y: { distr: given.log ? 3 : 1, ...(given.floor === undefined ? {} : { range: (_: uPlot, __: number, most: number): [number, number] => [given.floor!, given.top ?? (most > given.floor! ? most + (most - given.floor!) * 0.06 : given.floor! + 1)] }) } },
     axes: [
       { ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map((one) => xText(one, given.axis)) },
-      { ...axis, size: 58, space: 34, values: (_, ticks) => ticks.map((one) => (one === null ? "" : number(one))) },
+      { ...axis, size: given.format === number ? 58 : 72, space: 34, values: (_, ticks) => ticks.map((one) => (one === null ? "" : given.format(one))) },
     ],
     series: [
       {},
@@ -90,7 +90,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
         label: line.name,
         stroke: seriesColour(line.place ?? at),
         width: 1.75,
-        spanGaps: true,
+        spanGaps: false, // a value of another line's time is undefined, and is passed over; null breaks the line
         points: { show: (u: uPlot) => (u.data[0]?.length ?? 0) < 40, size: 5 },
       })),
     ],
@@ -102,7 +102,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
   };
 }
 
-export function Chart({ title, lines, axis, height = 220, spans = [], marks = [], log = false, smooth = 0, sync = "run" }: {
+export function Chart({ title, lines, axis, height = 220, spans = [], marks = [], log = false, smooth = 0, sync = "run", format = number, floor, top }: {
   title: string;
   lines: Line[];
   axis: Axis;
@@ -112,6 +112,9 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
   log?: boolean;
   smooth?: number;
   sync?: string;
+  format?: (value: number) => string;
+  floor?: number; // where the scale begins; else at the least value
+  top?: number | undefined; // where it ends, with a floor
 }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
@@ -131,7 +134,7 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
   useEffect(() => {
     if (!box.current || width === 0) return;
     const made = new uPlot(
-      optionsOf({ width, height, lines, axis, log, sync, spans: () => below.current.spans, marks: () => below.current.marks, cursor: setAt }),
+      optionsOf({ width, height, lines, axis, log, sync, format, floor, top, spans: () => below.current.spans, marks: () => below.current.marks, cursor: setAt }),
       [newest.current.x, ...newest.current.y] as uPlot.AlignedData,
       box.current,
     );
@@ -147,7 +150,7 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
   const shownAt = at !== null && at < data.x.length ? at : data.x.length - 1;
   const valueAt = (line: number) => {
     const y = data.y[line] ?? [];
-    for (let place = shownAt; place >= 0; place -= 1) if (typeof y[place] === "number") return number(y[place] as number);
+    for (let place = shownAt; place >= 0; place -= 1) if (typeof y[place] === "number") return format(y[place] as number);
     return "none";
   };
   return (
@@ -166,12 +169,12 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
         <button type="button" class="small" aria-expanded={tabled} onClick={() => setTabled(!tabled)}>{tabled ? "Hide table" : "Table"}</button>
       </figcaption>
       <div ref={box} class="chart-box" role="img" aria-label={`Chart of ${title}. The button "Table" shows its numbers.`} style={{ minHeight: `${height}px` }} />
-      {tabled && <ChartTable title={title} lines={lines} data={data} axis={axis} />}
+      {tabled && <ChartTable {...{ title, lines, data, axis, format }} />}
     </figure>
   );
 }
 
-function ChartTable({ title, lines, data, axis }: { title: string; lines: Line[]; data: ReturnType<typeof joined>; axis: Axis }) {
+function ChartTable({ title, lines, data, axis, format }: { title: string; lines: Line[]; data: ReturnType<typeof joined>; axis: Axis; format: (value: number) => string }) {
   const rows = useMemo(() => data.x.map((_, place) => data.x.length - 1 - place), [data]);
   return (
     <Table label={`Numbers of ${title}`} items={rows} keyOf={(place) => place} empty="There is no number yet." height={260}
@@ -182,7 +185,7 @@ function ChartTable({ title, lines, data, axis }: { title: string; lines: Line[]
           number: true,
           cell: (place: number) => {
             const value = data.y[of]?.[place];
-            return typeof value === "number" ? number(value) : "";
+            return typeof value === "number" ? format(value) : "";
           },
         })),
       ]}

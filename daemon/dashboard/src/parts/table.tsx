@@ -38,18 +38,19 @@ export function Table<T>({ columns, items, keyOf, label, empty, height = 420 }: 
     );
   const sortWord = (at: number) => (order?.column === at ? (order.down ? "descending" : "ascending") : undefined);
   if (items.length > rows_plain) {
+    const least = `${Math.max(46, columns.length * 5)}rem`;
     const template = columns.map((one) => `minmax(0, ${one.width ?? 1}fr)`).join(" ");
     return (
       <Virtual count={sorted.length} rowHeight={row_height} height={height} label={label} role="table"
         header={
           <div class="large-head" role="rowgroup">
-            <div role="row" class="large-row" style={{ gridTemplateColumns: template }}>
+            <div role="row" class="large-row" style={{ gridTemplateColumns: template, minWidth: least }}>
               {columns.map((one, at) => <div key={one.name} role="columnheader" aria-sort={sortWord(at)} class={one.number ? "number" : ""}>{head(one, at)}</div>)}
             </div>
           </div>
         }
         row={(at) => (
-          <div class="large-row" role="presentation" style={{ gridTemplateColumns: template }}>
+          <div class="large-row" role="presentation" style={{ gridTemplateColumns: template, minWidth: least }}>
             {columns.map((one) => <div key={one.name} role="cell" class={one.number ? "number" : ""}>{one.cell(sorted[at]!)}</div>)}
           </div>
         )}
@@ -58,7 +59,7 @@ export function Table<T>({ columns, items, keyOf, label, empty, height = 420 }: 
   }
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label={label}>
-      <table>
+      <table aria-rowcount={items.length + 1}>
         <thead>
           <tr>{columns.map((one, at) => <th key={one.name} scope="col" aria-sort={sortWord(at)} class={one.number ? "number" : ""}>{head(one, at)}</th>)}</tr>
         </thead>

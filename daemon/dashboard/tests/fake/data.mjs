@@ -71,7 +71,7 @@ export function nodes() {
     const second = names[Math.floor(of() * names.length)];
     const devices = Array.from({ length: 8 }, (_, index) => {
       const holder = index < held ? (index < 4 ? run : second) : null;
-      return { index, uuid: `GPU-${at_}-${index}`, free: holder ? "0" : "1", held_by: holder ? [{ run: holder, rank: index, amount: "1" }] : [], utilization_ratio: holder ? 0.7 + 0.3 * of() : 0, memory_used: holder ? 61e9 + 15e9 * of() : 4e8, memory_total: 85899345920, power_watts: holder ? 480 + 200 * of() : 72, temperature_celsius: holder ? 58 + Math.round(14 * of()) : 31, xids: state === "QUARANTINED" && index === 3 ? { 79: 2 } : {}, ecc_errors: 0 };
+      return { index, uuid: `GPU-${at_}-${index}`, free: holder ? "0" : "1", held_by: holder ? [{ run: holder, rank: index, amount: "1" }] : [], utilization_ratio: holder ? 0.7 + 0.3 * of() : 0, memory_used: holder ? 61e9 + 15e9 * of() : 4e8, memory_total: 85899345920, power_watts: holder ? 480 + 200 * of() : 72, temperature_celsius: holder ? 58 + Math.round(14 * of()) : 31, xids: state === "QUARANTINED" && index === 3 ? { 79: 2 } : {}, ecc_errors: 0, foreign_processes: at_ === 0 && index === 6 ? 2 : 0 };
     });
     return {
       node: `gpu-${String(at_ + 1).padStart(count > 99 ? 4 : 2, "0")}`, state, connected: state !== "LOST", address: "10.0.0.7", port: 7434, resources: { CPU: "96", GPU: "8", memory: "1099511627776" }, free: { CPU: String(96 - held * 9 - Math.floor(of() * 10)), GPU: String(8 - held) }, gpus: 8, gpus_free: String(8 - held), gpu_model: "NVIDIA H100 80GB HBM3", labels: { rack: `r${at_ % 4}` }, registered: at(-9000 * minute), last_heartbeat_ms: 400, reason: state === "QUARANTINED" ? "3 attempts of 2 runs failed first here within an hour" : state === "LOST" ? "no heartbeat for 30 s" : state === "DRAINING" ? "kernel update, by grace" : "", warnings: [], drain_deadline: null, failures: 0, memory_used: held * 9e10 + 3e10 * of(), memory_total: 1099511627776, version: "0.1.0", runs: [...new Set(devices.flatMap((one) => one.held_by.map((two) => two.run)))], facts: { kernel: "6.1.0", driver: "560.35" }, gpu_devices: devices,
@@ -133,8 +133,32 @@ export function reports(run, rank) {
 }
 
 export function ranks(run) {
-  return Array.from({ length: run.workers }, (_, rank) => ({ rank, node: rank < run.workers / 2 ? "gpu-01" : "gpu-02", attempt: run.attempt, memory_bytes: 21e9 + rank * 3e8, cpu_seconds: (Date.now() - begin) / 1000 * (2.1 + rank * 0.1), data_wait_seconds: (Date.now() - begin) / 1000 * 0.04, interval_ms: Math.round(3600 + 300 * Math.random() + (rank === 5 ? 1700 : 0)), heartbeat_age_ms: 200, silent_ms: 300 }));
+  return Array.from({ length: run.workers }, (_, rank) => ({ rank, node: rank < run.workers / 2 ? "gpu-01" : "gpu-02", attempt: run.attempt, memory_bytes: 21e9 + rank * 3e8, cpu_seconds: (Date.now() - begin) / 1000 * (2.1 + rank * 0.1), data_wait_seconds: (Date.now() - begin) / 1000 * 0.04, interval_ms: Math.round(3600 + 300 * Math.random() + (rank === 5 ? 1700 : 0)), heartbeat_age_ms: 200, silent_ms: 300, gpu_utilization_ratio: 0.8 + 0.02 * (rank % 8), gpu_memory_bytes: 61e9 + rank * 1e9 }));
 }
+
+// What a node or a rank used: a sample each 15 s of the last day, with an hour in which nothing was kept.
+export function history(about, keys, query) {
+  const key = query.get("key");
+  const last = Math.floor(Date.now() / 1000);
+  if (key === null) return { ...about, keys, last };
+  const from = Math.max(last - 86_400, Number(query.get("from") ?? 0) / 1000);
+  const width = Math.max(1, Math.floor((last - from) / Number(query.get("points") ?? 500)));
+  const of = chance(keys.indexOf(key) + 3);
+  const size = key.endsWith("ratio") ? 0.9 : key === "cpu_cores" ? 40 : key.endsWith("second") ? 3e8 : 5e10;
+  const points = { time_ms: [], min: [], max: [] };
+  for (let time = from; time <= last; time += width) {
+    const value = size * (0.7 + 0.2 * Math.sin(time / 900) + 0.05 * of());
+    if (time > last - 1500 && time < last - 1200) continue;
+    points.time_ms.push(time * 1000);
+    points.min.push(value);
+    points.max.push(value * (1 + 0.1 * of()));
+  }
+  return { ...about, key, last, seconds_per_point: width, points };
+}
+
+const traffic = ["network_received_bytes_per_second", "network_sent_bytes_per_second", "disk_read_bytes_per_second", "disk_written_bytes_per_second"];
+export const rank_keys = ["cpu_cores", "memory_bytes", "gpu_utilization_ratio", "gpu_memory_bytes", ...traffic];
+export const node_keys = ["cpu_cores", "memory_bytes", ...Array.from({ length: 8 }, (_, at_) => [`gpu${at_}_utilization_ratio`, `gpu${at_}_memory_bytes`]).flat(), ...traffic];
 
 export function checkpoints(run) {
   return Array.from({ length: Math.max(0, run.checkpoints) }, (_, at_) => ({ directory: `checkpoint_0000${22 + at_}-a003`, attempt: 3, sequence: 22 + at_, world_size: 8, bytes: 2.6 * 2 ** 30 + at_ * 1000, metrics: { val_loss: 0.71 - at_ * 0.011, loss: 0.66 - at_ * 0.01 }, committed: iso((5 - at_) * 6 * minute), path: `${run.run_path}/checkpoint_0000${22 + at_}-a003`, deleting: false, latest: at_ === run.checkpoints - 1 }));

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { audit, attempts, checkpoints, events, explanation, logs, nodes, queue, queues, ranks, reports, runs, status, tokens } from "./data.mjs";
+import { audit, attempts, checkpoints, events, explanation, history, logs, node_keys, nodes, queue, queues, rank_keys, ranks, reports, runs, status, tokens } from "./data.mjs";
 
 const port = Number(process.env.FAKE_PORT ?? 7480);
 const role = process.env.FAKE_ROLE ?? "admin";
@@ -34,7 +34,7 @@ function stream(request, response, first, next) {
   request.on("close", () => clearInterval(timer));
 }
 
-function ofRun(request, response, run, verb, query) {
+function ofRun(request, response, run, verb, query, rank, what) {
   if (verb === undefined) return json(response, run);
   if (request.method === "POST") return json(response, verb === "stack" ? { attempt: run.attempt, marker: "Thread", ranks: [], away: [] } : run, 202);
   switch (verb) {
@@ -45,6 +45,7 @@ function ofRun(request, response, run, verb, query) {
     case "explain":
       return json(response, explanation(run));
     case "ranks":
+      if (what === "history") return json(response, history({ run_id: run.run_id, rank: Number(rank) }, rank_keys, query));
       return page(response, ranks(run));
     case "metrics": {
       let sent = Number(query.get("after") ?? 0);
@@ -57,8 +58,8 @@ function ofRun(request, response, run, verb, query) {
     }
     case "logs": {
       const all = logs(run, query);
-      if (query.get("follow")) return stream(request, response, all.map((one) => [null, one]), () => []);
-      response.writeHead(200, { "content-type": "application/jsonl" });
+      if (query.get("follow")) return stream(request, response, [], run.ended ? null : () => []);
+      response.writeHead(200, { "content-type": "application/jsonl", "x-rtrain-logs-cursor": "end" });
       return response.end(all.map((one) => JSON.stringify(one)).join("\n"));
     }
     default:
@@ -74,7 +75,7 @@ function session(request, response) {
 }
 
 function api(request, response, url) {
-  const [, , first, second, third] = url.pathname.split("/").map(decodeURIComponent);
+  const [, , first, second, third, ...more] = url.pathname.split("/").map(decodeURIComponent);
   if (first === "session") return session(request, response);
   if (!signedIn) return refuse(response, 401, "no session");
   const after = (rows, key) => rows.filter((one) => one[key] > Number(url.searchParams.get("after") ?? 0));
@@ -82,10 +83,11 @@ function api(request, response, url) {
   const ofThis = (event) => [null, event.run_id].includes(url.searchParams.get("run"));
   const lists = { nodes, queue, queues, tokens };
   if (first === "status") return json(response, status());
+  if (first === "nodes" && third === "history") return json(response, history({ node: second }, node_keys, url.searchParams));
   if (first === "nodes" && second) return json(response, nodes().find((one) => one.node === second));
   if (first === "runs" && second) {
     const run = runs().find((one) => one.run_id === second || one.name === second);
-    return run ? ofRun(request, response, run, third, url.searchParams) : refuse(response, 404, `no run is called '${second}'`);
+    return run ? ofRun(request, response, run, third, url.searchParams, ...more) : refuse(response, 404, `no run is called '${second}'`);
   }
   if (first === "runs") return page(response, runs());
   if (first === "events") {

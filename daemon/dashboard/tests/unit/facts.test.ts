@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { differences } from "../../src/data/differences.ts";
 import { goodputOf } from "../../src/data/goodput.ts";
 import { gridFor, moved, nodeAt, placeOf } from "../../src/data/grid.ts";
-import { noIntervals, slowness, straggler, withSample } from "../../src/data/intervals.ts";
+import { noIntervals, slowestAt, slownessOf, straggler, withSample } from "../../src/data/intervals.ts";
 import { devicesOf, inUse, isHeld, share, stateOf } from "../../src/data/nodes.ts";
 import { durationOf, limitOf, progressOf } from "../../src/data/progress.ts";
 import type { NodeRecord, RankFacts, Run } from "../../src/api/types.ts";
@@ -41,7 +41,9 @@ test("one slow rank stands out; ranks that are alike do not", () => {
   let alike = noIntervals();
   for (let at = 0; at < 10; at += 1) alike = withSample(alike, at, facts(101));
   assert.equal(straggler(alike), null);
-  assert.equal(slowness(new Map([[0, 100], [1, null]])).get(1), undefined);
+  assert.deepEqual([...slownessOf(Float32Array.of(100, 0, 200, 100))], [1, 0, 2, 1]);
+  assert.deepEqual(slowestAt(seen, 0), { rank: 2, ms: 180, slowness: seen.slowness[0]![2] });
+  assert.equal(slowestAt(withSample(noIntervals(), 0, [{ rank: 0, interval_ms: null } as RankFacts]), 0), null);
 });
 
 test("only fields that differ are told, whatever their depth", () => {

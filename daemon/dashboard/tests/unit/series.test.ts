@@ -46,6 +46,11 @@ test("series over different steps share one axis, with nothing where one has no 
   assert.deepEqual(joined([{ x: [0, 2], y: [1, 3] }, { x: [1, 2], y: [5, 6] }]), { x: [0, 1, 2], y: [[1, undefined, 3], [undefined, 5, 6]] });
 });
 
+test("a gap of one series stays one between the values of others", () => {
+  const both = joined([{ x: [0, 2, 4], y: [1, null, 2] }, { x: [1, 3, 5], y: [5, 6, 7] }]);
+  assert.deepEqual(both.y, [[1, null, null, null, 2, undefined], [undefined, 5, undefined, 6, undefined, 7]]);
+});
+
 test("checkpoints stand where their report does", () => {
   const points = [report(1, 0, 1), report(1, 1, 1, { checkpoint: "c1" })].map((one) => pointOf(one));
   assert.deepEqual(checkpointsOf(points, "step"), [{ x: 1, name: "c1" }]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { filterOf, shown, tellsOfError } from "../../src/text/lines.ts";
-import { bytes, duration, number, percent } from "../../src/text/units.ts";
+import { bytes, bytesOf, duration, number, percent } from "../../src/text/units.ts";
 import { address, parse } from "../../src/router.ts";
 import { addressOf } from "../../src/api/stream.ts";
 import { shellWord } from "../../src/text/shell.ts";
@@ -28,6 +28,7 @@ test("a filter is a text, or an expression; a broken one filters nothing and say
 
 test("numbers are short and exact enough", () => {
   assert.equal(bytes(1536), "1.5 KiB");
+  assert.equal(bytesOf(2 ** 29, 2 ** 30), "0.5 of 1.0 GiB");
   assert.equal(duration(3_725_000), "1 h 2 min");
   assert.equal(duration(59_999), "59 s");
   assert.equal(percent(0.047), "4.7 %");

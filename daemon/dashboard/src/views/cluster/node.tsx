@@ -8,6 +8,7 @@ import { devicesOf, holdersOf, isHeld, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { exact } from "../../text/time.ts";
 import { bytes, duration, percent, resources } from "../../text/units.ts";
+import { Usage } from "../usage.tsx";
 import { NodeCard } from "./node_card.tsx";
 
 export function NodeView({ name }: { name: string }) {
@@ -21,11 +22,20 @@ export function NodeView({ name }: { name: string }) {
       {!node && !read.problem && <Quiet>Loading.</Quiet>}
       {node?.reason && <div class="note wait">{node.reason}</div>}
       {node?.warnings.map((one) => <div class="note wait" key={one}>{one}</div>)}
+      {node && foreignText(node) && <div class="note wait">{foreignText(node)}</div>}
       {node && <NodeCard node={node} />}
       {node && node.gpus > 0 && <Panel title="GPUs"><Devices node={node} /></Panel>}
+      {node && <Usage path={`/v1/nodes/${encodeURIComponent(name)}`} title="Use over time" />}
       {node && <Panel title="Facts"><Facts node={node} /></Panel>}
     </div>
   );
+}
+
+// Says which GPUs are computed on by processes that belong to no run; empty: none is known.
+export function foreignText(node: NodeRecord): string {
+  const used = devicesOf(node).filter((one) => (one.foreign_processes ?? 0) > 0);
+  if (used.length === 0) return "";
+  return `Processes that belong to no run compute on ${used.map((one) => `GPU ${one.index} (${one.foreign_processes})`).join(", ")}.`;
 }
 
 function Devices({ node }: { node: NodeRecord }) {
@@ -41,6 +51,7 @@ function Devices({ node }: { node: NodeRecord }) {
         ...(told((one) => one.temperature_celsius) ? [{ name: "Temperature", number: true, cell: (one: (typeof devices)[number]) => (typeof one.temperature_celsius === "number" ? `${one.temperature_celsius} °C` : "") }] : []),
         ...(told((one) => one.power_watts) ? [{ name: "Power", number: true, cell: (one: (typeof devices)[number]) => (typeof one.power_watts === "number" ? `${Math.round(one.power_watts)} W` : "") }] : []),
         ...(told((one) => one.xids) ? [{ name: "Xid errors", cell: (one: (typeof devices)[number]) => Object.entries(one.xids ?? {}).map(([xid, count]) => `${xid}: ${count}`).join(", ") || "none" }] : []),
+        ...(told((one) => one.foreign_processes) ? [{ name: "Foreign processes", number: true, cell: (one: (typeof devices)[number]) => one.foreign_processes ?? "" }] : []),
         ...(told((one) => one.ecc_errors) ? [{ name: "ECC errors", number: true, cell: (one: (typeof devices)[number]) => one.ecc_errors ?? "" }] : []),
       ]}
     />

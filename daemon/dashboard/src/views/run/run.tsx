@@ -2,6 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { list } from "../../api/client.ts";
 import { useCalm, useLoaded, useRead, useSession } from "../../api/hooks.ts";
+import { type LiveRanks, useRankFacts } from "../../api/rank_facts.ts";
 import { useReports } from "../../api/reports.ts";
 import type { Attempt, EventRecord, Run, SessionInfo } from "../../api/types.ts";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
@@ -77,6 +78,7 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
   children: preact.ComponentChildren;
 }) {
   const events = useEvents({ run: run.run_id, onNew });
+  const live = useRankFacts(run.run_id, pauseFor(run, part));
   const shown: Shown = { run, attempts, events, owner, reload: onNew };
   return (
     <div class="view">
@@ -98,19 +100,25 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
       <nav class="tabs" aria-label="Parts of the run">
         {parts.map((one) => <a key={one.name} href={address(one.name === "overview" ? ["runs", run.run_id] : ["runs", run.run_id, one.name])} aria-current={one.name === part ? "page" : undefined}>{one.word}</a>)}
       </nav>
-      <Body part={part} shown={shown} />
+      <Body part={part} shown={shown} live={live} />
     </div>
   );
 }
 
-function Body({ part, shown }: { part: Part; shown: Shown }) {
+// Intervals of ranks are looked at beside other parts too, seldom, so that the heat map does not begin when it is opened.
+function pauseFor(run: Run, part: Part): number {
+  if (part === "ranks") return 2_000;
+  return run.state === "RUNNING" && run.workers <= 512 ? 10_000 : 0;
+}
+
+function Body({ part, shown, live }: { part: Part; shown: Shown; live: LiveRanks }) {
   switch (part) {
     case "overview":
       return <OverviewLive {...shown} />;
     case "metrics":
       return <MetricsTab {...shown} />;
     case "ranks":
-      return <Ranks {...shown} />;
+      return <Ranks {...shown} live={live} />;
     case "attempts":
       return <Panel title="Attempts" wide><Attempts {...shown} /></Panel>;
     case "logs":

@@ -1,0 +1,10 @@
+// Answers of several requests, some at a time: a browser opens six connections to one address, and streams hold some.
+export async function severally<T, R>(items: readonly T[], ask: (item: T) => Promise<R>, at_once = 4): Promise<R[]> {
+  const answers = new Array<R>(items.length);
+  let next = 0;
+  const askOn = async () => {
+    for (let at = next++; at < items.length; at = next++) answers[at] = await ask(items[at]!);
+  };
+  await Promise.all(Array.from({ length: Math.min(at_once, items.length) }, askOn));
+  return answers;
+}

@@ -1,0 +1,64 @@
+// What a node or a rank used over time, as series for small charts. Pure.
+import type { UsageHistory } from "../api/types.ts";
+import { bytes, number, percent } from "../text/units.ts";
+import type { Series } from "./series.ts";
+
+export interface UsageChart {
+  title: string;
+  format: (value: number) => string;
+  top?: number; // of the scale; else the greatest value
+  lines: { key: string; name: string }[];
+}
+
+const rate = (value: number) => `${bytes(value)}/s`;
+
+// Each chart has the keys that its pattern knows. What the pattern's group holds, or the second member, names the line.
+const charts: { title: string; format: UsageChart["format"]; top?: number; of: RegExp; name: (part: string) => string }[] = [
+  { title: "CPUs in use", format: number, of: /^(cpu_cores)$/, name: () => "CPUs" },
+  { title: "Memory", format: bytes, of: /^(memory_bytes)$/, name: () => "memory" },
+  { title: "GPU utilisation", format: percent, top: 1, of: /^gpu(\d*)_utilization_ratio$/, name: (gpu) => (gpu === "" ? "its GPUs" : `GPU ${gpu}`) },
+  { title: "GPU memory", format: bytes, of: /^gpu(\d*)_memory_bytes$/, name: (gpu) => (gpu === "" ? "its GPUs" : `GPU ${gpu}`) },
+  { title: "Network", format: rate, of: /^network_(received|sent)_bytes_per_second$/, name: (way) => way },
+  { title: "Disk", format: rate, of: /^disk_(read|written)_bytes_per_second$/, name: (way) => way },
+];
+
+// Returns the charts of which there are keys. A key that no chart knows gets one by its own name.
+export function usageCharts(keys: readonly string[]): UsageChart[] {
+  const sorted = [...keys].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  const known = charts.map(({ title, format, top, of, name }) => ({
+    title, format, ...(top === undefined ? {} : { top }),
+    lines: sorted.flatMap((key) => {
+      const match = of.exec(key);
+      return match ? [{ key, name: name(match[1] ?? "") }] : [];
+    }),
+  }));
+  const others = sorted.filter((key) => !charts.some((one) => one.of.test(key)));
+  return [...known.filter((one) => one.lines.length > 0), ...others.map((key) => ({ title: key, format: number, lines: [{ key, name: key }] }))];
+}
+
+const gap_least_s = 30; // heartbeats and rates come more often
+
+// Returns the least and the greatest value of each stretch. Where nothing was kept the line is broken.
+export function usageSeries(history: UsageHistory): Series {
+  const out: Series = { x: [], y: [] };
+  const points = history.points;
+  if (!points) return out;
+  const width = history.seconds_per_point ?? 1;
+  const gap = Math.max(gap_least_s, 3 * width);
+  points.time_ms.forEach((time_ms, at) => {
+    const time = time_ms / 1000;
+    const last = out.x.at(-1);
+    if (last !== undefined && time - last > gap) {
+      out.x.push((last + time) / 2);
+      out.y.push(null);
+    }
+    const least = points.min[at]!;
+    const greatest = points.max[at]!;
+    out.x.push(time);
+    out.y.push(least);
+    if (greatest === least) return;
+    out.x.push(time + width / 2);
+    out.y.push(greatest);
+  });
+  return out;
+}
