@@ -16,6 +16,11 @@ const views = {
 };
 // What the head does not have yet, and the view that says so.
 const missing = { queues: "", ranks: "runs/run-12/ranks" };
+// What a view says of facts that only nodes with GPUs tell.
+const words = {
+  cluster: ["GPU mem."], node: ["Processes that belong to no run compute on GPU 6 (2).", "Foreign processes", "GPU utilisation"],
+  ranks: ["GPUs busy", "GPU memory", "What rank 0 used"],
+};
 const shots = process.env.SHOTS;
 const port = process.env.FAKE_PORT ?? "7480";
 const wrong = [];
@@ -44,6 +49,7 @@ async function open(page, name, address) {
   await page.locator("main h1").first().waitFor({ timeout: 10_000 });
   await page.waitForTimeout(1_500);
   if (shots) await page.screenshot({ path: join(shots, `${name}.png`) });
+  for (const text of words[name] ?? []) if (!(await page.getByText(text, { exact: true }).first().isVisible())) wrong.push(`${name}: it does not say ${text}`);
   if (name === "logs" && !(await inSight(page))) wrong.push("logs: no line is in sight");
   if ((await page.title()) === "owned") wrong.push(`${name}: markup of a name was run`);
   if (await page.locator("main .note.bad[role=alert]").count()) wrong.push(`${name}: ${await page.locator("main .note.bad[role=alert]").first().innerText()}`);
@@ -51,6 +57,26 @@ async function open(page, name, address) {
   for (const one of found.violations)
     if (one.impact === "serious" || one.impact === "critical") wrong.push(`${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
   await narrow(page, name);
+}
+
+// A map of many nodes shows how busy GPUs are, and their memory: one drawing differs from the other.
+async function mapped(page) {
+  const drawings = [];
+  for (const facts of [{ utilization_ratio: 0.1, memory_used: 0 }, { utilization_ratio: 0.9, memory_used: 0 }, { utilization_ratio: 0.9, memory_used: 8e10 }]) {
+    await page.route("**/v1/nodes?*", async (asked) => {
+      const { items } = await (await asked.fetch()).json();
+      const [first] = items;
+      const gpu_devices = first.gpu_devices.map((one) => ({ ...one, ...facts }));
+      await asked.fulfill({ json: { items: Array.from({ length: 400 }, (_, at) => ({ ...first, node: `node-${at}`, gpu_devices })), next_cursor: null } });
+    });
+    await page.goto("about:blank");
+    await page.goto(`http://127.0.0.1:${port}/#/`);
+    await page.locator(".map canvas").waitFor();
+    await page.waitForFunction(() => performance.getEntriesByName("draw-nodes").length > 0);
+    drawings.push(await page.locator(".map canvas").evaluate((canvas) => canvas.toDataURL()));
+    await page.unroute("**/v1/nodes?*");
+  }
+  if (new Set(drawings).size !== 3) wrong.push("the map draws neither how busy GPUs are nor their memory");
 }
 
 const head = spawn(process.execPath, [fileURLToPath(new URL("fake/server.mjs", import.meta.url))], { env: { ...process.env, FAKE_PORT: port, FAKE_LINES: "5000" }, stdio: ["ignore", "pipe", "inherit"] });
@@ -72,6 +98,8 @@ try {
     now = name;
     await open(page, name, address);
   }
+  now = "map";
+  await mapped(page);
   for (const [route, address] of Object.entries(missing)) {
     now = `without ${route}`;
     await page.route(`**/v1/**/${route}`, (asked) => asked.fulfill({ status: 404, json: { code: "not_found", message: "no such route" } }));

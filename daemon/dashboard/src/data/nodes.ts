@@ -41,6 +41,29 @@ export function holdersOf(device: GpuDevice): string[] {
   return [...new Set((device.held_by ?? []).map((one) => one.run))];
 }
 
+// Memory of a GPU in use, 0 to 1; null: the node does not tell.
+export function gpuMemoryRatio(device: GpuDevice): number | null {
+  if (typeof device.memory_used !== "number" || !device.memory_total) return null;
+  return Math.max(0, Math.min(1, device.memory_used / device.memory_total));
+}
+
+export interface GpuUse {
+  busy: number | null; // mean of those that tell, 0 to 1
+  memory: { used: number; total: number } | null; // sums, bytes
+}
+
+// What the GPUs of a node do, all together.
+export function gpuUse(node: NodeRecord): GpuUse {
+  const devices = node.gpu_devices ?? [];
+  const busy = devices.flatMap((one) => (typeof one.utilization_ratio === "number" ? [one.utilization_ratio] : []));
+  const sized = devices.filter((one) => gpuMemoryRatio(one) !== null);
+  const sum = (of: (one: GpuDevice) => number) => sized.reduce((before, one) => before + of(one), 0);
+  return {
+    busy: busy.length === 0 ? null : busy.reduce((before, one) => before + one, 0) / busy.length,
+    memory: sized.length === 0 ? null : { used: sum((one) => one.memory_used!), total: sum((one) => one.memory_total!) },
+  };
+}
+
 export interface Totals {
   gpus: number;
   gpus_held: number;

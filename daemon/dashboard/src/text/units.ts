@@ -1,15 +1,29 @@
 // Numbers as people read them.
 
+const byte_units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+// The unit in which a number of bytes is short, as a power of 1,024.
+function byteUnit(count: number): number {
+  let at = 0;
+  for (let value = Math.abs(count); value >= 1024 && at < byte_units.length - 1; value /= 1024) at += 1;
+  return at;
+}
+
+const inUnit = (count: number, unit: number) => {
+  const value = count / 1024 ** unit;
+  return unit === 0 || Math.abs(value) >= 100 ? String(Math.round(value)) : value.toFixed(1);
+};
+
 export function bytes(count: number): string {
   if (!Number.isFinite(count)) return "unknown";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let at = 0;
-  let value = count;
-  while (Math.abs(value) >= 1024 && at < units.length - 1) {
-    value /= 1024;
-    at += 1;
-  }
-  return `${at === 0 || Math.abs(value) >= 100 ? Math.round(value) : value.toFixed(1)} ${units[at]}`;
+  const unit = byteUnit(count);
+  return `${inUnit(count, unit)} ${byte_units[unit]}`;
+}
+
+// "61.9 of 80.0 GiB"
+export function bytesOf(part: number, whole: number): string {
+  const unit = byteUnit(whole);
+  return `${inUnit(part, unit)} of ${inUnit(whole, unit)} ${byte_units[unit]}`;
 }
 
 export function duration(ms: number): string {

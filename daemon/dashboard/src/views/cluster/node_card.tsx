@@ -3,9 +3,9 @@ import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { placeOfName } from "../../parts/colours.ts";
 import { State } from "../../parts/state.tsx";
-import { devicesOf, holdersOf, inUse, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, inUse, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
-import { bytes, percent } from "../../text/units.ts";
+import { bytes, bytesOf, percent, plural } from "../../text/units.ts";
 
 export function deviceText(device: GpuDevice): string {
   const facts = [`GPU ${device.index}`];
@@ -15,6 +15,7 @@ export function deviceText(device: GpuDevice): string {
   if (device.memory_used && device.memory_total) facts.push(`${bytes(device.memory_used)} of ${bytes(device.memory_total)}`);
   if (typeof device.temperature_celsius === "number") facts.push(`${device.temperature_celsius} °C`);
   if (typeof device.power_watts === "number") facts.push(`${Math.round(device.power_watts)} W`);
+  if (device.foreign_processes) facts.push(`${plural(device.foreign_processes, "foreign process", "foreign processes")}`);
   return facts.join(", ");
 }
 
@@ -22,10 +23,12 @@ function Gpu({ device }: { device: GpuDevice }) {
   const holder = holdersOf(device)[0];
   const kind = holder !== undefined ? `held series-${placeOfName(holder)}` : isHeld(device) ? "held" : "";
   const busy = device.utilization_ratio;
+  const memory = gpuMemoryRatio(device);
   return (
     <li class={`gpu ${kind}`} title={deviceText(device)}>
       <span class="visually-hidden">{deviceText(device)}</span>
       {typeof busy === "number" && <span class="gpu-busy" aria-hidden="true" style={{ height: `${Math.round(busy * 100)}%` }} />}
+      {memory !== null && <span class="gpu-memory" aria-hidden="true" style={{ height: `${Math.round(memory * 100)}%` }} />}
       <span class="gpu-number" aria-hidden="true">{device.index}</span>
     </li>
   );
@@ -36,6 +39,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
   const devices = devicesOf(node);
   const cpu = share(node, "CPU");
   const memory = memoryRatio(node);
+  const gpus = gpuUse(node);
   return (
     <article class={`card node-${state.toLowerCase()}`}>
       <div class="card-head">
@@ -44,6 +48,8 @@ export function NodeCard({ node }: { node: NodeRecord }) {
       </div>
       {devices.length > 0 && <ul class="gpus" aria-label={`GPUs of ${node.node}`}>{devices.map((one) => <Gpu key={one.index} device={one} />)}</ul>}
       <dl class="lines">
+        {gpus.busy !== null && <div><dt>GPU use</dt><dd><Bar ratio={gpus.busy} /></dd></div>}
+        {gpus.memory !== null && <div><dt>GPU mem.</dt><dd><Bar ratio={gpus.memory.used / gpus.memory.total} text={bytesOf(gpus.memory.used, gpus.memory.total)} /></dd></div>}
         {cpu !== null && <div><dt>CPU</dt><dd><Bar ratio={cpu} text={`${inUse(node, "CPU").toLocaleString("en-US")} of ${node.resources["CPU"]}`} /></dd></div>}
         {memory !== null && <div><dt>Memory</dt><dd><Bar ratio={memory} text={bytes(node.memory_used)} tone={memory > 0.92 ? "bad" : ""} /></dd></div>}
       </dl>

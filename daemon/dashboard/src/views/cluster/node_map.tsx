@@ -1,16 +1,17 @@
-// Thousands of nodes as one drawing: a tile each, a cell for each GPU, its CPU use as a line below. The arrow keys walk
+// Thousands of nodes as one drawing: a tile each, a cell for each GPU with its use and memory, and lines below for the
+// node's CPUs and memory. The arrow keys walk
 // over it; what is chosen stands beside it as a card.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { NodeRecord } from "../../api/types.ts";
-import { colour, placeOfName, seriesColour, useTheme } from "../../parts/colours.ts";
+import type { GpuDevice, NodeRecord } from "../../api/types.ts";
+import { colour, placeOfName, useTheme } from "../../parts/colours.ts";
 import { useWidth } from "../../parts/width.ts";
-import { devicesOf, holdersOf, isHeld, share, stateOf, totalsOf } from "../../data/nodes.ts";
-import { type Grid, gridFor, moved, nodeAt, placeOf } from "../../data/grid.ts";
-import { lookOf } from "../../text/states.ts";
+import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, isHeld, memoryRatio, share, stateOf, totalsOf } from "../../data/nodes.ts";
+import { gridFor, moved, nodeAt, placeOf } from "../../data/grid.ts";
+import { lookOf, type Tone } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
 import { NodeCard } from "./node_card.tsx";
 
-const height_wanted = 420;
+const height_wanted = 460;
 
 // The rows of cells in a tile: 8 GPUs are two rows of four.
 export function cellsOf(gpus: number): { columns: number; rows: number } {
@@ -19,34 +20,71 @@ export function cellsOf(gpus: number): { columns: number; rows: number } {
   return { columns: wide, rows: Math.max(1, Math.ceil(gpus / wide)) };
 }
 
-function drawTile(draw: CanvasRenderingContext2D, node: NodeRecord, grid: Grid, x: number, y: number) {
-  const { tile } = grid;
-  const state = stateOf(node);
-  const tone = lookOf(state).tone;
-  draw.fillStyle = colour("track");
-  draw.fillRect(x, y, tile, tile);
-  const line = Math.max(2, Math.round(tile / 9));
-  const space = tile - line - 1;
-  const devices = devicesOf(node);
-  if (devices.length > 0) {
-    const { columns, rows } = cellsOf(devices.length);
-    const width = tile / columns;
-    const height = space / rows;
-    devices.forEach((device, at) => {
-      if (!isHeld(device)) return;
-      const holder = holdersOf(device)[0];
-      draw.fillStyle = holder === undefined ? colour("held") : seriesColour(placeOfName(holder));
-      draw.fillRect(x + (at % columns) * width, y + Math.floor(at / columns) * height, width - (width > 3 ? 1 : 0.4), height - (height > 3 ? 1 : 0.4));
-    });
-  } else if (node.runs[0] !== undefined) {
-    draw.fillStyle = seriesColour(placeOfName(node.runs[0]));
-    draw.fillRect(x, y, tile, space);
+// Rectangles by layer and colour, drawn together: to set a colour takes longer than to fill a rectangle.
+class Layers {
+  readonly #layers: Map<string, number[]>[] = [];
+  add(layer: number, fill: string, x: number, y: number, width: number, height: number): void {
+    const of = (this.#layers[layer] ??= new Map<string, number[]>());
+    const rectangles = of.get(fill);
+    if (rectangles) rectangles.push(x, y, width, height);
+    else of.set(fill, [x, y, width, height]);
   }
-  const cpu = share(node, "CPU") ?? 0;
-  draw.fillStyle = colour("grid");
-  draw.fillRect(x, y + tile - line, tile, line);
-  draw.fillStyle = colour("accent");
-  draw.fillRect(x, y + tile - line, tile * cpu, line);
+  draw(on: CanvasRenderingContext2D): void {
+    this.#layers.forEach((layer, at) => {
+      on.globalAlpha = at === idle_layer ? 0.4 : 1;
+      for (const [fill, all] of layer) {
+        on.fillStyle = colour(fill);
+        for (let one = 0; one < all.length; one += 4) on.fillRect(all[one]!, all[one + 1]!, all[one + 2]!, all[one + 3]!);
+      }
+    });
+    on.globalAlpha = 1;
+  }
+}
+
+const idle_layer = 1; // what a GPU has of its holder's colour that it does not use
+
+const fillOf = (run: string | undefined) => (run === undefined ? "held" : `series-${placeOfName(run)}`);
+
+// A GPU: its holder's colour as high as it is busy, paler above, and its memory as a line at the right.
+function addGpu(layers: Layers, device: GpuDevice, x: number, y: number, width: number, height: number) {
+  const busy = device.utilization_ratio ?? null;
+  const held = isHeld(device);
+  const fill = fillOf(holdersOf(device)[0]);
+  if (held && busy !== null) layers.add(idle_layer, fill, x, y, width, height);
+  const part = height * (busy ?? (held ? 1 : 0));
+  if (part > 0) layers.add(2, fill, x, y + height - part, width, part);
+  const memory = gpuMemoryRatio(device);
+  if (memory === null || width < memory_seen) return;
+  const line = Math.max(1, Math.min(3, width / 5));
+  layers.add(3, "text", x + width - line, y + height * (1 - memory), line, height * memory);
+}
+
+const memory_seen = 4; // width of a GPU that has room for its own memory; where it has less, the node's have a line below
+
+function addTile(layers: Layers, node: NodeRecord, tile: number, x: number, y: number) {
+  layers.add(0, "track", x, y, tile, tile);
+  const devices = devicesOf(node);
+  const { columns, rows } = cellsOf(devices.length);
+  const width = tile / columns;
+  const { memory } = gpuUse(node);
+  const lines: [number | null, string][] = [[share(node, "CPU"), "accent"], [memoryRatio(node), "busy"]];
+  if (memory !== null && width < memory_seen) lines.unshift([memory.used / memory.total, "text"]);
+  const line = Math.max(1, tile / 14);
+  const space = tile - lines.length * line;
+  lines.forEach(([ratio, fill], at) => {
+    const top = y + space + at * line;
+    layers.add(2, "grid", x, top, tile, line);
+    layers.add(3, fill, x, top, tile * (ratio ?? 0), line);
+  });
+  if (devices.length === 0 && node.runs[0] !== undefined) layers.add(2, fillOf(node.runs[0]), x, y, tile, space - 1);
+  const height = (space - 1) / rows;
+  devices.forEach((device, at) =>
+    addGpu(layers, device, x + (at % columns) * width, y + Math.floor(at / columns) * height, width - (width > 3 ? 1 : 0.4), height - (height > 3 ? 1 : 0.4)),
+  );
+}
+
+// A frame around what is not in use as it should be, with a cross where it is out of service.
+function drawState(draw: CanvasRenderingContext2D, tone: Tone, tile: number, x: number, y: number) {
   if (tone === "good") return;
   draw.strokeStyle = colour(tone === "bad" ? "bad" : "wait");
   draw.lineWidth = Math.max(1.5, tile / 14);
@@ -77,9 +115,15 @@ export function NodeMap({ nodes }: { nodes: NodeRecord[] }) {
     element.width = grid.width * scale;
     element.height = grid.height * scale;
     draw.scale(scale, scale);
+    const layers = new Layers();
     nodes.forEach((node, place) => {
       const { x, y } = placeOf(grid, place);
-      drawTile(draw, node, grid, x, y);
+      addTile(layers, node, grid.tile, x, y);
+    });
+    layers.draw(draw);
+    nodes.forEach((node, place) => {
+      const { x, y } = placeOf(grid, place);
+      drawState(draw, lookOf(stateOf(node)).tone, grid.tile, x, y);
     });
     const { x, y } = placeOf(grid, at);
     draw.strokeStyle = colour("text");
@@ -107,9 +151,11 @@ export function NodeMap({ nodes }: { nodes: NodeRecord[] }) {
           aria-label={`${plural(nodes.length, "node")}: ${states}. Arrow keys choose a node; the table shows all.`}
           aria-describedby="map-chosen" style={{ width: `${grid.width}px`, height: `${grid.height}px` }} onKeyDown={key} onClick={click} />
         <p class="legend">
-          <span><i class="swatch held-any" aria-hidden="true" /> GPU in use, one colour a run</span>
+          <span><i class="swatch held-any" aria-hidden="true" /> GPU held, one colour a run; as high as it is busy</span>
+          <span><i class="swatch accent gpu-memory-line" aria-hidden="true" /> GPU memory in use</span>
           <span><i class="swatch free" aria-hidden="true" /> free</span>
           <span><i class="swatch accent" aria-hidden="true" /> CPUs in use</span>
+          <span><i class="swatch accent busy" aria-hidden="true" /> memory in use</span>
           <span><i class="swatch out wait" aria-hidden="true" /> draining or not connected</span>
           <span><i class="swatch out bad" aria-hidden="true" /> quarantined or lost</span>
         </p>

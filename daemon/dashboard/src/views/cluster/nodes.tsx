@@ -4,9 +4,9 @@ import type { NodeRecord } from "../../api/types.ts";
 import { Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { Table } from "../../parts/table.tsx";
-import { memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { gpuUse, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address, setQuery, useRoute } from "../../router.ts";
-import { bytes, percent } from "../../text/units.ts";
+import { bytes, bytesOf, percent } from "../../text/units.ts";
 import { NodeCard } from "./node_card.tsx";
 import { NodeMap } from "./node_map.tsx";
 
@@ -47,6 +47,13 @@ function matches(node: NodeRecord, low: string): boolean {
   );
 }
 
+const ratioText = (ratio: number | null) => (ratio === null ? "" : percent(ratio));
+
+function gpuMemoryText(node: NodeRecord): string {
+  const { memory } = gpuUse(node);
+  return memory === null ? "" : bytesOf(memory.used, memory.total);
+}
+
 function NodeTable({ nodes }: { nodes: NodeRecord[] }) {
   return (
     <Table label="Nodes" items={nodes} keyOf={(one) => one.node} empty="No node fits the filter."
@@ -54,6 +61,8 @@ function NodeTable({ nodes }: { nodes: NodeRecord[] }) {
         { name: "Node", cell: (one) => <a href={address(["nodes", one.node])}>{one.node}</a>, sort: (one) => one.node, width: 1.5 },
         { name: "State", cell: (one) => <State state={stateOf(one)} title={one.reason} />, sort: (one) => stateOf(one), width: 1.3 },
         { name: "GPUs in use", number: true, cell: (one) => (one.gpus === 0 ? "none" : `${one.gpus - Number(one.gpus_free)} of ${one.gpus}`), sort: (one) => one.gpus - Number(one.gpus_free) },
+        ...(nodes.some((one) => gpuUse(one).busy !== null) ? [{ name: "GPU use", number: true, cell: (one: NodeRecord) => ratioText(gpuUse(one).busy), sort: (one: NodeRecord) => gpuUse(one).busy ?? -1 }] : []),
+        ...(nodes.some((one) => gpuUse(one).memory !== null) ? [{ name: "GPU memory", number: true, cell: gpuMemoryText, sort: (one: NodeRecord) => gpuUse(one).memory?.used ?? -1, width: 1.5 }] : []),
         { name: "CPUs in use", number: true, cell: (one) => percent(share(one, "CPU") ?? 0), sort: (one) => share(one, "CPU") ?? 0 },
         { name: "Memory", number: true, cell: (one) => (one.memory_total > 0 ? `${bytes(one.memory_used)} of ${bytes(one.memory_total)}` : "unknown"), sort: (one) => memoryRatio(one) ?? 0, width: 1.5 },
         { name: "Runs", cell: (one) => one.runs.join(", "), width: 2 },
