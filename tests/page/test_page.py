@@ -58,7 +58,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 class Cluster(LocalCluster):
     def __init__(self, folder):
-        super().__init__(folder, nodes=2, resources="CPU=4")
+        super().__init__(folder, nodes=2, resources="CPU=6")
         self.folder = folder
         self.tokens = {who: self.token(role, who) for who, role in (("viewer", "viewer"), ("other", "user"), ("user", "user"))}
         self.tokens |= {"admin": self.token("admin", "ada"), "passing": self.token("viewer", "pat")}
@@ -107,10 +107,20 @@ def fill(cluster):
     )
     cluster.runs["stops"] = cluster.shown("stops", 0.5, scaling=gpus(2))
     cluster.runs["proxied"] = cluster.shown("proxied", 0.5)
+    # One rank is slow, another one is killed once: the pictures of docs show how that looks.
+    spirals = ["python", str(JOBS / "spirals.py"), "4000", "2", "0.12", "1", "45"]
+    cluster.runs["spirals"] = cluster.submit_as_user(
+        "spirals", spirals, workers=4, scaling=gpus(1), stop={"step": 4000}, failure={"max_failures": 3, "backoff": "1s..2s"}
+    )
     for run in ("trains", "hostile", "stops", "proxied"):
         cluster.wait_state(run, "RUNNING")
     cluster.runs["waits"] = cluster.submit_as_user("waits", ["true"], workers=8)
     wait_for("a checkpoint", lambda: cluster.json("describe", "trains")["checkpoints"] > 0)
+    wait_for("the second attempt of spirals, and its slow rank", lambda: slow_rank_named(cluster.json("describe", "spirals")))
+
+
+def slow_rank_named(run):
+    return run["attempts"] == 2 and any(advice["kind"] == "straggler" for advice in run["advice"])
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +215,21 @@ def test_each_role_sees_and_may_what_it_should(cluster):
     play(cluster, "roles")
 
 
+def test_each_button_does_what_it_says(cluster):
+    cluster.runs["asked"] = cluster.submit_as_user("asked", ["python", str(JOBS / "asked.py"), "0.3"], workers=2, priority=90)
+    cluster.wait_state("asked", "RUNNING")
+    try:
+        play(cluster, "acts")
+    finally:
+        cluster.run("stop", "asked", "--now", "--yes")
+
+
+def test_the_keyboard_alone_is_enough(cluster):
+    cluster.runs["keyed"] = cluster.shown("keyed", 0.3, priority=90)
+    cluster.wait_state("keyed", "RUNNING")
+    play(cluster, "keyboard")
+
+
 def test_another_sites_page_reads_and_changes_nothing(cluster):
     play(cluster, "lured")
 
@@ -229,5 +254,7 @@ def test_the_proxy_serves_the_browser_that_opened_its_link_and_no_other(cluster)
         assert process.wait(20) == 0
 
 
-def test_the_page_is_live_and_goes_on_over_a_restart_of_the_head(cluster):
+def test_the_page_is_live_and_no_report_is_missing_over_a_restart_of_the_head(cluster):
+    cluster.runs["lives"] = cluster.shown("lives", 0.3, priority=90)
+    wait_for("a report", lambda: cluster.json("describe", "lives")["last_report"])
     play(cluster, "live")

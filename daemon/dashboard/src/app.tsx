@@ -134,6 +134,10 @@ export function App() {
     if (route.path[0] !== "runs") document.title = "rtrain";
     scrollTo(0, 0);
   }, [view]);
+  // Who uses the keyboard goes on at the new view's beginning, when what had the focus is no more.
+  useEffect(() => {
+    if (session && document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+  }, [view, Boolean(session)]);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>

@@ -21,26 +21,27 @@ export function Dialog({ title, confirm, danger, act, close, children }: {
     if (element && !element.open) element.showModal();
     return () => element?.close();
   }, []);
+  // The browser closes it, and gives the focus back to what had it, before `close` takes it away.
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     setProblem(null);
     try {
       await act();
-      close();
+      box.current?.close();
     } catch (wrong) {
       setProblem(wrong instanceof Problem ? wrong : new Problem(-1, String(wrong)));
       setBusy(false);
     }
   };
   return (
-    <dialog ref={box} aria-labelledby={id} onCancel={close} onClose={close}>
+    <dialog ref={box} aria-labelledby={id} onClose={close}>
       <form onSubmit={(event) => void submit(event)}>
         <h2 id={id}>{title}</h2>
         {children}
         {problem && <ProblemNote problem={problem} />}
         <div class="dialog-end">
-          <button type="button" onClick={close}>Cancel</button>
+          <button type="button" onClick={() => box.current?.close()}>Cancel</button>
           <button type="submit" class={danger ? "danger" : "primary"} disabled={busy}>{confirm}</button>
         </div>
       </form>

@@ -60,6 +60,26 @@ export async function open(page, address) {
   await page.locator("main h1").first().waitFor();
 }
 
+// Asks `condition` until it gives something true and returns that. A promise that waitForFunction is given counts as true.
+export async function until(what, condition, seconds = 60) {
+  for (const end = Date.now() + seconds * 1000; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
+    const value = await condition();
+    if (value) return value;
+  }
+  throw new Error(`waited ${seconds} s for ${what}`);
+}
+
+// A fact of a run, as the head tells it to this page's session: "last_report.index".
+export const fact = (page, run, name) =>
+  page.evaluate(async ([run, name]) => name.split(".").reduce((value, part) => value?.[part], await (await fetch(`/v1/runs/${run}`)).json()), [run, name]);
+
+// Addresses with `part` that the page asks for, from now on.
+export function requestsOf(page, part) {
+  const asked = [];
+  page.on("request", (request) => request.url().includes(part) && asked.push(request.url()));
+  return asked;
+}
+
 export async function sound(page, name) {
   const alert = page.locator("main .note.bad[role=alert]");
   if (await alert.count()) expect(false, `${name}: ${await alert.first().innerText()}`);

@@ -2,16 +2,18 @@
 // line "do ..." on standard output asks the test for something, "wrong ..." is a failure.
 import { createServer } from "node:http";
 import { once } from "node:events";
-import { browse, expect, facts, have, narrow, open, pageIn, shot, signIn, sound } from "./browser.mjs";
+import { browse, expect, fact, facts, have, narrow, open, pageIn, shot, signIn, sound, until } from "./browser.mjs";
+import { flood, flooded, long } from "./logs.mjs";
+import { acts, expired, keyboard, roles } from "./people.mjs";
 
 const { runs, tokens } = facts;
 const parts = ["", "/metrics", "/ranks", "/attempts", "/logs", "/checkpoints", "/events", "/spec"];
 const every_view = {
-  cluster: "", node: "nodes/node-1", runs: "runs", compare: `compare?runs=${runs.trains},${runs.failed}`, access: "access", waits: `runs/${runs.waits}`,
+  cluster: "", node: "nodes/node-1", runs: "runs", compare: `compare?runs=${runs.trains},${runs.failed}`, access: "access", pictured: `runs/${runs.spirals}`, ranks: `runs/${runs.spirals}/ranks`, waits: `runs/${runs.waits}`,
   ...Object.fromEntries(parts.map((part) => [`run${part.replace("/", "-")}`, `runs/${runs.trains}${part}`])),
   ...Object.fromEntries(parts.map((part) => [`failed${part.replace("/", "-")}`, `runs/${runs.failed}${part}`])),
 };
-const pictured = { cluster: "page-cluster", run: "page-run" };
+const pictured = { cluster: "page-cluster", pictured: "page-run" };
 
 async function views(browser) {
   for (const scheme of ["light", "dark"]) {
@@ -26,7 +28,9 @@ async function views(browser) {
       if (pictured[name]) {
         await page.locator("main .panel").first().waitFor();
         await page.waitForTimeout(1_500); // charts draw what has come
+        await page.setViewportSize({ width: 1280, height: 1160 });
         await shot(page, `${pictured[name]}-${scheme}`);
+        await page.setViewportSize({ width: 1280, height: 900 });
       }
       await sound(page, `${name}, ${scheme}`);
       if (scheme === "light") await narrow(page, name);
@@ -46,6 +50,12 @@ async function told(browser) {
   await page.getByText("rtrain restore").first().waitFor();
   await open(page, `runs/${runs.trains}/ranks`);
   await page.getByRole("columnheader", { name: "CPUs in use" }).first().waitFor();
+  await usageAndIntervals(page);
+  await open(page, `runs/${runs.spirals}`);
+  await page.getByText(/^About .* left\.$/).waitFor();
+  await page.getByText(/ranks wait \d+ % of the time for rank 2 on node-/).waitFor();
+  await page.getByText(/First failure: rank 1 on node-/).waitFor();
+  await page.getByText("Attempt 2", { exact: true }).waitFor();
   await open(page, `runs/${runs.waits}`);
   await page.getByText("CPU").first().waitFor();
   await open(page, "");
@@ -54,22 +64,68 @@ async function told(browser) {
   await page.getByText("POST /v1/session").first().waitFor();
 }
 
+// What the table behind the chart has: how many reports, and the numbers of the newest and of those that ought to be there.
+async function tabled(page, least) {
+  const seen = await page.waitForFunction((least) => {
+    const table = document.querySelector("figure.chart :is(table, .virtual[role=table])");
+    const newest = Number(table?.querySelector("tbody td, [role=cell]")?.textContent.replaceAll(",", ""));
+    return newest >= least ? { newest, rows: Number(table.getAttribute("aria-rowcount")) - 1 } : null;
+  }, least, { timeout: 60_000, polling: 200 });
+  return seen.jsonValue();
+}
+
+// What nodes and ranks used is drawn; each chart and the heat map have a table, and what was seen outlasts another tab.
+async function usageAndIntervals(page) {
+  const rowsOf = async (chart) => {
+    await chart.getByRole("button", { name: "Table" }).click();
+    await chart.locator("tbody tr, .virtual-row").first().waitFor();
+    return chart.locator("tbody tr, .virtual-row").count();
+  };
+  await open(page, "nodes/node-1");
+  for (const title of ["CPUs in use", "Memory", "Network", "Disk"]) {
+    const chart = page.locator("figure.chart", { has: page.getByText(title, { exact: true }) });
+    expect((await rowsOf(chart)) > 0, `node: ${title} has no number`);
+  }
+  await open(page, `runs/${runs.spirals}/ranks?rank=2`);
+  await page.getByRole("heading", { name: "What rank 2 used" }).waitFor();
+  expect((await rowsOf(page.locator("figure.chart", { has: page.getByText("Memory", { exact: true }) }))) > 0, "rank 2: memory has no number");
+  const heat = page.locator(".heat");
+  const before = await rowsOf(heat);
+  await heat.locator("canvas").press("End");
+  await heat.locator("canvas").press("ArrowDown");
+  await page.getByText(/^rank 1, .*against the median$/).waitFor();
+  await heat.locator("canvas").press("Enter");
+  await page.getByRole("heading", { name: "What rank 1 used" }).waitFor();
+  await page.getByRole("link", { name: "Attempts" }).click();
+  await page.getByRole("heading", { name: "Attempts" }).waitFor();
+  await page.getByRole("link", { name: "Ranks" }).click();
+  expect((await rowsOf(heat)) >= before, "another tab has the intervals forgotten");
+}
+
+// Each report stands in the chart, before, during and after a restart of the head.
 async function live(browser) {
   const page = await pageIn(browser, { expected: /^/ }); // while the head is away, requests fail
-  await signIn(page, tokens.admin, `runs/${runs.trains}`);
-  const step = async () => Number((await page.evaluate(async (run) => (await (await fetch(`/v1/runs/${run}`)).json()).last_report?.metrics.step, runs.trains)) ?? -1);
-  const lastDrawn = () => page.evaluate(() => document.querySelector("main")?.innerText ?? "");
-  const first = await lastDrawn();
-  await page.waitForFunction((before) => (document.querySelector("main")?.innerText ?? "") !== before, first);
-  const before = await step();
+  await signIn(page, tokens.user, `runs/${runs.lives}`);
+  const newest = () => fact(page, runs.lives, "last_report.index");
+  const first = await page.evaluate(async (run) => (await (await fetch(`/v1/runs/${run}/metrics?limit=1`)).json()).items[0].index, runs.lives);
+  await page.getByRole("button", { name: "Table" }).click();
+  const whole = async (least, when) => {
+    const { newest, rows } = await tabled(page, least);
+    expect(rows === newest - first + 1, `${when}: ${rows} reports are drawn, of ${first} to ${newest}`);
+    return newest;
+  };
+  const before = await whole((await newest()) + 3, "before the restart");
   await have("kill the head");
   await page.getByText("Head away, retrying").waitFor();
+  expect((await whole(before, "while the head is away")) >= before, "reports have gone");
   await have("start the head");
   await page.locator("header .live.good-text").waitFor({ timeout: 60_000 });
   expect(await page.locator("header nav").isVisible(), "the session did not survive the head's restart");
-  await page.waitForFunction(async ([run, least]) => (await (await fetch(`/v1/runs/${run}`)).json()).last_report?.metrics.step > least, [runs.trains, before], { timeout: 60_000, polling: 500 });
-  const stopped = await lastDrawn();
-  await page.waitForFunction((was) => (document.querySelector("main")?.innerText ?? "") !== was, stopped, { timeout: 60_000 });
+  const after = await until("reports behind the restart", async () => {
+    const index = await newest();
+    return index > before ? index : 0;
+  });
+  await whole(after + 5, "after the restart");
 }
 
 async function hostile(browser) {
@@ -89,138 +145,6 @@ async function hostile(browser) {
     const ran = await page.evaluate(() => "owned" in globalThis || document.title === "owned");
     expect(!ran, `${address}: markup ran`);
   }
-}
-
-async function long(browser) {
-  const page = await pageIn(browser);
-  await signIn(page, tokens.admin, `runs/${runs.long}/logs`);
-  await page.getByText("50,000 lines").waitFor({ timeout: 60_000 });
-  const list = page.locator(".virtual[role=log]");
-  const scrolled = await list.evaluate(async (element) => {
-    const frame = () => new Promise((done) => requestAnimationFrame(done));
-    const seen = new Set();
-    let rows = 0;
-    let longest = 0;
-    for (let at = 0; at <= 100; at += 1) {
-      const began = performance.now();
-      element.scrollTop = ((element.scrollHeight - element.clientHeight) * at) / 100;
-      await frame();
-      await frame();
-      longest = Math.max(longest, performance.now() - began);
-      rows = Math.max(rows, element.querySelectorAll(".virtual-row").length);
-      for (const line of element.querySelectorAll(".log-text")) seen.add(line.textContent);
-    }
-    return { rows, longest, seen: seen.size, last: element.innerText.includes("line 49999") };
-  });
-  console.log(`50,000 lines: ${scrolled.rows} rows in the document, the longest step ${Math.round(scrolled.longest)} ms`);
-  expect(scrolled.rows < 200, `${scrolled.rows} rows are in the document`);
-  expect(scrolled.seen > 3_000 && scrolled.last, "scrolling does not show the lines");
-  await page.getByPlaceholder("text, or /expression/i").fill("line 2500");
-  await page.getByText("11 lines of 50,000").waitFor();
-  await page.getByPlaceholder("text, or /expression/i").fill("");
-  await page.getByRole("button", { name: "First error" }).click();
-  await page.locator(".log-line.marked.error").waitFor();
-}
-
-const filter = (page, text) => page.getByPlaceholder("text, or /expression/i").fill(text);
-const requestsOf = (page, part) => {
-  const asked = [];
-  page.on("request", (request) => request.url().includes(part) && asked.push(request.url()));
-  return asked;
-};
-
-// Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
-async function ticks(page, least) {
-  const numbered = await page.waitForFunction((least) => {
-    const last = [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? "";
-    const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
-    const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
-    return tick > least ? { tick, count } : null;
-  }, least, { timeout: 60_000, polling: 200 });
-  const { tick, count } = await numbered.jsonValue();
-  expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
-  return tick;
-}
-
-// A run that goes on writing, with more lines than a stream sends to whoever is far behind.
-async function flood(browser) {
-  const page = await pageIn(browser, { expected: /^/ }); // while the head is away, requests fail
-  const asked = requestsOf(page, `/${runs.flood}/logs?`);
-  const whole = `${facts.flood_lines.toLocaleString("en-US")} lines of`;
-  await signIn(page, tokens.user, `runs/${runs.flood}/logs`);
-  await filter(page, "/^flood \\d+ /");
-  await page.getByText(whole).waitFor({ timeout: 60_000 });
-  await filter(page, "left out of the live stream");
-  await page.getByText("No line fits the filter.").waitFor();
-  await filter(page, "/^tick /");
-  let last = await ticks(page, 2);
-  await page.getByRole("link", { name: "Attempts" }).click();
-  await page.getByRole("heading", { name: "Attempts" }).waitFor();
-  await page.getByRole("link", { name: "Logs" }).click();
-  await filter(page, "/^tick /");
-  last = await ticks(page, last);
-  await have("kill the head");
-  await page.getByText("Head away, retrying").waitFor();
-  await have("start the head");
-  last = await ticks(page, last + 3);
-  await filter(page, "/^flood \\d+ /");
-  await page.getByText(whole).waitFor();
-  const read = asked.filter((one) => one.includes("tail="));
-  expect(read.length === 1, `the last lines are asked for ${read.length} times`);
-  expect(asked.filter((one) => one.includes("follow=true")).every((one) => one.includes("after=")), "a stream begins anew");
-}
-
-async function flooded(browser) {
-  const page = await pageIn(browser);
-  const asked = requestsOf(page, `/${runs.flooded}/logs?`);
-  await signIn(page, tokens.user, `runs/${runs.flooded}/logs`);
-  await page.getByText(`${facts.page_lines.toLocaleString("en-US")} lines, older ones left out`).waitFor({ timeout: 120_000 });
-  expect(asked.length > 0 && asked.every((one) => one.includes(`tail=${facts.page_lines + 1}`)), `it asks for ${asked}`);
-  expect((await page.locator(".log-text").last().innerText()).startsWith(`flood ${facts.page_lines + 19_999} `), "the last line is not in sight");
-}
-
-async function roles(browser) {
-  const sees = async (token, address) => {
-    const page = await pageIn(browser);
-    await signIn(page, token, address);
-    await page.locator("main h1").first().waitFor();
-    return page;
-  };
-  const stop = (page) => page.getByRole("button", { name: "Stop", exact: true });
-  const admin = (page) => page.getByRole("link", { name: "Access" });
-  for (const [who, may] of [["viewer", false], ["other", false], ["user", true], ["admin", true]]) {
-    const page = await sees(tokens[who], `runs/${runs.trains}`);
-    await page.locator(".tabs").waitFor();
-    expect((await stop(page).count()) === (may ? 1 : 0), `${who}: the button that stops`);
-    expect((await admin(page).count()) === (who === "admin" ? 1 : 0), `${who}: the view for admins`);
-    await open(page, `runs/${runs.trains}/logs`);
-    if (may) await page.locator(".log-line").first().waitFor();
-    else await page.getByText("Its logs are shown to").waitFor();
-    await sound(page, `${who}: logs`);
-    await page.context().close();
-  }
-  const page = await sees(tokens.user, `runs/${runs.stops}`);
-  await stop(page).click();
-  await page.getByLabel("now: a checkpoint").check();
-  await page.getByRole("button", { name: "Stop the run" }).click();
-  await page.getByText("Stopped").first().waitFor();
-}
-
-async function expired(browser) {
-  const page = await pageIn(browser, { expected: /^/ }); // 401 is what this is about
-  await signIn(page, tokens.passing, `runs/${runs.trains}/ranks`);
-  await have("revoke the passing token");
-  await page.getByText("Your session has ended").waitFor();
-  expect(page.url().endsWith(`runs/${runs.trains}/ranks`), "the address did not stay");
-  await page.locator("input[name=token]").fill(tokens.passing);
-  await page.keyboard.press("Enter");
-  await page.getByText("was revoked").waitFor();
-  await page.locator("input[name=token]").fill(tokens.admin);
-  await page.keyboard.press("Enter");
-  await page.locator(".tabs").waitFor();
-  await page.getByRole("button", { name: "Sign out" }).click();
-  await page.locator("input[name=token]").waitFor();
-  expect((await page.context().cookies()).length === 0, "a cookie stayed behind a sign-out");
 }
 
 // A page of another origin, with the person's browser: it can ask, and gets nothing done and nothing to read.
@@ -297,5 +221,5 @@ async function proxy(browser) {
   expect(shared === `${facts.origin}/#/runs/${runs.proxied}`, `the address to share is ${shared}`);
 }
 
-const scenarios = { views, told, live, hostile, long, flood, flooded, roles, expired, lured, proxy };
+const scenarios = { views, told, live, hostile, long, flood, flooded, roles, acts, keyboard, expired, lured, proxy };
 await browse(scenarios[process.argv[2]]);
