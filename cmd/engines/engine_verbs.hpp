@@ -8,5 +8,6 @@
 namespace rtrain::cmd {
 
 std::vector<Command> kubernetes_commands();
+std::vector<Command> slurm_commands();
 
 }  // namespace rtrain::cmd

@@ -38,7 +38,7 @@ NAVIGATION = [
     (
         "Run a cluster",
         [
-            *("docs/dashboard", "docs/kubernetes", "docs/autoscaling", "docs/monitoring", "docs/queues"),
+            *("docs/dashboard", "docs/kubernetes", "docs/slurm", "docs/autoscaling", "docs/monitoring", "docs/queues"),
             *("docs/security", "SECURITY"),
         ],
     ),

@@ -1,0 +1,157 @@
+"""`rtrain slurm submit`: its script is a script whatever a job is called, and brings a cluster into an allocation of Debian's Slurm: two
+nodes in namespaces. The run's exit code is the job's; a job whose time is over is requeued and goes on from its checkpoint."""
+
+import json
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import tempfile
+
+import pytest
+import slurm_cluster
+from jobs_on_disk import ranks_job, write_job
+from local_cluster import ROOT, RTRAIN, wait_for
+
+needs_slurm = pytest.mark.skipif(bool(slurm_cluster.hindrance()), reason=slurm_cluster.hindrance() or "it runs here")
+ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+
+
+def submit(*words, code=0, **options):
+    done = subprocess.run([RTRAIN, "slurm", "submit", *map(str, words)], capture_output=True, text=True, **options)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def printed(*words):
+    return submit(*words, "--print").stdout
+
+
+def test_the_script_says_what_the_job_says(tmp_path):
+    job = write_job(tmp_path, "one", "true", storage_path="/shared/runs", limits={"wall_time": "1h"})
+    script = printed(job, "--nodes", 3, "--sbatch=--partition=gpu", "--sbatch=--gpus-per-node=8", "--output-file", "/logs/%j.out")
+    directives = [line.split(" ", 1)[1] for line in script.splitlines() if line.startswith("#SBATCH")]
+    assert directives == ["--job-name=one", "--nodes=3", "--ntasks-per-node=1", "--requeue", "--open-mode=append",
+                          "--signal=B:TERM@120", "--time=65", "--output=/logs/%j.out", "--partition=gpu", "--gpus-per-node=8"]  # fmt: skip
+    assert "--time=30" in printed(job, "--time", "30m")
+    assert "\ndeadline=75s\n" in script  # of the 120 s
+    assert "\ndeadline=555s\n" in printed(job, "--sbatch=--signal=B:TERM@600")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_no_word_of_a_job_is_read_as_the_script(tmp_path):
+    """Paths and settings that a shell, sbatch or YAML would take for something else arrive as they are."""
+    folder = tmp_path / "it's $(touch pwned) `id` \" # a"
+    folder.mkdir()
+    job = write_job(folder, "yes", "true", storage_path=str(folder / "runs"))
+    script = printed(job, "--set", "labels.team=it's", "--set", 'env.A="$$(touch pwned)\'; touch pwned #"')
+    head = script[: script.index("set -u")]  # assignments alone; what follows is the same for every job
+    words = subprocess.run(
+        ["bash", "-c", head + '\nprintf "%s\\n" "$spec" "${sets[@]}"'], capture_output=True, text=True, cwd=tmp_path, check=True
+    ).stdout.splitlines()
+    assert words == [str(job), "--set", "labels.team=it's", "--set", 'env.A="$$(touch pwned)\'; touch pwned #"']
+    assert not list(tmp_path.rglob("pwned"))
+    plain = printed(write_job(tmp_path, "plain", "true", storage_path="/shared/runs"))
+    assert script[script.index("set -u") :] == plain[plain.index("set -u") :]
+    assert "TOKEN=rt" not in script
+
+
+def test_refused_before_anything_is_submitted(tmp_path):
+    assert "ends with the allocation" in submit(write_job(tmp_path, "one", "true"), "--print", code=4).stderr
+    job = write_job(tmp_path, "two", "true", storage_path="/shared/runs")
+    for wrong in ("--comment=a b", "-p gpu", "--wrap=x\n#SBATCH --uid=0", "--x=$(id)", "--x='y'"):
+        submit(job, f"--sbatch={wrong}", "--print", code=2)
+    submit(job, "--nodes", 0, "--print", code=2)
+    assert "needs a file" in submit("-", "--print", code=2, input=job.read_text()).stderr
+    assert "sbatch" in submit(job, code=3, env={**os.environ, "PATH": "/nonexistent"}).stderr
+
+
+# ---- a real Slurm
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    made = slurm_cluster.Slurm(tmp_path / "slurm")
+    made.env["PATH"] = f"{ROOT / '.venv' / 'bin'}:{made.env['PATH']}"
+    yield made
+    made.stop()
+
+
+class Batch:
+    def __init__(self, slurm, folder, job, *words):
+        self.slurm, self.output = slurm, pathlib.Path(folder) / "slurm.out"
+        done = slurm.run(RTRAIN, "slurm", "submit", job, "--program", RTRAIN, "--output-file", self.output, "-o", "json", *words)
+        assert done.returncode == 0, done.stderr
+        self.number = json.loads(done.stdout)["job_id"]
+
+    def ends(self, seconds=180):
+        wait_for("the end of the job", lambda: self.slurm.job(self.number)["JobState"] in ENDED, seconds)
+        return self.slurm.job(self.number)
+
+    def log(self):
+        return self.output.read_text() if self.output.exists() else ""
+
+
+@needs_slurm
+def test_a_gang_over_two_nodes_and_the_exit_code_of_its_run(slurm, tmp_path):
+    job = write_job(tmp_path, "both", "hostname; exit 0", workers=2, storage_path=str(tmp_path / "runs"),
+                    scaling={"placement": "STRICT_SPREAD"})  # fmt: skip
+    batch = Batch(slurm, tmp_path, job, "--nodes", 2)
+    ended = batch.ends()
+    assert (ended["JobState"], ended["ExitCode"]) == ("COMPLETED", "0:0"), batch.log()
+    assert {"node1", "node2"} <= set(re.findall(r"node\d", batch.log())), batch.log()
+    logs = tmp_path / "runs" / "both" / "logs" / "attempt-000001"
+    assert {(logs / f"rank-{rank:05}.out").read_text().strip() for rank in range(2)} == {"node1", "node2"}
+    assert not list(pathlib.Path("/tmp").glob(f"rtrain-{batch.number}*"))  # head and agents have taken their folders along
+    wait_for("both nodes to be idle", lambda: slurm.idle() == 2)
+    assert "rtn1." not in batch.log()
+
+    failing = Batch(slurm, tmp_path / "runs", write_job(tmp_path, "fails", "exit 3", storage_path=str(tmp_path / "runs")))
+    ended = failing.ends()
+    assert (ended["JobState"], ended["ExitCode"]) == ("FAILED", "3:0"), failing.log()
+
+
+def processes_of(number):
+    """(arguments, environment) of what belongs to a job of Slurm on this machine, with head and agents."""
+    for place in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (place / "environ").read_bytes()
+            arguments = (place / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has ended
+        if f"SLURM_JOB_ID={number}\0".encode() in environment:
+            yield arguments, environment
+
+
+@needs_slurm
+def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_job(slurm, tmp_path):
+    job = write_job(tmp_path, "left", "echo it trains; exec sleep 1000", storage_path=str(tmp_path / "runs"))
+    batch = Batch(slurm, tmp_path, job)
+    wait_for("the run", lambda: "it trains" in batch.log(), 120)
+    seen = list(processes_of(batch.number))
+    assert any(b"\0join\0" in arguments for arguments, _ in seen) and any(b"\0submit\0" in arguments for arguments, _ in seen)
+    assert not [one for one in seen if b"rtn1." in one[0] or b"rtn1." in one[1]]
+    own = pathlib.Path(tempfile.gettempdir()) / f"rtrain-{batch.number}-node1"
+    assert (own / "token").read_text().startswith("rtn1.")
+    assert stat.S_IMODE((own / "token").stat().st_mode) == 0o600 and stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert slurm.run("scancel", "--signal=KILL", f"{batch.number}.0").returncode == 0
+    ended = batch.ends()
+    assert ended["JobState"] == "FAILED" and ended["Restarts"] == "0", batch.log()
+    assert "no agent is left" in batch.log()
+
+
+@needs_slurm
+def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(slurm, tmp_path):
+    job = ranks_job(tmp_path, "long", 60, 0.4, storage_path=str(tmp_path / "runs"))
+    batch = Batch(slurm, tmp_path, job)
+    run = tmp_path / "runs" / "long"
+    wait_for("checkpoints", lambda: len(list(run.glob("checkpoint_*/.manifest.json"))) > 2, 120)
+    # What --signal=B:TERM@120 has Slurm do two minutes before the end of the time.
+    assert slurm.run("scancel", "--batch", "--signal=TERM", batch.number).returncode == 0
+    wait_for("the job to be requeued", lambda: slurm.job(batch.number).get("Restarts") == "1", 120)
+    assert "requeued" in batch.log(), batch.log()
+    ended = batch.ends(240)
+    assert ended["JobState"] == "COMPLETED", batch.log()
+    assert int(re.search(r"resumed at (\d+)", batch.log())[1]) > 2 and "rank 0 is through" in batch.log()
+    assert json.loads((run / "result.json").read_text())["state"] == "SUCCEEDED"
