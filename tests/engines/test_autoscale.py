@@ -17,6 +17,7 @@ from jobs_on_disk import write_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
 
 EXAMPLES = ROOT / "configs" / "autoscale"
+OVERLAY = ROOT / "configs" / "kubernetes" / "overlays" / "autoscale"
 
 MACHINES = """\
 #!/bin/sh
@@ -212,10 +213,11 @@ def test_a_folder_that_is_open_but_mounted_read_only_is_fine(tmp_path):
 
 @pytest.mark.parametrize("name", ["statefulset", "ec2", "gce"])
 def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp_path):
+    folder, file = (OVERLAY, "autoscale.yaml") if name == "statefulset" else (EXAMPLES, f"{name}.yaml")
     script = tmp_path / name  # a checkout may be writable for a group
-    script.write_text((EXAMPLES / name).read_text())
+    script.write_text((folder / name).read_text())
     script.chmod(0o755)
-    words = (EXAMPLES / f"{name}.yaml").read_text().replace("/etc/rtrain/", f"{tmp_path}/")
+    words = (folder / file).read_text().replace("/etc/rtrain/", f"{tmp_path}/")
     bad, complaint = refused(tmp_path, words.replace("max:", "mux:"))  # the file's other fields are fine
     assert bad == 4 and set(re.findall(r"error: autoscale\.(\w+)", complaint)) == {"mux", "max"}, complaint
     rules = yaml.safe_load(words)["autoscale"]
@@ -237,5 +239,5 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
 
 
 def test_the_examples_ask_for_no_more_rights_than_one_set():
-    role = [one for one in yaml.safe_load_all((EXAMPLES / "statefulset-rights.yaml").read_text()) if one["kind"] == "Role"][0]
+    role = [one for one in yaml.safe_load_all((OVERLAY / "rights.yaml").read_text()) if one["kind"] == "Role"][0]
     assert role["rules"][0]["resourceNames"] == ["rtrain-workers"] and len(role["rules"]) == 1

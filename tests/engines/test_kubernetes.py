@@ -159,11 +159,33 @@ def test_gpu_limits_are_requests_and_sets_stay_apart():
     assert limits["rdma/rdma_shared_device_a"] == "1" and limits["nvidia.com/gpu"] == "8"
 
 
+@needs_kubectl
+def test_the_autoscaled_set_is_the_one_that_the_heads_account_may_scale():
+    documents = rendered("autoscale")
+    sets = {one["metadata"]["name"]: one["spec"] for one in of_kind(documents, "StatefulSet")}
+    (file,) = of_kind(documents, "ConfigMap")
+    rules = yaml.safe_load(file["data"]["autoscale.yaml"])["autoscale"]
+    ((role,),) = [one["rules"] for one in of_kind(documents, "Role")]
+    for command in (rules["provision"], rules["release"]):
+        assert command[:3] == ["/etc/rtrain/statefulset", "rtrain", *role["resourceNames"]]
+    assert "statefulset" in file["data"] and role["resourceNames"] == ["rtrain-workers"]
+    workers = sets["rtrain-workers"]["template"]["spec"]["containers"][0]
+    assert workers["args"][-2:] == ["--label", "rtrain.autoscale=true"] and "replicas" not in sets["rtrain-workers"]
+    assert {name.lower(): str(amount) for name, amount in rules["node"].items()} == workers["resources"]["limits"]
+    pod = sets["rtrain-head"]["template"]["spec"]
+    assert pod["containers"][0]["args"][-2:] == ["--autoscale", "/etc/rtrain/autoscale.yaml"]
+    assert [one["configMap"]["name"] for one in pod["volumes"] if "configMap" in one] == [file["metadata"]["name"]]
+    (account,) = of_kind(documents, "ServiceAccount")
+    (binding,) = of_kind(documents, "RoleBinding")
+    assert pod["serviceAccountName"] == account["metadata"]["name"] == binding["subjects"][0]["name"]
+
+
 def test_the_image_runs_as_the_user_of_the_pods():
     words = (KUBERNETES / "Containerfile").read_text()
     assert re.search(r"^USER 10001:10001$", words, re.M)
     assert re.search(r'^ENTRYPOINT \["/usr/bin/tini", "--", "rtrain"\]$', words, re.M)
-    for package in re.search(r"--no-install-recommends ([^\\]+)\\", words)[1].split():
+    packages = re.search(r"--no-install-recommends ([^\\]+)\\", words)[1].replace("$EXTRA_PACKAGES", "kubernetes-client")
+    for package in packages.split():
         assert subprocess.run(["apt-cache", "show", package], capture_output=True).returncode == 0, package
 
 
