@@ -137,7 +137,9 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
         "/v1/queue", "/v1/demand", "/v1/queues", "/v1/events", "/v1/events?last=2", "/v1/tokens", "/v1/audit", "/v1/audit?last=2", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
     ]:  # fmt: skip
         api.check("GET", target)
-    assert api.check("GET", "/v1/runs/good/checkpoints")["items"], "a run with checkpoints was meant"
+    (first, *_) = api.check("GET", "/v1/runs/good/checkpoints")["items"]  # a run with checkpoints
+    verified = {"checkpoints": [{"directory": first["directory"], "faults": 0}]}
+    api.check("POST", "/v1/runs/good/checkpoints/verified", verified)
     assert api.check("GET", "/v1/queue")["items"], "a waiting run was meant"
     assert api.check("GET", "/v1/demand")["items"][0]["workers"] == 9
     api.check("PUT", "/v1/runs/good/values/note", b"text")
