@@ -35,9 +35,11 @@ def agrees(chart, reports, key, first, last, most):
     for at, attempt, step, low, high in zip(
         *(points[name] for name in ("position", "attempt", "step", "min", "max")), strict=True
     ):
-        stretch = [one for one in reports[max(0, at - 1) : at - 1 + width]]
-        covered.update(range(at, at + width))
-        if at < first or at + width - 1 > last:
+        end = min((one for one in points["position"] if one > at), default=at + width)
+        assert at >= 1 and (end == at + width or (at, end) == (1, width))  # the first bucket would begin at 0
+        stretch = reports[at - 1 : end - 1]
+        covered.update(range(at, end))
+        if at < first or end - 1 > last:
             continue  # whole buckets at the edges
         values = [one["metrics"][key] for one in stretch]
         assert (low, high) == (min(values), max(values)), (at, width)

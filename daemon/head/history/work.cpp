@@ -157,7 +157,9 @@ Result<std::string> ChartHistory::Work::answer_run(RunId run, const Question& qu
     if (!series) return series.error();
     std::string out = "{" + question.head + ",\"last\":" + std::to_string(*newest) +
                       ",\"reports_per_point\":" + std::to_string(series->samples_per_point) + ",\"points\":{";
-    add_list(out, "position", series->points, [](const Point& point) { return point.first; });
+    // The first bucket of a level is [0, width), and positions begin with 1.
+    add_list(out, "position", series->points,
+             [](const Point& point) { return std::max<std::uint64_t>(1, point.first); });
     add_list(out, "attempt", series->points, [](const Point& point) { return point.mark.attempt; });
     add_list(out, "step", series->points, [](const Point& point) { return point.mark.step; });
     add_list(out, "time_ms", series->points, [](const Point& point) { return point.mark.wall_ms; });
@@ -174,7 +176,7 @@ Result<std::string> ChartHistory::Work::answer_usage(const Question& question) {
         return keys_answer(question.head, *keys, *newest);
     }
     Window window = question.window;
-    if (window.last == 0) window.last = *newest;
+    window.last = window.last == 0 ? *newest : std::min(window.last, *newest);
     const auto day = static_cast<std::uint64_t>(history::usage_kept_s);
     if (window.first == 0) window.first = window.last > day ? window.last - day : 0;
     const auto series = store->read(question.subject, question.key, window);

@@ -66,10 +66,14 @@ struct World {
         REQUIRE_FALSE(points.at("position").empty());
         for (std::size_t i = 0; i < points.at("position").size(); ++i) {
             const auto from = points["position"][i].get<std::uint64_t>();
+            CHECK(from >= 1);  // as positions are
+            // The first bucket of a level would begin at 0: it has one report fewer.
+            const bool is_last = i + 1 == points.at("position").size();
+            const std::uint64_t end = is_last ? from + per_point : points["position"][i + 1].get<std::uint64_t>();
+            CHECK((end == from + per_point || (from == 1 && end == per_point)));
             history::Range range;
-            for (std::uint64_t at = std::max<std::uint64_t>(1, from); at < from + per_point && at < losses.size(); ++at)
-                range.add(losses[at]);
-            if (from < window.first || from + per_point > window.last + 1) continue;
+            for (std::uint64_t at = from; at < end && at < losses.size(); ++at) range.add(losses[at]);
+            if (from < window.first || end > window.last + 1) continue;
             if (points["min"][i] != range.least || points["max"][i] != range.greatest)
                 FAIL("at " << from << ": " << points["min"][i] << " " << points["max"][i] << ", not " << range.least
                            << " " << range.greatest);
@@ -171,11 +175,12 @@ TEST_CASE("where its file cannot be opened the head goes on, and questions are a
 TEST_CASE("what nodes and ranks use is kept, goes with the run, and comes back after a restart") {
     World world;
     const std::int64_t begin_ms = 1'800'000'000'000;
-    const auto usage_of = [&](ChartHistory& charts, net::Loop& loop, const std::string& subject) {
+    const auto usage_of = [&](ChartHistory& charts, net::Loop& loop, const std::string& subject,
+                              std::uint64_t last = 0) {
         json answer;
         REQUIRE(charts.of_usage({.subject = subject,
                                  .key = "memory_bytes",
-                                 .window = {.first = 1'800'000'000, .last = 0, .points = 500},
+                                 .window = {.first = 1'800'000'000, .last = last, .points = 500},
                                  .head = "\"of\":1"},
                                 [&](const Result<std::string>& text) {
                                     answer = text ? json::parse(*text) : json(text.error().message);
@@ -203,6 +208,10 @@ TEST_CASE("what nodes and ranks use is kept, goes with the run, and comes back a
         CHECK(points.at("time_ms")[0] == begin_ms);
         CHECK(points.at("min")[1] == 16);
         CHECK(points.at("max")[1] == 31);
+        // A chart up to the end of time ends with the newest sample.
+        const json to_the_end = usage_of(charts, loop, history_of_node("n1"), ~std::uint64_t{0} / 1'000);
+        CHECK(to_the_end.at("seconds_per_point") == 16);
+        CHECK(to_the_end.at("points") == points);
         charts.finish();
     }
     net::Loop loop;
