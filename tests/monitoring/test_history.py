@@ -1,13 +1,16 @@
 """Charts of a real head: its levels agree with a look at all reports, through a killed worker that repeats steps, a killed head, and a
 damaged history; and what nodes and ranks use is kept."""
 
+import os
 import pathlib
 
 import pytest
+from gpu_check import stand_in
 from head_api import Api
 from jobs_on_disk import write_job
 from local_cluster import LocalCluster, wait_for
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOB = pathlib.Path(__file__).resolve().parent / "jobs" / "curves.py"
 CHECKPOINT_AT, DIES_AT, END = 1_900, 2_503, 6_000
 
@@ -87,6 +90,41 @@ def test_charts_follow_the_reports_through_kills_and_repeated_steps(cluster, tmp
     assert {query: api.status(f"/v1/runs/curves/metrics/history?key=loss&{query}") for query in refused} == refused
     assert api.status("/v1/runs/nothing/metrics/history?key=loss") == 404
     assert Api(cluster, "metrics").status("/v1/runs/curves/metrics/history?key=loss") == 403
+
+
+def test_ranks_tell_what_the_gpus_do_that_they_hold(tmp_path, monkeypatch):
+    driver = tmp_path / "driver"
+    for name, value in stand_in.make(driver, 2, ROOT).items():
+        monkeypatch.setenv(name, value)
+    for index, percent in enumerate((73, 20)):
+        uuid = f"GPU-57a4d140-0000-0000-0000-{index:012}"
+        (driver / f"{uuid}.utilization").write_text(str(percent))
+        (driver / uuid).mkdir()
+        (driver / uuid / str(os.getpid())).write_text(str((index + 1) << 30))
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=4", pass_env="GPU_CHECK_STAND_IN")
+    try:
+        api = Api(cluster)
+        for name, gpus in (("one", 1), ("both", 2), ("none", 0)):
+            wants = {"resources_per_worker": {"CPU": 1, "GPU": gpus} if gpus else {"CPU": 1}}
+            cluster.rtrain("submit", write_job(tmp_path, name, ["sleep", "600"], scaling=wants))
+            cluster.wait_state(name, "RUNNING")
+
+            def rank(name=name):
+                (item,) = api.get(f"/v1/runs/{name}/ranks")["items"]
+                return item["silent_ms"] is not None and item
+
+            item = wait_for("a heartbeat with the rank", rank, 60)
+            if name == "one":
+                whole = {(0.73, 1 << 30), (0.2, 2 << 30)}
+                assert (item["gpu_utilization_ratio"], item["gpu_memory_bytes"]) in whole
+            elif name == "both":
+                assert (item["gpu_utilization_ratio"], item["gpu_memory_bytes"]) == (pytest.approx(0.465), 3 << 30)
+            else:
+                assert "gpu_utilization_ratio" not in item and "gpu_memory_bytes" not in item
+            cluster.rtrain("stop", name)
+            cluster.wait_state(name, "STOPPED")
+    finally:
+        cluster.stop()
 
 
 def test_usage_of_nodes_and_ranks_is_kept_over_a_restart(cluster, tmp_path):

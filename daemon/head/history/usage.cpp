@@ -33,30 +33,26 @@ void add_gpus(Values& values, const std::vector<protocol::GpuHeartbeat>& gpus) {
     }
 }
 
-// Adds the mean utilisation of a rank's GPUs, and the sum of their memory.
-void add_gpus_of(Values& values, const std::vector<protocol::GpuHeartbeat>& gpus,
-                 const std::vector<std::uint32_t>& own) {
-    std::int64_t utilization = 0, memory = 0, known = 0, answering = 0;
-    for (const std::uint32_t index : own) {
-        if (index >= gpus.size() || !gpus[index].answers()) continue;
-        ++answering;
-        memory += gpus[index].memory_used;
-        if (gpus[index].utilization_percent < 0) continue;
-        ++known;
-        utilization += gpus[index].utilization_percent;
-    }
-    if (answering > 0) values.emplace_back("gpu_memory_bytes", static_cast<double>(memory));
-    if (known > 0)
-        values.emplace_back("gpu_utilization_ratio",
-                            static_cast<double>(utilization) / static_cast<double>(known) / 100);
-}
-
 // None: it is not told, or began anew.
 void add_rate(Values& values, const std::string& key, std::int64_t before, std::int64_t now, double per) {
     if (before >= 0 && now >= before) values.emplace_back(key, static_cast<double>(now - before) / per);
 }
 
 }  // namespace
+
+GpuUse gpu_use(const std::vector<protocol::GpuHeartbeat>& gpus, const std::vector<std::uint32_t>& own) {
+    GpuUse out;
+    std::int64_t utilization = 0, known = 0;
+    for (const std::uint32_t index : own) {
+        if (index >= gpus.size() || !gpus[index].answers()) continue;
+        out.memory_bytes = out.memory_bytes.value_or(0) + gpus[index].memory_used;
+        if (gpus[index].utilization_percent < 0) continue;
+        ++known;
+        utilization += gpus[index].utilization_percent;
+    }
+    if (known > 0) out.utilization_ratio = static_cast<double>(utilization) / static_cast<double>(known) / 100;
+    return out;
+}
 
 std::string history_of_run(RunId run) { return "run/" + std::to_string(run.value); }
 std::string history_of_node(const std::string& node) { return "node/" + node; }
@@ -99,7 +95,9 @@ std::vector<SubjectSample> UsageRates::samples(const HeardHeartbeat& heard) {
         const std::string rank = history_of_rank(worker.run, worker.rank);
         history::NamedSample sample = sample_at(heard);
         if (of.resident_bytes > 0) add_known(sample.values, "memory_bytes", of.resident_bytes);
-        add_gpus_of(sample.values, heartbeat.gpus, worker.gpus);
+        const GpuUse gpus = gpu_use(heartbeat.gpus, worker.gpus);
+        if (gpus.memory_bytes) add_known(sample.values, "gpu_memory_bytes", *gpus.memory_bytes);
+        if (gpus.utilization_ratio) sample.values.emplace_back("gpu_utilization_ratio", *gpus.utilization_ratio);
         add_rates(sample, rank, counters(of.cpu_ms, of.traffic));
         if (!sample.values.empty()) out.emplace_back(rank, std::move(sample));
     }

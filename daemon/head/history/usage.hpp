@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,13 @@ struct HeardHeartbeat {
     protocol::Heartbeat heartbeat;
     std::vector<std::pair<std::size_t, WorkerPlace>> workers;  // by place in the heartbeat; those of live attempts
 };
+
+// What a rank's GPUs do, by their places on its node. None: none of them tells.
+struct GpuUse {
+    std::optional<double> utilization_ratio;   // the mean
+    std::optional<std::int64_t> memory_bytes;  // the sum
+};
+GpuUse gpu_use(const std::vector<protocol::GpuHeartbeat>& gpus, const std::vector<std::uint32_t>& own);
 
 using SubjectSample = std::pair<std::string, history::NamedSample>;
 

@@ -74,7 +74,7 @@ constexpr Kind kinds[] = {
     {"Queue", "name:text parent:text? share:int waiting:int running:int in_use:{text} quota:{text} recent_use:{text}"},
     {"RankUse",
      "rank:int node:text attempt:int memory_bytes:int? cpu_seconds:number? data_wait_seconds:number? "
-     "interval_ms:int? heartbeat_age_ms:int? silent_ms:int?"},
+     "interval_ms:int? heartbeat_age_ms:int? silent_ms:int? gpu_utilization_ratio?:number gpu_memory_bytes?:int"},
     {"NodeLeft", "node:text state:text"},
     {"Waiting",
      "position:int? run_id:text name:text state:text queue:text priority:int starts_in_ms:int? waiting_ms:int "
