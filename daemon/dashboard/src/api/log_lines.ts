@@ -13,7 +13,7 @@ const again_ms = 2_000;
 interface Store {
   key: string;
   list: LineList;
-  cursor: string; // a place in the log, as the head names it; "": not known
+  position: string; // a place in the log, as the head names it; "": not known
   settled: number; // lines before this number lie before that place
   read: boolean; // the last lines are here
   whole: boolean; // all that was asked for is here
@@ -35,7 +35,7 @@ onSession(() => {
 });
 
 function storeOf(key: string): Store {
-  if (kept?.key !== key) kept = { key, list: new LineList(lines_most), cursor: "", settled: 0, read: false, whole: false };
+  if (kept?.key !== key) kept = { key, list: new LineList(lines_most), position: "", settled: 0, read: false, whole: false };
   return kept;
 }
 
@@ -57,14 +57,14 @@ export function readLog({ run, choice, state, draw }: { run: string; choice: str
   };
   const begin = async () => {
     store.list.cutTo(0);
-    store.cursor = "";
+    store.position = "";
     try {
-      const headers = await eachLine(`${path}&tail=${lines_most + 1}&cursor=true`, (line) => {
+      const headers = await eachLine(`${path}&tail=${lines_most + 1}&position=true`, (line) => {
         store.list.push(JSON.parse(line) as LogLine);
         calmly();
       }, ending.signal);
       store.list.trim();
-      store.cursor = headers.get("x-rtrain-logs-cursor") ?? "";
+      store.position = headers.get("x-rtrain-logs-position") ?? "";
     } catch (wrong) {
       if (ending.signal.aborted) return;
       const problem = wrong instanceof Problem ? wrong : new Problem(-1, String(wrong));
@@ -81,17 +81,17 @@ export function readLog({ run, choice, state, draw }: { run: string; choice: str
   };
   const goOn = () => {
     // Without a place the stream begins with the last lines again.
-    const resumes = store.cursor !== "";
+    const resumes = store.position !== "";
     if (!resumes) store.settled = 0;
     close = follow({
       path: resumes ? path : `${path}&tail=${lines_most}`,
-      after: store.cursor,
+      after: store.position,
       resumes,
       onOpen: () => store.list.cutTo(store.settled), // lines behind the last place come again
       onData: (data, place) => {
         store.list.push(JSON.parse(data) as LogLine);
-        if (resumes && place !== "" && place !== store.cursor) {
-          store.cursor = place;
+        if (resumes && place !== "" && place !== store.position) {
+          store.position = place;
           store.settled = store.list.end;
         }
         calmly();
@@ -104,7 +104,7 @@ export function readLog({ run, choice, state, draw }: { run: string; choice: str
     });
   };
   if (store.read) show();
-  if (!store.read || store.cursor === "") void begin();
+  if (!store.read || store.position === "") void begin();
   else if (state !== "over") goOn(); // nothing new comes of an attempt that was followed by another one
   return () => {
     ending.abort();

@@ -59,7 +59,7 @@ function ofRun(request, response, run, verb, query, rank, what) {
     case "logs": {
       const all = logs(run, query);
       if (query.get("follow")) return stream(request, response, [], run.ended ? null : () => []);
-      response.writeHead(200, { "content-type": "application/jsonl", "x-rtrain-logs-cursor": "end" });
+      response.writeHead(200, { "content-type": "application/jsonl", "x-rtrain-logs-position": "end" });
       return response.end(all.map((one) => JSON.stringify(one)).join("\n"));
     }
     default:
