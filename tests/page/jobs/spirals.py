@@ -27,7 +27,7 @@ def batch(random, count=64):
     turn = torch.rand(count, generator=random)
     spiral = torch.randint(0, 2, (count,), generator=random)
     angle = 7 * turn + torch.pi * spiral
-    points = turn[:, None] * torch.stack([angle.cos(), angle.sin()], 1) + 0.02 * torch.randn(count, 2, generator=random)
+    points = turn[:, None] * torch.stack([angle.cos(), angle.sin()], 1) * 3 + 0.02 * torch.randn(count, 2, generator=random)
     return points, spiral[:, None].float()
 
 
@@ -41,7 +41,7 @@ if checkpoint is not None:
     plain.load_state_dict(state["model"])
     first = state["step"]
 model = rt.prepare_model(plain)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.004)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.006)
 random = torch.Generator().manual_seed(1000 * first + rank)
 validation = batch(torch.Generator().manual_seed(1), 512)
 for step in range(first + 1, steps + 1):

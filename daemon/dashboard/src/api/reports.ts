@@ -3,10 +3,11 @@
 // what is drawn is less than a screen has columns.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Point, pointOf, pointsOf } from "../data/series.ts";
-import { call } from "./client.ts";
+import { Continuation } from "../data/continued.ts";
+import { call, list } from "./client.ts";
 import { severally } from "./several.ts";
 import { follow } from "./stream.ts";
-import type { Report, RunHistory } from "./types.ts";
+import type { Attempt, Report, RunHistory } from "./types.ts";
 
 export const points_most = 60_000;
 
@@ -54,6 +55,25 @@ export function useReports(run: string, rank = "0"): Reports {
     let complete = false;
     let gone = false;
     const several = !/^\d+$/.test(rank);
+    const continuation = new Continuation();
+    const asking = new AbortController();
+    let waiting: (() => void)[] = []; // for what is known of a new attempt, in order
+    // Calls `task` once it is known where the attempt goes on.
+    const knowing = (attempt: number, task: () => void) => {
+      if (waiting.length === 0 && continuation.knows(attempt)) return task();
+      waiting.push(() => knowing(attempt, task));
+      if (waiting.length > 1) return;
+      const ask = async () => {
+        const attempts = await list<Attempt>(`/v1/runs/${encodeURIComponent(run)}/attempts`, asking.signal).catch((): Attempt[] => []);
+        if (gone) return;
+        if (!attempts.some((one) => one.number === attempt)) return void setTimeout(() => void ask(), 2_000);
+        continuation.learn(attempt, attempts, points);
+        const tasks = waiting;
+        waiting = [];
+        for (const one of tasks) one();
+      };
+      void ask();
+    };
     const add = (into: Point[], point: Point): Point[] => {
       into.push(point);
       if (into.length <= points_most) return into;
@@ -75,24 +95,28 @@ export function useReports(run: string, rank = "0"): Reports {
       resumes: true,
       onData: (data) => {
         const report = JSON.parse(data) as Report;
-        if (several)
-          for (const one of Object.keys(report.metrics_by_rank ?? {})) by_rank.set(one, add(by_rank.get(one) ?? [], pointOf(report, one)));
-        points = add(points, pointOf(report, several ? "0" : undefined));
-        draw();
+        knowing(report.attempt, () => {
+          const point = (of?: string) => continuation.shifted(pointOf(report, of));
+          if (several) for (const one of Object.keys(report.metrics_by_rank ?? {})) by_rank.set(one, add(by_rank.get(one) ?? [], point(one)));
+          points = add(points, point(several ? "0" : undefined));
+          draw();
+        });
       },
       onEnd: () => {
         complete = true;
         draw();
       },
     });
-    const asking = new AbortController();
     let close = () => {};
     void (rank === "0" ? olderOf(run, asking.signal) : Promise.resolve(null)).then((older) => {
       if (gone) return;
       if (older) {
-        points = older.points;
         thinned = true;
-        draw();
+        for (const one of older.points)
+          knowing(one.attempt, () => {
+            points.push(continuation.shifted(one));
+            draw();
+          });
       }
       close = read(older ? String(older.last) : "");
     });

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
 export const facts = JSON.parse(process.env.PAGE_FACTS);
-export const patience = { timeout: 30_000 };
+export const patience = { timeout: 60_000 };
 const wrong = [];
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 

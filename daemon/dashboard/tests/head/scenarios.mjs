@@ -56,6 +56,9 @@ async function told(browser) {
   await page.getByText(/ranks wait \d+ % of the time for rank 2 on node-/).waitFor();
   await page.getByText(/First failure: rank 1 on node-/).waitFor();
   await page.getByText("Attempt 2", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Table" }).click();
+  const { newest, rows } = await tabled(page, await fact(page, runs.spirals, "last_report.metrics.step"));
+  expect(rows === newest, `${rows} steps are drawn of 1 to ${newest}, over two attempts`);
   await open(page, `runs/${runs.waits}`);
   await page.getByText("CPU").first().waitFor();
   await open(page, "");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkpointsOf, currentPoints, joined, keysOf, pointOf, pointsOf, seriesOf, smoothed, spansOf, thinned } from "../../src/data/series.ts";
+import { Continuation } from "../../src/data/continued.ts";
 import type { Attempt, Report, RunHistory } from "../../src/api/types.ts";
 
 const report = (attempt: number, index: number, loss: unknown, more: Partial<Report> = {}): Report => ({
@@ -70,4 +71,18 @@ test("a long run's levels are two points for each stretch, and its keys share th
   // By step the second attempt takes the place of what it repeats.
   assert.deepEqual(seriesOf(points, "loss", "step"), { x: [1, 9, 16, 20, 28], y: [5, 9, 3, 4, 8] });
   assert.deepEqual(pointsOf(new Map()), []);
+});
+
+test("an attempt goes on behind the report of the checkpoint from which it began", () => {
+  const attempts = [{ number: 1, from: null }, { number: 2, from: "c2" }, { number: 3, from: null }, { number: 4, from: "gone" }] as Attempt[];
+  const continuation = new Continuation();
+  const points = [report(1, 1, 9), report(1, 2, 8, { checkpoint: "c2" }), report(1, 3, 7)].map((one) => continuation.shifted(pointOf(one)));
+  continuation.learn(2, attempts, points);
+  points.push(continuation.shifted(pointOf(report(2, 1, 6))));
+  assert.equal(points.at(-1)?.index, 3);
+  assert.deepEqual(seriesOf(points, "loss", "step"), { x: [1, 2, 3], y: [9, 8, 6] });
+  continuation.learn(3, attempts, points);
+  assert.equal(continuation.shifted(pointOf(report(3, 1, 5))).index, 1);
+  continuation.learn(4, attempts, points);
+  assert.equal(continuation.shifted(pointOf(report(4, 1, 5))).index, 4);
 });

@@ -30,7 +30,7 @@ export function Overview({ run, attempts, events, owner, reload, reports }: Show
         <div class="tile">
           <h2>Last report</h2>
           <p class="big">{run.last_report ? number(run.last_report.index) : "none"}</p>
-          <p class="quiet">{run.last_report ? ago(run.last_report.time, now) : "No report has come."}</p>
+          <p class="quiet">{run.last_report ? `${ago(run.last_report.time, now)}${run.attempts > 1 ? `, its number in attempt ${run.attempt}` : ""}` : "No report has come."}</p>
         </div>
         <div class="tile">
           <h2>Attempts</h2>

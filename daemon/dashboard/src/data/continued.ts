@@ -1,0 +1,25 @@
+// Reports are numbered anew in each attempt. These are their numbers in the run: an attempt goes on behind the report
+// whose checkpoint it began from. Pure.
+import type { Attempt } from "../api/types.ts";
+import type { Point } from "./series.ts";
+
+export class Continuation {
+  readonly #bases = new Map<number, number>([[1, 0]]);
+
+  knows(attempt: number): boolean {
+    return this.#bases.has(attempt);
+  }
+
+  // Learns where an attempt goes on, of the run's reports until then. A report that is not among them, since only levels
+  // are kept of it, has the attempt go on behind all of them.
+  learn(attempt: number, attempts: readonly Attempt[], before: readonly Point[]): void {
+    if (this.knows(attempt)) return;
+    const from = attempts.find((one) => one.number === attempt)?.from ?? null;
+    const origin = from === null ? null : (before.findLast((one) => one.checkpoint === from) ?? before.at(-1));
+    this.#bases.set(attempt, origin?.index ?? 0);
+  }
+
+  shifted(point: Point): Point {
+    return { ...point, index: point.index + (this.#bases.get(point.attempt) ?? 0) };
+  }
+}
