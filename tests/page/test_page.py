@@ -45,10 +45,15 @@ def chromium():
 
 
 def has_page(cluster):
+    """Whether the head has the page. It has to be one of two: the page, or what says that there is none, and what to do."""
     answer = subprocess.run(
         ["curl", "-sk", "--compressed", f"https://{cluster.head_address()}/"], capture_output=True, text=True, timeout=20
     )
-    return "has no page" not in answer.stdout
+    if "This head has no page" in answer.stdout:
+        assert "scripts/bootstrap page" in answer.stdout, answer.stdout
+        return False
+    assert '<div id="page"' in answer.stdout, answer.stdout
+    return True
 
 
 if missing():
