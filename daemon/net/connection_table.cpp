@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/net/address_network.hpp"
+
 namespace rtrain::net {
 namespace {
 
@@ -17,8 +19,9 @@ std::uint64_t counted(std::uint64_t bytes) { return bytes > uncounted_bytes ? by
 
 constexpr std::size_t parties_kept = 16'384;  // addresses and callers without a connection, for their count of requests
 
-// Whoever has one IPv6 address has the 2^64 of its network: these are one party.
-std::string party_at(const std::string& address) {
+}  // namespace
+
+std::string network_of(const std::string& address) {
     in6_addr six{};
     if (::inet_pton(AF_INET6, address.substr(0, address.find('%')).c_str(), &six) != 1 || IN6_IS_ADDR_V4MAPPED(&six))
         return address;
@@ -27,8 +30,6 @@ std::string party_at(const std::string& address) {
     char text[INET6_ADDRSTRLEN] = {};
     return ::inet_ntop(AF_INET6, &six, text, sizeof text) == nullptr ? address : std::string(text) + "/64";
 }
-
-}  // namespace
 
 // Half of the connections for strangers: many agents come at once, from few addresses, when a head starts again.
 ConnectionLimits ConnectionLimits::of(std::size_t connections_max) {
@@ -45,7 +46,7 @@ ConnectionLimits ConnectionLimits::of(std::size_t connections_max) {
 }
 
 std::uint64_t ConnectionTable::enter(const std::string& from, std::function<void()> close) {
-    const std::string address = party_at(from);
+    const std::string address = network_of(from);
     std::function<void()> close_other;
     std::uint64_t number = 0;
     {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "daemon/net/address_network.hpp"
+
 namespace rtrain::head {
 namespace {
 
@@ -13,12 +15,23 @@ double refilled(double left, std::int64_t passed_ms) {
 
 }  // namespace
 
+// Who has all attempts again is as good as new. One attempt more for somebody who made one is little, too.
+void SignInRate::forget_some(std::int64_t wall_ms) {
+    const auto left = [wall_ms](const Party& one) { return refilled(one.left, wall_ms - one.counted_wall_ms); };
+    std::erase_if(parties_, [&](const auto& entry) { return left(entry.second) >= burst; });
+    if (!full()) return;
+    auto oldest = parties_.end();
+    for (auto at = parties_.begin(); at != parties_.end(); ++at) {
+        const Party& one = at->second;
+        if (at->first.empty() || left(one) < burst - 1 || wall_ms - one.counted_wall_ms < kept_ms) continue;
+        if (oldest == parties_.end() || one.counted_wall_ms < oldest->second.counted_wall_ms) oldest = at;
+    }
+    if (oldest != parties_.end()) parties_.erase(oldest);
+}
+
 SignInRate::Party& SignInRate::party_of(const std::string& party, std::int64_t wall_ms) {
-    if (parties_.size() >= parties_most && !parties_.contains(party))
-        std::erase_if(parties_, [wall_ms](const auto& entry) {
-            return refilled(entry.second.left, wall_ms - entry.second.counted_wall_ms) >= burst;
-        });
-    const bool shares = parties_.size() >= parties_most && !parties_.contains(party);
+    if (full() && !parties_.contains(party)) forget_some(wall_ms);
+    const bool shares = full() && !parties_.contains(party);
     return parties_.try_emplace(shares ? "" : party, Party{.counted_wall_ms = wall_ms}).first->second;
 }
 
@@ -34,6 +47,12 @@ bool SignInRate::take(const std::string& party, std::int64_t wall_ms) {
 void SignInRate::give_back(const std::string& party) {
     const auto own = parties_.find(party);
     if (own != parties_.end()) own->second.left = std::min(burst, own->second.left + 1);
+}
+
+std::string sign_in_party(const std::string& peer_address) {
+    std::string host = peer_address.substr(0, peer_address.rfind(':'));
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    return "address " + net::network_of(host);
 }
 
 }  // namespace rtrain::head

@@ -11,7 +11,10 @@ class SignInRate {
   public:
     static constexpr double burst = 10;
     static constexpr std::int64_t one_each_ms = 6'000;
-    static constexpr std::size_t parties_most = 1'024;  // beyond, those that are new share one
+    // Beyond, one is forgotten that has made one attempt at most, a second ago or earlier. Where there is none, those
+    // that are new share one rate.
+    static constexpr std::size_t parties_most = 1'024;
+    static constexpr std::int64_t kept_ms = 1'000;
 
     // Takes one of `party`'s attempts. False: it has none left now.
     bool take(const std::string& party, std::int64_t wall_ms);
@@ -22,8 +25,13 @@ class SignInRate {
         double left = burst;
         std::int64_t counted_wall_ms = 0;
     };
+    bool full() const { return parties_.size() - parties_.count("") >= parties_most; }
+    void forget_some(std::int64_t wall_ms);
     Party& party_of(const std::string& party, std::int64_t wall_ms);
     std::map<std::string, Party> parties_;
 };
+
+// Who signs in from this peer ("10.0.0.7:41234", "[fd00::1]:41234"), before anything else is known of them.
+std::string sign_in_party(const std::string& peer_address);
 
 }  // namespace rtrain::head

@@ -19,15 +19,6 @@ json session_json(const Caller& caller, const std::string& secret) {
             {"idle_most_ms", session_idle_most_ms}};
 }
 
-// "10.0.0.7:41234" and "[fd00::1]:41234" without the port; of IPv6 the first half, which one person has all of.
-std::string address_of(const net::Peer& peer) {
-    const std::string address = peer.address.substr(0, peer.address.rfind(':'));
-    if (!address.starts_with('[')) return "address " + address;
-    std::size_t end = 0;
-    for (int groups = 0; groups < 4 && end != std::string::npos; ++groups) end = address.find(':', end + 1);
-    return "address " + address.substr(0, end);
-}
-
 void refuse_too_many(Exchange& exchange) {
     refuse_for_now(exchange, {ErrorCode::full, "too many attempts to sign in", "try again in some seconds"},
                    SignInRate::one_each_ms / 1'000);
@@ -87,7 +78,7 @@ void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, Browser
 void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& sessions,
                   const Credentials& credentials, state::SqliteJournal& journal) {
     const std::int64_t now = wall_ms();
-    const std::string address = address_of(exchange.request.peer);
+    const std::string address = sign_in_party(exchange.request.peer.address);
     if (!sessions.may_sign_in(address, now)) return refuse_too_many(exchange);
     const auto text = token_text(exchange);
     if (!text) return refuse(exchange, text.error());

@@ -152,6 +152,31 @@ TEST_CASE("signing in: ten times at once, then once in six seconds, and a good a
     CHECK(taken <= static_cast<int>(SignInRate::parties_most + SignInRate::burst));
 }
 
+TEST_CASE("a flood of sign-ins from many addresses keeps nobody else out for more than a second") {
+    SignInRate rate;
+    std::int64_t now = 0;
+    for (int i = 0; i < 10; ++i) CHECK(rate.take("address guesses", now));
+    for (int round = 0; round < 5; ++round) {
+        now += 1'500;  // each address has not all of its attempts back
+        for (int i = 0; i < 5'000; ++i) (void)rate.take("address " + std::to_string(i), now);
+        CHECK_FALSE(rate.take("address of a person", now));
+        now += 1'000;
+        CHECK(rate.take("address of a person", now));
+    }
+    CHECK(rate.take("address guesses", now));  // it is known still, and has its own
+    CHECK(rate.take("address guesses", now));
+    CHECK_FALSE(rate.take("address guesses", now));
+}
+
+TEST_CASE("the addresses of an IPv6 network are one party that signs in, however they are written") {
+    CHECK(sign_in_party("10.0.0.7:41234") == sign_in_party("10.0.0.7:9"));
+    CHECK(sign_in_party("10.0.0.7:41234") != sign_in_party("10.0.0.8:41234"));
+    CHECK(sign_in_party("[2001:db8::1]:1") == sign_in_party("[2001:db8::2:3]:1"));
+    CHECK(sign_in_party("[2001:db8:0:0:a:b:c:d]:1") == sign_in_party("[2001:db8::1]:1"));
+    CHECK(sign_in_party("[2001:db8:0:1::1]:1") != sign_in_party("[2001:db8::1]:1"));
+    CHECK(sign_in_party("[::ffff:10.0.0.7]:1") != sign_in_party("[::ffff:10.0.0.8]:1"));
+}
+
 TEST_CASE("the head's own page may change something, with its origin and the CSRF token of its session") {
     const BrowserRequests browser("c1", {"Gpu-Head"});
     const std::string csrf = csrf_token_of("secret");
