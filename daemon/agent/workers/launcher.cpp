@@ -96,21 +96,6 @@ Pointers arguments_of(const WorkerStart& w) {
     return out;
 }
 
-// The worker's environment in memory that nobody can change any more, for the shim; -errno when there is none.
-int variables_of(const WorkerStart& w) {
-    std::string text;
-    for (const auto& [name, value] : w.environment) text.append(name + "=" + value.c_str()).push_back('\0');
-    const int memory = ::memfd_create("rtrain-environment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory < 0) return -errno;
-    int error = storage::write_all(memory, text);
-    ::explicit_bzero(text.data(), text.size());
-    constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-    if (error == 0 && ::fcntl(memory, F_ADD_SEALS, all) == 0) return memory;
-    if (error == 0) error = errno;
-    ::close(memory);
-    return -error;
-}
-
 struct Handed {  // descriptors for the shim, above those that they become there
     int ready = -1, variables = -1;
 };
@@ -140,7 +125,22 @@ ExitCause not_begun(const WorkerStart& worker, int error) {
                       (full ? "; make room on the file system of the agent's --data directory" : "")};
 }
 
-// Writes the file `place` for the shim. Without it the worker runs where the agent runs.
+}  // namespace
+
+int sealed_environment(const std::map<std::string, std::string>& environment) {
+    std::string text;
+    for (const auto& [name, value] : environment) text.append(name + "=" + value.c_str()).push_back('\0');
+    const int memory = ::memfd_create("rtrain-environment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0) return -errno;
+    int error = storage::write_all(memory, text);
+    ::explicit_bzero(text.data(), text.size());
+    constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+    if (error == 0 && ::fcntl(memory, F_ADD_SEALS, all) == 0) return memory;
+    if (error == 0) error = errno;
+    ::close(memory);
+    return -error;
+}
+
 void write_place(const WorkerStart& worker) {
     std::string text;
     if (!worker.cgroup.empty()) text += "cgroup " + worker.cgroup + "\n";
@@ -149,8 +149,6 @@ void write_place(const WorkerStart& worker) {
     const std::string file = worker.directory + "/place";
     if (!write_whole(file, text, 0600, Durable::no)) ::unlink(file.c_str());
 }
-
-}  // namespace
 
 struct Launcher::Child {
     WorkerStart worker;
@@ -184,7 +182,7 @@ void Launcher::start(const WorkerStart& worker) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
         return fail_start(worker, std::string("the agent has no descriptor left: ") + std::strerror(errno));
-    const int variables = variables_of(worker);
+    const int variables = sealed_environment(worker.environment);
     if (variables < 0) {
         ::close(ends[0]);
         ::close(ends[1]);
@@ -294,6 +292,23 @@ std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t ra
     watch_end(name);
     if (started.empty()) return std::nullopt;
     return number(started, "pid");
+}
+
+void Launcher::watch_forked(const WorkerStart& worker, pid_t sentinel) {
+    const Name name{worker.attempt, worker.rank};
+    const auto started = read_values(worker.directory + "/started");
+    auto child = std::make_unique<Child>();
+    child->worker = worker;
+    child->worker.environment.clear();
+    child->ours = false;
+    child->pid = number(started, "pid");
+    child->shim = sentinel;
+    child->pidfd = pidfd_open(sentinel);
+    if (child->pidfd >= 0 && !shim_is_meant(started)) ::close(std::exchange(child->pidfd, -1));
+    const std::int64_t pid = child->pid;
+    children_[name] = std::move(child);
+    events_.started(name.first, name.second, pid);
+    watch_end(name);
 }
 
 void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number) {

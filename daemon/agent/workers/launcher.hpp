@@ -51,6 +51,9 @@ class Launcher {
     // The pid, when it was started at all; its end is told through `ended` (soon, when it is over already).
     std::optional<std::int64_t> adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
                                       const std::string& err);
+    // A worker that was started without a shim: its `started` names the process `sentinel`, which lives until its end
+    // is written.
+    void watch_forked(const WorkerStart& worker, pid_t sentinel);
     void signal(AttemptKey attempt, std::uint32_t rank, int signal_number);
     void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // with each heartbeat
 
@@ -71,6 +74,10 @@ class Launcher {
     MemoryKills memory_;
 };
 
+// The file `place` in the worker's directory, for the shim or keeper. Without it the worker runs where the agent runs.
+void write_place(const WorkerStart& worker);
+// An environment in memory that nobody can change any more, to be handed over; -errno when there is none.
+int sealed_environment(const std::map<std::string, std::string>& environment);
 // What the shim's `exit` file says, with the last lines of stderr.
 ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const std::vector<std::string>& program,
                         const std::string& err_file);

@@ -1,0 +1,322 @@
+// Real keepers and templates of the system's Python: this program knows the hidden verb.
+#include "daemon/agent/warm/keepers.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/agent/warm/keeper.h"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+__attribute__((constructor)) void become_keeper(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "__keeper") == 0) _exit(keeper_main(argc, argv));
+}
+
+constexpr AttemptKey attempt{17, 1};
+constexpr std::int64_t patience_ms = 60'000;
+const char* const python = "/usr/bin/python3";
+
+std::string text_of(const std::string& file) {
+    const auto text = read_whole(file);
+    return text ? *text : "";
+}
+
+bool alive(std::int64_t pid) {
+    const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+    const auto end = stat.rfind(')');
+    return end != std::string::npos && stat[end + 2] != 'Z';
+}
+
+// Keepers and a launcher on a loop, and what they have told.
+struct WarmStory {
+    Folder folder;
+    net::Loop loop;
+    std::map<std::string, std::int64_t> ready;     // key -> pid of the template
+    std::map<std::string, std::string> gone;       // key -> why it was unfit
+    std::map<std::uint32_t, std::string> refused;  // rank -> why
+    std::map<std::uint32_t, std::int64_t> started;
+    std::map<std::uint32_t, ExitCause> ended;
+    std::unique_ptr<Keepers> keepers = std::make_unique<Keepers>(
+        loop, "/proc/self/exe",
+        KeeperEvents{.ready = [this](const std::string& key, std::int64_t pid, std::int64_t) { ready[key] = pid; },
+                     .ended = [this](const std::string& key, const std::string& unfit) { gone[key] = unfit; }});
+    std::unique_ptr<Launcher> launcher = make_launcher();
+
+    std::unique_ptr<Launcher> make_launcher() {
+        return std::make_unique<Launcher>(
+            loop, "/proc/self/exe",
+            WorkerEvents{.started = [this](AttemptKey, std::uint32_t rank, std::int64_t pid) { started[rank] = pid; },
+                         .ended = [this](AttemptKey, std::uint32_t rank, const ExitCause& cause,
+                                         std::int64_t) { ended[rank] = cause; }});
+    }
+    WarmStory() { fs::permissions(folder.path, fs::perms(0755)); }
+
+    TemplateSpec spec(std::vector<std::string> modules = {"json"}, WorkerUser user = {}) {
+        return {.key = "t",
+                .user = std::move(user),
+                .python = python,
+                .modules = std::move(modules),
+                .environment = {{"PATH", "/usr/bin:/bin"}, {"PYTHONUNBUFFERED", "1"}}};
+    }
+    void begin(const TemplateSpec& spec) {
+        REQUIRE(keepers->begin(spec, folder.path + "/template.log"));
+        REQUIRE(until([&] { return ready.contains("t") || gone.contains("t"); }));
+    }
+    WorkerStart worker(const std::string& script, std::uint32_t rank = 0) {
+        const std::string directory = folder.path + "/" + rank_text(rank);
+        REQUIRE(make_directory(directory, 0755));
+        std::ofstream(directory + "/train.py") << script;
+        return {.attempt = attempt,
+                .rank = rank,
+                .directory = directory,
+                .out = directory + "/out",
+                .err = directory + "/err",
+                .cwd = directory,
+                .program = {python, "train.py"},
+                .environment = {{"PATH", "/usr/bin:/bin"},
+                                {"PYTHONUNBUFFERED", "1"},
+                                {"RTRAIN_ATTEMPT", "warm-" + std::to_string(::getpid())},
+                                {"RTRAIN_NODE", "n1"},
+                                {"RANK", std::to_string(rank)}}};
+    }
+    void fork(const WorkerStart& start) {
+        keepers->fork_worker("t", start, {.program = start.program, .environment = start.environment},
+                             [this, start](const Keepers::Answer& answer) {
+                                 if (answer.sentinel == 0) refused[start.rank] = answer.why;
+                                 if (answer.sentinel != 0) launcher->watch_forked(start, answer.sentinel);
+                             });
+    }
+    bool until(const std::function<bool()>& condition) {
+        bool in_time = true;
+        std::function<void()> look = [&] {
+            if (condition()) return loop.stop();
+            loop.after(2, look);
+        };
+        loop.post(look);
+        const auto limit = loop.after(patience_ms, [&] {
+            in_time = false;
+            loop.stop();
+        });
+        loop.run();
+        loop.cancel(limit);
+        return in_time;
+    }
+    bool until_ended(std::size_t workers = 1) {
+        return until([this, workers] { return ended.size() + refused.size() == workers; });
+    }
+    std::int64_t parent_of(std::int64_t pid) {
+        const std::string status = text_of("/proc/" + std::to_string(pid) + "/status");
+        return std::strtoll(status.c_str() + status.find("\nPPid:") + 6, nullptr, 10);
+    }
+};
+
+const WorkerUser nobody{.uid = 65'534, .gid = 65'534, .name = "nobody", .home = "/"};
+
+}  // namespace
+
+TEST_CASE("a worker is forked from a template, its parent is the keeper, and its exit code is told") {
+    WarmStory story;
+    story.begin(story.spec());
+    auto start = story.worker(
+        "import os, sys\nprint(os.getcwd(), sys.argv, __name__, __file__, 'json' in sys.modules, os.environ['COLOUR'], "
+        "os.getppid(), os.getsid(0) == os.getpid(), sorted(os.listdir('/proc/self/fd')))\n"
+        "print('oops', file=sys.stderr)\nsys.exit(3)\n");
+    start.program.push_back("--lr=0.1");
+    start.environment["COLOUR"] = "blue";
+    const std::int64_t keeper = story.parent_of(story.ready["t"]);
+    story.fork(start);
+
+    REQUIRE(story.until_ended());
+    CHECK(story.refused.empty());
+    CHECK(story.ended[0].exit_code == 3);
+    CHECK(story.ended[0].detail == "oops");
+    CHECK(text_of(start.out) == start.cwd + " ['train.py', '--lr=0.1'] __main__ " + start.cwd + "/train.py True blue " +
+                                    std::to_string(keeper) + " True ['0', '1', '2', '3']\n");
+    CHECK(read_values(start.directory + "/started").at("pid") == std::to_string(story.started[0]));
+    CHECK(alive(story.ready["t"]));  // it waits for the next
+}
+
+TEST_CASE("workers of one template end each by itself, by signal and with what they left behind") {
+    WarmStory story;
+    story.begin(story.spec());
+    const std::string wait =
+        "import os, subprocess, time\n"
+        "child = subprocess.Popen(['setsid', 'sleep', '1000'])\n"
+        "open('child', 'w').write(str(child.pid)); os.rename('child', 'there')\ntime.sleep(1000)\n";
+    const auto first = story.worker(wait), second = story.worker(wait, 1);
+    story.fork(first);
+    story.fork(second);
+    REQUIRE(story.until([&] { return fs::exists(first.cwd + "/there") && fs::exists(second.cwd + "/there"); }));
+
+    story.launcher->signal(attempt, 0, SIGTERM);
+
+    REQUIRE(story.until_ended(1));
+    CHECK(story.ended[0].signal == SIGTERM);
+    CHECK_FALSE(alive(std::stol(text_of(first.cwd + "/there"))));
+    CHECK(alive(std::stol(text_of(second.cwd + "/there"))));
+    story.launcher->signal(attempt, 1, SIGKILL);
+    REQUIRE(story.until_ended(2));
+    CHECK(story.ended[1].signal == SIGKILL);
+    CHECK_FALSE(alive(std::stol(text_of(second.cwd + "/there"))));
+}
+
+TEST_CASE("the end of the template or of the agent's socket ends no worker, and its end is still told") {
+    WarmStory story;
+    story.begin(story.spec());
+    auto start = story.worker("import os, sys\nos.mkfifo('gate')\nopen('gate').read()\nsys.exit(4)\n");
+    story.fork(start);
+    REQUIRE(story.until([&] { return fs::exists(start.cwd + "/gate"); }));
+
+    ::kill(static_cast<pid_t>(story.ready["t"]), SIGKILL);
+    REQUIRE(story.until([&] { return story.gone.contains("t"); }));
+    story.keepers.reset();
+    story.launcher = story.make_launcher();  // as the next agent's
+    CHECK(story.launcher->adopt(attempt, 0, start.directory, start.err) == story.started[0]);
+    std::ofstream(start.cwd + "/gate") << "go\n";
+
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].exit_code == 4);
+}
+
+TEST_CASE("a worker dies with its keeper, and what was asked of it meanwhile is refused") {
+    WarmStory story;
+    story.begin(story.spec());
+    const auto start = story.worker("import time\nprint('it runs')\ntime.sleep(1000)\n");
+    story.fork(start);
+    REQUIRE(story.until([&] { return story.started.contains(0); }));
+    const std::int64_t keeper = story.parent_of(story.started[0]);
+    ::kill(static_cast<pid_t>(keeper), SIGSTOP);
+    story.fork(story.worker("print('never')\n", 1));
+    ::kill(static_cast<pid_t>(keeper), SIGKILL);
+
+    REQUIRE(story.until_ended(2));
+    CHECK(story.ended[0].signal == SIGKILL);
+    CHECK(story.refused[1] == "its keeper has ended");
+    CHECK(story.until([&] { return !alive(story.started[0]) && !alive(story.ready["t"]); }));
+    CHECK(text_of(story.folder.path + "/rank-00001/out") == "");
+}
+
+TEST_CASE("a template whose modules cannot be imported, or have threads, is none and says why") {
+    WarmStory story;
+    story.begin(story.spec({"json", "no_such_module"}));
+    REQUIRE(story.until([&] { return story.gone.contains("t"); }));
+    CHECK(story.gone["t"].find("No module named 'no_such_module'") != std::string::npos);
+    WarmStory threads;
+    std::ofstream(threads.folder.path + "/with_threads.py")
+        << "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n";
+    auto spec = threads.spec({"with_threads"});
+    spec.environment["PYTHONPATH"] = threads.folder.path;
+    threads.begin(spec);
+    REQUIRE(threads.until([&] { return threads.gone.contains("t"); }));
+    CHECK(threads.gone["t"] == "its modules have started 1 threads, which no fork has");
+}
+
+TEST_CASE(
+    "a template whose files have changed refuses and ends; a file beside the script that hides a module refuses") {
+    WarmStory story;
+    const std::string own = story.folder.path + "/own";
+    REQUIRE(make_directory(own, 0755));
+    std::ofstream(own + "/mine.py") << "value = 1\n";
+    auto spec = story.spec({"json", "mine"});
+    spec.environment["PYTHONPATH"] = own;
+    story.begin(spec);
+    const auto hidden = story.worker("print('never')\n");
+    std::ofstream(hidden.cwd + "/json.py") << "\n";
+    story.fork(hidden);
+    REQUIRE(story.until([&] { return story.refused.contains(0); }));
+    CHECK(story.refused[0] == hidden.cwd + "/json.py hides a module that the template has");
+
+    std::ofstream(own + "/mine.py") << "value = 22\n";
+    story.fork(story.worker("print('never')\n", 1));
+    REQUIRE(story.until([&] { return story.gone.contains("t") && story.refused.contains(1); }));
+    CHECK(story.refused[1] == own + "/mine.py has changed");
+}
+
+TEST_CASE("a template that says what it may not is ended, and no process of its choice becomes the worker") {
+    struct Lie {
+        const char *module, *why;
+    };
+    const Lie lies[] = {
+        {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\ns.send(b'pid "
+         "1')\ns.recv(9)\n",
+         "the template named a process that is not its fork"},
+        {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\n"
+         "s.send(b'pid %d' % os.getpid())\ns.recv(9)\n",
+         "the template named a process that is not its fork"},
+        {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\n"
+         "p = os.fork()\nif p == 0: os.read(os.pipe()[0], 1)\ns.send(b'pid %d' % p)\ns.recv(9)\n",
+         "the template named a process that is not its fork"},  // its own child, not the keeper's
+        {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\ns.send(b'x' * "
+         "300)\ns.recv(9)\n",
+         "the template named a process that is not its fork"},
+        {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\nr, w = os.pipe()\n"
+         "if os.fork() == 0:\n    p = os.fork()\n    if p: os.write(w, str(p).encode()); os._exit(0)\n"
+         "    os.read(os.pipe()[0], 1)\nos.wait()\ns.send(b'pid ' + os.read(r, 32))\ns.recv(9)\n",
+         "the fork did not become the worker: no word of it"},  // the keeper's child, which does not keep to the rules
+    };
+    for (const Lie& lie : lies) {
+        WarmStory story;
+        std::ofstream(story.folder.path + "/lying.py") << lie.module;
+        auto spec = story.spec({"lying"});
+        spec.environment["PYTHONPATH"] = story.folder.path;
+        story.begin(spec);
+        REQUIRE(story.ready.contains("t"));
+        const auto start = story.worker("print('never')\n");
+        story.fork(start);
+        REQUIRE(story.until([&] { return story.refused.contains(0) && story.gone.contains("t"); }));
+        CHECK(story.refused[0] == lie.why);
+        CHECK_FALSE(fs::exists(start.directory + "/started"));
+        CHECK_FALSE(fs::exists(start.directory + "/exit"));
+        CHECK(story.until([&] { return !alive(story.ready["t"]); }));
+    }
+}
+
+TEST_CASE("another user's template and worker have no rights, and cannot touch the keeper or its files") {
+    if (::geteuid() != 0) {
+        WARN("skipped: changes users");
+        return;
+    }
+    WarmStory story;
+    story.begin(story.spec({"json"}, nobody));
+    REQUIRE(story.ready.contains("t"));
+    const std::int64_t keeper = story.parent_of(story.ready["t"]);
+    auto start = story.worker(
+        "import os, signal\n"
+        "for line in open('/proc/self/status'):\n"
+        "    if line.startswith(('Uid', 'NoNewPrivs', 'CapEff', 'CapPrm', 'CapBnd', 'Groups')): print(line.strip())\n"
+        "def tried(what):\n"
+        "    try: what(); return 'done'\n"
+        "    except OSError as error: return error.strerror\n"
+        "sentinel = [int(l.split()[1]) for l in open('started') if l.startswith('shim ')] if os.access('started', "
+        "os.R_OK) else []\n"
+        "print(sentinel, tried(lambda: os.kill(os.getppid(), signal.SIGKILL)), tried(lambda: open('exit', 'w')), "
+        "tried(lambda: os.unlink('.exit.new')), tried(lambda: open(f'/proc/{os.getppid()}/mem', 'rb')))\n");
+    start.user = nobody;
+    story.fork(start);
+    REQUIRE(story.until_ended());
+    CHECK(story.refused.empty());
+    CHECK(story.ended[0].success());
+    const std::string out = text_of(start.out);
+    CHECK(out.find("Uid:\t65534\t65534\t65534\t65534") != std::string::npos);
+    CHECK(out.find("NoNewPrivs:\t1") != std::string::npos);
+    for (const char* set : {"CapEff", "CapPrm", "CapBnd"})
+        CHECK(out.find(std::string(set) + ":\t0000000000000000") != std::string::npos);
+    CHECK(out.find("[] Operation not permitted Permission denied Permission denied Permission denied") !=
+          std::string::npos);
+    CHECK(text_of("/proc/" + std::to_string(keeper) + "/environ").empty());
+}
