@@ -70,6 +70,7 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     if (!passed) return passed.error();
     options.pass_env = std::move(*passed);
     options.allow_setuid = call.arguments.has("allow-setuid");
+    options.warm = call.arguments.has("warm");
     options.until_pid = until_pid(call.arguments);
     if (Status made = make_directory(options.data); !made) return made.error();
     Result<json> token = api.post("/v1/tokens", {{"role", "node"}, {"user", options.name}});
@@ -297,6 +298,7 @@ std::vector<Command> local_cluster_commands() {
                .help = "of this environment, what jobs get besides PATH, HOME, language and proxies",
                .repeated = true},
               {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
+              {.name = "warm", .help = "fork Python workers from processes that have imported torch (experimental)"},
               {.name = "until-pid",
                .takes = Value::number,
                .shown = "PID",

@@ -35,6 +35,8 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
         if (auto rules = agent::load_storage_rules(agent.storage_rules); !rules) return rules.error();
     agent.pass_env = options.pass_env;
     agent.allow_setuid = options.allow_setuid;
+    agent.warm = options.warm;
+    if (options.warm_memory > 0) agent.warm_memory = options.warm_memory;
     agent.end_workers = options.until_pid != 0;
     agent.drain_on_sigterm_ms = options.drain_on_sigterm_ms;
     agent.scratch = options.scratch;

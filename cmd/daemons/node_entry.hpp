@@ -22,10 +22,11 @@ struct NodeOptions {
     std::string resources, fake_gpus, accelerator_type, scratch;
     std::int64_t scratch_quota = 0;  // bytes; 0: none
     std::map<std::string, std::string> labels;
-    bool allow_root_workers = false, allow_setuid = false;
+    bool allow_root_workers = false, allow_setuid = false, warm = false;
     std::string storage_rules;             // a file; empty: none
     std::int64_t drain_on_sigterm_ms = 0;  // 0: SIGTERM hands the workers over
     int until_pid = 0;                     // the agent ends with that process, and its workers with it; 0: it stays
+    std::int64_t warm_memory = 0;          // bytes; 0: as many as an agent has without it
 };
 inline const char* node_pid_file = "/agent.pid";
 

@@ -144,6 +144,16 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
                 .next = "for example --scratch-quota 100GiB"};
         options.scratch_quota = *quota;
     }
+    options.warm = arguments.has("warm");
+    if (arguments.has("warm-memory")) {
+        const auto most = parse_bytes(arguments.text("warm-memory"));
+        if (!most)
+            return Error{
+                .code = ErrorCode::usage,
+                .message = "--warm-memory: \"" + arguments.text("warm-memory") + "\" is not an amount of bytes",
+                .next = "for example --warm-memory 4GiB"};
+        options.warm_memory = *most;
+    }
     options.allow_root_workers = arguments.has("allow-root-workers");
     if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
     options.allow_setuid = arguments.has("allow-setuid");
@@ -214,6 +224,11 @@ std::vector<Flag> node_join_flags() {
          .shown = "DIR",
          .help = "fast disk of this node, for the workers' TMPDIR"},
         scratch_quota,
+        {.name = "warm", .help = "fork Python workers from processes that have imported torch (experimental)"},
+        {.name = "warm-memory",
+         .takes = Value::text,
+         .shown = "SIZE",
+         .help = "of these processes together (default 2GiB)"},
         node_data_flag(),
         {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}};
 }

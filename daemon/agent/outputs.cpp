@@ -32,6 +32,8 @@ void Agent::perform(Output output) {
         [this](const StartWorkers& out) { workers_.start(out); },
         [this](const SignalWorker& out) { workers_.signal(out); },
         [this](const DumpStacks& out) { workers_.dump_stacks(out); },
+        [this](const StartTemplate& out) { workers_.start_template(out); },
+        [this](const EndTemplate& out) { workers_.end_template(out); },
         [this](const WelcomeWorker& out) { messages_.welcome(out); },
         [this](const ToWorker& out) { messages_.send(out); },
         [this](const MakeStage& out) { messages_.make_stage(out); },

@@ -28,7 +28,7 @@ Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
       messages_(loop_.net(), loop_, node_, attempts_),
       scratch_(loop_, loop_.net(), node_, attempts_),
       logs_(loop_.net(), node_.files, [this](const protocol::LogChunk& chunk) { return head_.send_log(chunk); }),
-      workers_({loop_.net(), loop_, node_, attempts_, messages_, scratch_, logs_}),
+      workers_({loop_.net(), loop_, loop_.state(), node_, attempts_, messages_, scratch_, logs_}),
       saved_(node_, attempts_),
       journals_(loop_.net(), node_, attempts_),
       checkpoints_(loop_, loop_.net(), node_, attempts_),

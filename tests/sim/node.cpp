@@ -7,7 +7,7 @@ namespace rtrain::sim {
 
 using agent::AttemptKey;
 
-SimNode::SimNode(World& world, std::string name) : world_(world), name_(std::move(name)) {}
+SimNode::SimNode(World& world, std::string name) : world_(world), name_(std::move(name)), template_dice_(world.dice) {}
 
 void SimNode::later(std::int64_t ms, std::function<void()> what) {
     world_.after(ms, [this, life = life_, what = std::move(what)] {
@@ -28,6 +28,14 @@ void SimNode::start_agent() {
     state_.inventory.total["CPU"] = units(world_.settings.cpus);
     state_.inventory.gpus = world_.settings.gpus;
     state_.stop_grace_ms = 2'000;
+    state_.templates.policy = {.on = template_dice_.one_in(2),
+                               .templates_max = 2,
+                               .memory_max = 1'000,
+                               .delay_ms = 500,
+                               .import_ms = 3'000,
+                               .idle_ms = 4'000,
+                               .unfit_ms = 5'000,
+                               .memory_guess = 400};
     for (const auto& [seq, news] : disk_.outbox) agent::keep_unacknowledged(state_, news);
     state_.next_news = disk_.next_news;
     find_attempts();
@@ -72,6 +80,7 @@ void SimNode::crash_agent(const std::string& why) {
     ++life_;
     connection_ = 0;
     uploading_.clear();
+    templates_.clear();
     cut_since_.clear();
     world_.cut(name_);
     drop_groups();

@@ -62,6 +62,8 @@ class SimNode {
     void find_attempts();
     void note_request(const agent::Input& what);
     void prepared(const protocol::Prepare& order);
+    void template_ends(const std::string& key, const std::string& unfit);
+    void check_templates() const;  // that the machine knows those that are there, and keeps their bounds
     void spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
     void live(ProcessKey key);
     void join(ProcessKey key);
@@ -86,6 +88,8 @@ class SimNode {
     std::map<std::pair<agent::AttemptKey, std::string>, Time>
         group_links_;  // open ones, and when the last message arrives
     std::map<std::pair<agent::AttemptKey, std::string>, Time> linked_since_;
+    std::set<std::string> templates_;  // processes of keepers
+    Dice template_dice_;               // of their own: what befalls the rest of a seed does not depend on them
     struct Uploading {
         std::uint64_t index = 0;
         Time moved;

@@ -90,6 +90,23 @@ struct Carry {
         node.later(world.disk_ms(), [n = &node, key = out.attempt] { n->input(LogsDone{key}); });
     }
 
+    // ---- templates of warm workers
+    void operator()(const StartTemplate& out) const {
+        node.templates_.insert(out.key);
+        const WarmPolicy& policy = node.state_.templates.policy;
+        if (node.templates_.size() > policy.templates_max) throw Violation{node.name_ + " has too many templates"};
+        Dice& dice = node.template_dice_;
+        node.later(dice.between(500, 4'000), [n = &node, &dice, key = out.key] {
+            if (!n->templates_.contains(key)) return;
+            if (dice.one_in(4)) return n->template_ends(key, dice.one_in(2) ? "no module" : "");
+            n->input(TemplateReady{key, dice.between(100, 900)});
+            if (dice.one_in(4)) n->later(dice.between(1, 9'000), [n, key] { n->template_ends(key, ""); });
+        });
+    }
+    void operator()(const EndTemplate& out) const {
+        if (node.templates_.erase(out.key) == 0) throw Violation{node.name_ + " ends a template that is not there"};
+    }
+
     // ---- workers and the group
     void operator()(const ToWorker& out) const {
         if (const auto* reported = std::get_if<worker::Reported>(&out.message)) {
@@ -206,11 +223,30 @@ void SimNode::input(const Input& what) {
     const Outputs outputs = agent::step(state_, world_.now(), what);
     const std::uint64_t life = life_;
     for (const Output& output : outputs) {
-        if (!world_.healed && world_.dice.one_in(4'000)) return crash_agent("between two outputs");
+        const bool is_of_template =
+            std::holds_alternative<StartTemplate>(output) || std::holds_alternative<EndTemplate>(output);
+        Dice& dice = is_of_template ? template_dice_ : world_.dice;
+        if (!world_.healed && dice.one_in(4'000)) return crash_agent("between two outputs");
         std::visit(Carry{*this, world_, disk_}, output);
         if (life != life_) return;
     }
+    check_templates();
     arm_timer();
+}
+
+// The keeper says so: also of one that was ready.
+void SimNode::template_ends(const std::string& key, const std::string& unfit) {
+    if (templates_.erase(key) != 0) input(TemplateEnded{key, unfit});
+}
+
+void SimNode::check_templates() const {
+    std::int64_t bytes = 0;
+    for (const auto& [key, one] : state_.templates.all) {
+        const bool lives = one.phase == TemplatePhase::starting || one.phase == TemplatePhase::ready;
+        if (lives != templates_.contains(key)) throw Violation{name_ + " is wrong about a template"};
+        if (one.phase == TemplatePhase::ready) bytes += one.bytes;
+    }
+    if (bytes > state_.templates.policy.memory_max) throw Violation{name_ + " has templates beyond its bound"};
 }
 
 // The claim is on storage before the agent can say so: if it dies in between, the number is skipped.

@@ -52,7 +52,8 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
         join(key);
         live(key);
     });
-    input(agent::WorkerStarted_{.attempt = key.first, .rank = key.second, .pid = process.pid});
+    input(agent::EnvironmentUsed{"environment " + std::to_string(process.run % 4), key.first});
+    if (up_) input(agent::WorkerStarted_{.attempt = key.first, .rank = key.second, .pid = process.pid});
 }
 
 // Computes for a while, then reports, or ends.

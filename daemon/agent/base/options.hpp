@@ -24,6 +24,8 @@ struct AgentOptions {
     std::vector<std::string> pass_env{};   // of the agent's environment, for jobs: "NAME", "PREFIX*"
     std::string scratch{};                 // node-local fast disk; empty: <data_dir>/scratch
     std::int64_t scratch_quota = 0;        // bytes of it; 0: no quota
+    bool warm = false;                     // Python workers are forked from templates, where one fits
+    std::int64_t warm_memory = std::int64_t{2} << 30;  // bytes, of all templates together
     // These replace what the inventory finds on the node:
     Resources resources{};
     std::string fake_gpus{};  // "8xA100"

@@ -17,6 +17,7 @@ void earlier(std::optional<Time>& at, std::optional<Time> other) {
 void on(Step& step, const TimerFired&) {
     if (step.state.registered && step.now >= step.state.heartbeat_at) beat(step);
     if (const auto due = news_wake(step.state); due && step.now >= *due) send_late_news(step);
+    templates_time(step);
     std::vector<AttemptKey> keys;
     for (const auto& [key, attempt] : step.state.attempts) keys.push_back(key);
     for (const AttemptKey key : keys) {
@@ -40,6 +41,7 @@ std::optional<Time> next_wake(const AgentState& state) {
     if (state.registered) at = state.heartbeat_at;
     earlier(at, news_wake(state));
     earlier(at, next_reclaim(state));
+    earlier(at, next_template(state));
     for (const auto& [key, attempt] : state.attempts) {
         earlier(at, attempt.kill_at);
         earlier(at, next_last_checkpoint(state, attempt));

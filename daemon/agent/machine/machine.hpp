@@ -97,6 +97,7 @@ struct AgentState {
     Time send_at;
     std::size_t unacknowledged_bytes = 0;  // of news that were sent on this connection
     std::map<AttemptKey, LocalAttempt> attempts;
+    Templates templates;  // of warm workers
     bool operator==(const AgentState&) const = default;
 };
 

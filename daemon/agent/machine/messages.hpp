@@ -2,7 +2,6 @@
 // results into inputs; the simulator does the same without I/O.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,18 +11,13 @@
 #include <vector>
 
 #include "daemon/agent/machine/node_life.hpp"
+#include "daemon/agent/machine/templates.hpp"
 #include "daemon/protocol/messages.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::agent {
 
-// An attempt as this agent knows it: its number may change by the claim.
-struct AttemptKey {
-    std::uint64_t run = 0;
-    std::uint32_t incarnation = 0;
-    auto operator<=>(const AttemptKey&) const = default;
-};
 inline AttemptKey key_of(const protocol::AttemptRef& ref) { return {ref.run, ref.incarnation}; }
 
 enum class UploadMode { async, sync, none };
@@ -136,7 +130,7 @@ struct TimerFired { bool operator==(const TimerFired&) const = default; };
 using Input = std::variant<HeadConnected, HeadDisconnected, HeadMessage, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
                            WorkerEnded, WorkerJoined, WorkerMessage, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
                            PeerMessage, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled, ReclaimAsked,
-                           AgentDialled, TimerFired>;
+                           AgentDialled, EnvironmentUsed, TemplateReady, TemplateEnded, StartsChosen, TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------
 struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) const = default; };
@@ -189,11 +183,12 @@ struct RemoveCheckpoint { protocol::Delete order{}; bool operator==(const Remove
 struct WriteResultFile { protocol::Result_ order{}; bool operator==(const WriteResultFile&) const = default; };
 // clang-format on
 
-using Output = std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged,
-                            StartPreparation, KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, DumpStacks,
-                            WelcomeWorker, ToWorker, MakeStage, ListStaged, DropStaged, Upload, WriteManifest,
-                            DropUncommitted, JournalMetrics, DialCoordinator, ToGroup, FinishLogs, WriteEnd,
-                            CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile, DialAgent, EndAgent>;
+using Output =
+    std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged, StartPreparation,
+                 KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, DumpStacks, WelcomeWorker, ToWorker,
+                 MakeStage, ListStaged, DropStaged, Upload, WriteManifest, DropUncommitted, JournalMetrics,
+                 DialCoordinator, ToGroup, FinishLogs, WriteEnd, CloseAttempt, ForgetAttempt, RemoveCheckpoint,
+                 WriteResultFile, DialAgent, EndAgent, StartTemplate, EndTemplate>;
 using Outputs = std::vector<Output>;
 
 }  // namespace rtrain::agent

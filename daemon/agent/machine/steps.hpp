@@ -64,6 +64,14 @@ void reclaim_time(Step& step);
 std::optional<Time> next_reclaim(const AgentState& state);
 std::optional<protocol::Leaving> leaving(const Step& step);  // as the head is told of it
 
+// ---- templates.cpp: templates of warm workers
+void on(Step& step, const EnvironmentUsed& input);
+void on(Step& step, const TemplateReady& input);
+void on(Step& step, const TemplateEnded& input);
+void on(Step& step, const StartsChosen& input);
+void templates_time(Step& step);
+std::optional<Time> next_template(const AgentState& state);
+
 // ---- group.cpp: workers' messages and the report group
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);

@@ -95,6 +95,8 @@ AgentState first_state(const ThisNode& node) {
                        .next_news = 1,
                        .facts = node.inventory.facts};
     state.scratch_quota = node.options.scratch_quota;
+    state.templates.policy.on = node.options.warm;
+    state.templates.policy.memory_max = node.options.warm_memory;
     return state;
 }
 

@@ -63,6 +63,8 @@ struct SimulatedNode::Carry {
     void operator()(const DialAgent&) const {}
     void operator()(const EndAgent&) const {}
     void operator()(const DumpStacks&) const {}
+    void operator()(const StartTemplate&) const {}
+    void operator()(const EndTemplate&) const {}
     void operator()(const WelcomeWorker&) const {}
     void operator()(const ToWorker&) const {}
     void operator()(const MakeStage&) const {}

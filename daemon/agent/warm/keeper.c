@@ -23,7 +23,7 @@
 #include "daemon/agent/workers/become_user.h"
 #include "daemon/agent/workers/worker_files.h"
 
-enum { AGENT = 3, VARIABLES = 4, TEMPLATE = 3, PACKET = 1 << 17, PATIENCE_MS = 5000, WHY = 400 };
+enum { AGENT = 3, VARIABLES = 4, TEMPLATE = 3, PACKET = 1 << 17, PATIENCE_MS = 10000, WHY = 400 };
 
 struct keeper {
     struct kept_workers workers;
@@ -141,7 +141,10 @@ static int adopt_child(struct keeper* k, const struct order* o, const char* answ
     const int error = go ? read_status(ends[1]) : -1;
     if (error == 0 && getsid((pid_t)pid) == pid && getpgid((pid_t)pid) == pid) {
         const struct kept_worker worker = {.pid = (pid_t)pid};
-        if (keep_worker(&k->workers, &worker, o->dir, (const char*[]){o->attempt, o->node, o->rank}) == 0) return 0;
+        if (keep_worker(&k->workers, &worker, o->dir, (const char*[]){o->attempt, o->node, o->rank}) == 0) {
+            if (write(ends[0], "!", 1) != 1) errno = 0; /* it has ended meanwhile, and is reaped as a worker */
+            return 0;
+        }
         snprintf(why, WHY, "the keeper has no room for it: %s", strerror(errno));
     } else {
         snprintf(why, WHY, "the fork did not become the worker: %s", error > 0 ? strerror(error) : "no word of it");

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int socket_descriptor = 3, variables_descriptor = 4;  // of the keeper
 constexpr std::size_t packet_max = 100'000, room_min = 64'000;
-constexpr std::int64_t order_ms = 20'000;  // the keeper's own waits are shorter
+constexpr std::int64_t order_ms = 60'000;  // the keeper's own waits are 10 s, and its template's end
 
 void close_all(std::initializer_list<int> descriptors) {
     for (const int one : descriptors)

@@ -226,9 +226,7 @@ struct NotCarriedOut {
     const char* words;
 };
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
-    return {{!job.preload.empty(),
-             "python.preload is not carried out by this version: every worker starts its interpreter itself"},
-            {!job.trainer_resources.empty(),
+    return {{!job.trainer_resources.empty(),
              "scaling.trainer_resources is not carried out: it is for a program beside the workers, and a driver is a "
              "run of its own"}};
 }

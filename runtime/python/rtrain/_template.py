@@ -5,7 +5,7 @@ jobs have before an attempt's own variables. Descriptor 3 leads to the keeper. T
 
   to the keeper    "ready" | "unfit WHY" once; to each order "pid N" | "no WHY" | "stale WHY": the files have changed
   from the keeper  WAIT_MS, THREADS, directories of the program, "--", working directory, program and arguments, NUL-ended, with the descriptors of
-                   input, output, errors, environment, start (one byte: go on) and status (an errno: it could not become the worker)
+                   input, output, errors, environment, start ("+": become the worker, "!": run the program) and status (an errno: it could not become the worker)
 
 Standard library only, and nothing that stays in the worker: it becomes as it had been started by itself. docs/decisions/0045."""
 
@@ -266,7 +266,7 @@ class Template:
         except OSError as error:
             failed = error.errno or errno.EIO
         os.write(order.status, failed.to_bytes(4, sys.byteorder))
-        if failed:
+        if failed or os.read(order.start, 1) != b"!":  # the program runs where its worker is written down, and only there
             os._exit(127)
         for descriptor in order.descriptors:
             os.close(descriptor)

@@ -31,9 +31,29 @@ std::vector<std::uint32_t> ranks_of(const protocol::Launch& launch) {
     return ranks;
 }
 
+// `start` is whole.
+TemplateWish wish_of(const ThisNode& node, const LiveAttempt& attempt, const protocol::LaunchWorker& worker,
+                     const WorkerStart& start) {
+    const AttemptContext& context = *attempt.context;
+    const std::string own = node.files.attempt(start.attempt) + "/bin", path = start.environment.at("PATH");
+    TemplateWish wish{.start = start,
+                      .token_user = context.prepare.user,
+                      .preload = context.job.preload,
+                      .has_gpus = !worker.gpus.empty(),
+                      .path = path.starts_with(own + ":") ? path.substr(own.size() + 1) : path,
+                      .interpreter = context.job.interpreter,
+                      .added_path = own,
+                      .working_dir = context.setup ? context.working_dir : ""};
+    for (const auto& [name, value] : attempt.launch.secrets) wish.secrets.push_back(name);
+    return wish;
+}
+
 }  // namespace
 
-WorkerStarts::WorkerStarts(const Uses& uses) : uses_(uses), launcher_(uses.loop, uses.node.options.program, events()) {}
+WorkerStarts::WorkerStarts(const Uses& uses)
+    : uses_(uses),
+      launcher_(uses.loop, uses.node.options.program, events()),
+      warm_({uses.loop, uses.inputs, uses.state, uses.node, launcher_}) {}
 
 WorkerEvents WorkerStarts::events() {
     return {.started = [this](AttemptKey key, std::uint32_t rank,
@@ -67,8 +87,10 @@ void WorkerStarts::start(const StartWorkers& out) {
     if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), logs_max);
     LiveAttempt with_secrets = *attempt;
     with_secrets.launch = out.launch;
+    if (uses_.node.options.warm) warm_.expect(key, out.launch.workers.size());
     for (const protocol::LaunchWorker& worker : out.launch.workers) {
         if (ready) ready = start_one(with_secrets, worker);
+        if (!ready) warm_.not_started(key, worker.rank);
         if (!ready)
             uses_.inputs.enqueue(WorkerEnded{
                 key,
@@ -99,8 +121,9 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
     start.cwd = *cwd;
     if (Status made = make_scratch(node.files.scratch(key), context.user); !made) return made;
     const WorkerPlace place = place_of(node, context, start);
+    const UserRights rights(context.user);  // venv/bin is the user's
     {
-        const UserRights::Worn worn(UserRights(context.user));  // venv/bin is the user's
+        const UserRights::Worn worn(rights);
         if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);
     }
     start.environment = worker_environment(context.prepare, attempt.launch, worker, context.job, place);
@@ -112,7 +135,16 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
         processor_list(processors_for(context.job.cpu_affinity, worker, attempt.launch.workers.size(), node.inventory));
     if (node.cgroups)
         if (const auto group = node.cgroups->make(key)) start.cgroup = *group;
-    launcher_.start(start);
+    if (!node.options.warm) {
+        launcher_.start(start);
+        return Done{};
+    }
+    TemplateChoice choice{.why_not = "its user's rights cannot be taken"};
+    {
+        const UserRights::Worn worn(rights);
+        if (worn.taken()) choice = choose_template(wish_of(node, attempt, worker, start));
+    }
+    warm_.start(start, choice);
     return Done{};
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
 #include "daemon/agent/performers/workers/scratch_sizes.hpp"
+#include "daemon/agent/performers/workers/warm_starts.hpp"
 #include "daemon/agent/performers/workers/worker_messages.hpp"
 #include "daemon/agent/workers/launcher.hpp"
 #include "daemon/net/loop/loop.hpp"
@@ -20,6 +21,7 @@ class WorkerStarts {
     struct Uses {
         net::Loop& loop;  // descriptors of processes
         Inputs inputs;
+        const AgentState& state;
         const ThisNode& node;
         LiveAttempts& attempts;
         WorkerMessages& messages;
@@ -35,7 +37,9 @@ class WorkerStarts {
     void signal(const SignalWorker& out) { launcher_.signal(out.attempt, out.rank, out.signal); }
     void dump_stacks(const DumpStacks& out);
     void look_at_memory();  // with each heartbeat
-    void end_all();         // of all attempts: nobody will adopt them
+    void start_template(const StartTemplate& out) { warm_.start_template(out); }
+    void end_template(const EndTemplate& out) { warm_.end_template(out); }
+    void end_all();  // of all attempts: nobody will adopt them
 
   private:
     WorkerEvents events();
@@ -43,6 +47,7 @@ class WorkerStarts {
 
     Uses uses_;
     Launcher launcher_;
+    WarmStarts warm_;
 };
 
 }  // namespace rtrain::agent

@@ -1,0 +1,185 @@
+// See templates.hpp. One template at a time is made: its imports take a processor from the workers.
+#include "daemon/agent/machine/templates.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "daemon/agent/machine/steps.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t look_again_ms = 1'000;
+constexpr std::size_t kept_max = 64;  // with those that are wanted or unfit
+
+using Entry = std::map<std::string, Template>::iterator;
+
+bool takes_memory(const Template& one) {
+    return one.phase == TemplatePhase::ready || one.phase == TemplatePhase::starting;
+}
+
+std::int64_t bytes_of(const Templates& templates, const Template& one) {
+    return one.phase == TemplatePhase::ready ? one.bytes : templates.policy.memory_guess;
+}
+
+std::int64_t all_bytes(const Templates& templates) {
+    std::int64_t bytes = 0;
+    for (const auto& [key, one] : templates.all)
+        if (takes_memory(one)) bytes += bytes_of(templates, one);
+    return bytes;
+}
+
+std::size_t made(const Templates& templates) {
+    return static_cast<std::size_t>(std::count_if(templates.all.begin(), templates.all.end(),
+                                                  [](const auto& one) { return takes_memory(one.second); }));
+}
+
+// The ready one whose last use is the longest ago, but not `spared`.
+Entry least_used(Templates& templates, const std::string& spared) {
+    Entry least = templates.all.end();
+    for (Entry at = templates.all.begin(); at != templates.all.end(); ++at) {
+        if (at->second.phase != TemplatePhase::ready || at->first == spared) continue;
+        if (least == templates.all.end() || at->second.used_at < least->second.used_at) least = at;
+    }
+    return least;
+}
+
+void end(Step& step, Entry entry) {
+    step.out.push_back(EndTemplate{entry->first});
+    step.state.templates.all.erase(entry);
+}
+
+void call_unfit(Step& step, Template& one) {
+    one.phase = TemplatePhase::unfit;
+    one.due = step.now + Duration{step.state.templates.policy.unfit_ms};
+}
+
+// Ends templates until one more of `bytes` fits; false: it does not.
+bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
+    Templates& templates = step.state.templates;
+    const WarmPolicy& policy = templates.policy;
+    if (bytes > policy.memory_max) return false;
+    while (made(templates) >= policy.templates_max || all_bytes(templates) + bytes > policy.memory_max) {
+        const Entry least = least_used(templates, key);
+        if (least == templates.all.end()) return false;
+        end(step, least);
+    }
+    return true;
+}
+
+void begin(Step& step, const std::string& key) {
+    Templates& templates = step.state.templates;
+    const bool other_starts = std::any_of(templates.all.begin(), templates.all.end(),
+                                          [](const auto& one) { return one.second.phase == TemplatePhase::starting; });
+    Template& one = templates.all.at(key);
+    one.due = step.now + Duration{look_again_ms};
+    if (other_starts) return;
+    if (!make_room(step, key, templates.policy.memory_guess)) return call_unfit(step, one);
+    one.phase = TemplatePhase::starting;
+    one.due = step.now + Duration{templates.policy.import_ms};
+    step.out.push_back(StartTemplate{key});
+}
+
+// One whose attempt is still here stays for as long again: a worker of it may fail.
+void end_unused(Step& step, Entry entry) {
+    Template& one = entry->second;
+    std::erase_if(one.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
+    if (one.attempts.empty()) return end(step, entry);
+    one.used_at = step.now;
+}
+
+Time wake_of(const WarmPolicy& policy, const Template& one) {
+    return one.phase == TemplatePhase::ready ? one.used_at + Duration{policy.idle_ms} : one.due;
+}
+
+void forget_some(Templates& templates) {
+    while (templates.all.size() > kept_max) {
+        Entry oldest = templates.all.end();
+        for (Entry at = templates.all.begin(); at != templates.all.end(); ++at)
+            if (!takes_memory(at->second) &&
+                (oldest == templates.all.end() || at->second.used_at < oldest->second.used_at))
+                oldest = at;
+        if (oldest == templates.all.end()) return;
+        templates.all.erase(oldest);
+    }
+}
+
+}  // namespace
+
+bool may_fork_from(const Templates& templates, const std::string& key) {
+    const auto entry = templates.all.find(key);
+    return entry != templates.all.end() && entry->second.phase == TemplatePhase::ready;
+}
+
+void on(Step& step, const EnvironmentUsed& input) {
+    Templates& templates = step.state.templates;
+    if (!templates.policy.on) return;
+    const auto [entry, is_new] = templates.all.try_emplace(input.key);
+    entry->second.used_at = step.now;
+    entry->second.attempts.insert(input.attempt);
+    if (is_new) entry->second.due = step.now + Duration{templates.policy.delay_ms};
+    if (is_new) forget_some(templates);
+}
+
+void on(Step& step, const TemplateReady& input) {
+    Templates& templates = step.state.templates;
+    const Entry entry = templates.all.find(input.key);
+    if (entry == templates.all.end() || entry->second.phase != TemplatePhase::starting) return;
+    Template& one = entry->second;
+    call_unfit(step, one);  // until there is room for it
+    if (!make_room(step, input.key, input.bytes)) return step.out.push_back(EndTemplate{input.key});
+    one.phase = TemplatePhase::ready;
+    one.bytes = input.bytes;
+}
+
+// One that was ready, and ended, is wanted again with its next use: its files may have changed.
+void on(Step& step, const TemplateEnded& input) {
+    Templates& templates = step.state.templates;
+    const Entry entry = templates.all.find(input.key);
+    if (entry == templates.all.end()) return;
+    if (entry->second.phase == TemplatePhase::starting)
+        call_unfit(step, entry->second);
+    else if (entry->second.phase == TemplatePhase::ready)
+        templates.all.erase(entry);
+}
+
+void on(Step& step, const StartsChosen& input) {
+    const LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt) return;
+    add_news(step, protocol::Notice{.attempt = reference(*attempt), .text = input.text, .reason = "start"});
+}
+
+void templates_time(Step& step) {
+    Templates& templates = step.state.templates;
+    std::vector<std::string> due;
+    for (const auto& [key, one] : templates.all)
+        if (step.now >= wake_of(templates.policy, one)) due.push_back(key);
+    for (const std::string& key : due) {
+        const Entry entry = templates.all.find(key);
+        if (entry == templates.all.end()) continue;  // it made room
+        switch (entry->second.phase) {
+            case TemplatePhase::wanted:
+                begin(step, key);
+                break;
+            case TemplatePhase::ready:
+                end_unused(step, entry);
+                break;
+            case TemplatePhase::unfit:
+                templates.all.erase(entry);
+                break;
+            case TemplatePhase::starting:
+                call_unfit(step, entry->second);
+                step.out.push_back(EndTemplate{key});
+                break;
+        }
+    }
+}
+
+std::optional<Time> next_template(const AgentState& state) {
+    std::optional<Time> at;
+    for (const auto& [key, one] : state.templates.all)
+        if (const Time wake = wake_of(state.templates.policy, one); !at || wake < *at) at = wake;
+    return at;
+}
+
+}  // namespace rtrain::agent

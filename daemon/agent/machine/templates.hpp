@@ -1,0 +1,85 @@
+// Templates of warm workers as the machine sees them: which is made, which ends, which may be used. A template is known
+// by its key alone. Bounds: how many there are, their memory, and how long one stays without use.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "scheduler/model/ids.hpp"
+
+namespace rtrain::agent {
+
+// An attempt as this agent knows it: its number may change by the claim.
+struct AttemptKey {
+    std::uint64_t run = 0;
+    std::uint32_t incarnation = 0;
+    auto operator<=>(const AttemptKey&) const = default;
+};
+
+struct WarmPolicy {
+    bool on = false;
+    std::size_t templates_max = 8;
+    std::int64_t memory_max = 0;                  // bytes, of all together
+    std::int64_t delay_ms = 3'000;                // after the first use: the run that begins has the processors first
+    std::int64_t import_ms = 120'000;             // a template that is not ready by then is none
+    std::int64_t idle_ms = 30 * 60 * 1'000;       // without an attempt that has used it
+    std::int64_t unfit_ms = 10 * 60 * 1'000;      // until one that could not be made is tried again
+    std::int64_t memory_guess = 512 * 1'048'576;  // of one that is not ready yet
+    bool operator==(const WarmPolicy&) const = default;
+};
+
+enum class TemplatePhase { wanted, starting, ready, unfit };
+
+struct Template {
+    TemplatePhase phase = TemplatePhase::wanted;
+    Time due;  // wanted: is made; starting: is given up; unfit: is forgotten
+    Time used_at;
+    std::int64_t bytes = 0;              // of memory, once it is ready
+    std::set<AttemptKey> attempts = {};  // that have used it: while one is here, the next one may come
+    bool operator==(const Template&) const = default;
+};
+
+struct Templates {
+    WarmPolicy policy{};
+    std::map<std::string, Template> all{};  // by key
+    bool operator==(const Templates&) const = default;
+};
+
+bool may_fork_from(const Templates& templates, const std::string& key);
+
+// ---- inputs
+struct EnvironmentUsed {  // a worker of it starts, plainly or not
+    std::string key{};
+    AttemptKey attempt{};
+    bool operator==(const EnvironmentUsed&) const = default;
+};
+struct TemplateReady {
+    std::string key{};
+    std::int64_t bytes = 0;
+    bool operator==(const TemplateReady&) const = default;
+};
+struct TemplateEnded {  // `unfit`: why it could be none; empty: it was one
+    std::string key{}, unfit{};
+    bool operator==(const TemplateEnded&) const = default;
+};
+struct StartsChosen {  // how the workers of an attempt were started here, and why so
+    AttemptKey attempt{};
+    std::string text{};
+    bool operator==(const StartsChosen&) const = default;
+};
+
+// ---- outputs
+struct StartTemplate {
+    std::string key{};
+    bool operator==(const StartTemplate&) const = default;
+};
+struct EndTemplate {
+    std::string key{};
+    bool operator==(const EndTemplate&) const = default;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,52 @@
+// Workers that are forked from templates where one fits, and started plainly where none does; the templates that the
+// machine wants. Only with --warm.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/loop/inputs.hpp"
+#include "daemon/agent/machine/machine.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+#include "daemon/agent/warm/keepers.hpp"
+
+namespace rtrain::agent {
+
+class WarmStarts {
+  public:
+    struct Uses {
+        net::Loop& loop;  // descriptors of keepers
+        Inputs inputs;
+        const AgentState& state;
+        const ThisNode& node;
+        Launcher& launcher;
+    };
+    explicit WarmStarts(const Uses& uses);
+
+    // Starts follow, of so many ranks of the attempt.
+    void expect(AttemptKey key, std::size_t ranks);
+    void start(const WorkerStart& worker, const TemplateChoice& choice);
+    void not_started(AttemptKey key, std::uint32_t rank) { choose(key, rank, ""); }
+
+    void start_template(const StartTemplate& out);
+    void end_template(const EndTemplate& out) { keepers_.end(out.key); }
+
+  private:
+    // How the ranks of an attempt were started: said once, when all are known. An empty `how` counts and says nothing.
+    struct Chosen {
+        std::size_t left = 0;
+        std::map<std::string, std::vector<std::uint32_t>> ranks;
+    };
+    void choose(AttemptKey key, std::uint32_t rank, const std::string& how);
+    void start_plainly(const WorkerStart& worker, const std::string& why);
+    void forget_specs();
+
+    Uses uses_;
+    std::map<std::string, TemplateSpec> specs_;  // of the environments in use, by key
+    std::map<std::string, std::string> unfit_;   // why no template could be made, by key
+    std::map<AttemptKey, Chosen> chosen_;
+    Keepers keepers_;
+};
+
+}  // namespace rtrain::agent

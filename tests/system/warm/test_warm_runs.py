@@ -1,0 +1,197 @@
+"""Runs on a node that joined with --warm: forked after the first one, adopted, killed with their keeper, apart by user."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import LocalCluster, wait_for
+
+HOLDS = """
+import os, pathlib, sys
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+print("sum", one.item(), os.getppid(), flush=True)
+gate = pathlib.Path(sys.argv[1], "go-" + os.environ["RANK"])
+if not gate.exists():
+    os.mkfifo(gate)
+pathlib.Path(sys.argv[1], os.environ["RANK"]).touch()
+gate.open().read()
+dist.barrier()
+dist.destroy_process_group()
+"""
+ENDS = "import os, torch\nprint('threads', torch.get_num_threads(), os.environ['RTRAIN_ATTEMPT'])\n"
+
+
+class WarmCluster(LocalCluster):
+    def command(self, name, *arguments):
+        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = WarmCluster(tmp_path_factory.mktemp("warm") / "cluster", nodes=1, resources="CPU=4")
+    yield made
+    made.stop()
+
+
+def job(folder, name, script, *arguments, **fields):
+    (folder / f"{name}.py").write_text(script)
+    return write_job(folder, name, [sys.executable, str(folder / f"{name}.py"), *map(str, arguments)], **fields)
+
+
+def notices(cluster, run):
+    """What the node said of the starts of the run, in their order."""
+    return [
+        e["text"] for e in cluster.json("events", "--run", run)["items"] if "plain start" in e["text"] or "forked" in e["text"]
+    ]
+
+
+def templates(cluster):
+    """Pids of the templates that the agent's log names."""
+    lines = (cluster.folder / "node-1.log").read_text().splitlines()
+    return [int(line.split("pid ")[1].split(",")[0]) for line in lines if "a template of warm workers is ready" in line]
+
+
+def made_template(cluster, folder, name, **fields):
+    """A run whose environment, known by its COLOUR, then has a template; the template's pid."""
+    mark = f"COLOUR={fields['env']['COLOUR']}".encode()
+    cluster.rtrain("submit", job(folder, name, ENDS, **fields))
+    cluster.wait_state(name, "SUCCEEDED", "FAILED")
+    return wait_for("a template", lambda: next((pid for pid in templates(cluster) if mark in environment_of(pid)), None), 120)
+
+
+def environment_of(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
+
+
+def parent_of(pid):
+    with contextlib.suppress(OSError):
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def workers_of(cluster, run):
+    return {w["rank"]: w["pid"] for w in cluster.json("describe", run)["attempt_list"][-1]["workers"] if w.get("pid")}
+
+
+def holding(cluster, folder, name, **fields):
+    """A run of two ranks that wait; their pids once both are there."""
+    gate = folder / f"{name}-gate"
+    gate.mkdir()
+    cluster.rtrain("submit", job(folder, name, HOLDS, gate, workers=2, **fields))
+    wait_for("both ranks", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
+    return gate, workers_of(cluster, name)
+
+
+def let_go(gate):
+    for rank in "01":
+        (gate / f"go-{rank}").open("w").close()
+
+
+def test_the_first_run_starts_plainly_and_the_next_is_forked(cluster, tmp_path):
+    template = made_template(cluster, tmp_path, "first", env={"COLOUR": "first"})
+    assert notices(cluster, "first") == ["node-1: rank 0: a plain start: its template is not made yet"]
+    gate, pids = holding(cluster, tmp_path, "second", env={"COLOUR": "first"})
+    keeper = parent_of(template)
+    assert [parent_of(pid) for pid in pids.values()] == [keeper, keeper]
+    assert notices(cluster, "second") == ["node-1: ranks 0,1: forked from a warm template"]
+    assert b"RANK=1" in environment_of(pids[1])
+    assert not [entry for entry in environment_of(template) if entry.startswith(b"RTRAIN_ATTEMPT")]
+    let_go(gate)
+    cluster.wait_state("second", "SUCCEEDED")
+    assert f"sum 2.0 {keeper}" in cluster.rtrain("logs", "second")
+
+
+def test_a_killed_worker_is_told_and_the_next_attempt_is_forked_too(cluster, tmp_path):
+    made_template(cluster, tmp_path, "before-kill", env={"COLOUR": "kill"})
+    gate, pids = holding(cluster, tmp_path, "killed", env={"COLOUR": "kill"}, failure={"max_failures": 1, "backoff": "100ms..1s"})
+    for rank in "01":
+        (gate / rank).unlink()
+    os.kill(pids[1], signal.SIGKILL)
+    wait_for("the next attempt", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
+    let_go(gate)
+    cluster.wait_state("killed", "SUCCEEDED")
+    assert notices(cluster, "killed") == ["node-1: ranks 0,1: forked from a warm template"] * 2
+    first = cluster.json("describe", "killed")["attempt_list"][0]
+    assert first["cause"] == "rank 1 on node-1: killed by signal 9"
+
+
+def test_forked_workers_outlive_their_agent_and_are_adopted(cluster, tmp_path):
+    template = made_template(cluster, tmp_path, "before-adoption", env={"COLOUR": "adopted"})
+    gate, pids = holding(cluster, tmp_path, "adopted", env={"COLOUR": "adopted"})
+    cluster.kill("node-1")
+    wait_for("the end of the template", lambda: parent_of(template) == 0)
+    cluster.restart("node-1")
+    wait_for("the node", lambda: cluster.ready_nodes() == 1)
+    assert workers_of(cluster, "adopted") == pids
+    let_go(gate)
+    cluster.wait_state("adopted", "SUCCEEDED")
+    assert len(cluster.json("describe", "adopted")["attempt_list"]) == 1
+
+
+def test_the_kill_of_a_keeper_ends_its_workers_and_the_run_goes_on(cluster, tmp_path):
+    made_template(cluster, tmp_path, "before-keeper", env={"COLOUR": "keeper"})
+    gate, pids = holding(
+        cluster, tmp_path, "orphans", env={"COLOUR": "keeper"}, failure={"max_failures": 1, "backoff": "100ms..1s"}
+    )
+    for rank in "01":
+        (gate / rank).unlink()
+    os.kill(parent_of(pids[0]), signal.SIGKILL)
+    wait_for("the next attempt", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
+    assert [parent_of(pid) for pid in pids.values()] == [0, 0]
+    let_go(gate)
+    cluster.wait_state("orphans", "SUCCEEDED")
+
+
+def test_users_of_one_unix_user_share_no_template(cluster, tmp_path):
+    made_template(cluster, tmp_path, "admins", env={"COLOUR": "users"})
+    token = cluster.json("token", "create", "--role", "user", "--user", "ann")["token"]
+    path = job(tmp_path, "anns", ENDS, env={"COLOUR": "users"})
+    before = cluster.env.pop("RTRAIN_TOKEN", None)
+    cluster.env["RTRAIN_TOKEN"] = token
+    try:
+        cluster.rtrain("submit", path)
+        cluster.wait_state("anns", "SUCCEEDED", "FAILED")
+        assert notices(cluster, "anns") == ["node-1: rank 0: a plain start: its template is not made yet"]
+    finally:
+        cluster.env.pop("RTRAIN_TOKEN")
+        if before is not None:
+            cluster.env["RTRAIN_TOKEN"] = before
+
+
+def test_what_does_not_fit_is_said_and_a_secret_is_in_no_template(cluster, tmp_path, monkeypatch):
+    cluster.rtrain("submit", write_job(tmp_path, "shell", ["sh", "-c", "true"]))
+    cluster.wait_state("shell", "SUCCEEDED")
+    assert notices(cluster, "shell") == ["node-1: rank 0: a plain start: its program is not python"]
+    monkeypatch.setitem(cluster.env, "API_KEY", "never-in-a-template")
+    template = made_template(cluster, tmp_path, "secretive", secrets=["API_KEY"], env={"COLOUR": "secret"})
+    assert b"never-in-a-template" not in b" ".join(environment_of(template))
+    script = "import os\nprint('key', os.environ['API_KEY'])\n"
+    cluster.rtrain("submit", job(tmp_path, "uses", script, secrets=["API_KEY"], env={"COLOUR": "secret"}))
+    cluster.wait_state("uses", "SUCCEEDED")
+    assert notices(cluster, "uses") == ["node-1: rank 0: forked from a warm template"]
+
+
+def test_the_preload_is_imported_once_and_a_broken_one_starts_plainly(cluster, tmp_path):
+    fields = {"env": {"COLOUR": "preload"}, "python": {"preload": ["wave"]}}
+    made_template(cluster, tmp_path, "with-wave", **fields)
+    script = "import sys\nprint('wave', 'wave' in sys.modules)\n"
+    cluster.rtrain("submit", job(tmp_path, "has-wave", script, **fields))
+    cluster.wait_state("has-wave", "SUCCEEDED")
+    assert "wave True" in cluster.rtrain("logs", "has-wave")
+    fields = {"env": {"COLOUR": "broken"}, "python": {"preload": ["no_such_module"]}}
+    cluster.rtrain("submit", job(tmp_path, "broken-1", ENDS, **fields))
+    cluster.wait_state("broken-1", "SUCCEEDED")
+    log = cluster.folder / "node-1.log"
+    wait_for("the word of the template", lambda: "No module named 'no_such_module'" in log.read_text(), 120)
+    cluster.rtrain("submit", job(tmp_path, "broken-2", ENDS, **fields))
+    cluster.wait_state("broken-2", "SUCCEEDED")
+    assert "No module named 'no_such_module'" in notices(cluster, "broken-2")[0]

@@ -1,0 +1,145 @@
+// Which template of warm workers is made, used and ended.
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+constexpr std::int64_t mib = 1'048'576;
+
+Machine warm_machine(std::size_t templates_max = 8, std::int64_t memory_max = 4'000 * mib) {
+    Machine machine;
+    machine.state.templates.policy = {.on = true, .templates_max = templates_max, .memory_max = memory_max};
+    return machine;
+}
+std::vector<std::string> made(const Outputs& outputs) {
+    std::vector<std::string> keys;
+    for (const StartTemplate& one : all<StartTemplate>(outputs)) keys.push_back(one.key);
+    return keys;
+}
+std::vector<std::string> ended(const Outputs& outputs) {
+    std::vector<std::string> keys;
+    for (const EndTemplate& one : all<EndTemplate>(outputs)) keys.push_back(one.key);
+    return keys;
+}
+using Keys = std::vector<std::string>;
+
+void make(Machine& machine, const std::string& key, std::int64_t bytes = 300 * mib) {
+    machine.take(EnvironmentUsed{key});
+    REQUIRE(made(machine.later(3'000)) == Keys{key});
+    machine.take(TemplateReady{key, bytes});
+    REQUIRE(may_fork_from(machine.state.templates, key));
+}
+
+}  // namespace
+
+TEST_CASE("without --warm no use makes a template") {
+    Machine machine;
+    machine.take(EnvironmentUsed{"a"});
+    CHECK(machine.state.templates.all.empty());
+    CHECK(made(machine.later(60'000)).empty());
+}
+
+TEST_CASE("the first use makes a template after a pause, and workers are forked once it is ready") {
+    Machine machine = warm_machine();
+    CHECK(made(machine.take(EnvironmentUsed{"a"})).empty());
+    CHECK(next_wake(machine.state) == machine.now + Duration{3'000});
+    CHECK(made(machine.later(2'999)).empty());
+    CHECK(made(machine.later(1)) == Keys{"a"});
+    CHECK_FALSE(may_fork_from(machine.state.templates, "a"));
+    machine.take(TemplateReady{"a", 300 * mib});
+    CHECK(may_fork_from(machine.state.templates, "a"));
+    CHECK_FALSE(may_fork_from(machine.state.templates, "b"));
+}
+
+TEST_CASE("one template is made at a time") {
+    Machine machine = warm_machine();
+    machine.take(EnvironmentUsed{"a"});
+    machine.take(EnvironmentUsed{"b"});
+    CHECK(made(machine.later(3'000)) == Keys{"a"});
+    CHECK(made(machine.later(1'000)).empty());
+    machine.take(TemplateReady{"a", 300 * mib});
+    CHECK(made(machine.later(1'000)) == Keys{"b"});
+}
+
+TEST_CASE("a template without use ends; a use lets it stay") {
+    Machine machine = warm_machine();
+    make(machine, "a");
+    const std::int64_t idle = machine.state.templates.policy.idle_ms;
+    CHECK(ended(machine.later(idle - 10'000)).empty());
+    machine.take(EnvironmentUsed{"a"});
+    CHECK(ended(machine.later(idle - 1)).empty());
+    CHECK(ended(machine.later(1)) == Keys{"a"});
+    CHECK(machine.state.templates.all.empty());
+}
+
+TEST_CASE("a template stays while an attempt that has used it is here") {
+    Machine machine = warm_machine();
+    machine.state.attempts[attempt_1];
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.later(3'000);
+    machine.take(TemplateReady{"a", 300 * mib});
+    const std::int64_t idle = machine.state.templates.policy.idle_ms;
+    CHECK(ended(machine.later(idle)).empty());
+    machine.state.attempts.clear();
+    CHECK(ended(machine.later(idle - 1)).empty());
+    CHECK(ended(machine.later(1)) == Keys{"a"});
+}
+
+TEST_CASE("a new template takes the room of the one whose use is the longest ago") {
+    Machine machine = warm_machine(2);
+    make(machine, "a");
+    make(machine, "b");
+    machine.take(EnvironmentUsed{"a"});
+    machine.take(EnvironmentUsed{"c"});
+    const Outputs outputs = machine.later(3'000);
+    CHECK(ended(outputs) == Keys{"b"});
+    CHECK(made(outputs) == Keys{"c"});
+}
+
+TEST_CASE("templates stay within --warm-memory, also one that is larger than was thought") {
+    Machine machine = warm_machine(8, 1'000 * mib);
+    make(machine, "a");
+    machine.take(EnvironmentUsed{"b"});
+    REQUIRE(made(machine.later(3'000)) == Keys{"b"});
+    CHECK(ended(machine.take(TemplateReady{"b", 900 * mib})) == Keys{"a"});
+    machine.take(EnvironmentUsed{"c"});
+    CHECK(ended(machine.later(3'000)) == Keys{"b"});
+    CHECK(ended(machine.take(TemplateReady{"c", 1'001 * mib})) == Keys{"c"});
+    CHECK_FALSE(may_fork_from(machine.state.templates, "c"));
+    CHECK(made(machine.later(60'000)).empty());  // it would be as large again
+}
+
+TEST_CASE("memory too small for any template makes none") {
+    Machine machine = warm_machine(8, 100 * mib);
+    machine.take(EnvironmentUsed{"a"});
+    CHECK(made(machine.later(3'000)).empty());
+    CHECK(made(machine.later(60'000)).empty());
+}
+
+TEST_CASE("what could be no template is tried again after a pause; what was one, with the next use") {
+    Machine machine = warm_machine();
+    machine.take(EnvironmentUsed{"a"});
+    machine.later(3'000);
+    machine.take(TemplateEnded{"a", "No module named 'x'"});
+    machine.take(EnvironmentUsed{"a"});
+    CHECK(made(machine.later(60'000)).empty());
+    machine.later(machine.state.templates.policy.unfit_ms);
+    make(machine, "a");
+    machine.take(TemplateEnded{"a", ""});
+    CHECK_FALSE(may_fork_from(machine.state.templates, "a"));
+    make(machine, "a");
+}
+
+TEST_CASE("a template that imports for too long is ended") {
+    Machine machine = warm_machine();
+    machine.take(EnvironmentUsed{"a"});
+    machine.later(3'000);
+    CHECK(ended(machine.later(119'999)).empty());
+    CHECK(ended(machine.later(1)) == Keys{"a"});
+    machine.take(TemplateReady{"a", 300 * mib});  // said meanwhile
+    CHECK_FALSE(may_fork_from(machine.state.templates, "a"));
+}
