@@ -27,6 +27,7 @@ from bench_recovery import recovery
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
 from bench_storm import storm
+from bench_warm import warm
 from bench_watch import watch
 from local_cluster import ROOT, LocalCluster, wait_for
 
@@ -240,6 +241,7 @@ row(hostile)
 row(million_reports)
 row(history)
 row(recovery)
+row(warm)
 row(storm)
 row(away)
 row(watch)

@@ -17,7 +17,7 @@ def torchrun(python, workers, *arguments):
     return [python, "-m", "torch.distributed.run", "--nproc-per-node", workers, "--master-port", free_port(), *arguments]
 
 
-def first_steps(cluster, folder, python, workers, rounds, gpus=0):
+def first_steps(cluster, folder, python, workers, rounds, gpus=0, prefix="step"):
     """(seconds of rtrain, seconds of torchrun) for each round, by that interpreter."""
     ours, theirs = [], []
     amounts = {"CPU": 1, **({"GPU": gpus} if gpus else {})}
@@ -28,11 +28,11 @@ def first_steps(cluster, folder, python, workers, rounds, gpus=0):
         theirs.append(moment(done.stdout, done.stderr) - begin)
         spec = {
             "version": 1,
-            "name": f"step-{number}",
+            "name": f"{prefix}-{number}",
             "entrypoint": [str(python), str(SCRIPT)],
             "scaling": {"workers": workers, "resources_per_worker": amounts},
         }
-        file = pathlib.Path(folder) / f"step-{number}.yaml"
+        file = pathlib.Path(folder) / f"{prefix}-{number}.yaml"
         file.write_text(json.dumps(spec))
         begin = time.time()
         lines = cluster.rtrain("submit", "--follow", file)  # one process that waits, as torchrun is

@@ -1,0 +1,83 @@
+"""What forked workers save, on a node that joined with --warm: the first step, a restart, `fit()` and a remote function, each in
+alternating rounds with torchrun, or with a plain start."""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+
+import bench_recovery
+from bench_api import JOBS, measured, torchrun_seconds
+from bench_first_step import first_steps
+from local_cluster import ROOT, LocalCluster, wait_for
+
+ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "20"))
+CALLS = 10
+PYTHON = ROOT / ".venv/bin/python"
+
+
+class WarmCluster(LocalCluster):
+    def command(self, name, *arguments):
+        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
+
+    def templates(self):
+        return (self.folder / "node-1.log").read_text().count("a template of warm workers is ready")
+
+
+def warm(work):
+    """on a warm node, beside torchrun: 2 workers to the first step <= 0.15 x, a restart <= 0.15 x, fit() <= 0.2 x; a remote function <= 100 ms"""
+    cluster = WarmCluster(work / "warm", nodes=1, resources="CPU=2")
+    files = work / "warm-files"
+    files.mkdir()
+    try:
+        first_steps(cluster, work, PYTHON, 2, 1)  # its environment has no template yet
+        wait_for("a template", lambda: cluster.templates() == 1)
+        steps, launched = first_steps(cluster, files, PYTHON, 2, ROUNDS, prefix="warm")
+        forked = forks(cluster, "warm-0")
+        restarts, relaunched = restarts_of(cluster, work)
+        measured(PYTHON, "rtrain", "first", files, cluster.env)
+        fits, peers = fits_of(cluster, files)
+        calls = remote_calls(cluster.env)
+    finally:
+        cluster.stop()
+    step, peer, restart, again, fit, launch = map(statistics.median, (steps, launched, restarts, relaunched, fits, peers))
+    reached = f"{step / peer:.2f} x, {restart / again:.2f} x, {fit / launch:.2f} x, {1e3 * statistics.median(calls):.0f} ms"
+    how = (
+        f"first step {step:.2f} s, torchrun {peer:.2f} s; restart {restart:.2f} s, torchrun {again:.2f} s; fit() {fit:.2f} s, torchrun "
+        f"{launch:.2f} s; medians of {ROUNDS} alternating rounds; {CALLS} calls of a remote function; {forked}"
+    )
+    return reached, how
+
+
+def forks(cluster, run):
+    """What the node said of the run's start."""
+    texts = [event["text"] for event in cluster.json("events", "--run", run)["items"]]
+    return next(text for text in texts if "forked" in text or "plain start" in text)
+
+
+def restarts_of(cluster, work):
+    ours, theirs = [], []
+    for number in range(ROUNDS):
+        ours.append(bench_recovery.of_rtrain(cluster, PYTHON, work / f"restart-{number}"))
+        try:
+            theirs.append(bench_recovery.of_torchrun(cluster, PYTHON, work / f"relaunch-{number}"))
+        except bench_recovery.Failed:  # some of torchrun's restarts hang
+            continue
+    return ours, theirs
+
+
+def fits_of(cluster, folder):
+    """The first run of fit() has made a template, unless its environment was known."""
+    ours, theirs = [], []
+    for _ in range(ROUNDS):
+        theirs.append(torchrun_seconds(cluster.env))
+        ours.append(measured(PYTHON, "rtrain", "first", folder, cluster.env)["seconds"])
+    return ours, theirs
+
+
+def remote_calls(environment):
+    command = [PYTHON, JOBS / "remote_driver.py", str(CALLS)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=True)
+    match = re.search(r"^measured (.*)$", done.stdout, re.MULTILINE)
+    return json.loads(match[1])
