@@ -52,8 +52,7 @@ def warm(work):
 
 def forks(cluster, run):
     """What the node said of the run's start."""
-    texts = [event["text"] for event in cluster.json("events", "--run", run)["items"]]
-    return next(text for text in texts if "forked" in text or "plain start" in text)
+    return "; ".join(start["text"] for start in cluster.json("describe", run)["starts"])
 
 
 def restarts_of(cluster, work):

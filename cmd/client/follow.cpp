@@ -125,6 +125,17 @@ Result<json> newest_notice(Api& api, const std::string& run) {
     return newest;
 }
 
+Result<json> newest_starts(Api& api, const std::string& run) {
+    Result<json> events = api.list("/v1/events?limit=1000&run=" + url_part(run));
+    if (!events) return events.error();
+    std::map<std::string, json> by_node;
+    for (json& event : (*events)["items"])
+        if (string_of(event, "kind") == "WorkerStarts") by_node[string_of(event, "node")] = std::move(event);
+    json starts = json::array();
+    for (auto& [node, event] : by_node) starts.push_back(std::move(event));
+    return starts;
+}
+
 void choose_shown(LogWish& wish, const json& run) {
     if (!wish.rank.empty()) return;
     const json logs = run.value("job", json::object()).value("logs", json::object());

@@ -31,6 +31,8 @@ Result<std::optional<nlohmann::json>> follow_run(Invocation& call, Api& api, con
                                                  const LogWish& wish);
 // What an agent told of the run last ("ranks [1] have not come ..."), as the event it is; null: nothing.
 Result<nlohmann::json> newest_notice(Api& api, const std::string& run_id);
+// How each node started the run's workers last, where it says so: events, one a node.
+Result<nlohmann::json> newest_starts(Api& api, const std::string& run_id);
 // The exit code of `submit -f`: 0 or 1; with `propagate` the first failed rank's.
 int followed_exit(Api& api, const nlohmann::json& run, bool propagate);
 int detached(Invocation& call, const std::string& run);  // tells how to stop it; 130

@@ -205,6 +205,7 @@ std::string run_text(const json& run, const json& attempts) {
     for (const json& one : list_of(run, "advice")) text += row("advice", string_of(one, "text"));
     if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));
     for (const json& warning : list_of(run, "warnings")) text += row("warning", value_text(warning));
+    for (const json& starts : list_of(run, "starts")) text += row("starts", string_of(starts, "text"));
     if (const json notice = object_of(run, "notice"); !notice.empty())
         text += row("notice", clock_text(string_of(notice, "time")) + ", " + string_of(notice, "node") + ": " +
                                   string_of(notice, "text"));

@@ -17,6 +17,9 @@ Result<int> describe_run(Invocation& call, Api& api, json run) {
         api.list("/v1/runs/" + url_part(id.empty() ? call.arguments.argument(0) : id) + "/attempts");
     if (!attempts) return attempts.error();
     run["attempt_list"] = (*attempts)["items"];
+    Result<json> starts = newest_starts(api, id);
+    if (!starts) return starts.error();
+    run["starts"] = *std::move(starts);
     run["notice"] = nullptr;
     if (!is_terminal(run)) {
         Result<json> notice = newest_notice(api, id);

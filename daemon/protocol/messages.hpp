@@ -97,7 +97,9 @@ struct Deleted {
     std::uint64_t run = 0; std::string directory{};
     bool operator==(const Deleted&) const = default;
 };
-// reason: missing_ranks, storage_full and others of daemon/agent/machine/coordinator.cpp
+// reason: missing_ranks, storage_full and others of daemon/agent/machine/coordinator.cpp; reason_of_starts warns of
+// nothing: the text is how a node started the workers of an attempt, and why so
+inline constexpr const char* reason_of_starts = "starts";
 struct Notice {
     AttemptRef attempt{}; std::string text{}; std::string reason{};
     bool operator==(const Notice&) const = default;

@@ -70,10 +70,9 @@ Status insert_entry(Database& database, std::uint64_t id, const Entry& entry, st
 }
 
 Status insert_notice(Database& database, std::uint64_t id, const Notice& notice) {
-    return insert_row(
-        database, "events",
-        {static_cast<std::int64_t>(id), std::int64_t{0}, notice.wall_ms, std::string("Notice"), notice.text,
-         run_or_null(notice.about_run), node_or_null(notice.about_node), Null{}, std::int64_t{0}});
+    return insert_row(database, "events",
+                      {static_cast<std::int64_t>(id), std::int64_t{0}, notice.wall_ms, notice.kind, notice.text,
+                       run_or_null(notice.about_run), node_or_null(notice.about_node), Null{}, std::int64_t{0}});
 }
 
 // Those of the runs in question: they change with the transaction, and only if it succeeds.

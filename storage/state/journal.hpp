@@ -31,7 +31,7 @@ struct Entry {  // one event and what it changed
 struct EventRow {
     EventId id;
     std::int64_t wall_ms = 0;
-    std::string kind;  // "RunSubmitted", ...; notices that come from no event: "Notice"
+    std::string kind;  // "RunSubmitted", ...; those that come from no event: "Notice", "WorkerStarts"
     std::string note;
     std::optional<RunId> about_run;
     std::optional<NodeId> about_node;
@@ -56,8 +56,9 @@ struct MetricRow {  // one report of one attempt
 struct Notice {  // what people are told and the core did not decide
     std::int64_t wall_ms = 0;
     std::string text;
-    std::optional<RunId> about_run;
-    std::optional<NodeId> about_node;
+    std::optional<RunId> about_run{};
+    std::optional<NodeId> about_node{};
+    std::string kind = "Notice";
 };
 
 struct Batch {  // what came together: all of it becomes durable, or nothing

@@ -146,7 +146,8 @@ void on(Step& step, const TemplateEnded& input) {
 void on(Step& step, const StartsChosen& input) {
     const LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
-    add_news(step, protocol::Notice{.attempt = reference(*attempt), .text = input.text, .reason = "start"});
+    add_news(step, protocol::Notice{
+                       .attempt = reference(*attempt), .text = input.text, .reason = protocol::reason_of_starts});
 }
 
 void templates_time(Step& step) {

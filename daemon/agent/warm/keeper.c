@@ -17,19 +17,22 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/agent/warm/keeper_children.h"
 #include "daemon/agent/workers/become_user.h"
 #include "daemon/agent/workers/worker_files.h"
 
-enum { AGENT = 3, VARIABLES = 4, TEMPLATE = 3, PACKET = 1 << 17, PATIENCE_MS = 10000, WHY = 400 };
+enum { AGENT = 3, VARIABLES = 4, TEMPLATE = 3, PACKET = 1 << 17, PATIENCE_MS = 10000, WHY = 400, LOG_MAX = 1 << 18 };
 
 struct keeper {
     struct kept_workers workers;
     pid_t template; /* 0: it has ended */
     int socket;     /* to the template; -1: closed */
     int ready, agent_gone;
+    int printed, log; /* what the template prints, and the file that takes its first LOG_MAX bytes */
+    size_t logged;
 };
 
 struct template_start {
@@ -55,11 +58,11 @@ static void tell_agent(const struct keeper* k, const char* word, const char* num
 }
 
 /* In the child: becomes the template. */
-static void run_template(const struct template_start* t, pid_t keeper, int socket) {
+static void run_template(const struct template_start* t, pid_t keeper, int socket, int out) {
     setsid();
     int in = open("/dev/null", O_RDONLY);
-    int out = open(t->log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0640);
-    int ok = in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2;
+    int ok = in >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2;
+    write_oom_score(0, "1000"); /* memory that runs out takes templates before workers */
     ok = ok && (t->uid < 0 || initgroups(t->user, (gid_t)t->gid) == 0);
     ok = ok && become_user(t->uid, t->gid, t->may_gain) == 0 && chdir("/") == 0 && take_variables(VARIABLES) == 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -72,6 +75,21 @@ static void run_template(const struct template_start* t, pid_t keeper, int socke
     closefrom(TEMPLATE + 1);
     execv(t->program[0], t->program);
     _exit(127);
+}
+
+/* Between orders it is stopped: the code of a user uses no processor and no memory when no worker of that user may be
+ * there. 0: it does not stop, or has threads or children, which would go on. */
+static int rest(const struct keeper* k) {
+    const struct timespec moment = {.tv_nsec = 200000};
+    siginfo_t seen;
+    kill(k->template, SIGSTOP);
+    for (int waited_us = 0; waited_us < PATIENCE_MS * 1000; waited_us += 200) {
+        memset(&seen, 0, sizeof seen);
+        if (waitid(P_PID, (id_t)k->template, &seen, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0) return 0;
+        if (seen.si_pid) return seen.si_code == CLD_STOPPED && is_alone(k->template);
+        nanosleep(&moment, NULL);
+    }
+    return 0;
 }
 
 static void end_template(struct keeper* k) {
@@ -112,6 +130,8 @@ static int send_order(const struct keeper* k, const struct order* o, const int* 
 
 /* Gives the process what a child of the agent's has: processors and limits, then its place. */
 static void give_all(pid_t pid, const char* dir) {
+    char score[16];
+    if (read_oom_score(score, sizeof score) == 0) write_oom_score(pid, score);
     cpu_set_t own;
     if (sched_getaffinity(0, sizeof own, &own) == 0) sched_setaffinity(pid, sizeof own, &own);
     for (int kind = 0; kind < (int)RLIM_NLIMITS; ++kind) {
@@ -119,6 +139,11 @@ static void give_all(pid_t pid, const char* dir) {
         if (getrlimit((__rlimit_resource_t)kind, &limit) == 0) prlimit(pid, (enum __rlimit_resource)kind, &limit, NULL);
     }
     give_place(pid, dir);
+}
+
+static int is_closed(int socket) {
+    struct pollfd end = {.fd = socket};
+    return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR));
 }
 
 /* The errno that the child says, -1: none in time. */
@@ -139,7 +164,9 @@ static int adopt_child(struct keeper* k, const struct order* o, const char* answ
     give_all((pid_t)pid, o->dir);
     const int go = write(ends[0], "+", 1) == 1;
     const int error = go ? read_status(ends[1]) : -1;
-    if (error == 0 && getsid((pid_t)pid) == pid && getpgid((pid_t)pid) == pid) {
+    if (is_closed(AGENT)) {
+        snprintf(why, WHY, "the agent has ended"); /* the next one takes what is written down by now */
+    } else if (error == 0 && getsid((pid_t)pid) == pid && getpgid((pid_t)pid) == pid) {
         const struct kept_worker worker = {.pid = (pid_t)pid};
         if (keep_worker(&k->workers, &worker, o->dir, (const char*[]){o->attempt, o->node, o->rank}) == 0) {
             if (write(ends[0], "!", 1) != 1) errno = 0; /* it has ended meanwhile, and is reaped as a worker */
@@ -163,6 +190,7 @@ static int fork_worker(struct keeper* k, const struct order* o, char* why) {
     const int err = open(o->err, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     const int ok = in >= 0 && out >= 0 && err >= 0 && pipe2(start, O_CLOEXEC) == 0 && pipe2(status, O_CLOEXEC) == 0;
     snprintf(why, WHY, "the keeper cannot open its files: %s", strerror(errno));
+    kill(k->template, SIGCONT);
     if (ok && send_order(k, o, (const int[]){in, out, err, o->variables, start[0], status[1]}, 6) != 0)
         snprintf(why, WHY, "the template cannot be sent an order: %s", strerror(errno));
     else if (ok) {
@@ -179,6 +207,7 @@ static int fork_worker(struct keeper* k, const struct order* o, char* why) {
             result = adopt_child(k, o, answer, (const int[]){start[1], status[0]}, why);
             if (result != 0) end_template(k); /* it, or its fork, does not keep to what was agreed */
         }
+        if (k->socket >= 0 && !rest(k)) end_template(k);
     }
     const int all[] = {in, out, err, start[0], start[1], status[0], status[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
@@ -231,9 +260,7 @@ static int on_agent(struct keeper* k) {
     struct cmsghdr* header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&o.variables, CMSG_DATA(header), sizeof(int));
-    struct pollfd end = {.fd = AGENT};
-    const int closed = poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR)); /* nobody would know of it */
-    if (o.variables >= 0 && !closed && parse_order(packet, (size_t)got, &o) == 0) carry_out(k, &o);
+    if (o.variables >= 0 && !is_closed(AGENT) && parse_order(packet, (size_t)got, &o) == 0) carry_out(k, &o);
     if (o.variables >= 0) close(o.variables);
     return 1;
 }
@@ -245,12 +272,30 @@ static void first_word(struct keeper* k) {
     if (read_template(k, text, sizeof text, 0) != 0) {
         end_template(k);
     } else if (!k->ready && strcmp(text, "ready") == 0) {
+        end_leftovers(&k->workers, 0, k->template);
+        if (!rest(k)) {
+            tell_agent(k, "unfit", "", "its modules have started threads or processes");
+            return end_template(k);
+        }
         k->ready = 1;
         snprintf(number, sizeof number, "%d", (int)k->template);
         tell_agent(k, "ready", "", number);
     } else {
         if (!k->ready && strncmp(text, "unfit ", 6) == 0) tell_agent(k, "unfit", "", text + 6);
         end_template(k); /* it has nothing else to say unasked */
+    }
+}
+
+static void take_printed(struct keeper* k) {
+    char text[4096];
+    const ssize_t got = read(k->printed, text, sizeof text);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+        close(k->printed);
+        k->printed = -1;
+    } else if (k->logged < LOG_MAX) {
+        if (write(k->log, text, (size_t)got) != got) errno = 0; /* a full disk loses words, no worker */
+        k->logged += (size_t)got;
     }
 }
 
@@ -261,6 +306,7 @@ static void reap(struct keeper* k) {
         if (waitid(P_ALL, 0, &seen, WEXITED | WNOHANG | WNOWAIT) != 0 || seen.si_pid == 0) return;
         const pid_t pid = seen.si_pid;
         if (pid == k->template) {
+            if (k->socket >= 0 && !k->ready) first_word(k); /* why it is none */
             waitpid(pid, NULL, 0);
             end_leftovers(&k->workers, pid, pid);
             k->template = 0;
@@ -276,10 +322,12 @@ static int serve(struct keeper* k, int signals) {
     for (;;) {
         struct pollfd all[] = {{.fd = signals, .events = POLLIN},
                                {.fd = k->socket, .events = POLLIN},
-                               {.fd = k->agent_gone ? -1 : AGENT, .events = POLLIN}};
-        if (poll(all, 3, -1) < 0 && errno != EINTR) return 1;
+                               {.fd = k->agent_gone ? -1 : AGENT, .events = POLLIN},
+                               {.fd = k->printed, .events = POLLIN}};
+        if (poll(all, 4, -1) < 0 && errno != EINTR) return 1;
         struct signalfd_siginfo seen;
         while (read(signals, &seen, sizeof seen) > 0) {}
+        if (k->printed >= 0 && all[3].revents) take_printed(k);
         reap(k);
         if (k->socket >= 0 && all[1].revents) first_word(k);
         if (!k->agent_gone && all[2].revents && !on_agent(k)) {
@@ -319,13 +367,17 @@ int keeper_main(int argc, char** argv) {
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGCHLD);
-    int pair[2];
+    int pair[2], prints[2];
+    const int log = open(t.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0640);
     const int signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return 1;
+    if (signals < 0 || log < 0 || pipe2(prints, O_CLOEXEC) != 0) return 1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return 1;
+    fcntl(prints[0], F_SETFL, O_NONBLOCK);
     const pid_t self = getpid();
-    struct keeper k = {.socket = pair[0], .template = fork()};
-    if (k.template == 0) run_template(&t, self, pair[1]);
+    struct keeper k = {.socket = pair[0], .printed = prints[0], .log = log, .template = fork()};
+    if (k.template == 0) run_template(&t, self, pair[1], prints[1]);
     close(pair[1]);
+    close(prints[1]);
     close(VARIABLES);
     if (k.template <0) return 1;
     return serve(&k, signals);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,18 @@ int is_new_child(const struct kept_workers* workers, pid_t pid) {
     for (size_t i = 0; i < workers->count; ++i)
         if (workers->all[i].pid == pid || workers->all[i].sentinel == pid) return 0;
     return waitid(P_PID, (id_t)pid, &seen, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+int is_alone(pid_t pid) {
+    char path[64], text[2];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    struct stat facts;
+    if (stat(path, &facts) != 0 || facts.st_nlink != 3) return 0; /* `.`, `..` and one thread */
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = file < 0 ? 0 : read(file, text, sizeof text);
+    if (file >= 0) close(file);
+    return got == 0;
 }
 
 /* It has every signal blocked, as its parent has. */

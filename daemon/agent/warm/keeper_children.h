@@ -21,6 +21,9 @@ struct kept_workers {
 /* Whether `pid` is a child of the calling process that is neither a worker nor a sentinel. */
 int is_new_child(const struct kept_workers* workers, pid_t pid);
 
+/* Whether the process has one thread and no child. */
+int is_alone(pid_t pid);
+
 /* Makes the sentinel, writes `started`, remembers the worker. 0, or -1 with errno: nothing was written. */
 int keep_worker(struct kept_workers* workers, const struct kept_worker* worker, const char* dir, const char* marks[3]);
 const struct kept_worker* last_kept(const struct kept_workers* workers);

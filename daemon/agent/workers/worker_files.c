@@ -133,6 +133,23 @@ void give_place(pid_t pid, const char* dir) {
     }
 }
 
+int read_oom_score(char* text, size_t size) {
+    const int file = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+    const ssize_t got = file < 0 ? -1 : read(file, text, size - 1);
+    if (file >= 0) close(file);
+    text[got > 0 ? got : 0] = 0;
+    return got > 0 ? 0 : -1;
+}
+
+void write_oom_score(pid_t pid, const char* text) {
+    char path[64] = "/proc/self/oom_score_adj";
+    if (pid) snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (write(file, text, strlen(text)) < 0) errno = 0;
+    close(file);
+}
+
 int take_variables(int memory) {
     static char* none[] = {NULL};
     struct stat facts;

@@ -35,7 +35,8 @@ void count_news(metrics::Metrics& metrics, const View& view, const protocol::New
     if (const auto* notice = std::get_if<protocol::Notice>(&news.what); notice && known(notice->attempt)) {
         if (means_lost_checkpoint(notice->reason))
             metrics.checkpoint_failed(RunId{notice->attempt.run}, notice->reason);
-        if (!notice->reason.empty()) metrics.warned(RunId{notice->attempt.run}, notice->reason);
+        if (!notice->reason.empty() && notice->reason != protocol::reason_of_starts)
+            metrics.warned(RunId{notice->attempt.run}, notice->reason);
     }
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         const auto last = view.reports.last(RunId{report->attempt.run});

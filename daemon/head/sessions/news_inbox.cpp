@@ -69,7 +69,9 @@ Duration NewsInbox::ago(const WorkerExited& exited) const {
 void NewsInbox::notice(const std::string& node, const protocol::Notice& message) {
     std::optional<RunId> run;
     if (view_.cluster.runs.contains(RunId{message.attempt.run})) run = RunId{message.attempt.run};
-    events_.note({.wall_ms = wall_ms(), .text = message.text, .about_run = run, .about_node = NodeId{node}});
+    state::Notice notice{.wall_ms = wall_ms(), .text = message.text, .about_run = run, .about_node = NodeId{node}};
+    if (message.reason == protocol::reason_of_starts) notice.kind = "WorkerStarts";
+    events_.note(std::move(notice));
 }
 
 void NewsInbox::add_numbers(Pending& batch) {

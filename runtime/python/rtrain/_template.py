@@ -86,6 +86,9 @@ def import_all(modules: list[str]) -> str:
         return "python.preload imports rtrain, which each worker imports itself"
     if (count := len(os.listdir("/proc/self/task"))) != 1:  # noqa: PTH208
         return f"its modules have started {count - 1} threads, which no fork has"
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as children:  # noqa: PTH123
+        if children.read():
+            return "its modules have started processes"
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         return "its modules have made a CUDA context, which no fork can use"
     return ""
@@ -270,7 +273,7 @@ class Template:
             os._exit(127)
         for descriptor in order.descriptors:
             os.close(descriptor)
-        time.sleep(order.wait_s)
+        _await_store(order.wait_s)
         _take_threads(order.threads)
         _seed_anew()
 
@@ -285,6 +288,31 @@ class Template:
             if name not in os.environb:
                 os.environb[name] = value
         self._area.write(b"".join(os.fsencode(word) + b"\0" for word in order.program), data)
+
+
+def _await_store(most_s: float) -> None:
+    """Until rank 0 of this node listens for the others, which takes a fork a moment; elsewhere as long as after a plain start."""
+    port = os.environ.get("MASTER_PORT", "")
+    end = time.monotonic() + most_s
+    while (left := end - time.monotonic()) > 0:
+        if os.environ.get("GROUP_RANK") != "0" or not port.isdigit():
+            return time.sleep(left)
+        if _listens(f":{int(port):04X}"):
+            return None
+        time.sleep(min(left, 0.003))
+    return None
+
+
+def _listens(port: str) -> bool:
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/net/{table}") as file:  # noqa: PTH123
+                fields = [line.split()[1:4:2] for line in file]
+        except OSError:
+            continue
+        if any(state == "0A" and address.endswith(port) for address, state in fields[1:]):
+            return True
+    return False
 
 
 def _take_threads(count: int) -> None:

@@ -35,6 +35,7 @@ fields = {
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
     "affinity": sorted(os.sched_getaffinity(0)), "session": os.getsid(0) == os.getpid() == os.getpgrp(), "comm": open("/proc/self/comm").read(),
+    "oom_score": open("/proc/self/oom_score_adj").read(),
     "stdout": [sys.stdout.line_buffering, sys.stdout.write_through, sys.stdout.encoding, sys.stdout.errors, sys.stdout.isatty(), sys.stdout.name],
     "stderr": [sys.stderr.line_buffering, sys.stderr.write_through, sys.stderr.encoding, sys.stderr.errors, sys.stderr.name],
     "faulthandler": faulthandler.is_enabled(), "threads": [t.name for t in threading.enumerate()], "hook": sys.excepthook is sys.__excepthook__,

@@ -47,9 +47,7 @@ def job(folder, name, script, *arguments, **fields):
 
 def notices(cluster, run):
     """What the node said of the starts of the run, in their order."""
-    return [
-        e["text"] for e in cluster.json("events", "--run", run)["items"] if "plain start" in e["text"] or "forked" in e["text"]
-    ]
+    return [event["text"] for event in cluster.json("events", "--run", run)["items"] if event["kind"] == "WorkerStarts"]
 
 
 def templates(cluster):
@@ -74,7 +72,8 @@ def environment_of(pid):
 
 def parent_of(pid):
     with contextlib.suppress(OSError):
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        state, parent = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        return 0 if state == "Z" else int(parent)
     return 0
 
 
@@ -103,6 +102,9 @@ def test_the_first_run_starts_plainly_and_the_next_is_forked(cluster, tmp_path):
     keeper = parent_of(template)
     assert [parent_of(pid) for pid in pids.values()] == [keeper, keeper]
     assert notices(cluster, "second") == ["node-1: ranks 0,1: forked from a warm template"]
+    shown = [line.split(maxsplit=1) for line in cluster.rtrain("describe", "second").splitlines() if line]
+    assert ["starts", "node-1: ranks 0,1: forked from a warm template"] in shown
+    assert cluster.json("describe", "second")["notice"] is None
     assert b"RANK=1" in environment_of(pids[1])
     assert not [entry for entry in environment_of(template) if entry.startswith(b"RTRAIN_ATTEMPT")]
     let_go(gate)

@@ -36,11 +36,14 @@ std::string text_of(const std::string& file) {
     return text ? *text : "";
 }
 
-bool alive(std::int64_t pid) {
+// As the kernel names it; '-': it is gone.
+char state_of(std::int64_t pid) {
     const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
     const auto end = stat.rfind(')');
-    return end != std::string::npos && stat[end + 2] != 'Z';
+    return end == std::string::npos ? '-' : stat[end + 2];
 }
+
+bool alive(std::int64_t pid) { return state_of(pid) != '-' && state_of(pid) != 'Z'; }
 
 // Keepers and a launcher on a loop, and what they have told.
 struct WarmStory {
@@ -245,6 +248,59 @@ TEST_CASE(
     story.fork(story.worker("print('never')\n", 1));
     REQUIRE(story.until([&] { return story.gone.contains("t") && story.refused.contains(1); }));
     CHECK(story.refused[1] == own + "/mine.py has changed");
+}
+
+TEST_CASE("between orders a template is stopped, and what it prints beyond the bound of its log is dropped") {
+    WarmStory story;
+    const std::string own = story.folder.path + "/own";
+    REQUIRE(make_directory(own, 0755));
+    std::ofstream(own + "/loud.py") << "print('x' * 1_000_000)\n";
+    auto spec = story.spec({"loud"});
+    spec.environment["PYTHONPATH"] = own;
+    story.begin(spec);
+    REQUIRE(story.ready.contains("t"));
+    const auto stops = [&] { return story.until([&] { return state_of(story.ready["t"]) == 'T'; }); };
+    CHECK(stops());
+    story.fork(story.worker("print('it runs')\n"));
+    REQUIRE(story.until_ended());
+    CHECK(story.refused.empty());
+    CHECK(story.ended[0].success());
+    CHECK(stops());
+    CHECK(fs::file_size(story.folder.path + "/template.log") < 300'000);
+}
+
+TEST_CASE("a template that has started a process is none, also where it hides it; the process ends with it") {
+    const char* const hidden =
+        "import os, signal, socket\n"
+        "if os.fork() == 0:\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    os.setsid()\n"
+        "    open('FOLDER/pid.new', 'w').write(str(os.getpid())); os.rename('FOLDER/pid.new', 'FOLDER/pid')\n"
+        "    signal.pause()\n"
+        "os.wait()\n"
+        "while not os.path.exists('FOLDER/pid'): pass\n";
+    const char* const own =
+        "import os, signal, time\nchild = os.fork()\nif child == 0: signal.pause()\n"
+        "open('FOLDER/pid', 'w').write(str(child))\n";
+    const char* const lies = "s = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9)\n";
+    struct Story {
+        std::string module;
+        bool is_ready;
+    };
+    for (const Story& each : {Story{own, false}, Story{std::string(own) + "import socket\n" + lies, false},
+                              Story{hidden, true}, Story{std::string(hidden) + lies, true}}) {
+        WarmStory story;
+        std::string module = each.module;
+        for (std::size_t at = 0; (at = module.find("FOLDER", at)) != std::string::npos;)
+            module.replace(at, 6, story.folder.path);
+        std::ofstream(story.folder.path + "/with_process.py") << module;
+        auto spec = story.spec({"with_process"});
+        spec.environment["PYTHONPATH"] = story.folder.path;
+        story.begin(spec);
+        CHECK(story.ready.contains("t") == each.is_ready);
+        if (!each.is_ready) CHECK(story.gone["t"].find("processes") != std::string::npos);
+        CHECK(story.until([&] { return !alive(std::stol(text_of(story.folder.path + "/pid"))); }));
+    }
 }
 
 TEST_CASE("a template that says what it may not is ended, and no process of its choice becomes the worker") {
