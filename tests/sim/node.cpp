@@ -38,6 +38,9 @@ void SimNode::start_agent() {
                                .memory_guess = 400};
     for (const auto& [seq, news] : disk_.outbox) agent::keep_unacknowledged(state_, news);
     state_.next_news = disk_.next_news;
+    if (template_dice_.one_in(2))
+        input(agent::TemplateWanted{"environment " + std::to_string(template_dice_.between(0, 3))});
+    if (!up_) return;
     find_attempts();
     later(world_.dice.between(0, 500), [this] { dial(); });
 }

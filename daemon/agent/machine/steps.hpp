@@ -66,6 +66,7 @@ std::optional<protocol::Leaving> leaving(const Step& step);  // as the head is t
 
 // ---- templates.cpp: templates of warm workers
 void on(Step& step, const EnvironmentUsed& input);
+void on(Step& step, const TemplateWanted& input);
 void on(Step& step, const TemplateReady& input);
 void on(Step& step, const TemplateEnded& input);
 void on(Step& step, const StartsChosen& input);

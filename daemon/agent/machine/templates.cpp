@@ -121,6 +121,16 @@ void on(Step& step, const EnvironmentUsed& input) {
     if (is_new) forget_some(templates);
 }
 
+void on(Step& step, const TemplateWanted& input) {
+    Templates& templates = step.state.templates;
+    if (!templates.policy.on) return;
+    const auto [entry, is_new] = templates.all.try_emplace(input.key);
+    if (!is_new) return;
+    entry->second.used_at = step.now;
+    entry->second.due = step.now + Duration{templates.policy.delay_ms};
+    forget_some(templates);
+}
+
 void on(Step& step, const TemplateReady& input) {
     Templates& templates = step.state.templates;
     const Entry entry = templates.all.find(input.key);

@@ -57,6 +57,10 @@ struct EnvironmentUsed {  // a worker of it starts, plainly or not
     AttemptKey attempt{};
     bool operator==(const EnvironmentUsed&) const = default;
 };
+struct TemplateWanted {  // ahead of its use: the agent before this one had it
+    std::string key{};
+    bool operator==(const TemplateWanted&) const = default;
+};
 struct TemplateReady {
     std::string key{};
     std::int64_t bytes = 0;

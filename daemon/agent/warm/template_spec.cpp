@@ -88,22 +88,9 @@ std::int64_t threads_of(const Environment& environment) {
     return whole && threads <= threads_max ? threads : 0;
 }
 
-std::string key_of(const TemplateSpec& spec, const std::string& token_user) {
-    std::string text = token_user;
-    const auto add = [&text](const std::string& part) { text.append(1, '\0').append(part); };
-    for (const std::int64_t number : {spec.user.uid, spec.user.gid, std::int64_t{spec.allow_setuid}})
-        add(std::to_string(number));
-    add(spec.user.name);
-    for (const std::int64_t group : spec.user.groups) add(std::to_string(group));
-    add(spec.python);
-    for (const std::string& module : spec.modules) add(module);
-    add("");
-    for (const auto& [name, value] : spec.environment) add(name + "=" + value);
-    return crypto::sha256_hex(text);
-}
-
 TemplateSpec spec_of(const TemplateWish& wish, std::string python) {
-    TemplateSpec spec{.user = wish.start.user,
+    TemplateSpec spec{.token_user = wish.token_user,
+                      .user = wish.start.user,
                       .allow_setuid = wish.start.allow_setuid,
                       .python = std::move(python),
                       .modules = {"torch", "torch._dynamo"}};
@@ -115,11 +102,25 @@ TemplateSpec spec_of(const TemplateWish& wish, std::string python) {
     spec.environment["PATH"] = wish.path;
     spec.environment["OMP_NUM_THREADS"] = "1";
     spec.environment["CUDA_VISIBLE_DEVICES"] = "";
-    spec.key = key_of(spec, wish.token_user);
+    spec.key = key_of(spec);
     return spec;
 }
 
 }  // namespace
+
+std::string key_of(const TemplateSpec& spec) {
+    std::string text = spec.token_user;
+    const auto add = [&text](const std::string& part) { text.append(1, '\0').append(part); };
+    for (const std::int64_t number : {spec.user.uid, spec.user.gid, std::int64_t{spec.allow_setuid}})
+        add(std::to_string(number));
+    add(spec.user.name);
+    for (const std::int64_t group : spec.user.groups) add(std::to_string(group));
+    add(spec.python);
+    for (const std::string& module : spec.modules) add(module);
+    add("");
+    for (const auto& [name, value] : spec.environment) add(name + "=" + value);
+    return crypto::sha256_hex(text);
+}
 
 TemplateChoice choose_template(const TemplateWish& wish) {
     TemplateChoice choice;

@@ -13,7 +13,8 @@
 namespace rtrain::agent {
 
 struct TemplateSpec {
-    std::string key;  // of the whole
+    std::string key{};  // of the whole
+    std::string token_user{};
     WorkerUser user{};
     bool allow_setuid = false;
     std::string python{};                // an absolute path
@@ -44,5 +45,6 @@ struct TemplateChoice {
     WarmStart start{};
 };
 TemplateChoice choose_template(const TemplateWish& wish);
+std::string key_of(const TemplateSpec& spec);  // of all but `key`
 
 }  // namespace rtrain::agent

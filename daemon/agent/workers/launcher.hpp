@@ -20,6 +20,7 @@ struct WorkerUser {  // uid -1: the agent's own
     std::int64_t uid = -1, gid = -1;
     std::string name = "-", home{};
     std::vector<std::int64_t> groups{};  // all of the user's, as `UserRights` wears them
+    bool operator==(const WorkerUser&) const = default;
 };
 // HOME, USER and LOGNAME of a process that runs as the user; none for the agent's own.
 std::map<std::string, std::string> user_variables(const WorkerUser& user);

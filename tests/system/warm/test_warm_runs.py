@@ -61,7 +61,11 @@ def made_template(cluster, folder, name, **fields):
     mark = f"COLOUR={fields['env']['COLOUR']}".encode()
     cluster.rtrain("submit", job(folder, name, ENDS, **fields))
     cluster.wait_state(name, "SUCCEEDED", "FAILED")
-    return wait_for("a template", lambda: next((pid for pid in templates(cluster) if mark in environment_of(pid)), None), 120)
+    return wait_for("a template", lambda: next(iter(with_colour(cluster, mark)), None), 120)
+
+
+def with_colour(cluster, mark):
+    return {pid for pid in templates(cluster) if mark in environment_of(pid)}
 
 
 def environment_of(pid):
@@ -137,6 +141,10 @@ def test_forked_workers_outlive_their_agent_and_are_adopted(cluster, tmp_path):
     let_go(gate)
     cluster.wait_state("adopted", "SUCCEEDED")
     assert len(cluster.json("describe", "adopted")["attempt_list"]) == 1
+    again = wait_for("a template made ahead", lambda: next(iter(with_colour(cluster, b"COLOUR=adopted") - {template}), None), 120)
+    cluster.rtrain("submit", job(tmp_path, "ahead", ENDS, env={"COLOUR": "adopted"}))
+    cluster.wait_state("ahead", "SUCCEEDED")
+    assert again and notices(cluster, "ahead") == ["node-1: rank 0: forked from a warm template"]
 
 
 def test_the_kill_of_a_keeper_ends_its_workers_and_the_run_goes_on(cluster, tmp_path):

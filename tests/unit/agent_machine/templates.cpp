@@ -55,6 +55,21 @@ TEST_CASE("the first use makes a template after a pause, and workers are forked 
     CHECK_FALSE(may_fork_from(machine.state.templates, "b"));
 }
 
+TEST_CASE("what the agent before had is made ahead of its use, and ends when nobody uses it") {
+    Machine machine = warm_machine();
+    CHECK(made(machine.take(TemplateWanted{"a"})).empty());
+    machine.take(TemplateWanted{"a"});
+    CHECK(made(machine.later(3'000)) == Keys{"a"});
+    machine.take(TemplateReady{"a", 300 * mib});
+    CHECK(may_fork_from(machine.state.templates, "a"));
+    machine.take(TemplateWanted{"a"});  // changes nothing
+    CHECK(ended(machine.later(30 * 60 * 1'000)) == Keys{"a"});
+
+    Machine cold;
+    cold.take(TemplateWanted{"a"});
+    CHECK(cold.state.templates.all.empty());
+}
+
 TEST_CASE("one template is made at a time") {
     Machine machine = warm_machine();
     machine.take(EnvironmentUsed{"a"});

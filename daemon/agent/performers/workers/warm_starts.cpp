@@ -2,9 +2,12 @@
 #include "daemon/agent/performers/workers/warm_starts.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "daemon/agent/base/log.hpp"
+#include "daemon/agent/preparation/preparation.hpp"
+#include "daemon/agent/warm/kept_specs.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -17,26 +20,62 @@ std::string list_of(const std::vector<std::uint32_t>& ranks) {
     return (ranks.size() == 1 ? "rank " : "ranks ") + list;
 }
 
-KeeperEvents events_of(Inputs inputs, std::map<std::string, std::string>& unfit) {
-    return {.ready =
-                [inputs, &unfit](const std::string& key, std::int64_t pid, std::int64_t bytes) {
-                    unfit.erase(key);
-                    log_info("a template of warm workers is ready: pid " + std::to_string(pid) + ", " +
-                             std::to_string(bytes >> 20) + " MiB");
-                    inputs.enqueue(TemplateReady{key, bytes});
-                },
-            .ended =
-                [inputs, &unfit](const std::string& key, const std::string& why) {
-                    if (!why.empty()) warn("no template of warm workers: " + why);
-                    if (!why.empty()) unfit[key] = why;
-                    inputs.enqueue(TemplateEnded{key, why});
-                }};
+std::string kept_file(const ThisNode& node) { return node.files.data_dir + "/warm/templates.json"; }
+
+// The template may be made without a run that asks for it: its user is here as before, and has the same rights.
+bool may_be_ahead(const TemplateSpec& spec, const NodeFacts& facts, bool allow_setuid) {
+    const auto user = user_of_order(facts, "/", spec.token_user);
+    return user && *user == spec.user && spec.allow_setuid == allow_setuid;
 }
 
 }  // namespace
 
-WarmStarts::WarmStarts(const Uses& uses)
-    : uses_(uses), keepers_(uses.loop, uses.node.options.program, events_of(uses.inputs, unfit_)) {}
+WarmStarts::WarmStarts(const Uses& uses) : uses_(uses), keepers_(uses.loop, uses.node.options.program, events()) {
+    if (uses.node.options.warm) make_ahead();
+}
+
+KeeperEvents WarmStarts::events() {
+    return {.ready =
+                [this](const std::string& key, std::int64_t pid, std::int64_t bytes) {
+                    unfit_.erase(key);
+                    log_info("a template of warm workers is ready: pid " + std::to_string(pid) + ", " +
+                             std::to_string(bytes >> 20) + " MiB");
+                    ready_.insert(key);
+                    keep_ready();
+                    uses_.inputs.enqueue(TemplateReady{key, bytes});
+                },
+            .ended =
+                [this](const std::string& key, const std::string& why) {
+                    if (!why.empty()) warn("no template of warm workers: " + why);
+                    if (!why.empty()) unfit_[key] = why;
+                    if (ready_.erase(key) > 0) keep_ready();
+                    uses_.inputs.enqueue(TemplateEnded{key, why});
+                }};
+}
+
+void WarmStarts::make_ahead() {
+    auto specs = std::make_shared<std::vector<TemplateSpec>>();
+    uses_.loop.offload(
+        [specs, facts = uses_.node.facts(), file = kept_file(uses_.node), setuid = uses_.node.options.allow_setuid] {
+            *specs = kept_specs(file);
+            std::erase_if(*specs, [&](const TemplateSpec& spec) { return !may_be_ahead(spec, facts, setuid); });
+        },
+        [this, specs] {
+            for (TemplateSpec& spec : *specs) {
+                const std::string key = spec.key;
+                specs_.try_emplace(key, std::move(spec));
+                uses_.inputs.enqueue(TemplateWanted{key});
+            }
+        });
+}
+
+// What cannot be written is not made ahead: the next agent makes it after its first use.
+void WarmStarts::keep_ready() {
+    std::vector<const TemplateSpec*> specs;
+    for (const std::string& key : ready_)
+        if (const auto spec = specs_.find(key); spec != specs_.end()) specs.push_back(&spec->second);
+    if (Status kept = keep_specs(kept_file(uses_.node), specs); !kept) warn(kept.error().message);
+}
 
 void WarmStarts::expect(AttemptKey key, std::size_t ranks) { chosen_[key] = {.left = ranks}; }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class WarmStarts {
         std::size_t left = 0;
         std::map<std::string, std::vector<std::uint32_t>> ranks;
     };
+    KeeperEvents events();
+    void make_ahead();  // what the agent before this one had
+    void keep_ready();
     void choose(AttemptKey key, std::uint32_t rank, const std::string& how);
     void start_plainly(const WorkerStart& worker, const std::string& why);
     void forget_specs();
@@ -45,6 +49,7 @@ class WarmStarts {
     Uses uses_;
     std::map<std::string, TemplateSpec> specs_;  // of the environments in use, by key
     std::map<std::string, std::string> unfit_;   // why no template could be made, by key
+    std::set<std::string> ready_;                // templates, by key
     std::map<AttemptKey, Chosen> chosen_;
     Keepers keepers_;
 };
