@@ -111,13 +111,13 @@ static int read_template(const struct keeper* k, char* text, size_t size, int wa
 
 /* ---- one order ---- */
 
-static int send_order(const struct keeper* k, const struct order* o, const int* descriptors, size_t count) {
+static int send_packet(int socket, const void* text, size_t size, const int* descriptors, size_t count) {
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(8 * sizeof(int))];
     } control;
     memset(&control, 0, sizeof control);
-    struct iovec part = {.iov_base = (void*)o->rest, .iov_len = o->rest_size};
+    struct iovec part = {.iov_base = (void*)text, .iov_len = size};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(count * sizeof(int))};
     struct cmsghdr* header = CMSG_FIRSTHDR(&message);
@@ -125,7 +125,7 @@ static int send_order(const struct keeper* k, const struct order* o, const int* 
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(header), descriptors, count * sizeof(int));
-    return sendmsg(k->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
+    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
 /* Gives the process what a child of the agent's has: processors and limits, then its place. */
@@ -162,7 +162,7 @@ static int adopt_child(struct keeper* k, const struct order* o, const char* answ
         return -1;
     }
     give_all((pid_t)pid, o->dir);
-    const int go = write(ends[0], "+", 1) == 1;
+    const int go = send_packet(ends[0], "+", 1, &o->variables, 1) == 0; /* secrets: the template never has them */
     const int error = go ? read_status(ends[1]) : -1;
     if (is_closed(AGENT)) {
         snprintf(why, WHY, "the agent has ended"); /* the next one takes what is written down by now */
@@ -188,10 +188,11 @@ static int fork_worker(struct keeper* k, const struct order* o, char* why) {
     const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int out = open(o->out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     const int err = open(o->err, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-    const int ok = in >= 0 && out >= 0 && err >= 0 && pipe2(start, O_CLOEXEC) == 0 && pipe2(status, O_CLOEXEC) == 0;
+    const int ok = in >= 0 && out >= 0 && err >= 0 &&
+                   socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, start) == 0 && pipe2(status, O_CLOEXEC) == 0;
     snprintf(why, WHY, "the keeper cannot open its files: %s", strerror(errno));
     kill(k->template, SIGCONT);
-    if (ok && send_order(k, o, (const int[]){in, out, err, o->variables, start[0], status[1]}, 6) != 0)
+    if (ok && send_packet(k->socket, o->rest, o->rest_size, (const int[]){in, out, err, start[0], status[1]}, 5) != 0)
         snprintf(why, WHY, "the template cannot be sent an order: %s", strerror(errno));
     else if (ok) {
         close(start[0]);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,15 +79,23 @@ std::int64_t resident_bytes(std::int64_t pid) {
     return space == std::string::npos ? 0 : std::strtoll(text->c_str() + space, nullptr, 10) * ::sysconf(_SC_PAGESIZE);
 }
 
-std::string packet_of(std::uint64_t number, const WorkerStart& worker, const WarmStart& start) {
+std::string packet_of(std::uint64_t number, const WorkerStart& worker, const WarmStart& start, int variables) {
+    struct stat facts{};
+    ::fstat(variables, &facts);
     const auto entry = [&worker](const char* name) {
         const auto value = worker.environment.find(name);
         return std::string(name) + "=" + (value == worker.environment.end() ? "" : value->second);
     };
-    std::vector<std::string> words{
-        std::to_string(number),       worker.directory,     worker.out,    worker.err,
-        entry("RTRAIN_ATTEMPT"),      entry("RTRAIN_NODE"), entry("RANK"), std::to_string(worker.wait_ms),
-        std::to_string(start.threads)};
+    std::vector<std::string> words{std::to_string(number),
+                                   worker.directory,
+                                   worker.out,
+                                   worker.err,
+                                   entry("RTRAIN_ATTEMPT"),
+                                   entry("RTRAIN_NODE"),
+                                   entry("RANK"),
+                                   std::to_string(worker.wait_ms),
+                                   std::to_string(start.threads),
+                                   std::to_string(facts.st_size)};
     words.insert(words.end(), start.folders.begin(), start.folders.end());
     words.push_back("--");
     words.push_back(worker.cwd);
@@ -238,11 +247,14 @@ void Keepers::fork_worker(const std::string& key, const WorkerStart& worker, con
     const auto place = keepers_.find(key);
     if (place == keepers_.end()) return refuse("its template has ended");
     const std::uint64_t number = ++orders_;
-    const std::string packet = packet_of(number, worker, start);
-    if (packet.size() > packet_max) return refuse("its arguments are too long");
     const int variables = sealed_environment(start.environment);
     if (variables < 0)
         return refuse(std::string("its environment cannot be handed over: ") + std::strerror(-variables));
+    const std::string packet = packet_of(number, worker, start, variables);
+    if (packet.size() > packet_max) {
+        ::close(variables);
+        return refuse("its arguments are too long");
+    }
     write_place(worker);
     const bool sent = send_with(place->second->socket, packet, variables);
     ::close(variables);

@@ -4,8 +4,9 @@ An agent's keeper (daemon/agent/warm/keeper.c) runs this text with `python -c`, 
 jobs have before an attempt's own variables. Descriptor 3 leads to the keeper. The arguments are the modules to import.
 
   to the keeper    "ready" | "unfit WHY" once; to each order "pid N" | "no WHY" | "stale WHY": the files have changed
-  from the keeper  WAIT_MS, THREADS, directories of the program, "--", working directory, program and arguments, NUL-ended, with the descriptors of
-                   input, output, errors, environment, start ("+": become the worker, "!": run the program) and status (an errno: it could not become the worker)
+  from the keeper  WAIT_MS, THREADS, bytes of the environment, directories of the program, "--", working directory, program and arguments,
+                   NUL-ended, with the descriptors of input, output, errors, start (a socket to the fork: "+" with the environment, which this
+                   process never has: become the worker; "!": run the program) and status (an errno: it could not become the worker)
 
 Standard library only, and nothing that stays in the worker: it becomes as it had been started by itself. docs/decisions/0045."""
 
@@ -148,11 +149,11 @@ class Files:
 class Order:
     def __init__(self, message: bytes, descriptors: list[int]) -> None:
         words = [os.fsdecode(word) for word in message.split(b"\0")[:-1]]
-        self.wait_s, self.threads = int(words[0]) / 1000, int(words[1])
+        self.wait_s, self.threads, self.environment_bytes = int(words[0]) / 1000, int(words[1]), int(words[2])
         first = words.index("--")
-        self.folders = words[2:first]
+        self.folders = words[3:first]
         self.cwd, self.program = words[first + 1], words[first + 2 :]
-        self.input, self.output, self.errors, self.environment, self.start, self.status = self.descriptors = descriptors
+        self.input, self.output, self.errors, self.start, self.status = self.descriptors = descriptors
 
     def script(self) -> str:
         return "" if self.program[1] == "-m" else self.program[1]
@@ -236,7 +237,7 @@ class Template:
         return False
 
     def _unfit_for(self, order: Order) -> str:
-        if os.fstat(order.environment).st_size >= self._area.environment:
+        if order.environment_bytes >= self._area.environment:
             return f"its environment is larger than {self._area.environment >> 10} KiB"
         if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
             return "the template has threads"
@@ -250,7 +251,9 @@ class Template:
 
     def become(self, order: Order) -> None:
         """Makes this child the worker; it does not return where it may not be one."""
-        if os.read(order.start, 1) != b"+":
+        start = socket.socket(fileno=order.start)
+        message, environment, _, _ = socket.recv_fds(start, 1, 1)
+        if message != b"+" or len(environment) != 1:
             os._exit(1)
         libc = ctypes.CDLL(None)
         os.setsid()
@@ -265,21 +268,21 @@ class Template:
         failed = 0
         try:
             os.chdir(order.cwd)
-            self._take_environment(order)
+            self._take_environment(order, environment[0])
         except OSError as error:
             failed = error.errno or errno.EIO
         os.write(order.status, failed.to_bytes(4, sys.byteorder))
-        if failed or os.read(order.start, 1) != b"!":  # the program runs where its worker is written down, and only there
+        if failed or start.recv(1) != b"!":  # the program runs where its worker is written down, and only there
             os._exit(127)
-        for descriptor in order.descriptors:
+        start.detach()
+        for descriptor in (*order.descriptors, environment[0]):
             os.close(descriptor)
         _await_store(order.wait_s)
         _take_threads(order.threads)
         _seed_anew()
 
-    def _take_environment(self, order: Order) -> None:
-        size = os.fstat(order.environment).st_size
-        data = os.pread(order.environment, size, 0)
+    def _take_environment(self, order: Order, environment: int) -> None:
+        data = os.pread(environment, order.environment_bytes, 0)
         os.environ.clear()
         for word in data.split(b"\0")[:-1]:
             name, _, value = word.partition(b"=")

@@ -127,8 +127,9 @@ class Keeper:
     def fork(self, run: Run, threads: int) -> str:
         self.number += 1
         marks = [f"{name}={run.environment[name]}" for name in ("RTRAIN_ATTEMPT", "RTRAIN_NODE", "RANK")]
-        order = [self.number, run.directory, run.out, run.err, *marks, 0, threads, "--", run.cwd, *run.program]
         memory = run.memory()
+        size = os.fstat(memory).st_size
+        order = [self.number, run.directory, run.out, run.err, *marks, 0, threads, size, "--", run.cwd, *run.program]
         socket.send_fds(self.socket, [words(map(str, order))], [memory])
         os.close(memory)
         return self.answer()

@@ -12,7 +12,7 @@ using namespace rtrain::agent;
 
 namespace {
 
-TemplateSpec spec(const std::string& token_user) {
+TemplateSpec made_spec(const std::string& token_user) {
     TemplateSpec spec{.token_user = token_user,
                       .user = {.uid = 1'000, .gid = 1'001, .name = "ana", .home = "/home/ana", .groups = {1'001, 27}},
                       .allow_setuid = true,
@@ -29,7 +29,7 @@ TEST_CASE("specs are read as they were kept, and nobody else can read them") {
     Folder folder;
     const std::string file = folder.path + "/templates.json";
     CHECK(kept_specs(file).empty());
-    const TemplateSpec first = spec("ana"), second = spec("ben");
+    const TemplateSpec first = made_spec("ana"), second = made_spec("ben");
     REQUIRE(keep_specs(file, {&first, &second}));
     const auto kept = kept_specs(file);
     REQUIRE(kept.size() == 2);
@@ -45,7 +45,7 @@ TEST_CASE("specs are read as they were kept, and nobody else can read them") {
 TEST_CASE("a spec that was changed, a part that is missing and a damaged file are no template") {
     Folder folder;
     const std::string file = folder.path + "/templates.json";
-    const TemplateSpec first = spec("ana"), second = spec("ben");
+    const TemplateSpec first = made_spec("ana"), second = made_spec("ben");
     REQUIRE(keep_specs(file, {&first, &second}));
     std::string text = *read_whole(file);
     const auto change = [&](const std::string& from, const std::string& to) {
