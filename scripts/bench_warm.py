@@ -58,7 +58,8 @@ def forks(cluster, run):
 def restarts_of(cluster, work):
     ours, theirs = [], []
     for number in range(ROUNDS):
-        ours.append(bench_recovery.of_rtrain(cluster, PYTHON, work / f"restart-{number}"))
+        # With a checkpoint: a run that has made progress waits for no backoff.
+        ours.append(bench_recovery.of_rtrain(cluster, PYTHON, work / f"restart-{number}", "checkpoints"))
         try:
             theirs.append(bench_recovery.of_torchrun(cluster, PYTHON, work / f"relaunch-{number}"))
         except bench_recovery.Failed:  # some of torchrun's restarts hang
