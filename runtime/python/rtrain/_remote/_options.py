@@ -13,6 +13,8 @@ from typing import Any
 
 from rtrain import _arguments, _runtime_env, _where
 
+_LIBRARY = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
+
 
 @dataclass(frozen=True)
 class Options:
@@ -94,7 +96,9 @@ def _lies_beside_driver(module: ModuleType) -> bool:
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
     if not isinstance(file, str) or name == "__main__" or not sys.path or sys.modules.get(name) is not module:
         return False
-    return not name.startswith("rtrain") and _is_beside(file, sys.path[0] or ".")
+    if name.startswith("rtrain") or file.startswith(_LIBRARY) or "/site-packages/" in file:
+        return False  # without a look at the disk: a worker that was forked has two thousand of them
+    return _is_beside(file, sys.path[0] or ".")
 
 
 @functools.cache
