@@ -306,6 +306,11 @@ static void reap(struct keeper* k) {
         memset(&seen, 0, sizeof seen);
         if (waitid(P_ALL, 0, &seen, WEXITED | WNOHANG | WNOWAIT) != 0 || seen.si_pid == 0) return;
         const pid_t pid = seen.si_pid;
+        if (seen.si_code != CLD_EXITED && seen.si_code != CLD_KILLED && seen.si_code != CLD_DUMPED) {
+            kill(pid, SIGKILL); /* it made us its tracer (PTRACE_TRACEME), and is stopped, not ended */
+            waitid(P_PID, (id_t)pid, &seen, WSTOPPED | WNOHANG);
+            continue;
+        }
         if (pid == k->template) {
             if (k->socket >= 0 && !k->ready) first_word(k); /* why it is none */
             waitpid(pid, NULL, 0);

@@ -77,7 +77,13 @@ int keep_worker(struct kept_workers* workers, const struct kept_worker* worker, 
         free_worker(&kept);
         return -1;
     }
-    write_started(dir, kept.pid, kept.sentinel);
+    if (write_started(dir, kept.pid, kept.sentinel) != 0) {
+        const int failed = errno;
+        end_sentinel(kept.sentinel);
+        free_worker(&kept);
+        errno = failed;
+        return -1;
+    }
     all[workers->count++] = kept;
     return 0;
 }

@@ -1,12 +1,16 @@
 // See template_spec.hpp. The rules are in docs/decisions/0045.
 #include "daemon/agent/warm/template_spec.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
 #include "daemon/agent/workers/entrypoint.hpp"
+#include "storage/base/descriptor.hpp"
 #include "storage/crypto/digest.hpp"
 
 namespace rtrain::agent {
@@ -25,6 +29,8 @@ const char* const read_at_start[] = {"LD_*",  "PYTHON*",   "OMP_*",    "MKL_*", 
                                      "KMP_*", "NUMEXPR_*", "MALLOC_*", "TORCH*", "PYTORCH_*",  "GLIBC_TUNABLES"};
 // Beside OMP_NUM_THREADS these make more of a library's threads than its calls can.
 const char* const of_threads[] = {"OMP_*", "MKL_*", "OPENBLAS_*", "GOTO_*", "KMP_*", "NUMEXPR_*", "GOMP_*"};
+const char* const of_folders[] = {"PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE",
+                                  "LD_LIBRARY_PATH"};
 
 template <std::size_t size>
 bool is_one_of(const std::string& name, const char* const (&patterns)[size]) {
@@ -47,11 +53,13 @@ std::vector<std::string> without_shell(const std::vector<std::string>& program) 
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+// Also where nothing can be read. The path is the job's: neither a pipe nor a device there may hold the agent up.
 bool is_script(const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
+    const storage::Descriptor in(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat facts{};
+    if (!in.open() || ::fstat(in.number(), &facts) != 0 || !S_ISREG(facts.st_mode)) return true;
     char first[2] = {};
-    in.read(first, 2);
-    return !in || (first[0] == '#' && first[1] == '!');
+    return ::read(in.number(), first, 2) != 2 || (first[0] == '#' && first[1] == '!');
 }
 
 // The interpreter that the program's first word means; empty: none that is known here.
@@ -70,11 +78,24 @@ std::string why_no_program(const std::vector<std::string>& program) {
     return program[1].starts_with('-') ? "python is given the option " + program[1] : "";
 }
 
+// Whether a list of paths names a folder by where the process starts: the template starts elsewhere.
+bool has_relative_entry(const std::string& paths) {
+    for (std::size_t at = 0; at <= paths.size();) {
+        const std::size_t end = std::min(paths.find(':', at), paths.size());
+        if (end == at || paths[at] != '/') return true;
+        at = end + 1;
+    }
+    return false;
+}
+
 std::string why_no_environment(const TemplateWish& wish) {
     for (const std::string& name : wish.secrets)
         if (is_one_of(name, read_at_start)) return "the secret " + name + " is read when a process starts";
-    for (const auto& [name, value] : wish.start.environment)
+    for (const auto& [name, value] : wish.start.environment) {
         if (name != "OMP_NUM_THREADS" && is_one_of(name, of_threads)) return name + " is set";
+        if (!value.empty() && is_one_of(name, of_folders) && has_relative_entry(value))
+            return name + " has an entry that is no absolute path";
+    }
     return {};
 }
 

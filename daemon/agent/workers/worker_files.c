@@ -67,12 +67,12 @@ static void boot_id(char* text, size_t size) {
     text[strcspn(text, "\n")] = 0;
 }
 
-void write_started(const char* dir, pid_t pid, pid_t shim) {
+int write_started(const char* dir, pid_t pid, pid_t shim) {
     char text[ROOM], boot[64];
     boot_id(boot, sizeof boot);
     snprintf(text, sizeof text, "pid %d\nstart_time %llu\nshim %d\nshim_start_time %llu\nboot_id %s\n", (int)pid,
              start_time(pid), (int)shim, start_time(shim), boot);
-    write_file(dir, "started", text);
+    return write_file(dir, "started", text);
 }
 
 int64_t wall_us(void) {

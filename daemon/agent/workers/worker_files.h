@@ -26,8 +26,8 @@ int64_t wall_us(void); /* since 1970 */
 /* Writes as many bytes as the file `name` will have at most: overwriting them needs no room. 0, or an errno. */
 int reserve_file(const char* dir, const char* name);
 
-/* `shim`: the process that lives as long as the worker's end is not written. */
-void write_started(const char* dir, pid_t pid, pid_t shim);
+/* `shim`: the process that lives as long as the worker's end is not written. 0, or -1 with errno. */
+int write_started(const char* dir, pid_t pid, pid_t shim);
 
 void write_exit(const char* dir, const struct worker_end* end);
 

@@ -1,9 +1,12 @@
 // Which workers a template fits, and which template.
 #include "daemon/agent/warm/template_spec.hpp"
 
+#include <sys/stat.h>
+
 #include <functional>
 
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -108,4 +111,23 @@ TEST_CASE("what does not fit is a plain start, with the reason") {
         one.secrets = {secret};
         CHECK(why_not(one) == std::string("the secret ") + secret + " is read when a process starts");
     }
+}
+
+TEST_CASE("a list of folders that depends on where a process starts is a plain start") {
+    for (const char* folders : {"src", "/a:src", "/a:.", ":/a", "/a:", "/a::/b"}) {
+        auto relative = wish();
+        relative.start.environment["PYTHONPATH"] = folders;
+        INFO(folders);
+        CHECK(why_not(relative) == "PYTHONPATH has an entry that is no absolute path");
+    }
+    auto absolute = wish();
+    absolute.start.environment["PYTHONPATH"] = "/a:/b";
+    CHECK(why_not(absolute).empty());
+}
+
+TEST_CASE("a pipe that a job names as its interpreter holds nobody up") {
+    const Folder folder;
+    const std::string pipe = folder.path + "/python";
+    REQUIRE(::mkfifo(pipe.c_str(), 0700) == 0);
+    CHECK(why_not(wish({pipe, "train.py"})) == "its python is not an interpreter on the PATH of the node");
 }
