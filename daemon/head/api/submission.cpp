@@ -220,15 +220,19 @@ std::string free_name(const Known& known, const spec::Job& job) {
     return name;
 }
 
-// A field that the spec allows and this version does not carry out. The run's warnings name it.
+// A field that the spec allows and this version does not carry out, or not on every node. The run's warnings name it.
 struct NotCarriedOut {
     bool asked;
     const char* words;
 };
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
-    return {{!job.trainer_resources.empty(),
-             "scaling.trainer_resources is not carried out: it is for a program beside the workers, and a driver is a "
-             "run of its own"}};
+    return {
+        {!job.preload.empty(),
+         "python.preload is carried out on nodes that joined with --warm, where a template fits (describe: starts); "
+         "elsewhere a worker imports its modules itself"},
+        {!job.trainer_resources.empty(),
+         "scaling.trainer_resources is not carried out: it is for a program beside the workers, and a driver is a "
+         "run of its own"}};
 }
 
 std::vector<std::string> warnings_for(const Known& known, const spec::Job& job) {
