@@ -172,6 +172,9 @@ void Session::head_came() {
     if (head.wants_socket) {
         if (head.has_body() || !in_.empty())
             return refuse(error_response({ErrorCode::usage, "a WebSocket upgrade has no body", ""}, 400));
+        if (reading_)  // the socket would be handed over in the middle of it
+            return refuse(error_response(
+                {ErrorCode::usage, "a WebSocket upgrade came before the answer to the request before it", ""}, 400));
         return dispatch();
     }
     if (!request_.body_file.empty()) return open_upload();

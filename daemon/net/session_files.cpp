@@ -7,6 +7,7 @@
 namespace rtrain::net {
 namespace {
 
+constexpr std::size_t early_limit = 256u << 10;      // of requests that come while an answer is made
 constexpr std::size_t piece_wanted = 128u << 10;     // is written at once
 constexpr std::size_t unwritten_limit = 256u << 10;  // beyond, nothing more is read until the disk has taken some
 
@@ -136,7 +137,9 @@ void Session::send_file_piece() {
 void Session::make_piece() {
     if (made_->piece && made_->piece->last) return write("0\r\n\r\n", &Session::end_exchange);
     if (response_.permitted && !response_.permitted()) return close();
+    if (in_.size() >= early_limit) return close();
     watchdog_.never();
+    read();  // pieces may be empty for long: only this tells that the peer went
     on_files(made_->place(), [made = made_] { made->next(); }, &Session::send_made_piece);
 }
 

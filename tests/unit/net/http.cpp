@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "daemon/net/http/http_parser.hpp"
+#include "tests/unit/net_raw.hpp"
 #include "tests/unit/net_world.hpp"
 
 using namespace net_tests;
@@ -174,6 +175,59 @@ TEST_CASE("a body is made piece by piece while it is sent; one that cannot be ma
     const auto until = std::chrono::steady_clock::now() + patience;
     while (alive != 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     CHECK(alive == 0);
+}
+
+TEST_CASE("a body of which no piece is ready is made no longer once its client has gone") {
+    std::atomic<int> alive = 0, asked = 0;
+    struct Counted {
+        explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
+        ~Counted() { --count_; }
+        std::atomic<int>& count_;
+    };
+    TestServer server([&](net::Request, auto responder) {
+        net::Response answer{.content_type = "text/plain"};
+        answer.pieces = [first = true, &asked, held = std::make_shared<Counted>(alive)]() mutable {
+            ++asked;
+            return std::optional(net::MadePiece{.bytes = std::exchange(first, false) ? "one" : ""});
+        };
+        responder->send(std::move(answer));
+    });
+    const auto comes = [&](const auto& condition) {
+        const auto until = std::chrono::steady_clock::now() + patience;
+        while (!condition() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        return condition();
+    };
+    {
+        net::Client client(server.endpoint());
+        (void)client.call({.target = "/", .on_piece = [&](std::string_view) {
+                               CHECK(comes([&] { return asked > 3; }));
+                               return false;
+                           }});
+    }
+    CHECK(comes([&] { return alive == 0; }));
+}
+
+TEST_CASE("an upgrade that comes while the answer before is being made is refused, another request is answered next") {
+    for (const bool upgrades : {false, true}) {
+        TestServer server([&](net::Request, auto responder) {
+            net::Response answer{.content_type = "text/plain"};
+            answer.pieces = [first = true]() mutable {
+                const bool last = !std::exchange(first, false);
+                return std::optional(net::MadePiece{.bytes = last ? "" : "made", .last = last});
+            };
+            responder->send(std::move(answer));
+        });
+        RawTls raw(server.server->port());
+        const std::string upgrade =
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        raw.say("GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n" +
+                (upgrades ? upgrade : "Connection: close\r\n\r\n"));
+        std::string all;
+        const auto comes_whole = [&] { return all.find(upgrades ? "400 Bad" : "0\r\n\r\nHTTP/1.1 200") != all.npos; };
+        for (std::string some; !comes_whole() && !(some = raw.read_some()).empty();) all += some;
+        CHECK(comes_whole());
+    }
 }
 
 TEST_CASE("a part of a file is sent, and a part is answered") {
