@@ -16,7 +16,7 @@ constexpr std::int64_t retry_after_s = 2;
 net::Response lines_answer(const Exchange& exchange, const std::string& directory, std::shared_ptr<LogMerge> lines,
                            LogAnswers::Place place) {
     net::Response answer{.status = 200, .content_type = "application/jsonl", .place = directory};
-    answer.pieces = [lines = std::move(lines), place = std::move(place)] { return std::optional(lines->next()); };
+    answer.pieces = [lines = std::move(lines), place = std::move(place)] { return lines->next(); };
     answer.permitted = exchange.permitted;
     return answer;
 }
@@ -37,7 +37,8 @@ void get_logs(Exchange& exchange, const LogIntake& intake, LogAnswers& answers, 
     if (!question) return refuse(exchange, question.error());
     if (exchange.asked("follow"))
         return follow_logs(exchange, intake, journal, feeds, {.run = *run, .question = *question});
-    auto place = answers.enter(exchange.caller.user);
+    auto place =
+        answers.enter(exchange.caller.user, is_admin(exchange.caller) ? LogAnswers::Who::admin : LogAnswers::Who::user);
     if (!place)
         return refuse_for_now(exchange,
                               {ErrorCode::full, "too many answers with logs are under way, yours or everybody's",
@@ -47,12 +48,20 @@ void get_logs(Exchange& exchange, const LogIntake& intake, LogAnswers& answers, 
     const Unfinished last = position ? Unfinished::wait : Unfinished::take;
     on_pool_at(
         intake.directory(), exchange,
-        [directory = intake.directory(), run = *run, question = *question, last] {
-            return Result(std::make_shared<LogMerge>(log_files(directory, run), question, last));
+        [directory = intake.directory(), run = *run, question = *question,
+         last]() -> Result<std::shared_ptr<LogMerge>> {
+            auto files = list_logs(directory, run);
+            if (!files) return files.error();
+            return std::make_shared<LogMerge>(std::move(*files), question, last);
         },
         [directory = intake.directory(), run = *run, position, place = std::move(place)](
             Exchange& kept, Result<std::shared_ptr<LogMerge>> lines) mutable {
             if (!lines) return refuse(kept, lines.error());
+            if (!place->hold((*lines)->memory()))
+                return refuse_for_now(kept,
+                                      {ErrorCode::full, "answers with logs need too much memory, yours or everybody's",
+                                       "ask again in some seconds, or for fewer ranks or attempts"},
+                                      retry_after_s);
             const std::string behind = position ? position_text(run, (*lines)->end()) : "";
             net::Response answer = lines_answer(kept, directory, std::move(*lines), std::move(place));
             if (!behind.empty()) answer.headers["x-rtrain-logs-position"] = behind;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,83 +19,143 @@ namespace {
 constexpr std::size_t line_most = 64u << 10;  // a longer one is cut into lines of this size
 constexpr std::size_t piece_most = 128u << 10;
 constexpr std::size_t read_at_once = 4u << 20;  // for one piece: a thread for files is nobody's for long
-constexpr std::size_t buffers_together = 2u << 20, buffer_least = 4u << 10, buffer_most = 256u << 10;
+constexpr std::size_t buffers_together = 1u << 20, buffer_least = 4u << 10, buffer_most = 256u << 10;
+constexpr std::size_t held_most = 4u << 20;      // by the sources that wait
+constexpr std::size_t index_part = 4u << 10;     // a window of LogTimes
+constexpr std::size_t while_reading = 1u << 20;  // a piece, a longest line and its JSON
+constexpr std::size_t waiting_bytes = 64;        // an entry of the order of sources
 
-std::string bytes_of(const std::string& path, std::uint64_t begin, std::uint64_t end) {
-    const storage::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+// The bytes from `begin` to `end`: fewer where the file is shorter, none where it was removed. Nullopt: it is there, or
+// may be, but cannot be read.
+std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin, std::uint64_t end) {
+    int descriptor = -1;
+    do { descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC); } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0) return errno == ENOENT ? std::optional(std::string()) : std::nullopt;
+    const storage::Descriptor file(descriptor);
     std::string out(end - begin, '\0');
-    const ssize_t got =
-        file.open() ? ::pread(file.number(), out.data(), out.size(), static_cast<off_t>(begin)) : ssize_t{-1};
-    out.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    std::size_t done = 0;
+    while (done < out.size()) {
+        const ssize_t got =
+            ::pread(file.number(), out.data() + done, out.size() - done, static_cast<off_t>(begin + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return std::nullopt;
+        if (got == 0) break;
+        done += static_cast<std::size_t>(got);
+    }
+    out.resize(done);
     return out;
 }
 
-// Behind the last whole line; of a last line that is too long to be one, the end of what is there.
-std::uint64_t end_of_lines(const LogFile& file) {
+// Behind the last whole line; of a last line that is too long to be one, the end of what is there. Nullopt: unreadable.
+std::optional<std::uint64_t> end_of_lines(const LogFile& file) {
     const std::uint64_t begin = file.bytes - std::min<std::uint64_t>(file.bytes, line_most);
-    const std::size_t line_end = bytes_of(file.path, begin, file.bytes).rfind('\n');
+    const auto bytes = bytes_of(file.path, begin, file.bytes);
+    if (!bytes) return std::nullopt;
+    const std::size_t line_end = bytes->rfind('\n');
     if (line_end != std::string::npos) return begin + line_end + 1;
     return begin == 0 ? 0 : file.bytes;
 }
 
 }  // namespace
 
-// One file, from its beginning or its last lines up to an end that stays.
+struct LogMerge::Allowed {
+    std::size_t bytes = read_at_once;
+    bool failed = false;  // a file could not be read
+
+    void take(std::size_t read) { bytes -= std::min(bytes, read); }
+    bool none() const { return bytes == 0 || failed; }
+};
+
+// One file, from its beginning or its last lines up to an end that stays. While others are read it is a name and some
+// numbers: there may be tens of thousands.
 class LogMerge::Source {
   public:
-    Source(LogFile file, Unfinished last, std::size_t buffer)
-        : file_(std::move(file)),
-          times_(file_.path),
-          buffer_size_(buffer),
-          end_(last == Unfinished::take || file_.complete ? file_.bytes : end_of_lines(file_)),
-          scanned_(end_),
-          line_end_(end_) {}
+    Source(LogFile file, Unfinished last, std::size_t buffer) : file_(std::move(file)), buffer_size_(buffer) {
+        const auto end = last == Unfinished::take || file_.complete ? file_.bytes : end_of_lines(file_);
+        unreadable_ = !end;
+        end_ = scanned_ = line_end_ = end.value_or(0);
+    }
 
     const LogName& name() const { return file_.name; }
     std::uint64_t end() const { return end_; }
-    std::int64_t time() { return times_.at(offset_); }
     std::uint64_t lines() const { return lines_; }  // that `seek_back` has passed
+    bool has_line() const { return offset_ < end_; }
+    bool unreadable() const { return unreadable_; }
+    std::size_t memory() const { return sizeof *this + file_.path.capacity() + file_.name.stream.capacity(); }
+
+    std::size_t held() const { return held_ ? sizeof *held_ + index_part + held_->buffer.capacity() : 0; }
+    void let_go() { held_.reset(); }
+    // Keeps two buffers' worth at most, of what a long line had made of it.
+    void trim() {
+        if (!held_ || held_->buffer.capacity() <= 2 * buffer_size_) return;
+        held_->buffer = held_->buffer.substr(std::exchange(held_->at, 0)).substr(0, 2 * buffer_size_ - 1);
+        held_->buffer.shrink_to_fit();
+    }
+
+    std::int64_t time(Allowed& allowed) {
+        LogTimes& times = part(allowed).times;
+        const std::int64_t out = times.at(offset_);
+        if (times.failed()) allowed.failed = true;
+        return out;
+    }
 
     // Goes to the beginning of the last `lines` lines. False: the reading allowed was too little, call it again.
-    bool seek_back(std::uint64_t lines, std::size_t& may_read) {
+    bool seek_back(std::uint64_t lines, Allowed& allowed) {
         if (lines == 0) offset_ = end_;
         while (scanned_ > 0 && lines > 0) {
-            if (may_read == 0) return false;
+            if (allowed.none()) return false;
             const std::uint64_t begin = scanned_ - std::min<std::uint64_t>(scanned_, buffer_size_);
-            const std::string bytes = bytes_of(file_.path, begin, scanned_);
-            may_read -= std::min(may_read, bytes.size());
-            if (bytes.size() != scanned_ - begin) return end_ = 0, true;  // it was removed
-            if (count_back(bytes, begin, lines)) return true;
+            const auto bytes = bytes_of(file_.path, begin, scanned_);
+            if (!bytes) return allowed.failed = true, false;
+            allowed.take(bytes->size());
+            if (bytes->size() != scanned_ - begin) return lines_ = end_ = 0, true;  // it was removed
+            if (count_back(*bytes, begin, lines)) return true;
             scanned_ = begin;
         }
         if (lines > 0 && end_ > 0) lines_ += lines_in(line_end_);
         return true;
     }
 
-    // The line that is next, without its end; none: there is no more.
-    std::optional<std::string_view> line(std::size_t& may_read) {
+    // The line that is next, without its end; none: there is no more, or it cannot be read.
+    std::optional<std::string_view> line(Allowed& allowed) {
+        Part& part = this->part(allowed);
         std::size_t size = std::string::npos;
-        while ((size = line_size()) == std::string::npos) {
-            buffer_.erase(0, std::exchange(at_, 0));
-            const std::uint64_t begin = offset_ + buffer_.size();
+        while ((size = line_size(part)) == std::string::npos) {
+            part.buffer.erase(0, std::exchange(part.at, 0));
+            const std::uint64_t begin = offset_ + part.buffer.size();
             if (begin >= end_) break;
-            const std::string more = bytes_of(file_.path, begin, std::min<std::uint64_t>(end_, begin + buffer_size_));
-            may_read -= std::min(may_read, more.size());
-            if (more.empty()) end_ = begin;  // it was removed
-            buffer_ += more;
+            const std::size_t more = std::max(buffer_size_, std::min(part.buffer.size(), line_most));
+            const auto bytes = bytes_of(file_.path, begin, std::min<std::uint64_t>(end_, begin + more));
+            if (!bytes) return allowed.failed = true, std::nullopt;
+            allowed.take(bytes->size());
+            if (bytes->empty()) end_ = begin;  // it was removed
+            part.buffer += *bytes;
         }
-        if (size == std::string::npos) size = buffer_.size() - at_;
-        if (size == 0 && at_ == buffer_.size()) return std::nullopt;
-        return std::string_view(buffer_).substr(at_, size);
+        if (size == std::string::npos) size = part.buffer.size() - part.at;
+        if (size == 0 && part.at == part.buffer.size()) return std::nullopt;
+        return std::string_view(part.buffer).substr(part.at, size);
     }
 
+    // Behind `size` bytes of `line`, and its end.
     void pass(std::size_t size) {
-        if (at_ + size < buffer_.size() && buffer_[at_ + size] == '\n') ++size;
-        at_ += size;
+        if (held_->at + size < held_->buffer.size() && held_->buffer[held_->at + size] == '\n') ++size;
+        held_->at += size;
         offset_ += size;
     }
 
   private:
+    struct Part {
+        explicit Part(const std::string& path) : times(path) {}
+        LogTimes times;
+        std::string buffer;  // of the file, whose `offset_` is at `at`
+        std::size_t at = 0;
+    };
+    Part& part(Allowed& allowed) {
+        if (held_) return *held_;
+        allowed.take(index_part);
+        held_ = std::make_unique<Part>(file_.path);
+        return *held_;
+    }
     // Counts the lines that begin within `bytes`, the last first. True: these are all, and the first of them is next.
     bool count_back(const std::string& bytes, std::uint64_t begin, std::uint64_t lines) {
         for (std::size_t at = bytes.size(); at > 0 && (at = bytes.rfind('\n', at - 1)) != std::string::npos;) {
@@ -107,29 +169,28 @@ class LogMerge::Source {
     static std::uint64_t lines_in(std::uint64_t bytes) {
         return std::max<std::uint64_t>(1, (bytes + line_most - 1) / line_most);
     }
-    // Of the line at `at_`, where the buffer has its end.
-    std::size_t line_size() const {
-        const std::size_t line_end = std::string_view(buffer_).substr(at_, line_most + 1).find('\n');
+    // Of the next line, where the buffer has its end.
+    static std::size_t line_size(const Part& part) {
+        const std::size_t line_end = std::string_view(part.buffer).substr(part.at, line_most + 1).find('\n');
         if (line_end != std::string::npos) return line_end;
-        return buffer_.size() - at_ > line_most ? line_most : std::string::npos;
+        return part.buffer.size() - part.at > line_most ? line_most : std::string::npos;
     }
 
-    const LogFile file_;
-    LogTimes times_;
-    const std::size_t buffer_size_;
-    std::uint64_t end_;
-    std::uint64_t scanned_, line_end_, lines_ = 0;  // of `seek_back`: looked at from here on; the line before it
-    std::uint64_t offset_ = 0;                      // of the next line, which is at `at_` of the buffer
-    std::string buffer_;
-    std::size_t at_ = 0;
+    LogFile file_;
+    std::size_t buffer_size_;
+    bool unreadable_ = false;
+    std::uint64_t end_ = 0;
+    std::uint64_t scanned_ = 0, line_end_ = 0, lines_ = 0;  // of seek_back: looked at from here; the line before it
+    std::uint64_t offset_ = 0;                              // of the next line
+    std::unique_ptr<Part> held_;
 };
 
 LogMerge::LogMerge(std::vector<LogFile> files, LogQuestion question, Unfinished last) : question_(std::move(question)) {
     std::erase_if(files, [this](const LogFile& file) { return !means(question_, file.name); });
     const std::size_t share = files.empty() ? buffer_most : buffers_together / files.size();
+    sources_.reserve(files.size());
     for (LogFile& file : files)
-        sources_.push_back(
-            std::make_unique<Source>(std::move(file), last, std::clamp(share, buffer_least, buffer_most)));
+        sources_.emplace_back(std::move(file), last, std::clamp(share, buffer_least, buffer_most));
 }
 
 LogMerge::LogMerge(LogMerge&&) noexcept = default;
@@ -137,48 +198,76 @@ LogMerge::~LogMerge() = default;
 
 LogPosition LogMerge::end() const {
     LogPosition out;
-    for (const auto& source : sources_) out[source->name()] = source->end();
+    for (const Source& source : sources_) out[source.name()] = source.end();
+    return out;
+}
+
+std::size_t LogMerge::memory() const {
+    std::size_t out = held_most + while_reading;
+    for (const Source& source : sources_) out += source.memory() + waiting_bytes;
     return out;
 }
 
 // Every file goes to the last lines of its own; of those together, the first ones are passed over.
-bool LogMerge::seek_tail(std::size_t& may_read) {
+bool LogMerge::seek_tail(Allowed& allowed) {
     for (; question_.tail && sought_ < sources_.size(); ++sought_) {
-        if (!sources_[sought_]->seek_back(*question_.tail, may_read)) return false;
-        lines_ += sources_[sought_]->lines();
+        if (!sources_[sought_].seek_back(*question_.tail, allowed)) return false;
+        lines_ += sources_[sought_].lines();
     }
     return true;
 }
 
-bool LogMerge::begin(std::size_t& may_read) {
+bool LogMerge::begin(Allowed& allowed) {
     for (; begun_ < sources_.size(); ++begun_) {
-        if (may_read == 0) return false;
-        wait_for(begun_, may_read);
+        if (sources_[begun_].unreadable()) allowed.failed = true;
+        if (allowed.none()) return false;
+        wait_for(begun_, allowed);
     }
     return true;
 }
 
-void LogMerge::wait_for(std::size_t source, std::size_t& may_read) {
-    if (sources_[source]->line(may_read)) first_.emplace(sources_[source]->time(), source);
+// The source that is read now may hold what it needs. The one before keeps its part of the file while there is room:
+// whoever waits needs nothing but the time and the place of its next line.
+void LogMerge::touch(std::size_t source) {
+    if (source == touched_) return;
+    Source& before = sources_[std::exchange(touched_, source)];
+    before.trim();
+    held_ += before.held();
+    if (held_ > held_most || !before.has_line()) {
+        held_ -= before.held();
+        before.let_go();
+    }
+    held_ -= sources_[source].held();
 }
 
-net::MadePiece LogMerge::next() {
-    net::MadePiece piece;
-    std::size_t may_read = read_at_once;
-    if (!seek_tail(may_read) || !begin(may_read)) return piece;
-    while (!first_.empty() && may_read > 0 && piece.bytes.size() < piece_most) {
-        const auto [time, number] = *first_.begin();
-        first_.erase(first_.begin());
-        Source& source = *sources_[number];
-        const auto line = source.line(may_read);
+void LogMerge::wait_for(std::size_t source, Allowed& allowed) {
+    touch(source);
+    if (sources_[source].has_line()) first_.emplace(sources_[source].time(allowed), source);
+}
+
+void LogMerge::give_first(std::string& out, Allowed& allowed) {
+    const auto [time, number] = *first_.begin();
+    first_.erase(first_.begin());
+    touch(number);
+    Source& source = sources_[number];
+    if (const auto line = source.line(allowed)) {
         const bool passed = question_.tail && lines_ - skipped_ > *question_.tail;
         if (passed) ++skipped_;
         if (!passed && time >= question_.since_wall_ms)
-            piece.bytes += line_json(source.name(), time, std::string(*line)) + "\n";
+            out += line_json(source.name(), time, std::string(*line)) + "\n";
         source.pass(line->size());
-        wait_for(number, may_read);
     }
-    piece.last = first_.empty();
+    wait_for(number, allowed);
+}
+
+std::optional<net::MadePiece> LogMerge::next() {
+    net::MadePiece piece;
+    Allowed allowed;
+    const bool begun = seek_tail(allowed) && begin(allowed);
+    while (begun && !first_.empty() && !allowed.none() && piece.bytes.size() < piece_most)
+        give_first(piece.bytes, allowed);
+    if (allowed.failed) return std::nullopt;
+    piece.last = begun && first_.empty();
     return piece;
 }
 

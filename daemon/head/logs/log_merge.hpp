@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,22 +23,31 @@ class LogMerge {
     LogMerge(LogMerge&&) noexcept;
     ~LogMerge();
 
-    // The next lines (application/jsonl). A piece is empty where much has to be read for the next line.
-    net::MadePiece next();
+    // The next lines (application/jsonl). A piece is empty where much has to be read for the next line. None: a file
+    // is there but could not be read; the answer is not whole.
+    std::optional<net::MadePiece> next();
     // Behind all lines that this gives: what comes to the files later is not among them.
     LogPosition end() const;
+    // The most memory that this needs until its last piece, however long the lines are: some for each file, and parts
+    // of a few files.
+    std::size_t memory() const;
 
   private:
     class Source;
-    bool seek_tail(std::size_t& may_read);
-    bool begin(std::size_t& may_read);
-    void wait_for(std::size_t source, std::size_t& may_read);
+    struct Allowed;  // to be read for one piece
+    bool seek_tail(Allowed& allowed);
+    bool begin(Allowed& allowed);
+    void wait_for(std::size_t source, Allowed& allowed);
+    void give_first(std::string& out, Allowed& allowed);
+    void touch(std::size_t source);
 
     LogQuestion question_;
-    std::vector<std::unique_ptr<Source>> sources_;
+    std::vector<Source> sources_;
     std::size_t sought_ = 0, begun_ = 0;  // sources
     std::uint64_t lines_ = 0, skipped_ = 0;
     std::set<std::pair<std::int64_t, std::size_t>> first_;  // each source's next line: time, source
+    std::size_t held_ = 0;                                  // bytes of parts of files
+    std::size_t touched_ = 0;                               // the source that was read last
 };
 
 }  // namespace rtrain::head

@@ -125,7 +125,7 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     return piece.offset + piece.bytes.size();
 }
 
-std::vector<LogFile> log_files(const std::string& directory, RunId run) {
+Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run) {
     std::vector<LogFile> out;
     std::error_code none;
     const fs::path root = directory + "/" + std::to_string(run.value);
@@ -136,8 +136,15 @@ std::vector<LogFile> log_files(const std::string& directory, RunId run) {
         file.complete = is_complete(file.path);
         out.push_back(std::move(file));
     }
+    if (none && none != std::errc::no_such_file_or_directory)
+        return Error{ErrorCode::io, "listing the logs in " + root.string() + ": " + none.message(), ""};
     std::sort(out.begin(), out.end(), [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
     return out;
+}
+
+std::vector<LogFile> log_files(const std::string& directory, RunId run) {
+    auto out = list_logs(directory, run);
+    return out ? std::move(*out) : std::vector<LogFile>();
 }
 
 void forget_logs(const std::string& directory, RunId run) {
@@ -165,11 +172,16 @@ std::int64_t LogTimes::at(std::uint64_t offset) {
 void LogTimes::load(std::uint64_t offset) {
     constexpr std::size_t window_most = 256;
     const Descriptor file = opened(path_, O_RDONLY);
+    if (!file.open() && errno != ENOENT) failed_ = true;
     std::size_t begin = first_ + window_.size(), end = size_of(path_) / sizeof(Mark);
     window_.clear();
     if (!file.open()) return;
     const auto read = [&](Mark* to, std::size_t at, std::size_t count) {
-        const ssize_t got = ::pread(file.number(), to, count * sizeof(Mark), static_cast<off_t>(at * sizeof(Mark)));
+        ssize_t got = 0;
+        do {
+            got = ::pread(file.number(), to, count * sizeof(Mark), static_cast<off_t>(at * sizeof(Mark)));
+        } while (got < 0 && errno == EINTR);
+        if (got < 0) failed_ = true;
         return got > 0 ? static_cast<std::size_t>(got) / sizeof(Mark) : 0;
     };
     const auto behind = [&](std::size_t at) {
@@ -189,6 +201,7 @@ void LogTimes::load(std::uint64_t offset) {
     window_.resize(std::min(window_most + 1, end - std::min(begin, end)));
     window_.resize(window_.empty() ? 0 : read(window_.data(), begin, window_.size()));
     first_ = begin;
+    if (window_.empty()) return;  // nothing could be read, or it was cut meanwhile: the next question reads again
     until_ = begin + window_.size() < end ? window_.back().offset : complete_mark;
     if (window_.size() > window_most) window_.pop_back();
     std::erase_if(window_, [](const Mark& one) { return one.offset == complete_mark; });

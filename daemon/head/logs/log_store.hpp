@@ -32,7 +32,8 @@ struct LogFile {
 
 std::uint64_t free_bytes(const std::string& directory);  // of its file system; one that does not say is roomy
 
-std::vector<LogFile> log_files(const std::string& directory, RunId run);  // by attempt, rank, stream
+Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run);  // by attempt, rank, stream
+std::vector<LogFile> log_files(const std::string& directory, RunId run);          // none where they cannot be listed
 
 void forget_logs(const std::string& directory, RunId run);
 Status sync_logs(const std::string& directory);  // everything written so far is on disk; blocks: for the pool
@@ -77,6 +78,8 @@ class LogTimes {
     };
     explicit LogTimes(const std::string& log_path);
     std::int64_t at(std::uint64_t offset);  // 0: unknown
+    // Whether the index could not be read for another reason than that it is not there: `at` may have been wrong.
+    bool failed() const { return failed_; }
 
   private:
     void load(std::uint64_t offset);
@@ -84,6 +87,7 @@ class LogTimes {
     std::vector<Mark> window_;  // from the mark `first_` on
     std::size_t first_ = 0;
     std::uint64_t until_ = 0;  // the window tells of offsets from its first mark's up to this
+    bool failed_ = false;
 };
 
 }  // namespace rtrain::head

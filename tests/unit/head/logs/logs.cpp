@@ -1,8 +1,11 @@
 // Logs on the head: every piece ends up where it belongs, once, whatever the connection did in between.
+#include <malloc.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/logs/log_answers.hpp"
@@ -29,7 +32,7 @@ std::string content(const LogStore& store) { return read_file(store.files(RunId{
 std::string text_of_all(LogMerge merge) {
     std::string out;
     for (bool last = false; !last;) {
-        const net::MadePiece piece = merge.next();
+        const net::MadePiece piece = merge.next().value();
         out += piece.bytes;
         last = piece.last;
     }
@@ -229,6 +232,81 @@ TEST_CASE("a merge ends where it began to read, and tells where: a line that has
     CHECK(texts(text_of_all(std::move(merge))) == std::vector<std::string>{"one", "the end"});
 }
 
+TEST_CASE("a merge of many files with long lines needs little memory, which it tells before it begins") {
+    const Folder folder;
+    LogStore store(folder.path);
+    constexpr std::uint32_t ranks = 600;
+    const std::string line(30'000, 'x');
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        for (std::uint64_t at = 0; at < 2; ++at)
+            store.take(piece(name(rank), at * (line.size() + 1), line + "\n", static_cast<std::int64_t>(at))).value();
+    LogMerge merge(store.files(RunId{7}), {}, Unfinished::take);
+    CHECK(merge.memory() < 8u << 20);  // 600 lines are 18 MB
+    const std::size_t before = mallinfo2().uordblks;
+    std::size_t peak = 0, bytes = 0;
+    for (bool last = false; !last;) {
+        const auto made = merge.next();
+        REQUIRE(made);
+        peak = std::max(peak, mallinfo2().uordblks - std::min(before, mallinfo2().uordblks));
+        bytes += made->bytes.size();
+        last = made->last;
+    }
+    CHECK(peak < merge.memory());
+    CHECK(bytes > 2 * ranks * line.size());
+}
+
+TEST_CASE("a file that was removed has no more lines; one that cannot be read, or its index, breaks the answer off") {
+    const Folder folder;
+    LogStore store(folder.path);
+    for (const std::uint32_t rank : {0u, 1u}) store.take(piece(name(rank), 0, "a line\n")).value();
+    const auto files = store.files(RunId{7});
+    const auto merge_after = [&](const std::string& removed, std::optional<std::size_t> tail, bool unreadable) {
+        LogQuestion question;
+        question.tail = tail;
+        LogMerge merge(files, question, Unfinished::take);
+        std::filesystem::rename(removed, folder.path + "/aside");
+        if (unreadable) std::filesystem::create_symlink(removed, removed);  // ELOOP
+        std::string out;
+        while (true) {
+            const auto made = merge.next();
+            if (made) out += made->bytes;
+            if (!made) out = "broken off";
+            if (!made || made->last) break;
+        }
+        std::filesystem::remove(removed);
+        std::filesystem::rename(folder.path + "/aside", removed);
+        return out;
+    };
+    const std::string path = files.front().path;
+    for (const auto tail : {std::optional<std::size_t>(), std::optional<std::size_t>(1)}) {
+        CHECK(texts(merge_after(path, tail, false)) == std::vector<std::string>{"a line"});
+        CHECK(merge_after(path, tail, true) == "broken off");
+        CHECK(merge_after(path + ".times", tail, true) == "broken off");
+    }
+    std::filesystem::rename(path, folder.path + "/aside");
+    std::filesystem::create_symlink(path, path);
+    CHECK_FALSE(LogMerge(files, {}, Unfinished::wait).next().has_value());  // where its last line ends is not known
+}
+
+TEST_CASE("an index that is cut while it is read tells no time, and does no harm") {
+    const Folder folder;
+    LogStore store(folder.path);
+    store.take(piece(name(0), 0, "a line\n")).value();
+    const std::string path = store.files(RunId{7}).front().path;
+    LogTimes times(path);
+    CHECK(times.at(0) == 1'000);
+    std::filesystem::resize_file(path + ".times", 0);
+    LogTimes cut(path);
+    CHECK(cut.at(0) == 0);
+    CHECK_FALSE(cut.failed());
+    std::filesystem::remove(path + ".times");
+    CHECK(LogTimes(path).at(0) == 0);
+    std::filesystem::create_directory(path + ".times");  // it has a size, and nothing can be read
+    LogTimes unreadable(path);
+    CHECK(unreadable.at(0) == 0);
+    CHECK(unreadable.failed());
+}
+
 TEST_CASE("a position is a text and back; what is none, or another run's, is not read") {
     const LogPosition position = {{name(0, "out", 1), 5},   {name(0, "err", 2), 1ull << 40},    {name(3, "out", 2), 7},
                                   {name(3, "setup", 2), 1}, {name(4'000'000'000, "out", 2), 9}, {name(1, "out", 9), 2}};
@@ -255,14 +333,56 @@ TEST_CASE("a position is a text and back; what is none, or another run's, is not
 
 TEST_CASE("so many answers with logs are under way for a user, and in all; each end makes room for another") {
     LogAnswers answers;
+    using Who = LogAnswers::Who;
     std::vector<LogAnswers::Place> places;
-    for (std::size_t i = 0; i < LogAnswers::of_user_most; ++i) places.push_back(answers.enter("ana"));
+    for (std::size_t i = 0; i < LogAnswers::of_user_most; ++i) places.push_back(answers.enter("ana", Who::user));
     CHECK(std::count(places.begin(), places.end(), nullptr) == 0);
-    CHECK(answers.enter("ana") == nullptr);
-    for (std::size_t i = LogAnswers::of_user_most; i < LogAnswers::all_most; ++i)
-        places.push_back(answers.enter("user " + std::to_string(i)));
-    CHECK(answers.enter("zoe") == nullptr);
+    CHECK(answers.enter("ana", Who::user) == nullptr);
+    CHECK(answers.enter("ana", Who::admin) == nullptr);
+    for (std::size_t i = 0; places.size() < LogAnswers::all_most - LogAnswers::for_admins; ++i)
+        places.push_back(answers.enter("user " + std::to_string(i), Who::user));
+    CHECK(std::count(places.begin(), places.end(), nullptr) == 0);
+    CHECK(answers.enter("zoe", Who::user) == nullptr);
+    CHECK(answers.enter("root", Who::admin) != nullptr);  // and it goes again at once
     places.erase(places.begin());
-    CHECK(answers.enter("zoe") != nullptr);  // and it goes again at once
-    CHECK(answers.enter("ana") != nullptr);
+    CHECK(answers.enter("zoe", Who::user) != nullptr);
+    CHECK(answers.enter("ana", Who::user) == nullptr);  // who has some
+}
+
+TEST_CASE("some users whose readers are slow keep neither other users out nor admins") {
+    LogAnswers answers;
+    using Who = LogAnswers::Who;
+    std::vector<LogAnswers::Place> places;
+    for (const std::string user : {"ana", "bob", "cat", "dan", "eve"})
+        for (std::size_t i = 0; i < LogAnswers::of_user_most; ++i)
+            if (auto place = answers.enter(user, Who::user)) places.push_back(std::move(place));
+    for (const std::string user : {"fay", "gus"}) {
+        places.push_back(answers.enter(user, Who::user));
+        CHECK(places.back() != nullptr);
+    }
+    for (std::size_t i = 0; i < LogAnswers::for_admins; ++i) {
+        places.push_back(answers.enter("root", Who::admin));
+        CHECK(places.back() != nullptr);
+    }
+}
+
+TEST_CASE("answers together need so much memory at most, which is kept for some as places are") {
+    LogAnswers answers;
+    using Who = LogAnswers::Who;
+    constexpr std::size_t mib = 1u << 20;
+    const auto ana = answers.enter("ana", Who::user), ana_too = answers.enter("ana", Who::user);
+    CHECK_FALSE(ana->hold(LogAnswers::memory_of_user_most + 1));
+    CHECK(ana->hold(LogAnswers::memory_of_user_most - mib));
+    CHECK_FALSE(ana_too->hold(2 * mib));
+    CHECK(ana_too->hold(mib));
+    const auto bob = answers.enter("bob", Who::user), bob_too = answers.enter("bob", Who::user);
+    CHECK(bob->hold(60 * mib));
+    CHECK_FALSE(bob_too->hold(5 * mib));  // 160 MiB are for those who have some
+    auto zoe = answers.enter("zoe", Who::user);
+    CHECK_FALSE(zoe->hold(69 * mib));
+    CHECK(zoe->hold(68 * mib));
+    CHECK_FALSE(answers.enter("zac", Who::user)->hold(mib));
+    CHECK(answers.enter("root", Who::admin)->hold(32 * mib));
+    zoe.reset();
+    CHECK(answers.enter("zac", Who::user)->hold(68 * mib));
 }
