@@ -36,13 +36,18 @@ struct LogLook {
     std::size_t last_event = 0;  // where it begins in the last piece
     std::size_t next_file = 0;   // that a look begins with, modulo their number
     bool more = false, complete = true, progressed = false;
+    bool failed = false;  // some could not be read
 
     void look() {
         pieces.clear();
         bytes = 0;
-        more = progressed = false;
+        more = progressed = failed = false;
         complete = true;
-        std::vector<LogFile> files = log_files(directory, run);
+        auto listed = list_logs(directory, run);
+        failed = !listed;
+        if (failed) return;
+        std::vector<LogFile> files = std::move(*listed);
+        if (!begun) forget_invented(files);
         std::erase_if(files, [this](const LogFile& file) { return !means(question, file.name); });
         if (!std::exchange(begun, true)) begin(files);
         if (newest) question.attempts.reset();  // attempts that begin later belong to the stream
@@ -64,6 +69,14 @@ struct LogLook {
     }
 
   private:
+    // A client's position may name files that never were: they are not kept, and not sent back.
+    void forget_invented(const std::vector<LogFile>& files) {
+        LogPosition real;
+        for (const LogFile& file : files)
+            if (const auto at = sent.find(file.name); at != sent.end()) real.insert(sent.extract(at));
+        sent = std::move(real);
+    }
+
     // Where the stream begins: at the last `tail` lines, at a time, or at the beginning.
     void begin(const std::vector<LogFile>& files) {
         for (const LogFile& file : files)
@@ -101,6 +114,11 @@ struct LogLook {
                 break;
             }
             const std::int64_t time = times.at(line.offset);
+            if (times.failed()) {
+                failed = true;
+                read_to = line.offset;
+                break;
+            }
             if (time >= question.since_wall_ms) put(out, line_json(file.name, time, line.text));
         }
         progressed = progressed || read_to > at;
@@ -137,26 +155,29 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
 
     Feeds::Pumped pump(net::Stream& to) {
         const auto run = view_.cluster.runs.find(look_->run);
-        if (run == view_.cluster.runs.end() || !send_notices(to)) return Feeds::Pumped::ended;
+        if (run == view_.cluster.runs.end()) return Feeds::Pumped::ended;
+        if (to.waiting() > sent_at_once) return Feeds::Pumped::again;
+        if (std::exchange(noticed_news_, feeds_.news()) != feeds_.news() && !send_notices(to))
+            return Feeds::Pumped::ended;
         const bool ended = durability_.ended_for_good(run->second);
         if (looking_ == Looking::now) return Feeds::Pumped::goes_on;
-        if (to.waiting() > sent_at_once) return Feeds::Pumped::again;
+        bool more = false;
         if (std::exchange(looking_, Looking::no) == Looking::done) {
             for (std::string& piece : std::exchange(look_->pieces, {}))
                 if (!to.write(std::move(piece))) return Feeds::Pumped::ended;
-            const bool news = seen_news_ != feeds_.news();
-            if (!ended && !news && !(look_->progressed && look_->more)) return Feeds::Pumped::goes_on;
+            more = look_->progressed && look_->more;
             if (ended && ended_before_) {
                 const bool late = wall_ms() - run->second.ended_wall_ms > complete_within_ms;
-                if (look_->complete || (late && !look_->progressed)) {
+                if (!look_->failed && (look_->complete || (late && !look_->progressed))) {
                     to.write(sse(text_of(run_json(view_, run->second, JobWords::shown)), "", "end"));
                     return Feeds::Pumped::ended;
                 }
             }
         }
-        begin_look(ended);
+        if (ended || more || seen_news_ != feeds_.news()) begin_look(ended);
         return Feeds::Pumped::goes_on;
     }
+    void on_ready(Feeds::Ready ready) { ready_ = std::move(ready); }
 
   private:
     enum class Looking { no, now, done };
@@ -169,7 +190,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
             look_->directory, [look = look_] { look->look(); },
             [self = shared_from_this()] {
                 self->looking_ = Looking::done;
-                self->feeds_.pump_soon();
+                self->ready_();
             });
     }
 
@@ -194,8 +215,10 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     const std::shared_ptr<LogLook> look_;  // the pool's while it looks
     std::optional<std::uint64_t> notices_after_;
     Looking looking_ = Looking::no;
-    std::uint64_t seen_news_ = 0;  // as the last look began
-    bool ended_before_ = false;    // the run, for good, as the last look began
+    std::optional<std::uint64_t> seen_news_;     // as the last look began
+    std::optional<std::uint64_t> noticed_news_;  // as notices were read last
+    bool ended_before_ = false;                  // the run, for good, as the last look began
+    Feeds::Ready ready_;
 };
 
 Result<LogPosition> position_asked(const Exchange& exchange, RunId run) {
@@ -225,7 +248,8 @@ void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJ
     const auto attempts = attempts_of(exchange.view.cluster, following.run);
     if (look.newest && !attempts.empty()) look.first_attempt = attempts.back()->id.number;
     auto follower = std::make_shared<LogFollower>(exchange, journal, feeds, std::move(look));
-    feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); }, exchange.permitted);
+    follower->on_ready(
+        feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); }, exchange.permitted));
 }
 
 }  // namespace rtrain::head

@@ -15,19 +15,25 @@ constexpr std::int64_t keep_alive_ms = 20'000;  // a comment, so that no proxy t
 
 }  // namespace
 
-void Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted) {
+Feeds::Ready Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted) {
     auto follower = std::make_shared<Follower>(Follower{std::move(stream), std::move(pump), std::move(permitted)});
     follower->stream->on_closed([this, weak = std::weak_ptr(follower)] {
         if (auto one = weak.lock()) one->gone = true;
         poke();
     });
-    followers_.push_back(std::move(follower));
+    followers_.push_back(follower);
     if (!keeping_) {
         keeping_ = true;
         background_.after(keep_alive_ms, [this] { keep_alive(); });
     }
     if (!std::exchange(watching_, true)) background_.after(watch_ms, [this] { watch(); });
     poke();
+    return [this, weak = std::weak_ptr(follower)] {
+        const auto one = weak.lock();
+        if (!one) return;
+        one->due = true;
+        pump_soon();
+    };
 }
 
 void Feeds::watch() {
@@ -54,22 +60,28 @@ void Feeds::pump_all() {
     bool more = false;
     for (auto at = followers_.begin(); at != followers_.end();) {
         const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
-        const bool permitted = one->permitted();
-        const bool pumps = permitted && !one->gone && !one->ended;
-        const Pumped pumped = pumps ? guarded_pump(*one) : Pumped::ended;
-        if (pumped == Pumped::again) more = true;
-        if (pumps && pumped == Pumped::ended && !one->gone) {  // what waits may still have to be cut
-            one->ended = true;
-            one->stream->close();
-        }
-        if (permitted && !one->gone) {
-            ++at;
-            continue;
-        }
-        if (!one->gone) one->stream->cut();
-        at = followers_.erase(at);
+        const bool stays = (!one->gone && !one->due && one->news == news_) || pump_or_drop(*one);
+        more = more || (stays && one->due);
+        at = stays ? std::next(at) : followers_.erase(at);
     }
     if (more) pump_soon();
+}
+
+bool Feeds::pump_or_drop(Follower& one) {
+    one.due = false;
+    one.news = news_;
+    const bool permitted = one.permitted();
+    if (permitted && !one.gone && !one.ended) {
+        const Pumped pumped = guarded_pump(one);
+        if (pumped == Pumped::again) one.due = true;
+        if (pumped == Pumped::ended && !one.gone) {  // what waits may still have to be cut
+            one.ended = true;
+            one.stream->close();
+        }
+    }
+    if (permitted && !one.gone) return true;
+    if (!one.gone) one.stream->cut();
+    return false;
 }
 
 // What cannot be read ends this stream; its reader may come back and go on where it was.

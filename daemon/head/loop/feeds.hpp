@@ -1,5 +1,6 @@
 // Answers that go on: followers of events, logs and metrics. Each has a pump that writes what is new; all pumps run
-// shortly after something has happened, however much it was, and never without a follower.
+// shortly after something has happened, however much it was, and never without a follower. In between, only those run
+// that have more to write.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,12 @@ class Feeds {
     using Pump = std::function<Pumped(net::Stream&)>;
 
     explicit Feeds(net::Background background) : background_(background) {}
+    using Ready = std::function<void()>;
+    // The answer is to be called where nothing has happened, but this pump is ready to write.
     // `permitted` is asked twice a second until the follower has all: when it says no, the stream is cut, without what
     // waits.
-    void add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
+    Ready add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
     void poke();                                  // something has happened
-    void pump_soon();                             // nothing has, but a pump is ready to write
     std::uint64_t news() const { return news_; }  // how much has happened
     void close_all();
 
@@ -34,8 +36,12 @@ class Feeds {
         std::function<bool()> permitted;
         bool ended = false;  // the pump has no more; what waits is still being read
         bool gone = false;
+        bool due = true;         // to be pumped without news
+        std::uint64_t news = 0;  // when it was pumped last
     };
+    void pump_soon();
     void pump_all();
+    bool pump_or_drop(Follower& one);  // false: it is no follower any more
     Pumped guarded_pump(Follower& one);
     void keep_alive();
     void watch();  // over who may still follow

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "daemon/head/logs/log_answers.hpp"
+#include "daemon/head/logs/log_position.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -166,4 +167,19 @@ TEST_CASE("a rank that prints a flood of short lines is followed to its end") {
     REQUIRE(came.size() == count);
     CHECK(came.back() == "0 " + std::to_string(count - 1));
     CHECK(answer->body.find("event: end") != std::string::npos);
+}
+
+TEST_CASE("names in a client's position that are no files are not kept") {
+    ChattyRun run(1);
+    run.print(0, run.next_line(0) + "\n");
+    const RunId id{run.attempt.run};
+    head::LogPosition forged;
+    for (std::uint32_t rank = 1; rank < 1'000; ++rank)
+        forged[{.run = id, .attempt = 1, .rank = rank, .stream = "err"}] = 1;
+    std::string last;
+    CHECK(shown(followed(run.head, "after=" + head::position_text(id, forged), 1), &last).size() == 1);
+    const auto position = head::position_of(last, id);
+    REQUIRE(position);
+    CHECK(position->size() == 1);
+    CHECK(position->begin()->first.stream == "out");
 }

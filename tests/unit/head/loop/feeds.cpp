@@ -54,3 +54,20 @@ TEST_CASE("a follower that has read all is let go of") {
     CHECK(run_until(loop, [&] { return held.expired(); }));
     CHECK_FALSE(stream->was_cut);
 }
+
+TEST_CASE("a follower that has more to write is pumped alone; another one with news, or once it is ready") {
+    net::Loop loop;
+    Feeds feeds(loop);
+    const auto stream = std::make_shared<UnreadStream>();
+    int slow = 0, idle = 0;
+    feeds.add(stream, [&](net::Stream&) { return ++slow, Feeds::Pumped::again; }, [] { return true; });
+    const Feeds::Ready ready =
+        feeds.add(stream, [&](net::Stream&) { return ++idle, Feeds::Pumped::goes_on; }, [] { return true; });
+    CHECK(run_until(loop, [&] { return slow > 4; }));
+    CHECK(idle == 1);
+    ready();
+    CHECK(run_until(loop, [&, seen = slow] { return slow > seen + 2; }));
+    CHECK(idle == 2);
+    feeds.poke();
+    CHECK(run_until(loop, [&] { return idle == 3; }));
+}
