@@ -15,6 +15,10 @@ namespace {
 constexpr const char* body = R"sh(
 set -u
 umask 077
+if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then  # its tasks would write one directory
+  echo "rtrain slurm: a job array cannot train one run" >&2
+  exit 2
+fi
 unset RTRAIN_ADDRESS RTRAIN_TOKEN RTRAIN_CA RTRAIN_CONTEXT RTRAIN_JOIN_TOKEN
 warned= alone=
 trap 'warned=1' TERM  # Slurm takes the nodes soon
@@ -45,6 +49,7 @@ mkdir -m 700 "$own" || exit 10
 cat >"$own/token"
 have=CPU=${SLURM_CPUS_ON_NODE:-1}
 memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
+if [ "${SLURM_MEM_PER_GPU:-0}" -gt 0 ]; then memory=$((SLURM_MEM_PER_GPU * ${SLURM_GPUS_ON_NODE:-1})); fi
 if [ "$memory" -gt 0 ]; then have=$have,memory=${memory}Mi; fi
 as_root=
 if [ "$(id -u)" = 0 ]; then as_root=--allow-root-workers; fi
@@ -90,9 +95,15 @@ wait "$agents" 2>/dev/null
 kill "$head" 2>/dev/null
 wait "$head" 2>/dev/null
 rm -rf "$own"
+# scancel sends SIGTERM as well. It has ended the job by then, and a job that is requeued would come back from the dead.
 if [ -n "$warned" ] && [ "$code" != 0 ]; then
-  say "requeued: the next start goes on from the checkpoint"
-  scontrol requeue "$SLURM_JOB_ID"
+  state=$(squeue --noheader --states=all --jobs="$SLURM_JOB_ID" --format=%T)
+  if [ "$state" = RUNNING ]; then
+    say "requeued: the next start goes on from the checkpoint"
+    scontrol requeue "$SLURM_JOB_ID"
+  else
+    say "not requeued: Slurm has this job as ${state:-unknown}"
+  fi
 fi
 exit "$code"
 )sh";
@@ -116,6 +127,11 @@ std::string deadline_of(const std::vector<std::string>& options) {
 
 // sbatch reads these lines by rules of its own, so only what needs no quotes may stand in them.
 Status check_option(const std::string& option) {
+    const std::string name = option.substr(0, option.find('='));
+    if (name.size() > 2 && std::string_view("--array").starts_with(name))  // sbatch takes shortened names
+        return Error{.code = ErrorCode::usage,
+                     .message = "--sbatch: \"" + option + "\" would start heads that all write one run's directory",
+                     .next = "submit one job for each run, with a name of its own: --set name=..."};
     if (option.starts_with("--") && plain(option, "-=_.,:/+@%[]*")) return Done{};
     return Error{.code = ErrorCode::usage,
                  .message = "--sbatch: \"" + option + "\" is no option that can stand in a batch script",

@@ -62,9 +62,47 @@ def test_refused_before_anything_is_submitted(tmp_path):
     job = write_job(tmp_path, "two", "true", storage_path="/shared/runs")
     for wrong in ("--comment=a b", "-p gpu", "--wrap=x\n#SBATCH --uid=0", "--x=$(id)", "--x='y'"):
         submit(job, f"--sbatch={wrong}", "--print", code=2)
+    for array in ("--array=0-3", "--arr=0-3", "--ar=1"):  # one run's directory, and several heads that write it
+        assert "one run's directory" in submit(job, f"--sbatch={array}", "--print", code=2).stderr
+    assert "--account=a" in printed(job, "--sbatch=--account=a")
     submit(job, "--nodes", 0, "--print", code=2)
     assert "needs a file" in submit("-", "--print", code=2, input=job.read_text()).stderr
     assert "sbatch" in submit(job, code=3, env={**os.environ, "PATH": "/nonexistent"}).stderr
+
+
+def test_a_task_of_an_array_starts_no_head(tmp_path):
+    """sbatch may be told by its environment, and a printed script be submitted by hand."""
+    script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
+    env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "6"}
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=env, timeout=60)
+    assert done.returncode == 2 and "job array" in done.stderr and not (tmp_path / "rtrain-7").exists()
+
+
+@pytest.mark.parametrize(
+    "given, resources",
+    [
+        ({"SLURM_MEM_PER_NODE": "4096"}, "CPU=6,memory=4096Mi"),
+        ({"SLURM_MEM_PER_CPU": "512"}, "CPU=6,memory=3072Mi"),
+        ({"SLURM_MEM_PER_GPU": "2048", "SLURM_GPUS_ON_NODE": "4"}, "CPU=6,memory=8192Mi"),
+        ({}, "CPU=6"),
+    ],
+)
+def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
+    script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
+    agent = script[script.index("agent='") + len("agent='") : script.index('rm -rf "$own"\'\n') + len('rm -rf "$own"')]
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\n')
+    program.chmod(0o755)
+    env = {
+        "PATH": os.environ["PATH"],
+        "TMPDIR": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURMD_NODENAME": "n",
+        "SLURM_CPUS_ON_NODE": "6",
+    }
+    subprocess.run(["bash", "-c", agent, "agent", program, "head:1"], input="token", text=True, env=env | given, timeout=60)
+    words = (tmp_path / "words").read_text().split()
+    assert words[words.index("--resources") + 1] == resources
 
 
 # ---- a real Slurm
@@ -155,3 +193,19 @@ def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(sl
     assert ended["JobState"] == "COMPLETED", batch.log()
     assert int(re.search(r"resumed at (\d+)", batch.log())[1]) > 2 and "rank 0 is through" in batch.log()
     assert json.loads((run / "result.json").read_text())["state"] == "SUCCEEDED"
+
+
+@needs_slurm
+def test_scancel_ends_a_job_for_good(slurm, tmp_path):
+    """It sends SIGTERM to the script too, as the warning does; but Slurm has ended the job by then."""
+    job = ranks_job(tmp_path, "unwanted", 600, 0.4, storage_path=str(tmp_path / "runs"))
+    batch = Batch(slurm, tmp_path, job)
+    wait_for("checkpoints", lambda: len(list((tmp_path / "runs" / "unwanted").glob("checkpoint_*/.manifest.json"))) > 0, 120)
+    assert slurm.run("scancel", batch.number).returncode == 0
+    ends = lambda: slurm.job(batch.number)["JobState"] in ENDED or slurm.job(batch.number)["Restarts"] != "0"  # noqa: E731
+    wait_for("the end of the job", ends, 120)  # COMPLETING is over: nothing of the script is left that could requeue it
+    ended = slurm.job(batch.number)
+    assert (ended["JobState"], ended["Restarts"]) == ("CANCELLED", "0"), batch.log()
+    assert "not requeued" in batch.log(), batch.log()
+    wait_for("the node to be idle", lambda: slurm.idle() == 2)
+    assert slurm.job(batch.number)["JobState"] == "CANCELLED"
