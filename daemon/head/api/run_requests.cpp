@@ -1,5 +1,6 @@
 // Requests to a live run: stop, write a checkpoint now, change the number of workers, dump the stacks of its ranks.
 #include <limits>
+#include <map>
 
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/api/parents.hpp"
@@ -49,17 +50,18 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
                       R"(checkpoints must be a list of 1 to 1000 like {"directory": "epoch-3", "faults": 0})", ""};
     const auto list = body.find("checkpoints");
     if (list == body.end() || !list->is_array() || list->empty() || list->size() > verified_most) return wrong;
-    std::vector<CheckpointVerified> out;
+    std::map<std::string, CheckpointVerified> by_directory;  // each makes an entry of the journal: no repeats
     for (const json& one : *list) {
         if (!one.is_object() || !one.value("directory", json()).is_string()) return wrong;
         const auto faults = number_field(one, "faults", 0, std::numeric_limits<std::uint32_t>::max());
         if (!faults) return faults.error();
         if (!*faults) return wrong;
-        out.push_back({.run = run,
-                       .directory = one["directory"].get<std::string>(),
-                       .wall_ms = wall_ms(),
-                       .faults = static_cast<std::uint32_t>(**faults)});
+        const std::string directory = one["directory"].get<std::string>();
+        by_directory[directory] = {
+            .run = run, .directory = directory, .wall_ms = wall_ms(), .faults = static_cast<std::uint32_t>(**faults)};
     }
+    std::vector<CheckpointVerified> out;
+    for (auto& [directory, event] : by_directory) out.push_back(std::move(event));
     return out;
 }
 
