@@ -40,12 +40,6 @@ std::uint32_t room_of(const AutoscalePolicy& policy, const AutoscaleState& state
     return taken >= policy.max ? 0 : policy.max - static_cast<std::uint32_t>(taken);
 }
 
-bool drained_by_us(const Node& node) {
-    const auto* drained = std::get_if<reasons::DrainedBy>(&node.state_reason.value());
-    return drained != nullptr && drained->user == autoscale_user &&
-           (node.state == NodeState::draining || node.back_as == NodeState::draining);
-}
-
 // Whether a node has no work, and no waiting run has reserved it.
 class Empty {
   public:
@@ -93,17 +87,22 @@ void take_seats(std::vector<NodeView>& nodes, const GangRequest& gang, const Sea
     }
 }
 
-bool fits_with(const std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer,
-               std::uint32_t count) {
-    std::vector<NodeView> with = nodes;
-    std::uint32_t number = UINT32_MAX / 2;  // names apart from those that are there
-    add_new(with, offer, count, number);
-    return place(with, gang).verdict == Verdict::feasible_now;
+// New ones stand behind all others by name, and go again: the nodes of a large cluster are not copied each time.
+bool fits_with(std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer, std::uint32_t count) {
+    constexpr std::uint32_t first = 1'000'000'000;  // as many digits for all
+    const std::size_t before = nodes.size();
+    for (std::uint32_t i = 0; i < count; ++i) {
+        nodes.push_back(new_node(offer, first + i));
+        nodes.back().id.value.insert(0, "~");
+    }
+    const bool fits = place(nodes, gang).verdict == Verdict::feasible_now;
+    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
+    return fits;
 }
 
 // The least number of new nodes, at most `room`, with which the gang has room; none: no such number of them helps.
-std::optional<std::uint32_t> least_new(const std::vector<NodeView>& nodes, const GangRequest& gang,
-                                       const NodeOffer& offer, std::uint32_t room) {
+std::optional<std::uint32_t> least_new(std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer,
+                                       std::uint32_t room) {
     if (room == 0 || !fits_with(nodes, gang, offer, room)) return std::nullopt;
     std::uint32_t least = 1, enough = room;
     while (least < enough) {
@@ -147,12 +146,12 @@ std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, Aut
     }
     state.present = std::move(present);
     state.idle_since = std::move(idle);
-    if (joined > 0) state.failures = 0;
     std::uint32_t given_up = 0;
     for (Ordered& order : state.ordered) {
         const std::uint32_t came = std::min(joined, order.nodes);
         order.nodes -= came;
         joined -= came;
+        if (came > 0 && order.nodes == 0) state.failures = 0;  // the whole of it
         if (order.until <= now) given_up += std::exchange(order.nodes, 0);
     }
     std::erase_if(state.ordered, [](const Ordered& order) { return order.nodes == 0; });
@@ -230,7 +229,7 @@ AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& poli
         const auto entry = cluster.nodes.find(id);
         if (entry == cluster.nodes.end()) continue;
         const Node& node = entry->second;
-        if (drained_by_us(node)) {
+        if (drained_by_autoscaler(node)) {
             const bool back = !empty(id) || (needed.nodes > 0 && node.state != NodeState::lost);
             back ? step.undrain.push_back(id) : drained.push_back(id);
             continue;
@@ -247,6 +246,18 @@ AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& poli
     step.release = last_of(drained);
     if (needed.nodes == 0 && drained.empty()) step.drain = last_of(idle);
     return step;
+}
+
+bool drained_by_autoscaler(const Node& node) {
+    const auto* drained = std::get_if<reasons::DrainedBy>(&node.state_reason.value());
+    return drained != nullptr && drained->user == autoscale_user &&
+           (node.state == NodeState::draining || node.back_as == NodeState::draining);
+}
+
+bool may_release(const Cluster& cluster, const NodeId& node) {
+    const auto entry = cluster.nodes.find(node);
+    return entry != cluster.nodes.end() && labelled(entry->second) && drained_by_autoscaler(entry->second) &&
+           Empty(cluster)(node);
 }
 
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now) {

@@ -43,7 +43,7 @@ struct AutoscaleState {
     std::map<NodeId, Time> idle_since;
     std::map<RunId, Time> hopeless;   // runs that no number of nodes would hold, and until when this is believed
     Time order_after, release_after;  // pauses after a command
-    std::uint32_t failures = 0;       // orders without a node, since one has joined
+    std::uint32_t failures = 0;       // orders that failed, since one joined as a whole
     bool operator==(const AutoscaleState&) const = default;
 };
 
@@ -81,6 +81,10 @@ struct AutoscaleStep {
 };
 AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& policy, const AutoscaleState& state,
                              const NodesNeeded& needed, Time now);
+
+// Whether the machine of a node may be given back now: it is drained by the autoscaler still, and without work.
+bool may_release(const Cluster& cluster, const NodeId& node);
+bool drained_by_autoscaler(const Node& node);
 
 enum class CommandResult {
     done,

@@ -137,7 +137,7 @@ TEST_CASE("an order whose command was ended may have been carried out, and is wa
     CHECK(world.state.ordered.empty());
 }
 
-TEST_CASE("machines that never join are ordered more and more seldom, and as before once one has joined") {
+TEST_CASE("machines that never join are ordered more and more seldom, and as before once an order has joined") {
     Scaled world;
     world.submit({.name = "one", .cpus = 1});
     int orders_of_a_week = 0;
@@ -150,9 +150,31 @@ TEST_CASE("machines that never join are ordered more and more seldom, and as bef
         world.now.ms += 60'000;
     }
     CHECK(orders_of_a_week < 20);
+    world.ordered(1);
     world.tell(labelled("n1"));
     (void)world.look();
     CHECK(world.state.failures == 0);
+}
+
+TEST_CASE("machines that join do not shorten the pause for those beside them that never do") {
+    Scaled world;
+    world.policy.max = 1'000;
+    std::uint32_t made = 0, machines = 0, orders_of_six_hours = 0;
+    const auto submit = [&](std::uint32_t count) {
+        while (count-- > 0) world.submit({.name = "run-" + std::to_string(made++), .cpus = 4});
+    };
+    submit(8);
+    for (int minute = 0; minute < 360; ++minute) {
+        if (const std::uint32_t count = world.look().order; count > 0) {
+            ++orders_of_six_hours;
+            world.ordered(count);
+            for (std::uint32_t i = 1; i < count; ++i) world.tell(labelled("n" + std::to_string(++machines)));
+            submit(count - 1);  // as many wait as before
+        }
+        world.now.ms += 60'000;
+    }
+    CHECK(machines > 7);
+    CHECK(orders_of_six_hours < 30);
 }
 
 TEST_CASE("runs that no machine could hold do not hide those behind them, however many they are") {
@@ -226,6 +248,22 @@ TEST_CASE("work that came between the drain and the command keeps the node") {
     world.running({.name = "late", .cpus = 4});
     world.drain({"n1"});
     CHECK(world.look() == undrains("n1"));
+}
+
+TEST_CASE("a machine may go while the autoscaler has its node drained, and nothing runs there") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    world.tell(node("n2", 4, 2));
+    CHECK_FALSE(may_release(world.cluster, {"n1"}));  // in use
+    CHECK_FALSE(may_release(world.cluster, {"gone"}));
+    world.drain({"n1"});
+    world.drain({"n2"});
+    CHECK(may_release(world.cluster, {"n1"}));
+    CHECK_FALSE(may_release(world.cluster, {"n2"}));  // of a person
+    world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = "repair"});
+    CHECK_FALSE(may_release(world.cluster, {"n1"}));
+    world.tell(NodeUndrained{{"n1"}});
+    CHECK_FALSE(may_release(world.cluster, {"n1"}));
 }
 
 TEST_CASE("a drained node is taken back before another is ordered") {
