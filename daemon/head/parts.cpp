@@ -57,8 +57,8 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
                    [this](const std::string& node) { release_node(node); }}),
       api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
-                  blobs_, part_uploads_, history_, logs_, log_answers_, feeds_, planner_, sessions_, metrics_page_,
-                  browser_sessions_, credentials_)}) {
+                  blobs_, part_uploads_, history_, logs_, log_answers_, feeds_, planner_, sessions_, autoscaler_,
+                  metrics_page_, browser_sessions_, credentials_)}) {
     connect();
     if (traces.url.empty()) return;
     spans_.emplace([this](Time time) { return clock_.to_wall(time); }, clock_.now());

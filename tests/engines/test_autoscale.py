@@ -39,6 +39,7 @@ case $action in
     ;;
   release)
     echo "$what" >> "$folder/released"
+    cat > "$folder/input-release"
     kill "$(cat "$folder/$what.pid")"
     rm "$folder/$what.pid"
     ;;
@@ -126,12 +127,32 @@ def test_machines_come_for_what_waits_and_go_when_they_are_idle(started, tmp_pat
         "LANG",
         "RTRAIN_AUTOSCALE",
         "RTRAIN_AUTOSCALE_NODES",
+        "RTRAIN_AUTOSCALE_MAX",
         "PWD",
         "OLDPWD",
         "SHLVL",
         "_",
     }
-    assert environment["RTRAIN_AUTOSCALE_NODES"] == "2"
+    assert environment["RTRAIN_AUTOSCALE_NODES"] == "2" and environment["RTRAIN_AUTOSCALE_MAX"] == "3"
+    written = (cluster.place / "input-release").read_text()
+    last = json.loads(written)
+    assert '"ordered":0}' in written  # as the script for StatefulSets reads it
+    assert last["ordered"] == 0 and len(last["nodes"]) == 1 and set(last["nodes"]) < nodes  # the other one had left
+
+
+def test_a_node_whose_machine_is_being_deleted_is_not_taken_back(started, tmp_path):
+    hold = tmp_path / "machines" / "hold"
+    waits = f'    touch "$folder/releasing"\n    while [ -e "{hold}" ]; do sleep 0.1; done\n    cat > "$folder/input-release"\n'
+    cluster = started(MACHINES.replace('    cat > "$folder/input-release"\n', waits))
+    hold.touch()
+    cluster.rtrain("submit", write_job(tmp_path, "one", "true", scaling={"use_gpu": True}))
+    cluster.wait_state("one", "SUCCEEDED", seconds=120)
+    wait_for("release to run", (cluster.place / "releasing").exists, 60)
+    (node,) = [one["node"] for one in cluster.json("nodes")["items"]]
+    refusal = cluster.run("node", "undrain", node)
+    assert refusal.returncode != 0 and "being given back" in refusal.stderr, refusal.stderr
+    hold.unlink()
+    wait_for("the node to leave", lambda: not cluster.json("nodes")["items"], 60)
 
 
 def test_a_command_that_fails_or_hangs_is_told_and_tried_again(started, tmp_path):
@@ -223,9 +244,12 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
     rules = yaml.safe_load(words)["autoscale"]
     calls = tmp_path / "calls"
     for tool in ("kubectl", "aws", "gcloud"):
-        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> {calls}\ncase "$*" in *jsonpath*) echo 3;; esac\n')
+        (tmp_path / tool).write_text(
+            f'#!/bin/sh\necho {tool} "$@" >> {calls}\ncase "$*" in *jsonpath*) echo 3;; *describe*i-0abc*) echo i-0abc;; *describe*17-001*) echo node;; esac\n'
+        )
         (tmp_path / tool).chmod(0o755)
-    run = {"env": {"PATH": f"{tmp_path}:/usr/bin:/bin"}, "capture_output": True, "text": True}
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RTRAIN_AUTOSCALE_MAX": "16"}
+    run = {"env": env, "capture_output": True, "text": True, "input": '{"nodes":[],"ordered":0}\n'}
     node = {"statefulset": "rtrain-workers-2", "ec2": "i-0abc", "gce": "rtrain-17-001"}[name]
     assert subprocess.run([*rules["provision"], "2"], **run).returncode == 0
     assert subprocess.run([*rules["release"], node], **run).returncode == 0
@@ -236,6 +260,50 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
     other = subprocess.run([*rules["release"], "a-node-of-a-person; reboot"], **run)
     assert other.returncode == (75 if name == "statefulset" else 1)
     assert not re.search("reboot", calls.read_text())
+    if name != "statefulset":  # a machine of somebody else, under whose name a thief of the token has joined
+        before = calls.read_text()
+        other = subprocess.run([*rules["release"], {"ec2": "i-0def", "gce": "rtrain-of-others"}[name]], **run)
+        assert other.returncode == 1 and "rtrain=node" in other.stderr
+        assert not re.search("terminate|delete", calls.read_text().removeprefix(before))
+
+
+@pytest.mark.parametrize(
+    "action, what, nodes, ordered, code, replicas",
+    [
+        ("provision", "2", [], 0, 0, 5),
+        ("provision", "20", [], 0, 0, 6),  # up to the most that there may be
+        ("release", "w-2", [0, 1, 2], 0, 0, 2),
+        ("release", "w-1", [0, 1, 2], 0, 75, None),
+        ("release", "w-1", [0, 1], 0, 0, 1),  # w-2 never joined: it goes along
+        ("release", "w-0", [0], 0, 0, 0),
+        ("release", "w-1", [0, 1], 1, 75, None),  # w-2 may still come
+        ("release", "w-7", [], 0, 75, None),
+        ("release", "x-2", [], 0, 75, None),
+    ],
+)
+def test_pods_that_never_joined_neither_pass_the_limit_nor_keep_others(action, what, nodes, ordered, code, replicas, tmp_path):
+    calls = tmp_path / "calls"
+    (tmp_path / "kubectl").write_text(f'#!/bin/sh\ncase "$*" in *jsonpath*) echo 3;; *) echo kubectl "$@" >> {calls};; esac\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RTRAIN_AUTOSCALE_MAX": "6"}
+    known = json.dumps({"nodes": [f"w-{number}" for number in nodes], "ordered": ordered}, separators=(",", ":"))
+    done = subprocess.run(["sh", OVERLAY / "statefulset", "space", "w", action, what], env=env, input=known + "\n",
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == code, done.stderr
+    made = calls.read_text() if calls.exists() else ""
+    assert made == (
+        "" if replicas is None else f"kubectl -n space scale statefulset/w --current-replicas=3 --replicas={replicas}\n"
+    )
+
+
+def test_a_set_that_is_as_large_as_it_may_be_orders_nothing(tmp_path):
+    (tmp_path / "kubectl").write_text("#!/bin/sh\necho 3\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RTRAIN_AUTOSCALE_MAX": "3"}
+    done = subprocess.run(
+        ["sh", OVERLAY / "statefulset", "space", "w", "provision", "1"], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "have not joined" in done.stderr
 
 
 def test_the_examples_ask_for_no_more_rights_than_one_set():

@@ -66,7 +66,7 @@ void get_events(Exchange&, const state::SqliteJournal&, Feeds&);
 void get_nodes(Exchange&, const Sessions&);
 void get_node(Exchange&, const Sessions&);
 void post_drain(Exchange&, const Sessions&);
-void post_undrain(Exchange&, const Sessions&);
+void post_undrain(Exchange&, const Sessions&, const Autoscaler&);
 void post_leave(Exchange&, Sessions&, TokenBook&, Revocations&);
 
 // access/tokens.cpp

@@ -1,5 +1,6 @@
 // Nodes: what they have, what is free, taking them in and out of service, and the endpoint of their agents.
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/autoscale/autoscaler.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/sessions/sessions.hpp"
@@ -141,7 +142,12 @@ void post_drain(Exchange& exchange, const Sessions& sessions) {
     change_node(exchange, sessions, std::move(event));
 }
 
-void post_undrain(Exchange& exchange, const Sessions& sessions) {
+// Once the machine is being deleted, what started there would end with it.
+void post_undrain(Exchange& exchange, const Sessions& sessions, const Autoscaler& autoscaler) {
+    const std::string& node = exchange.variables["node"];
+    if (autoscaler.releases(node))
+        return refuse(exchange, {ErrorCode::conflict, "the machine of node '" + node + "' is being given back",
+                                 "rtrain events tells how it ended"});
     change_node(exchange, sessions, NodeUndrained{NodeId{exchange.variables["node"]}});
 }
 

@@ -122,48 +122,81 @@ std::string Autoscaler::demand() const {
     return text_of(json{{"demand", shapes}}) + "\n";
 }
 
+// The machines that have joined, and how many may still come: a set of pods has more, where some never did.
+std::string Autoscaler::joined() const {
+    json names = json::array();
+    for (const NodeId& node : state_.present) names.push_back(node.value);
+    std::uint32_t awaited = 0;
+    for (const Ordered& order : state_.ordered) awaited += order.nodes;
+    return text_of(json{{"nodes", names}, {"ordered", awaited}}) + "\n";
+}
+
+std::string Autoscaler::most() const {
+    return "RTRAIN_AUTOSCALE_MAX=" + std::to_string(uses_.options.autoscale->policy.max);
+}
+
 void Autoscaler::order(std::uint32_t nodes) {
     const spec::AutoscaleRules& rules = *uses_.options.autoscale;
     order_begins(rules.policy, state_, nodes, uses_.clock.now());
     const std::string count = std::to_string(nodes);
     CommandWish wish{.words = rules.provision,
-                     .environment = {"RTRAIN_AUTOSCALE=provision", "RTRAIN_AUTOSCALE_NODES=" + count},
+                     .environment = {"RTRAIN_AUTOSCALE=provision", "RTRAIN_AUTOSCALE_NODES=" + count, most()},
                      .input = demand(),
                      .timeout_ms = rules.policy.timeout.ms};
     wish.words.push_back(count);
     note("orders " + count + (nodes == 1 ? " node" : " nodes") + " for runs that wait");
-    run(std::move(wish), "provision", [this](CommandResult result) {
-        order_ended(uses_.options.autoscale->policy, state_, result, uses_.clock.now());
-        save_orders([] {});
-    });
+    run({.wish = std::move(wish), .action = "provision", .still = {}, .then = [this](CommandResult result) {
+             order_ended(uses_.options.autoscale->policy, state_, result, uses_.clock.now());
+             save_orders([] {});
+         }});
 }
 
 void Autoscaler::release(const NodeId& node) {
     const spec::AutoscaleRules& rules = *uses_.options.autoscale;
     CommandWish wish{.words = rules.release,
-                     .environment = {"RTRAIN_AUTOSCALE=release", "RTRAIN_AUTOSCALE_NODE=" + node.value},
-                     .input = {},
+                     .environment = {"RTRAIN_AUTOSCALE=release", "RTRAIN_AUTOSCALE_NODE=" + node.value, most()},
+                     .input = joined(),
                      .timeout_ms = rules.policy.timeout.ms};
     wish.words.push_back(node.value);
-    note("gives back the machine of node " + node.value, node.value);
-    run(std::move(wish), "release", [this, node](CommandResult result) {
-        release_ended(uses_.options.autoscale->policy, state_, node, result, uses_.clock.now());
-        if (result == CommandResult::done) return uses_.leave(node.value);
-        uses_.events.take(NodeUndrained{node});
-    });
+    releasing_ = node;  // from now on nobody undrains it
+    const auto still = [this, node] {
+        if (may_release(uses_.cluster, node)) {
+            note("gives back the machine of node " + node.value, node.value);
+            return true;
+        }
+        releasing_.reset();
+        return false;
+    };
+    run({.wish = std::move(wish), .action = "release", .still = still, .then = [this, node](CommandResult result) {
+             release_over(node, result);
+         }});
+}
+
+void Autoscaler::release_over(const NodeId& node, CommandResult result) {
+    releasing_.reset();
+    release_ended(uses_.options.autoscale->policy, state_, node, result, uses_.clock.now());
+    if (result == CommandResult::done) return uses_.leave(node.value);
+    const auto entry = uses_.cluster.nodes.find(node);
+    const bool ours = entry != uses_.cluster.nodes.end() && drained_by_autoscaler(entry->second);
+    if (ours) uses_.events.take(NodeUndrained{node});  // else a person has drained it meanwhile
 }
 
 // The orders are saved first: a head that ends while the command runs has them.
-void Autoscaler::run(CommandWish wish, const std::string& action, std::function<void(CommandResult)> then) {
+void Autoscaler::run(Command command) {
     running_ = true;
-    save_orders([this, wish = std::move(wish), action, then = std::move(then)]() mutable {
-        if (give_up_) return;                      // the head ends
+    save_orders([this, command = std::move(command)]() mutable {
+        if (give_up_) return;  // the head ends
+        if (command.still && !command.still()) {
+            running_ = false;
+            return;
+        }
         if (command_.joinable()) command_.join();  // the one before has ended
-        command_ = net::side_thread(
-            net::ThreadPriority::normal, [this, wish = std::move(wish), action, then = std::move(then)] {
-                Result<CommandEnd> end = run_command(wish, give_up_);
-                uses_.loop.post([this, action, end = std::move(end), then] { ended(action, end, then); });
+        command_ = net::side_thread(net::ThreadPriority::normal, [this, command = std::move(command)] {
+            Result<CommandEnd> end = run_command(command.wish, give_up_);
+            uses_.loop.post([this, action = command.action, end = std::move(end), then = command.then] {
+                ended(action, end, then);
             });
+        });
     });
 }
 

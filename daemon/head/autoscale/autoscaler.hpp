@@ -32,6 +32,7 @@ class Autoscaler {
     ~Autoscaler() { stop(); }
     void start(const std::optional<std::string>& ordered);  // what the setting holds; nothing happens without rules
     void stop();                                            // ends a command that runs
+    bool releases(const std::string& node) const { return releasing_ == NodeId{node}; }  // its machine goes just now
 
   private:
     void look();
@@ -40,13 +41,23 @@ class Autoscaler {
     void order(std::uint32_t nodes);
     void drain(const NodeId& node);
     void release(const NodeId& node);
-    void run(CommandWish wish, const std::string& action, std::function<void(CommandResult)> then);
+    void release_over(const NodeId& node, CommandResult result);
+    // `still`, where there is one, is asked once the orders are durable: without it nothing is run.
+    struct Command {
+        CommandWish wish;
+        std::string action;
+        std::function<bool()> still;
+        std::function<void(CommandResult)> then;
+    };
+    void run(Command command);
     void ended(const std::string& action, const Result<CommandEnd>& end,
                const std::function<void(CommandResult)>& then);
     void save_orders(std::function<void()> then);
     void note(const std::string& text, const std::string& node = "");
     void later();
-    std::string demand() const;
+    std::string demand() const;  // what commands are told
+    std::string joined() const;
+    std::string most() const;
     Time from_wall(std::int64_t ms) const;
 
     Uses uses_;
@@ -54,6 +65,7 @@ class Autoscaler {
     std::thread command_;
     std::atomic<bool> give_up_{false};
     bool running_ = false;  // a command
+    std::optional<NodeId> releasing_;
 };
 
 }  // namespace rtrain::head

@@ -30,6 +30,7 @@ const char* to_text(Access access);
 struct Identity;
 struct HeadFacts;
 struct HeadStop;
+class Autoscaler;
 class Blobs;
 class BrowserSessions;
 class ChartHistory;
@@ -68,7 +69,8 @@ class Parts {
   private:
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
                TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
-               LogIntake*, LogAnswers*, Feeds*, Planner*, Sessions*, MetricsPage*, BrowserSessions*, Credentials*>
+               LogIntake*, LogAnswers*, Feeds*, Planner*, Sessions*, Autoscaler*, MetricsPage*, BrowserSessions*,
+               Credentials*>
         all_;
 };
 
