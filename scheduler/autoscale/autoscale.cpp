@@ -147,14 +147,15 @@ std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, Aut
     state.present = std::move(present);
     state.idle_since = std::move(idle);
     std::uint32_t given_up = 0;
+    const bool any_joined = joined > 0 && !state.ordered.empty();
     for (Ordered& order : state.ordered) {
         const std::uint32_t came = std::min(joined, order.nodes);
         order.nodes -= came;
         joined -= came;
-        if (came > 0 && order.nodes == 0) state.failures = 0;  // the whole of it
         if (order.until <= now) given_up += std::exchange(order.nodes, 0);
     }
     std::erase_if(state.ordered, [](const Ordered& order) { return order.nodes == 0; });
+    if (any_joined && given_up == 0 && state.ordered.empty()) state.failures = 0;  // all of them came
     std::erase_if(state.hopeless, [&](const auto& entry) { return entry.second <= now; });
     if (given_up > 0)
         state.order_after = std::max(state.order_after, now + pause(policy, ++state.failures, given_up_pause_most));

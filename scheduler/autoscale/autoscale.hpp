@@ -43,7 +43,7 @@ struct AutoscaleState {
     std::map<NodeId, Time> idle_since;
     std::map<RunId, Time> hopeless;   // runs that no number of nodes would hold, and until when this is believed
     Time order_after, release_after;  // pauses after a command
-    std::uint32_t failures = 0;       // orders that failed, since one joined as a whole
+    std::uint32_t failures = 0;       // orders that failed, since all that was ordered had joined
     bool operator==(const AutoscaleState&) const = default;
 };
 
