@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import uuid
 
 from local_cluster import wait_for
@@ -30,7 +31,14 @@ class Slurm:
         self.folder.mkdir(mode=0o755)
         self.tag = uuid.uuid4().hex[:6]
         self.spaces, self.daemons = [], []
-        self.env = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+        self.jobs = pathlib.Path(tempfile.mkdtemp(prefix=f"sl{self.tag}-"))  # the numbers of jobs begin with 1 in each Slurm
+        self.jobs.chmod(0o1777)
+        self.env = {
+            **os.environ,
+            "SLURM_CONF": str(self.folder / "slurm.conf"),
+            "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
+            "TMPDIR": str(self.jobs),
+        }
         try:
             self.bridge(nodes)
             self.munge()
@@ -150,6 +158,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
             os.kill(pid, signal.SIGKILL)
         for name in self.spaces:
             subprocess.run(["ip", "netns", "del", self.space(name)], capture_output=True)
+        shutil.rmtree(self.jobs, ignore_errors=True)
 
     def left_behind(self):
         """What still runs in the namespaces: steps of jobs that a failed test left."""
