@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/warm/template_text.hpp"
 
@@ -24,7 +25,6 @@ namespace {
 
 constexpr int socket_descriptor = 3, variables_descriptor = 4;  // of the keeper
 constexpr std::size_t packet_max = 100'000, room_min = 64'000;
-constexpr std::int64_t order_ms = 60'000;  // the keeper's own waits are 10 s, and its template's end
 
 void close_all(std::initializer_list<int> descriptors) {
     for (const int one : descriptors)
@@ -105,6 +105,13 @@ std::string packet_of(std::uint64_t number, const WorkerStart& worker, const War
     return packet;
 }
 
+// The sentinel of a worker that its keeper has written down; 0: it has not.
+pid_t sentinel_of(const std::string& directory) {
+    const auto started = read_values(directory + "/started");
+    const auto sentinel = started.find("shim");
+    return sentinel == started.end() ? 0 : static_cast<pid_t>(std::strtol(sentinel->second.c_str(), nullptr, 10));
+}
+
 bool send_with(int socket, const std::string& packet, int descriptor) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec part{const_cast<char*>(packet.data()), packet.size()};
@@ -127,26 +134,28 @@ struct Keepers::Keeper {
     struct Pending {
         std::function<void(const Answer&)> answer;
         std::string directory;
-        net::Loop::TimerId deadline = 0;
     };
+    Number number = 0;
     std::string key, unfit;
-    pid_t pid = -1;
     int socket = -1;
+    bool let_go = false;                       // it takes no more orders
+    bool has_started = false;                  // some worker, which may live
     std::map<std::uint64_t, Pending> pending;  // by the number of the order
+    net::Loop::TimerId deadline = 0;           // of the next answer, where one is pending
 };
 
-Keepers::Keepers(net::Loop& loop, std::string program, KeeperEvents events)
-    : loop_(loop), program_(std::move(program)), events_(std::move(events)) {}
+Keepers::Keepers(net::Loop& loop, std::string program, KeeperEvents events, std::int64_t patience_ms)
+    : loop_(loop), program_(std::move(program)), events_(std::move(events)), patience_ms_(patience_ms) {}
 
 Keepers::~Keepers() {
-    for (auto& [key, keeper] : keepers_) {
+    for (auto& [number, keeper] : keepers_) {
+        loop_.cancel(keeper->deadline);
         loop_.unwatch(keeper->socket);
         ::close(keeper->socket);
-        for (auto& [number, order] : keeper->pending) loop_.cancel(order.deadline);
     }
-    for (const auto& [pid, pidfd] : children_) {
-        loop_.unwatch(pidfd);
-        ::close(pidfd);
+    for (const auto& [number, child] : children_) {
+        loop_.unwatch(child.pidfd);
+        ::close(child.pidfd);
     }
 }
 
@@ -167,86 +176,149 @@ Status Keepers::begin(const TemplateSpec& spec, const std::string& log) {
         return Error{ErrorCode::internal,
                      std::string("no keeper could be started: ") + std::strerror(pid < 0 ? -pid : errno), ""};
     }
-    children_[pid] = pidfd;
-    loop_.watch_readable(pidfd, [this, pid, pidfd] { reap(pid, pidfd); });
+    const Number number = ++last_keeper_;
+    children_[number] = {pid, pidfd};
+    loop_.watch_readable(pidfd, [this, number] { reap(number); });
     auto keeper = std::make_unique<Keeper>();
+    keeper->number = number;
     keeper->key = spec.key;
-    keeper->pid = pid;
     keeper->socket = ends[0];
-    keepers_[spec.key] = std::move(keeper);
-    loop_.watch_readable(ends[0], [this, key = spec.key] { on_packet(key); });
+    keepers_[number] = std::move(keeper);
+    current_[spec.key] = number;
+    loop_.watch_readable(ends[0], [this, number] { on_packet(number); });
     return Done{};
 }
 
-void Keepers::reap(pid_t pid, int pidfd) {
-    loop_.unwatch(pidfd);
-    ::close(pidfd);
-    children_.erase(pid);
-    ::waitpid(pid, nullptr, WNOHANG);
+void Keepers::reap(Number number) {
+    const Child child = children_.at(number);
+    loop_.unwatch(child.pidfd);
+    ::close(child.pidfd);
+    children_.erase(number);
+    ::waitpid(child.pid, nullptr, WNOHANG);
 }
 
-void Keepers::end(const std::string& key) { lost(key); }
+void Keepers::end(const std::string& key) {
+    const auto place = current_.find(key);
+    if (place != current_.end()) let_go(*keepers_.at(place->second));
+}
 
-void Keepers::on_packet(const std::string& key) {
-    const auto place = keepers_.find(key);
+void Keepers::on_packet(Number number) {
+    const auto place = keepers_.find(number);
     if (place == keepers_.end()) return;
     char text[1'024];
     const ssize_t got = ::recv(place->second->socket, text, sizeof text, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) return lost(key);
+    if (got <= 0) return lost(number);
     take(*place->second, std::string(text, static_cast<std::size_t>(got)));
 }
 
 void Keepers::take(Keeper& keeper, const std::string& packet) {
     const auto first = packet.find(' ');
     const std::string word = packet.substr(0, first), rest = first == std::string::npos ? "" : packet.substr(first + 1);
-    if (word == "ready") {
+    if (word == "ready" && !keeper.let_go) {
         const std::int64_t pid = std::strtoll(rest.c_str(), nullptr, 10);
-        return events_.ready(keeper.key, pid, resident_bytes(pid));
+        return events_.ready(std::string(keeper.key), pid, resident_bytes(pid));
     }
     if (word == "unfit") keeper.unfit = rest;
-    if (word == "gone") return lost(std::string(keeper.key));
+    if (word == "gone") return let_go(keeper);
     if (word != "started" && word != "refused") return;
     char* end = nullptr;
-    const auto order = keeper.pending.find(std::strtoull(rest.c_str(), &end, 10));
-    if (order == keeper.pending.end()) return;
-    const Keeper::Pending pending = std::move(order->second);
-    keeper.pending.erase(order);
-    loop_.cancel(pending.deadline);
+    const std::uint64_t order = std::strtoull(rest.c_str(), &end, 10);
     if (word == "started")
-        pending.answer({.sentinel = static_cast<pid_t>(std::strtol(end, nullptr, 10))});
+        take_answer(keeper, order, {.sentinel = static_cast<pid_t>(std::strtol(end, nullptr, 10))});
     else
-        pending.answer({.why = *end == ' ' ? end + 1 : end});
+        take_answer(keeper, order, {.why = *end == ' ' ? end + 1 : end});
 }
 
-// Its socket closes, so that its template ends. What was asked of it has started if it is written down, and cannot
-// start any more if it is not: the keeper writes first, and takes no order of an agent that is gone.
-void Keepers::lost(const std::string& key) {
-    const auto place = keepers_.find(key);
+// The keeper may be none afterwards.
+void Keepers::take_answer(Keeper& keeper, std::uint64_t order, const Answer& answer) {
+    const auto place = keeper.pending.find(order);
+    if (place == keeper.pending.end()) return;
+    const Keeper::Pending pending = std::move(place->second);
+    keeper.pending.erase(place);
+    if (answer.sentinel != 0) keeper.has_started = true;
+    await_answer(keeper);
+    if (keeper.let_go && keeper.pending.empty()) {
+        close_socket(keeper);
+        keepers_.erase(keeper.number);
+    }
+    pending.answer(answer);
+}
+
+void Keepers::await_answer(Keeper& keeper) {
+    if (keeper.deadline != 0) loop_.cancel(keeper.deadline);
+    keeper.deadline = 0;
+    if (!keeper.pending.empty())
+        keeper.deadline = loop_.after(patience_ms_, [this, number = keeper.number] { on_silence(number); });
+}
+
+// After the task that runs now, which may be the socket's own: what that opens must not get the socket's number.
+void Keepers::close_socket(Keeper& keeper) {
+    if (keeper.deadline != 0) loop_.cancel(keeper.deadline);
+    loop_.unwatch(keeper.socket);
+    ::shutdown(keeper.socket, SHUT_WR);
+    loop_.next([socket = keeper.socket] { ::close(socket); });
+}
+
+// No more orders. The keeper reads those that lie in the socket, answers each, comes to the end of what we sent and
+// ends its template. Only our writing side is shut: a whole close would tell it that no agent knows what it starts.
+void Keepers::let_go(Keeper& keeper) {
+    if (keeper.let_go) return;
+    const std::string key = keeper.key, unfit = keeper.unfit;
+    keeper.let_go = true;
+    current_.erase(key);
+    if (keeper.pending.empty()) {
+        close_socket(keeper);
+        keepers_.erase(keeper.number);
+    } else {
+        ::shutdown(keeper.socket, SHUT_WR);
+    }
+    events_.ended(key, unfit);
+}
+
+// Its end kills all its workers, so it is killed only where it has none. Otherwise its orders stay pending until it
+// answers or ends: it may start them as long as it lives.
+void Keepers::on_silence(Number number) {
+    const auto place = keepers_.find(number);
+    if (place == keepers_.end()) return;
+    Keeper& keeper = *place->second;
+    keeper.deadline = 0;
+    bool has_started = keeper.has_started;
+    for (const auto& [order, pending] : keeper.pending)
+        has_started = has_started || sentinel_of(pending.directory) != 0;
+    const auto child = children_.find(number);
+    if (!has_started && child != children_.end())
+        ::syscall(SYS_pidfd_send_signal, child->second.pidfd, SIGKILL, nullptr, 0);
+    warn("a keeper of warm workers has not answered for " + std::to_string(patience_ms_ / 1'000) + " s; it " +
+         (has_started ? "is left alone, for it has started workers: " + std::to_string(keeper.pending.size()) +
+                            " more start when it goes on, or are refused"
+                      : "has no worker, and is ended"));
+    let_go(keeper);
+}
+
+// The keeper has ended, or has read all that was sent. What was asked of it has started if it is written down, and
+// cannot start any more if it is not: the keeper writes first, and takes no order of an agent that is gone.
+void Keepers::lost(Number number) {
+    const auto place = keepers_.find(number);
     if (place == keepers_.end()) return;
     const std::unique_ptr<Keeper> keeper = std::move(place->second);
     keepers_.erase(place);
-    loop_.unwatch(keeper->socket);
-    ::close(keeper->socket);
-    if (!keeper->pending.empty()) ::kill(keeper->pid, SIGKILL);  // with all that it has started
-    for (auto& [number, order] : keeper->pending) {
-        loop_.cancel(order.deadline);
-        const auto started = read_values(order.directory + "/started");
-        const auto sentinel = started.find("shim");
-        if (sentinel == started.end())
-            order.answer({.why = "its keeper has ended"});
-        else
-            order.answer({.sentinel = static_cast<pid_t>(std::strtol(sentinel->second.c_str(), nullptr, 10))});
+    close_socket(*keeper);
+    if (!keeper->let_go) current_.erase(keeper->key);
+    for (auto& [order, pending] : keeper->pending) {
+        const pid_t sentinel = sentinel_of(pending.directory);
+        pending.answer({.sentinel = sentinel, .why = sentinel == 0 ? "its keeper has ended" : ""});
     }
-    events_.ended(key, keeper->unfit);
+    if (!keeper->let_go) events_.ended(keeper->key, keeper->unfit);
 }
 
 void Keepers::fork_worker(const std::string& key, const WorkerStart& worker, const WarmStart& start,
                           std::function<void(const Answer&)> answer) {
     const auto refuse = [this, answer](const std::string& why) { loop_.post([answer, why] { answer({.why = why}); }); };
-    const auto place = keepers_.find(key);
-    if (place == keepers_.end()) return refuse("its template has ended");
-    const std::uint64_t number = ++orders_;
+    const auto place = current_.find(key);
+    if (place == current_.end()) return refuse("its template has ended");
+    Keeper& keeper = *keepers_.at(place->second);
+    const std::uint64_t number = ++last_order_;
     const int variables = sealed_environment(start.environment);
     if (variables < 0)
         return refuse(std::string("its environment cannot be handed over: ") + std::strerror(-variables));
@@ -256,12 +328,11 @@ void Keepers::fork_worker(const std::string& key, const WorkerStart& worker, con
         return refuse("its arguments are too long");
     }
     write_place(worker);
-    const bool sent = send_with(place->second->socket, packet, variables);
+    const bool sent = send_with(keeper.socket, packet, variables);
     ::close(variables);
     if (!sent) return refuse("its keeper takes no order");
-    place->second->pending[number] = {.answer = std::move(answer),
-                                      .directory = worker.directory,
-                                      .deadline = loop_.after(order_ms, [this, key] { lost(key); })};
+    keeper.pending[number] = {.answer = std::move(answer), .directory = worker.directory};
+    if (keeper.deadline == 0) await_answer(keeper);
 }
 
 }  // namespace rtrain::agent

@@ -22,14 +22,18 @@ struct KeeperEvents {
 
 class Keepers {
   public:
-    // `program`: knows the verb __keeper; usually /proc/self/exe.
-    Keepers(net::Loop& loop, std::string program, KeeperEvents events);
+    // The keeper's own waits are 10 s, and its template's end.
+    static constexpr std::int64_t usual_patience_ms = 60'000;
+
+    // `program`: knows the verb __keeper; usually /proc/self/exe. `patience_ms`: for a keeper's next answer.
+    Keepers(net::Loop& loop, std::string program, KeeperEvents events, std::int64_t patience_ms = usual_patience_ms);
     ~Keepers();
     Keepers(const Keepers&) = delete;
     Keepers& operator=(const Keepers&) = delete;
 
     // `log` takes what the template prints.
     Status begin(const TemplateSpec& spec, const std::string& log);
+    // What it was asked before is still done, or refused, and answered.
     void end(const std::string& key);
     struct Answer {
         pid_t sentinel = 0;  // as Launcher::watch_forked takes it; 0: refused, and nothing runs
@@ -40,18 +44,31 @@ class Keepers {
                      std::function<void(const Answer&)> answer);
 
   private:
+    using Number = std::uint64_t;  // of a keeper; a key names one keeper after the other
     struct Keeper;
-    void on_packet(const std::string& key);
+    struct Child {
+        pid_t pid;
+        int pidfd;
+    };
+    void on_packet(Number number);
     void take(Keeper& keeper, const std::string& packet);
-    void lost(const std::string& key);
-    void reap(pid_t pid, int pidfd);
+    void take_answer(Keeper& keeper, std::uint64_t order, const Answer& answer);
+    void let_go(Keeper& keeper);
+    void on_silence(Number number);
+    void lost(Number number);
+    void await_answer(Keeper& keeper);
+    void close_socket(Keeper& keeper);
+    void reap(Number number);
 
     net::Loop& loop_;
     std::string program_;
     KeeperEvents events_;
-    std::map<std::string, std::unique_ptr<Keeper>> keepers_;
-    std::map<pid_t, int> children_;  // keepers as processes, with their pidfds: to be reaped
-    std::uint64_t orders_ = 0;
+    std::int64_t patience_ms_;
+    std::map<Number, std::unique_ptr<Keeper>> keepers_;  // those that answer, or may yet
+    std::map<std::string, Number> current_;              // by the key of the template: those that take orders
+    std::map<Number, Child> children_;                   // keepers as processes: to be reaped
+    Number last_keeper_ = 0;
+    std::uint64_t last_order_ = 0;
 };
 
 }  // namespace rtrain::agent

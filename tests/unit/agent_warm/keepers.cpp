@@ -54,12 +54,16 @@ struct WarmStory {
     std::map<std::uint32_t, std::string> refused;  // rank -> why
     std::map<std::uint32_t, std::int64_t> started;
     std::map<std::uint32_t, ExitCause> ended;
-    std::unique_ptr<Keepers> keepers = std::make_unique<Keepers>(
-        loop, "/proc/self/exe",
-        KeeperEvents{.ready = [this](const std::string& key, std::int64_t pid, std::int64_t) { ready[key] = pid; },
-                     .ended = [this](const std::string& key, const std::string& unfit) { gone[key] = unfit; }});
+    std::unique_ptr<Keepers> keepers = make_keepers(Keepers::usual_patience_ms);
     std::unique_ptr<Launcher> launcher = make_launcher();
 
+    std::unique_ptr<Keepers> make_keepers(std::int64_t answer_ms) {
+        return std::make_unique<Keepers>(
+            loop, "/proc/self/exe",
+            KeeperEvents{.ready = [this](const std::string& key, std::int64_t pid, std::int64_t) { ready[key] = pid; },
+                         .ended = [this](const std::string& key, const std::string& unfit) { gone[key] = unfit; }},
+            answer_ms);
+    }
     std::unique_ptr<Launcher> make_launcher() {
         return std::make_unique<Launcher>(
             loop, "/proc/self/exe",
@@ -103,6 +107,23 @@ struct WarmStory {
                                  if (answer.sentinel == 0) refused[start.rank] = answer.why;
                                  if (answer.sentinel != 0) launcher->watch_forked(start, answer.sentinel);
                              });
+    }
+    void begin_with_patience(std::int64_t answer_ms) {
+        keepers = make_keepers(answer_ms);
+        begin(spec());
+        REQUIRE(ready.contains("t"));
+    }
+    // Rank 0, which waits for a word. The pid of its keeper.
+    std::int64_t fork_waiting() {
+        fork(worker("import os, sys\nos.mkfifo('gate')\nopen('gate').read()\nsys.exit(4)\n"));
+        REQUIRE(until([&] { return started.contains(0) && fs::exists(folder.path + "/rank-00000/gate"); }));
+        return parent_of(started[0]);
+    }
+    void check_waiting_ends_well() {
+        REQUIRE(alive(started[0]));
+        std::ofstream(folder.path + "/rank-00000/gate") << "go\n";
+        REQUIRE(until([&] { return ended.contains(0); }));
+        CHECK(ended[0].exit_code == 4);
     }
     bool until(const std::function<bool()>& condition) {
         bool in_time = true;
@@ -212,6 +233,74 @@ TEST_CASE("a worker dies with its keeper, and what was asked of it meanwhile is 
     CHECK(story.refused[1] == "its keeper has ended");
     CHECK(story.until([&] { return !alive(story.started[0]) && !alive(story.ready["t"]); }));
     CHECK(text_of(story.folder.path + "/rank-00001/out") == "");
+}
+
+TEST_CASE("orders of a template that is killed are refused, and an older worker of its keeper lives on") {
+    WarmStory story;
+    story.begin(story.spec());
+    const std::int64_t keeper = story.fork_waiting();
+    ::kill(static_cast<pid_t>(keeper), SIGSTOP);  // so that both orders lie in its socket
+    story.fork(story.worker("print('never')\n", 1));
+    story.fork(story.worker("print('never')\n", 2));
+    ::kill(static_cast<pid_t>(story.ready["t"]), SIGKILL);
+    ::kill(static_cast<pid_t>(keeper), SIGCONT);
+
+    REQUIRE(story.until([&] { return story.gone.contains("t") && story.refused.size() == 2; }));
+    CHECK(story.gone["t"].empty());
+    CHECK(story.refused[2] == "its template has ended");  // the first may be tried, and have no answer
+    story.check_waiting_ends_well();
+    CHECK(text_of(story.folder.path + "/rank-00001/out") == "");
+}
+
+TEST_CASE("the end of a template while an order is pending: it is done, no more is taken, the older worker lives on") {
+    WarmStory story;
+    story.begin(story.spec());
+    const std::int64_t keeper = story.fork_waiting(), template_pid = story.ready["t"];
+    ::kill(static_cast<pid_t>(keeper), SIGSTOP);
+    const auto second = story.worker("print('it runs')\n", 1);
+    story.fork(second);
+    story.keepers->end("t");
+    CHECK(story.gone.contains("t"));
+    story.fork(story.worker("print('never')\n", 2));
+    ::kill(static_cast<pid_t>(keeper), SIGCONT);
+
+    REQUIRE(story.until([&] { return story.ended.contains(1) && story.refused.contains(2); }));
+    CHECK(story.ended[1].success());
+    CHECK(text_of(second.out) == "it runs\n");
+    CHECK(story.refused[2] == "its template has ended");
+    CHECK(story.until([&] { return !alive(template_pid); }));
+    story.check_waiting_ends_well();
+}
+
+TEST_CASE("a keeper that does not answer is ended where it has started no worker") {
+    WarmStory story;
+    story.begin_with_patience(1'000);
+    const std::int64_t keeper = story.parent_of(story.ready["t"]);
+    ::kill(static_cast<pid_t>(keeper), SIGSTOP);
+    story.fork(story.worker("print('never')\n"));
+
+    REQUIRE(story.until_ended());
+    CHECK(story.refused[0] == "its keeper has ended");
+    CHECK(story.gone.contains("t"));
+    CHECK(story.until([&] { return !alive(keeper) && !alive(story.ready["t"]); }));
+}
+
+TEST_CASE("a keeper that does not answer and has a worker is left alone, and its order is answered when it goes on") {
+    WarmStory story;
+    story.begin_with_patience(3'000);
+    const std::int64_t keeper = story.fork_waiting();
+    ::kill(static_cast<pid_t>(keeper), SIGSTOP);
+    const auto second = story.worker("print('it runs')\n", 1);
+    story.fork(second);
+    REQUIRE(story.until([&] { return story.gone.contains("t"); }));
+    CHECK(story.refused.empty());
+    CHECK(alive(story.started[0]));
+    ::kill(static_cast<pid_t>(keeper), SIGCONT);
+
+    REQUIRE(story.until([&] { return story.ended.contains(1) || story.refused.contains(1); }));
+    CHECK(story.refused.empty());
+    CHECK(text_of(second.out) == "it runs\n");
+    story.check_waiting_ends_well();
 }
 
 TEST_CASE("a template whose modules cannot be imported, or have threads, is none and says why") {
