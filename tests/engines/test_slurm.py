@@ -7,7 +7,6 @@ import pathlib
 import re
 import stat
 import subprocess
-import tempfile
 
 import pytest
 import slurm_cluster
@@ -141,7 +140,7 @@ def test_a_gang_over_two_nodes_and_the_exit_code_of_its_run(slurm, tmp_path):
     assert {"node1", "node2"} <= set(re.findall(r"node\d", batch.log())), batch.log()
     logs = tmp_path / "runs" / "both" / "logs" / "attempt-000001"
     assert {(logs / f"rank-{rank:05}.out").read_text().strip() for rank in range(2)} == {"node1", "node2"}
-    assert not list(pathlib.Path("/tmp").glob(f"rtrain-{batch.number}*"))  # head and agents have taken their folders along
+    assert not list(slurm.jobs.glob("rtrain-*"))  # head and agents have taken their folders along
     wait_for("both nodes to be idle", lambda: slurm.idle() == 2)
     assert "rtn1." not in batch.log()
 
@@ -170,7 +169,7 @@ def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_
     seen = list(processes_of(batch.number))
     assert any(b"\0join\0" in arguments for arguments, _ in seen) and any(b"\0submit\0" in arguments for arguments, _ in seen)
     assert not [one for one in seen if b"rtn1." in one[0] or b"rtn1." in one[1]]
-    own = pathlib.Path(tempfile.gettempdir()) / f"rtrain-{batch.number}-node1"
+    own = slurm.jobs / f"rtrain-{batch.number}-node1"
     assert (own / "token").read_text().startswith("rtn1.")
     assert stat.S_IMODE((own / "token").stat().st_mode) == 0o600 and stat.S_IMODE(own.stat().st_mode) == 0o700
     assert slurm.run("scancel", "--signal=KILL", f"{batch.number}.0").returncode == 0
