@@ -95,4 +95,6 @@ def show(what: str, message: dict[str, Any]) -> None:
     """Shows lines on the driver's terminal."""
     where = f"{what}, {message['node']}" if message["node"] else what
     for stream, line in message["lines"]:
-        print(f"({where}) {line}", file=sys.stderr if stream == "err" else sys.stdout, flush=True)
+        out = sys.stderr if stream == "err" else sys.stdout
+        out.write(f"({where}) {line}\n")  # at once: `print` writes its newline apart, and other workers' lines come meanwhile
+        out.flush()

@@ -52,7 +52,8 @@ class Printer:
             ranks = sorted(self._waiting.pop(key))
             del self._since[key]
             out = sys.stderr if key[0] == "err" else sys.stdout
-            print(f"({self._who(ranks)}) {key[1]}", file=out, flush=True)
+            out.write(f"({self._who(ranks)}) {key[1]}\n")  # at once: `print` writes its newline apart, and others write as well
+            out.flush()
 
     def _who(self, ranks: list[int]) -> str:
         nodes = {self.nodes.get(rank, "") for rank in ranks}
