@@ -39,7 +39,7 @@ export async function acts(browser) {
     await page.getByRole("button", { name, exact: true }).click();
     await page.getByRole("dialog").waitFor();
     await page.getByRole("button", { name: confirm, exact: true }).click();
-    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.locator("dialog").waitFor({ state: "detached" }); // closed, it has no role for a moment longer
   };
   const becomes = (name, value) => until(`${name} to be ${value}`, async () => (await fact(page, runs.asked, name)) === value);
   expect((await fact(page, runs.asked, "checkpoints")) === 0, "the run has a checkpoint that nobody requested");
@@ -58,7 +58,7 @@ export async function acts(browser) {
   expect(await page.getByRole("dialog").isVisible(), "a run of no workers is asked for");
   await page.getByLabel("Workers").fill("1");
   await page.getByRole("button", { name: "Resize the run" }).click();
-  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.locator("dialog").waitFor({ state: "detached" }); // closed, it has no role for a moment longer
   await becomes("attempt", 2);
   await becomes("state", "RUNNING");
   await page.getByRole("link", { name: "Attempts" }).click();
@@ -116,7 +116,7 @@ export async function keyboard(browser) {
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
-  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.locator("dialog").waitFor({ state: "detached" }); // closed, it has no role for a moment longer
   const focus = await page.evaluate(() => document.activeElement.textContent);
   expect(focus === "Stop", `after the dialog the focus is on ${focus}`);
   await page.keyboard.press("Enter");
