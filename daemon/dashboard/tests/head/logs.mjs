@@ -42,7 +42,7 @@ async function ticks(page, least) {
     const last = [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? "";
     const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
     const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
-    return tick > least ? { tick, count } : null;
+    return tick > least && count > 0 ? { tick, count } : null; // no count: the filter is not in force yet
   }, least, { timeout: 60_000, polling: 200 });
   const { tick, count } = await numbered.jsonValue();
   expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
