@@ -14,7 +14,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// One end of a connection as the kernel's tables write it: "0100007F:1D09".
+// An end of a connection as the kernel's tables write it: "0100007F:1D09".
 struct TableEnd {
     std::string ipv4;
     std::string mapped() const { return "0000000000000000FFFF0000" + ipv4; }  // of a socket of IPv6 (::ffff:127.0.0.1)

@@ -1,4 +1,4 @@
-// Whose process is at the other end of a loopback connection.
+// The user of the process at the other end of a loopback connection.
 #pragma once
 
 namespace rtrain::cmd {

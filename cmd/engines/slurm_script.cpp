@@ -38,7 +38,7 @@ until [ -s "$own/address" ]; do
   sleep 0.2
 done
 
-# One agent on each node of the allocation, which offers what Slurm gave. The token comes through standard input into a
+# An agent on each node of the allocation offers what Slurm gave. The token comes through standard input into a
 # file that nobody else may read: it is in no argument and no environment.
 token=$("$program" token create --role node --uses "$((2 * SLURM_JOB_NUM_NODES))" --expires 1h -o name) || exit 10
 agent='set -u
@@ -86,7 +86,7 @@ wait "$follower"  # the first wait may have ended with the signal
 code=$?
 kill "$watch" 2>/dev/null
 
-# What is not on storage yet gets there; then agents and head end.
+# Logs that are not on storage yet get there; then agents and head end.
 "$program" runs stored "$run" --timeout 30s >&2 || say "some logs did not reach the run's directory"
 scancel --signal=TERM "$SLURM_JOB_ID.0"  # not srun: it would kill them
 for _ in $(seq 100); do kill -0 "$agents" 2>/dev/null || break; sleep 0.1; done
@@ -169,7 +169,7 @@ Result<std::string> slurm_script(const SlurmWish& wish) {
         if (Status fine = check_option(option); !fine) return fine.error();
         text += "#SBATCH " + option + "\n";
     }
-    // Of a path on disk the run's own file tells whether it had begun; of a bucket the start count has to do.
+    // run.json tells whether a run on disk had begun; for a run in a bucket only the count of starts can tell.
     const bool on_disk = wish.storage_path.starts_with('/');
     text += "program=" + shell_quoted(wish.program) + "\nrun=" + shell_quoted(wish.run) +
             "\nspec=" + shell_quoted(wish.spec_file) + "\nsets=(";

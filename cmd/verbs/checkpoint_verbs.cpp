@@ -27,7 +27,7 @@ json manifest_json(const RunStore& place, const storage::CommittedCheckpoint& ch
             {"live", checkpoint.live}};
 }
 
-// What `checkpoints verify` said last, in its words.
+// The verdict of the last `checkpoints verify`, in its words.
 const char* state_of(const json& checkpoint) {
     if (!checkpoint.value("verified", json()).is_string()) return "not verified";
     return checkpoint.value("faults", json()) == 0 ? "ok" : "damaged";

@@ -35,7 +35,8 @@ void Head::log_audit_end() {
     loop_.after(options_.audit_end_ms, [this] { log_audit_end(); });
 }
 
-// As `rtrain node leave`: its certificates are revoked with every agent, and only a new join token brings it back.
+// The node leaves as by `rtrain node leave`: its certificates are revoked with every agent, and only a new join token
+// brings it back.
 void Head::release_node(const std::string& node) {
     revocations_.revoke(node);
     tokens_.set_left(node, true);

@@ -1,4 +1,4 @@
-// Whose an address is, as far as the address tells.
+// The network that an address belongs to, as far as the address tells.
 #pragma once
 
 #include <string>

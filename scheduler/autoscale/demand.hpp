@@ -1,4 +1,4 @@
-// What the waiting runs ask for together, by shape: for people, and for whoever provides machines.
+// The resources that the waiting runs ask for together, by shape: for people, and for whoever provides machines.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Demand {  // bundles that are alike, of runs that wait
     std::uint64_t largest = 0;            // bundles of one run
     bool operator==(const Demand&) const = default;
 };
-// Those with the most bundles first. Runs that wait for others, or for their array's limit, are not among them.
+// Shapes with the most bundles come first. Runs that wait for others, or for their array's limit, are not among them.
 std::vector<Demand> waiting_demand(const Cluster& cluster);
 
 }  // namespace rtrain

@@ -184,7 +184,7 @@ def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(sl
     batch = Batch(slurm, tmp_path, job)
     run = tmp_path / "runs" / "long"
     wait_for("checkpoints", lambda: len(list(run.glob("checkpoint_*/.manifest.json"))) > 2, 120)
-    # What --signal=B:TERM@120 has Slurm do two minutes before the end of the time.
+    # The signal that --signal=B:TERM@120 has Slurm send two minutes before the end of the time.
     assert slurm.run("scancel", "--batch", "--signal=TERM", batch.number).returncode == 0
     wait_for("the job to be requeued", lambda: slurm.job(batch.number).get("Restarts") == "1", 120)
     assert "requeued" in batch.log(), batch.log()

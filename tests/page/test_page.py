@@ -112,7 +112,7 @@ def fill(cluster):
     )
     cluster.runs["stops"] = cluster.shown("stops", 0.5, scaling=gpus(2))
     cluster.runs["proxied"] = cluster.shown("proxied", 0.5)
-    # One rank is slow, another one is killed once: the pictures of docs show how that looks.
+    # Rank 2 is slow, rank 1 is killed once: the pictures of docs show how that looks.
     spirals = ["python", str(JOBS / "spirals.py"), "4000", "2", "0.12", "1", "45"]
     cluster.runs["spirals"] = cluster.submit_as_user(
         "spirals", spirals, workers=4, scaling=gpus(1), stop={"step": 4000}, failure={"max_failures": 3, "backoff": "1s..2s"}

@@ -80,7 +80,7 @@ void begin(Step& step, const std::string& key) {
     step.out.push_back(StartTemplate{key});
 }
 
-// One whose attempt is still here stays for as long again: a worker of it may fail.
+// A template whose attempt is still here stays for as long again: a worker of the attempt may fail.
 void end_unused(Step& step, Entry entry) {
     Template& one = entry->second;
     std::erase_if(one.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
@@ -142,7 +142,7 @@ void on(Step& step, const TemplateReady& input) {
     one.bytes = input.bytes;
 }
 
-// One that was ready, and ended, is wanted again with its next use: its files may have changed.
+// A template that was ready, and ended, is made again with its next use: its files may have changed.
 void on(Step& step, const TemplateEnded& input) {
     Templates& templates = step.state.templates;
     const Entry entry = templates.all.find(input.key);

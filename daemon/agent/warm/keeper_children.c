@@ -37,7 +37,7 @@ int is_alone(pid_t pid) {
     return got == 0;
 }
 
-/* It has every signal blocked, as its parent has. */
+/* The sentinel has every signal blocked, as its parent has. */
 static pid_t make_sentinel(void) {
     const pid_t keeper = getpid(), sentinel = fork();
     if (sentinel != 0) return sentinel;

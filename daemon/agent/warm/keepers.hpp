@@ -33,7 +33,7 @@ class Keepers {
 
     // `log` takes what the template prints.
     Status begin(const TemplateSpec& spec, const std::string& log);
-    // What it was asked before is still done, or refused, and answered.
+    // Orders that were sent before are still done, or refused, and answered.
     void end(const std::string& key);
     struct Answer {
         pid_t sentinel = 0;  // as Launcher::watch_forked takes it; 0: refused, and nothing runs

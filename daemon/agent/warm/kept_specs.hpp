@@ -1,4 +1,4 @@
-// What the ready templates of this node are made of, in a file of the agent's own: the next agent makes them ahead.
+// The specs of this node's ready templates, in a file of the agent's own: the next agent makes these templates ahead.
 // There is no secret in it, as there is none in a template.
 #pragma once
 

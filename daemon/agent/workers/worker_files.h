@@ -1,4 +1,4 @@
-/* What the parent of a worker, the shim or the keeper, writes of it and gives it.
+/* Files that a worker's parent (shim or keeper) writes about it, and the place that the parent gives it.
  *
  * Files, written aside and renamed, one "name value" per line:
  *   started   pid, start_time (clock ticks since boot, /proc/PID/stat field 22), shim, shim_start_time, boot_id

@@ -134,7 +134,7 @@ export function App() {
     if (route.path[0] !== "runs") document.title = "rtrain";
     scrollTo(0, 0);
   }, [view]);
-  // Who uses the keyboard goes on at the new view's beginning, when what had the focus is no more.
+  // The focus moves to the new view's beginning when the element that had it is gone: keyboard users go on there.
   useEffect(() => {
     if (session && document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
   }, [view, Boolean(session)]);

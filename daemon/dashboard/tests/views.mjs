@@ -16,7 +16,7 @@ const views = {
 };
 // What the head does not have yet, and the view that says so.
 const missing = { queues: "", ranks: "runs/run-12/ranks" };
-// What a view says of facts that only nodes with GPUs tell.
+// Facts that only nodes with GPUs tell, as a view shows them.
 const words = {
   cluster: ["GPU mem."], node: ["Processes that belong to no run compute on GPU 6 (2).", "Foreign processes", "GPU utilisation"],
   ranks: ["GPUs busy", "GPU memory", "What rank 0 used"],

@@ -15,7 +15,7 @@ double refilled(double left, std::int64_t passed_ms) {
 
 }  // namespace
 
-// Who has all attempts again is as good as new. One attempt more for somebody who made one is little, too.
+// A party that has all attempts again is as good as new. A party that has made one gains little when it is forgotten.
 void SignInRate::forget_some(std::int64_t wall_ms) {
     const auto left = [wall_ms](const Party& one) { return refilled(one.left, wall_ms - one.counted_wall_ms); };
     std::erase_if(parties_, [&](const auto& entry) { return left(entry.second) >= burst; });

@@ -31,7 +31,7 @@ class SignInRate {
     std::map<std::string, Party> parties_;
 };
 
-// Who signs in from this peer ("10.0.0.7:41234", "[fd00::1]:41234"), before anything else is known of them.
+// The party that signs in from this peer ("10.0.0.7:41234", "[fd00::1]:41234"), before anything else is known of them.
 std::string sign_in_party(const std::string& peer_address);
 
 }  // namespace rtrain::head

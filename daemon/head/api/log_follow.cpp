@@ -20,7 +20,7 @@ constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end: what
 
 constexpr std::size_t events_at_once = 200;
 
-// What one follower has been sent of each file, and what a look at the files finds for it. Looks are made on the pool.
+// A follower's place in each file, and the lines that a look at the files finds behind it. Looks are made on the pool.
 struct LogLook {
     std::string directory;
     RunId run;
@@ -141,7 +141,7 @@ std::optional<std::uint64_t> notices_asked(const Exchange& exchange) {
     return after;
 }
 
-// One stream of a run's logs, and of its notices where they were asked for.
+// A stream of a run's logs, and of its notices where they were asked for.
 class LogFollower : public std::enable_shared_from_this<LogFollower> {
   public:
     LogFollower(const Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, LogLook look)

@@ -44,7 +44,7 @@ void request_of_run(Exchange& exchange, RunId id, Event event) {
     });
 }
 
-// What the body says of each checkpoint: its directory, and how many of its files are missing, short or changed.
+// The body's entry for each checkpoint: its directory, and how many of its files are missing, short or changed.
 Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run) {
     const Error wrong{ErrorCode::usage,
                       R"(checkpoints must be a list of 1 to 1000 like {"directory": "epoch-3", "faults": 0})", ""};
@@ -149,7 +149,7 @@ void post_checkpoint_request(Exchange& exchange) {
     request_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
 }
 
-// Those that the run keeps no more are passed over. The request has one row in the audit: with the last event.
+// Checkpoints that the run keeps no more are passed over. The request has one row in the audit: with the last event.
 void post_verified(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());

@@ -244,7 +244,7 @@ void get_queue(Exchange& exchange, Planner& planner) {
         });
 }
 
-// What waits, by shape: whoever provides machines sees here which ones would be of use.
+// The waiting demand, by shape: whoever provides machines sees here which ones would be of use.
 void get_demand(Exchange& exchange) {
     std::vector<Demand> demand = waiting_demand(exchange.view.cluster);
     const std::size_t count = demand.size();

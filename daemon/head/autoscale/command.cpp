@@ -36,7 +36,7 @@ Error system_error(const std::string& doing, int code) {
     return {ErrorCode::io, doing + ": " + std::strerror(code), "see the commands of the autoscale file"};
 }
 
-// What the command reads: in memory, so that nobody waits for it to read.
+// The command's standard input lies in memory, so that nobody waits for the command to read.
 Result<Descriptor> input_of(const std::string& text) {
     Descriptor file(::memfd_create("input", MFD_CLOEXEC));
     if (!file.open()) return system_error("the command's input", errno);
@@ -104,7 +104,7 @@ void read_some(int pipe, std::string& output) {
     if (output.size() > output_most) output.erase(0, output.size() - output_most);
 }
 
-// It is not reaped here: until then no other process, and no other group, has its number.
+// The process is not reaped here: until then no other process, and no other group, has its number.
 bool has_ended(pid_t pid) {
     siginfo_t facts{};
     return ::waitid(P_PID, static_cast<id_t>(pid), &facts, WEXITED | WNOHANG | WNOWAIT) != 0 || facts.si_pid == pid;

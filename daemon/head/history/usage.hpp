@@ -34,7 +34,7 @@ struct HeardHeartbeat {
     std::vector<std::pair<std::size_t, WorkerPlace>> workers;  // by place in the heartbeat; those of live attempts
 };
 
-// What a rank's GPUs do, by their places on its node. None: none of them tells.
+// The use of a rank's GPUs, named by their places on its node. None: no GPU of them tells.
 struct GpuUse {
     std::optional<double> utilization_ratio;   // the mean
     std::optional<std::int64_t> memory_bytes;  // the sum

@@ -16,8 +16,8 @@ class LogAnswers {
   public:
     static constexpr std::size_t of_user_most = 8, all_most = 32;
     static constexpr std::size_t memory_of_user_most = 96u << 20, memory_most = 256u << 20;
-    // Of places and memory: the last ones are for admins, and those before for admins and users without another answer,
-    // so that a few users with slow readers do not keep all others out.
+    // In places and memory alike the last ones are for admins, and those before for admins and users without another
+    // answer, so that a few users with slow readers do not keep all others out.
     static constexpr std::size_t for_admins = 4, for_newcomers = 8;  // places
     static constexpr std::size_t memory_for_admins = 32u << 20, memory_for_newcomers = 64u << 20;
 

@@ -46,7 +46,7 @@ std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin
     return out;
 }
 
-// Behind the last whole line; of a last line that is too long to be one, the end of what is there. Nullopt: unreadable.
+// The end of the last whole line; where the last line is too long to be one, the file's end. Nullopt: unreadable.
 std::optional<std::uint64_t> end_of_lines(const LogFile& file) {
     const std::uint64_t begin = file.bytes - std::min<std::uint64_t>(file.bytes, line_most);
     const auto bytes = bytes_of(file.path, begin, file.bytes);
@@ -66,7 +66,7 @@ struct LogMerge::Allowed {
     bool none() const { return bytes == 0 || failed; }
 };
 
-// One file, from its beginning or its last lines up to an end that stays. While others are read it is a name and some
+// A file, from its beginning or its last lines up to an end that stays. While others are read it is a name and some
 // numbers: there may be tens of thousands.
 class LogMerge::Source {
   public:
@@ -136,7 +136,7 @@ class LogMerge::Source {
         return std::string_view(part.buffer).substr(part.at, size);
     }
 
-    // Behind `size` bytes of `line`, and its end.
+    // Moves behind `size` bytes of `line`, and behind the line's end.
     void pass(std::size_t size) {
         if (held_->at + size < held_->buffer.size() && held_->buffer[held_->at + size] == '\n') ++size;
         held_->at += size;
@@ -169,7 +169,7 @@ class LogMerge::Source {
     static std::uint64_t lines_in(std::uint64_t bytes) {
         return std::max<std::uint64_t>(1, (bytes + line_most - 1) / line_most);
     }
-    // Of the next line, where the buffer has its end.
+    // The size of the next line; npos: its end is not in the buffer.
     static std::size_t line_size(const Part& part) {
         const std::size_t line_end = std::string_view(part.buffer).substr(part.at, line_most + 1).find('\n');
         if (line_end != std::string::npos) return line_end;

@@ -26,7 +26,7 @@ class LogMerge {
     // The next lines (application/jsonl). A piece is empty where much has to be read for the next line. None: a file
     // is there but could not be read; the answer is not whole.
     std::optional<net::MadePiece> next();
-    // Behind all lines that this gives: what comes to the files later is not among them.
+    // The position behind all lines that this gives: lines that come to the files later are not among them.
     LogPosition end() const;
     // The most memory that this needs until its last piece, however long the lines are: some for each file, and parts
     // of a few files.

@@ -1,4 +1,4 @@
-// Which template of warm workers is made, used and ended.
+// The choice of the template of warm workers that is made, used or ended.
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
 

@@ -36,7 +36,7 @@ std::string text_of(const std::string& file) {
     return text ? *text : "";
 }
 
-// As the kernel names it; '-': it is gone.
+// The process's state as the kernel names it; '-': the process is gone.
 char state_of(std::int64_t pid) {
     const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
     const auto end = stat.rfind(')');

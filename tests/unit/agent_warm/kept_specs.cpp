@@ -1,4 +1,4 @@
-// What the next agent makes ahead.
+// The templates that the next agent makes ahead.
 #include "daemon/agent/warm/kept_specs.hpp"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Which workers a template fits, and which template.
+// The choice of a template for a worker, and of a plain start.
 #include "daemon/agent/warm/template_spec.hpp"
 
 #include <sys/stat.h>

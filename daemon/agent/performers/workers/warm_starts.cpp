@@ -69,7 +69,7 @@ void WarmStarts::make_ahead() {
         });
 }
 
-// What cannot be written is not made ahead: the next agent makes it after its first use.
+// A spec that cannot be written is not made ahead: the next agent makes its template after the first use.
 void WarmStarts::keep_ready() {
     std::vector<const TemplateSpec*> specs;
     for (const std::string& key : ready_)
@@ -126,7 +126,7 @@ void WarmStarts::start_template(const StartTemplate& out) {
     uses_.inputs.enqueue(TemplateEnded{out.key, why});
 }
 
-// Those that the machine does not know any more.
+// Ends the keepers whose templates the machine does not know any more.
 void WarmStarts::forget_specs() {
     if (specs_.size() <= specs_max) return;
     const auto& known = uses_.state.templates.all;

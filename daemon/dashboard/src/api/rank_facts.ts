@@ -1,4 +1,4 @@
-// What each rank of a run uses and how long its reports take, read again and again. What was seen stays, so that the
+// Use and report times of each rank of a run, read again and again. Earlier samples stay, so that the
 // heat map goes on when its tab is opened again.
 import { useEffect, useState } from "preact/hooks";
 import { type Intervals, noIntervals, withSample } from "../data/intervals.ts";
@@ -16,7 +16,7 @@ function keep(run: string, seen: Intervals): Intervals {
   return seen;
 }
 
-// What each rank used between two looks.
+// Each rank's use between two looks.
 interface Use {
   at: number;
   before: Map<number, RankFacts>;

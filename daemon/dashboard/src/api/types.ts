@@ -282,7 +282,7 @@ export interface RunHistory {
   points?: { position: number[]; attempt: number[]; step: number[]; time_ms: number[]; min: number[]; max: number[] };
 }
 
-// What a node or a rank used in the last day.
+// A node's or a rank's use in the last day.
 export interface UsageHistory {
   last: number; // the newest sample, in seconds since 1970
   keys?: string[]; // without a key

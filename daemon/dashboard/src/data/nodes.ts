@@ -52,7 +52,7 @@ export interface GpuUse {
   memory: { used: number; total: number } | null; // sums, bytes
 }
 
-// What the GPUs of a node do, all together.
+// The mean use and the memory of a node's GPUs, all together.
 export function gpuUse(node: NodeRecord): GpuUse {
   const devices = node.gpu_devices ?? [];
   const busy = devices.flatMap((one) => (typeof one.utilization_ratio === "number" ? [one.utilization_ratio] : []));

@@ -1,4 +1,4 @@
-// What a node or a rank used over time, as series for small charts. Pure.
+// The use of a node or a rank over time, as series for small charts. Pure.
 import type { UsageHistory } from "../api/types.ts";
 import { bytes, number, percent } from "../text/units.ts";
 import type { Series } from "./series.ts";

@@ -1,4 +1,4 @@
-// What a node or a rank used in the last day, as the head keeps it: small charts, each with its table.
+// The use of a node or a rank in the last day, as the head keeps it: small charts, each with its table.
 import { useMemo } from "preact/hooks";
 import { call } from "../api/client.ts";
 import { useLoaded } from "../api/hooks.ts";

@@ -1,4 +1,4 @@
-// What people may do, by role and by the keyboard alone, in Chromium on a real head.
+// Actions of people, by role and by the keyboard alone, in Chromium on a real head.
 import { expect, fact, facts, have, open, pageIn, signIn, sound, until } from "./browser.mjs";
 
 const { runs, tokens } = facts;

@@ -67,7 +67,7 @@ async function told(browser) {
   await page.getByText("POST /v1/session").first().waitFor();
 }
 
-// What the table behind the chart has: how many reports, and the numbers of the newest and of those that ought to be there.
+// The table behind the chart in numbers: how many reports, and the numbers of the newest and of those that ought to be there.
 async function tabled(page, least) {
   const seen = await page.waitForFunction((least) => {
     const table = document.querySelector("figure.chart :is(table, .virtual[role=table])");
@@ -77,7 +77,7 @@ async function tabled(page, least) {
   return seen.jsonValue();
 }
 
-// What nodes and ranks used is drawn; each chart and the heat map have a table, and what was seen outlasts another tab.
+// The use of nodes and ranks is drawn; each chart and the heat map have a table, and samples outlast another tab.
 async function usageAndIntervals(page) {
   const rowsOf = async (chart) => {
     await chart.getByRole("button", { name: "Table" }).click();

@@ -69,7 +69,7 @@ std::vector<std::string> shown(const std::string& text, std::string* last_id = n
     return out;
 }
 
-// What a follower gets until it has `count` lines, or the stream ends.
+// The lines that a follower gets until it has `count` of them, or the stream ends.
 std::string followed(const HeadUnderTest& head, const std::string& query, std::size_t count) {
     net::Client client(head.endpoint(head.admin));
     std::string text;

@@ -10,7 +10,7 @@ using namespace rtrain::head;
 
 namespace {
 
-// One labelled node, n1, that the autoscaler has drained. Its `release` writes a file.
+// A labelled node, n1, that the autoscaler has drained. Its `release` writes a file.
 struct MachineStory : test::HeadCore {
     std::string released = folder.path + "/released";
     std::vector<std::string> left;

@@ -17,7 +17,7 @@ function scoreOf(run: Run): string {
   return typeof name === "string" ? name : "";
 }
 
-// What verifying its files has shown last.
+// The verdict of the last verification of the checkpoint's files.
 function Files({ checkpoint }: { checkpoint: Checkpoint }) {
   if (!checkpoint.verified) return <span class="quiet">not verified</span>;
   const faults = checkpoint.faults ?? 0;
