@@ -23,9 +23,8 @@ unset RTRAIN_ADDRESS RTRAIN_TOKEN RTRAIN_CA RTRAIN_CONTEXT RTRAIN_JOIN_TOKEN
 warned= alone=
 trap 'warned=1' TERM  # Slurm takes the nodes soon
 trap 'alone=1' USR1   # every agent has ended
-own=${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID
-rm -rf "$own"  # of the same job, before it was requeued
-mkdir -m 700 "$own" || exit 10
+# Nobody can guess the name, and so make the directory first.
+own=$(mktemp -d "${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID-XXXXXXXX") || exit 10
 trap 'rm -rf "$own"' EXIT
 export RTRAIN_CONFIG=$own/config.yaml
 say() { printf 'rtrain slurm: %s\n' "$1" >&2; }
@@ -43,9 +42,7 @@ done
 token=$("$program" token create --role node --uses "$((2 * SLURM_JOB_NUM_NODES))" --expires 1h -o name) || exit 10
 agent='set -u
 umask 077
-own=${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID-$SLURMD_NODENAME
-rm -rf "$own"
-mkdir -m 700 "$own" || exit 10
+own=$(mktemp -d "${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID-$SLURMD_NODENAME-XXXXXXXX") || exit 10
 cat >"$own/token"
 have=CPU=${SLURM_CPUS_ON_NODE:-1}
 memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}

@@ -74,7 +74,31 @@ def test_a_task_of_an_array_starts_no_head(tmp_path):
     script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
     env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "6"}
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=env, timeout=60)
-    assert done.returncode == 2 and "job array" in done.stderr and not (tmp_path / "rtrain-7").exists()
+    assert done.returncode == 2 and "job array" in done.stderr and not list(tmp_path.glob("rtrain-7*"))
+
+
+def test_directories_that_a_neighbour_has_made_hold_no_job_up(tmp_path):
+    script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
+    places = tmp_path / "places"
+    for name in ("rtrain-7", "rtrain-7-n"):
+        (places / name).mkdir(parents=True)
+        (places / name / "mine").write_text("")
+    tried = tmp_path / "tried"
+    tried.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/words"\nexit 1\n')
+    tried.chmod(0o755)
+    env = {"PATH": os.environ["PATH"], "TMPDIR": str(places), "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}
+    done = subprocess.run(
+        ["bash"],
+        input=re.sub("^program=.*$", f"program={tried}", script, flags=re.M),
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=60,
+    )
+    assert done.returncode == 10 and "the head did not start" in done.stderr, done.stderr
+    assert f"--data {places}/rtrain-7-" in (tmp_path / "words").read_text()
+    assert all((places / name / "mine").exists() for name in ("rtrain-7", "rtrain-7-n"))
+    assert len(list(places.iterdir())) == 2  # its own is gone
 
 
 @pytest.mark.parametrize(
@@ -169,7 +193,7 @@ def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_
     seen = list(processes_of(batch.number))
     assert any(b"\0join\0" in arguments for arguments, _ in seen) and any(b"\0submit\0" in arguments for arguments, _ in seen)
     assert not [one for one in seen if b"rtn1." in one[0] or b"rtn1." in one[1]]
-    own = slurm.jobs / f"rtrain-{batch.number}-node1"
+    [own] = slurm.jobs.glob(f"rtrain-{batch.number}-node1-*")
     assert (own / "token").read_text().startswith("rtn1.")
     assert stat.S_IMODE((own / "token").stat().st_mode) == 0o600 and stat.S_IMODE(own.stat().st_mode) == 0o700
     assert slurm.run("scancel", "--signal=KILL", f"{batch.number}.0").returncode == 0
