@@ -13,25 +13,9 @@
 #include "daemon/head/view/view.hpp"
 #include "storage/state/sqlite.hpp"
 #include "tests/unit/head_fixture.hpp"
+#include "tests/unit/run_until.hpp"
 
 namespace rtrain::test {
-
-// Runs the loop until the condition holds; false when patience ran out.
-inline bool run_until(net::Loop& loop, const std::function<bool()>& condition) {
-    bool holds = false;
-    net::Loop::TimerId next_look = 0;
-    std::function<void()> look = [&] {
-        holds = condition();
-        if (holds) return loop.stop();
-        next_look = loop.after(5, look);
-    };
-    next_look = loop.after(0, look);
-    const auto end = loop.after(std::chrono::milliseconds(patience).count(), [&loop] { loop.stop(); });
-    loop.run();
-    loop.cancel(next_look);
-    loop.cancel(end);
-    return holds;
-}
 
 // Nobody else writes to the head's journal while this lives.
 class HeldJournal {

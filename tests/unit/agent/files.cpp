@@ -17,6 +17,7 @@
 #include "daemon/agent/peers/identity.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/run_until.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -45,21 +46,7 @@ struct LogStory {
             if (chunk.stream == "out") text += chunk.bytes;
         return text;
     }
-    bool until(const std::function<bool()>& condition) {
-        bool in_time = true;
-        std::function<void()> look = [&] {
-            if (condition()) return loop.stop();
-            loop.after(2, look);
-        };
-        loop.post(look);
-        const auto limit = loop.after(60'000, [&] {
-            in_time = false;
-            loop.stop();
-        });
-        loop.run();
-        loop.cancel(limit);
-        return in_time;
-    }
+    bool until(const std::function<bool()>& condition) { return test::run_until(loop, condition); }
 };
 
 }  // namespace

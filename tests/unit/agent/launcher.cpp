@@ -15,6 +15,7 @@
 #include "daemon/agent/workers/shim.h"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/run_until.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -56,22 +57,7 @@ struct LaunchStory {
                 .program = std::move(program),
                 .environment = {{"PATH", "/usr/bin:/bin"}, {"RTRAIN_ATTEMPT", "test-" + std::to_string(::getpid())}}};
     }
-    // Runs the loop until the condition holds; false: it did not in time.
-    bool until(const std::function<bool()>& condition) {
-        bool in_time = true;
-        std::function<void()> look = [&] {
-            if (condition()) return loop.stop();
-            loop.after(2, look);
-        };
-        loop.post(look);
-        const auto limit = loop.after(patience_ms, [&] {
-            in_time = false;
-            loop.stop();
-        });
-        loop.run();
-        loop.cancel(limit);
-        return in_time;
-    }
+    bool until(const std::function<bool()>& condition) { return test::run_until(loop, condition); }
     bool until_ended(std::size_t workers = 1) {
         return until([this, workers] { return ended.size() == workers; });
     }

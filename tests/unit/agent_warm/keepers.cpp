@@ -15,6 +15,7 @@
 #include "daemon/agent/warm/keeper.h"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/run_until.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -28,7 +29,6 @@ __attribute__((constructor)) void become_keeper(int argc, char** argv) {
 }
 
 constexpr AttemptKey attempt{17, 1};
-constexpr std::int64_t patience_ms = 60'000;
 const char* const python = "/usr/bin/python3";
 
 std::string text_of(const std::string& file) {
@@ -125,21 +125,7 @@ struct WarmStory {
         REQUIRE(until([&] { return ended.contains(0); }));
         CHECK(ended[0].exit_code == 4);
     }
-    bool until(const std::function<bool()>& condition) {
-        bool in_time = true;
-        std::function<void()> look = [&] {
-            if (condition()) return loop.stop();
-            loop.after(2, look);
-        };
-        loop.post(look);
-        const auto limit = loop.after(patience_ms, [&] {
-            in_time = false;
-            loop.stop();
-        });
-        loop.run();
-        loop.cancel(limit);
-        return in_time;
-    }
+    bool until(const std::function<bool()>& condition) { return test::run_until(loop, condition); }
     bool until_ended(std::size_t workers = 1) {
         return until([this, workers] { return ended.size() + refused.size() == workers; });
     }
