@@ -39,6 +39,14 @@ void Link::close() {
     in_ = FrameReader{};
 }
 
+void Link::swap(Link& other) noexcept {
+    std::swap(socket_, other.socket_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(out_, other.out_);
+    std::swap(in_, other.in_);
+    std::swap(why_closed_, other.why_closed_);
+}
+
 void Link::lost(std::string why) {
     close();
     why_closed_ = std::move(why);

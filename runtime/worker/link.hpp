@@ -23,6 +23,7 @@ class Link {
     // Connects to the agent's socket. Returns why it could not; empty: it is connected.
     std::string connect(const std::string& path);
     void close();
+    void swap(Link& other) noexcept;
     bool open() const { return socket_ >= 0; }
 
     void send(std::string_view frame);  // appends and writes what the socket takes; closes itself when the peer is gone

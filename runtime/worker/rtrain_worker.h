@@ -68,7 +68,8 @@ int rtw_open(rtw_worker** worker);
 int rtw_open_to_read(rtw_worker** worker);
 
 /* Gives the rank's place up and frees `worker`; NULL is allowed. Waits until the agent has heard all reports, at most
- * 10 s. In a forked child it leaves the parent's conversation alone. */
+ * 10 s; where reports have passed without an agent, as long as a report would wait for one. In a forked child it leaves
+ * the parent's conversation alone. */
 void rtw_close(rtw_worker* worker);
 
 /* Returns all facts about this worker as one JSON object: run_id, run_name, attempt, world_rank, world_size,

@@ -18,7 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto heartbeat_every = 1000ms;
-constexpr auto redial_every = 100ms;
 constexpr auto welcome_within = 5s;
 constexpr auto refusal_patience = 10s;
 constexpr auto release_within = 1s;
@@ -95,6 +94,7 @@ void Session::start_heartbeat() {
 void Session::close(std::unique_ptr<Session> session) {
     if (!session->foreign_process()) return;
     session->link_.close();
+    session->greeting_.close();
     static_cast<void>(session.release());
 }
 
@@ -115,56 +115,76 @@ bool Session::foreign_process() const { return ::getpid() != process_; }
 
 // Returns why the agent did not welcome this rank.
 std::string Session::give_up_dialling() {
-    std::string why = link_.open() ? "it does not answer" : link_.why_closed();
-    link_.close();
+    std::string why = greeting_.open() ? "it does not answer" : greeting_.why_closed();
+    greeting_.close();
     // An agent that has just come back may not have found its workers yet: its first refusals are not its last word.
     if (!refused_.empty() && welcomed_ && lost_at_ && Clock::now() - *lost_at_ < refusal_patience)
         why = "it refused: " + std::exchange(refused_, {});
     return why;
 }
 
-std::string Session::dial(Place place) {
+// Connects and says hello. Returns why it could not; empty: the answer is to come.
+std::string Session::greet(Place place) {
     holder_ = 0;
-    if (memory_) kept_.erase(kept_.begin(), kept_.upper_bound(memory_->heard()));
-    memory_.reset();
-    if (std::string why = link_.connect(settings_.socket); !why.empty()) return why;
+    dialled_ = Clock::now();
+    if (memory_) kept_.heard_up_to(memory_->heard());
+    if (std::string why = greeting_.connect(settings_.socket); !why.empty()) return why;
     Hello hello{.attempt = settings_.attempt,
                 .rank = settings_.rank,
                 .pid = process_,
                 .key = settings_.key,
-                .next_index = kept_.empty() ? next_report_ : kept_.begin()->first,
+                .next_index = kept_.empty() ? next_report_ : kept_.first(),
                 .uncommitted = uncommitted_,
                 .report_memory = true,
                 .place = place};
     if (promised_ > settled_ && std::find(uncommitted_.begin(), uncommitted_.end(), promised_) == uncommitted_.end())
         hello.uncommitted.push_back(promised_);
-    link_.send(encode(FromWorker{hello}));
-    bool welcome = false;
-    const auto deadline = Clock::now() + welcome_within;
-    while (link_.open() && !welcome && Clock::now() < deadline) {
-        link_.wait().until_ready(100);
-        link_.read([&](FromAgent message) {
-            welcome |= std::holds_alternative<Welcome>(message);
-            on_message(std::move(message));
-        });
-    }
-    if (!welcome) return give_up_dialling();
+    greeting_.send(encode(FromWorker{hello}));
+    return {};
+}
+
+// Reads what the agent answers. True: it has welcomed this process, and the connection is taken, unless the rank's
+// place is another process's.
+bool Session::take_welcome(Place place) {
+    std::vector<FromAgent> messages;
+    greeting_.read([&](FromAgent message) { messages.push_back(std::move(message)); });
+    const bool welcome = std::any_of(messages.begin(), messages.end(),
+                                     [](const FromAgent& message) { return std::holds_alternative<Welcome>(message); });
+    if (welcome) link_.swap(greeting_);
+    for (FromAgent& message : messages) on_message(std::move(message));
+    if (!welcome) return false;
+    greeting_.close();
+    dialled_ = Clock::now();
     if (place == Place::not_wanted && holder_ == 0) holder_ = -1;  // an agent that has not heard of places
     if (holder_ != 0) {
         link_.close();
-        return {};
+        return true;
     }
     lost_at_.reset();
     welcomed_ = true;
     if (staging_) link_.send(encode(FromWorker{Stage{}}));
-    for (const auto& [index, frame] : kept_) link_.send(frame);
+    spares_requested_ = 0;
+    kept_.connected();
+    send_due();
     if (asked_) link_.send(asked_->second);
-    return {};
+    return true;
+}
+
+std::string Session::dial(Place place) {
+    if (std::string why = greet(place); !why.empty()) return why;
+    const auto deadline = Clock::now() + welcome_within;
+    while (greeting_.open() && Clock::now() < deadline) {
+        greeting_.wait().until_ready(100);
+        if (take_welcome(place)) return {};
+    }
+    dialled_ = Clock::now();
+    return give_up_dialling();
 }
 
 void Session::on_message(FromAgent message) {
     if (auto* welcome = std::get_if<Welcome>(&message)) {
         holder_ = welcome->holder;
+        leave_memory();
         // Written once: a forked child may read it while the parent's thread hears the next one.
         if (context_json_ != welcome->context_json) context_json_ = welcome->context_json;
         if (!first_ && welcome->checkpoint) first_ = newest_ = welcome->checkpoint;
@@ -175,12 +195,10 @@ void Session::on_message(FromAgent message) {
     } else if (auto* refuse = std::get_if<Refuse>(&message)) {
         refused_ = refuse->message;
     } else if (auto* staged = std::get_if<Staged>(&message)) {
-        staged_ = staged->path;
-        staged_error_ = staged->error;
-        staged_reason_ = staged->reason;
-        staging_ = false;
+        on_message(*staged);
     } else if (auto* reported = std::get_if<Reported>(&message)) {
-        kept_.erase(reported->index);
+        kept_.answered(reported->index);
+        send_due();
         if (!reported->directory) return;
         std::uint64_t& last = reported->directory->empty() ? settled_ : promised_;
         last = std::max(last, reported->index);
@@ -204,9 +222,23 @@ void Session::on_message(const ReportMemoryOffer& offer) {
     if (link_.descriptor() < 0) return;
     memory_ = ReportMemory::open(link_.descriptor(), offer.ring);
     if (!memory_) return;
+    offer_ = offer;
     messages_read_ = 0;
     wakeups_seen_ = memory_->wakeups();
+    beat_at_ = Clock::now();
     send(ReportMemoryTaken{});
+}
+
+void Session::on_message(const Staged& staged) {
+    if (staged.spare) {
+        if (spares_requested_ > 0) --spares_requested_;
+        if (!staged.path.empty()) spares_.push_back(staged.path);
+        return;
+    }
+    staged_ = staged.path;
+    staged_error_ = staged.error;
+    staged_reason_ = staged.reason;
+    staging_ = false;
 }
 
 void Session::on_message(const Committed& news) {
@@ -234,14 +266,16 @@ void Session::read_news() {
 // A message that came over the socket before an answer is heard before the answer. The count of wake-ups is read first:
 // a message that comes while this function looks causes another wake-up.
 void Session::read_report_memory() {
-    if (!memory_ || !link_.open()) return;
+    if (!memory_) return;
     wakeups_seen_ = memory_->wakeups();
+    if (!attached()) return;
     const std::uint64_t heard = memory_->heard();
     if (const std::uint32_t messages = memory_->messages(); messages != messages_read_) {
         messages_read_ = messages;
         read_news();
     }
-    kept_.erase(kept_.begin(), kept_.upper_bound(heard));
+    kept_.heard_up_to(heard);
+    send_due();
 }
 
 int Session::gone(const char* doing) const {
@@ -252,17 +286,22 @@ int Session::gone(const char* doing) const {
                                       "); see `rtrain doctor` on this machine");
 }
 
+// Dials once. RTW_OK: the connection stands, or there is time left to dial again.
+int Session::try_agent(const char* doing, Place place, std::optional<Clock::time_point> deadline) {
+    dial_fault_ = detached_ ? dial_further(place) : dial(place);
+    if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
+    if (holder_ != 0) return not_ours();
+    if (link_.open()) return RTW_OK;
+    const auto now = Clock::now();
+    if (lost_at_ && now - *lost_at_ > settings_.agent_wait) return gone(doing);
+    return deadline && now >= *deadline ? gone(doing) : RTW_OK;
+}
+
 // Gives the lock away while it waits. RTW_OK: the connection stands.
 int Session::wait_for_agent(Lock& lock, const char* doing, Place place, std::optional<Clock::time_point> deadline) {
     while (!link_.open()) {
-        dial_fault_ = dial(place);
-        if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
-        if (holder_ != 0) return not_ours();
-        if (link_.open()) break;
-        const auto now = Clock::now();
-        if (lost_at_ && now - *lost_at_ > settings_.agent_wait) return gone(doing);
-        if (deadline && now >= *deadline) return gone(doing);
-        close_now_.wait_for(lock, redial_every, [this] { return closing_; });
+        if (const int code = try_agent(doing, place, deadline); code != RTW_OK) return code;
+        if (!link_.open()) close_now_.wait_for(lock, redial_every, [this] { return closing_; });
     }
     return RTW_OK;
 }
@@ -271,7 +310,9 @@ void Session::send(const FromWorker& message) { link_.send(encode(message)); }
 
 void Session::send_heartbeat() {
     if (!caller_waits_) read_news();
-    if (!link_.open() && !caller_waits_ && refused_.empty() && holder_ == 0) dial_fault_ = dial(Place::wanted);
+    if (!caller_waits_) read_report_memory();
+    if (!attached() && !caller_waits_ && refused_.empty() && holder_ == 0)
+        dial_fault_ = detached_ ? dial_further(Place::wanted) : dial(Place::wanted);
     if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
     const std::int64_t waited_us = data_wait_us_;

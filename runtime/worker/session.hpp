@@ -2,8 +2,10 @@
 // back, and the heartbeat. Invariant: a report's frame leaves `kept_` only when the agent has heard it, so a restarted
 // agent gets it again under the same index and nothing is lost or counted twice.
 //
-// Shared report memory (frames/report_memory.hpp) belongs to the connection: a new one comes with the next. What was
-// posted there and not heard is sent over the socket then, as any other; its round may have passed long since.
+// Shared report memory (frames/report_memory.hpp) comes with the connection, and stays until the next agent's welcome.
+// What was posted there and not heard is sent over the socket then, as any other; its round may have passed long since.
+// Where the attempt's ranks are all of this node they go on without an agent (without_agent.cpp): rounds pass in the
+// memory, files are staged in spare directories that an agent had made, frames are kept.
 //
 // Threads: callers but `checkpoint` hold `calls_` (one call at a time), all state is under `state_`. While a caller
 // waits for an answer he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the
@@ -26,11 +28,13 @@
 
 #include "runtime/worker/frames/frames.hpp"
 #include "runtime/worker/frames/report_memory.hpp"
+#include "runtime/worker/kept_reports.hpp"
 #include "runtime/worker/link.hpp"
 
 namespace rtrain::worker {
 
 using Clock = std::chrono::steady_clock;
+inline constexpr std::chrono::milliseconds redial_every{100};
 
 struct Settings {  // from the environment
     std::string socket, key, attempt;
@@ -76,23 +80,38 @@ class Session {  // every int is an RTW_ code
     Session(Settings settings, Place place) : settings_(std::move(settings)), opened_for_(place) {}
 
     std::string dial(Place);  // empty: welcome was heard
+    std::string dial_further(Place);
+    std::string greet(Place);
+    bool take_welcome(Place);
     std::string give_up_dialling();
     int take_place(Lock&, const char* doing);
     int not_ours() const;
     int wrong_process() const;
     void start_heartbeat();
     void on_message(FromAgent);
+    void on_message(const Staged&);
     void on_message(const Committed&);
     void on_message(const ReportMemoryOffer&);
     void read_news();
     void read_report_memory();
     void wait_for_news(Lock&, std::chrono::milliseconds limit);
-    void send_report_frame(std::uint64_t index, const std::string& frame, bool with_files);
-    bool released(std::uint64_t index) const;
+    void send_report_frame(const Report&);
+    bool released(std::uint64_t index);
     void serve_agent();
     int wait_until(Lock&, const char* doing, std::optional<Clock::time_point> deadline,
                    const std::function<bool()>& done);
     int wait_for_agent(Lock&, const char* doing, Place, std::optional<Clock::time_point> deadline);
+    int try_agent(const char* doing, Place, std::optional<Clock::time_point> deadline);
+    int wait_while_detached(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
+    bool attached();
+    bool agent_is_silent();
+    void leave_memory();
+    void send_due();
+    bool take_spare(std::string& path);
+    void request_spares();
+    bool stores(const Report&) const;
+    bool waits_for_storage(const Report&) const;
+    void passed_detached(const Report&);
     int gone(const char* doing) const;
     int request_directory(Lock&, std::string& path);
     int stage_files(Lock&, const ReportCall&, Report&, std::string& fault);
@@ -109,13 +128,18 @@ class Session {  // every int is an RTW_ code
     const Settings settings_;
     const Place opened_for_;
     std::mutex calls_, state_;
-    Link link_;
+    Link link_, greeting_;  // greeting_: to an agent that has not welcomed this rank yet
     std::optional<ReportMemory> memory_;
+    ReportMemoryOffer offer_;                             // of memory_
+    bool detached_ = false;                               // memory_ knows that this rank's agent is away
     std::uint32_t messages_read_ = 0, wakeups_seen_ = 0;  // of the shared report memory
     std::string context_json_ = "{}", dial_fault_, refused_;
     std::int64_t holder_ = 0;  // 0: this process speaks for its rank; else as in Welcome
     std::optional<ResumeFrom> newest_, first_;
     std::optional<Clock::time_point> lost_at_, stop_heard_;
+    Clock::time_point dialled_{};                  // the last time
+    Clock::time_point beat_at_{}, beat_looked_{};  // when the agent's count of beats was another one; was looked at
+    std::uint32_t beats_ = 0;
     std::atomic<int> wanted_{0};
     std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
     std::atomic<std::int64_t> barrier_wait_us_{0}, checkpoint_wait_us_{0};
@@ -123,12 +147,14 @@ class Session {  // every int is an RTW_ code
     Wanted wish_;  // the last one heard: why, until when
 
     std::uint64_t next_report_ = 1, next_broadcast_ = 1;
-    std::map<std::uint64_t, std::string> kept_;                   // report index -> frame, until the agent has it
+    KeptReports kept_;
     std::optional<std::pair<std::uint64_t, std::string>> asked_;  // the broadcast not answered yet
     std::map<std::uint64_t, std::string> heard_;                  // broadcast index -> rank 0's bytes
     bool staging_ = false;                                        // `stage` is sent, `staged` not heard
     std::string staged_, staged_error_, staged_reason_;
     std::vector<std::string> own_directories_;  // given out by `stage`, not reported yet
+    std::vector<std::string> spares_;           // staging directories for when no agent is there
+    std::size_t spares_requested_ = 0;
     std::vector<std::uint64_t> uncommitted_;
     std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;
     std::deque<std::string> upload_faults_;

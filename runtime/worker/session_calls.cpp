@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "runtime/worker/frames/stop.hpp"
 #include "runtime/worker/last_error.hpp"
 #include "runtime/worker/removal.hpp"
 #include "runtime/worker/rtrain_worker.h"
@@ -18,9 +19,9 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds look_every = 200ms;
 constexpr auto stop_grace = 1s;          // an answer that is under way when the stop is heard shall still count
 constexpr std::size_t frame_prefix = 4;  // shared report memory needs no length
-constexpr std::size_t kept_max = 64;
+constexpr std::size_t kept_max = 2 * KeptReports::bytes_max / 64;  // by a program that reports on after an error
 constexpr int looks_in_vain = 100;
-constexpr auto last_words_within = 10s;  // an agent that is being restarted is back by then
+constexpr std::chrono::milliseconds last_words_within = 10s;
 constexpr std::size_t recent_metrics_max = 64;
 constexpr auto commit_within = 30s;
 constexpr auto commit_looked_for_every = 5ms;
@@ -64,8 +65,10 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
     for (;;) {
         read_report_memory();
         if (done()) return RTW_OK;
-        if (!link_.open()) {
-            const int code = wait_for_agent(lock, doing, Place::wanted, deadline);
+        if (agent_is_silent()) link_.close();
+        if (!attached()) {
+            const int code = detached_ ? wait_while_detached(lock, doing, deadline)
+                                       : wait_for_agent(lock, doing, Place::wanted, deadline);
             if (code != RTW_OK) return code;
             continue;
         }
@@ -89,7 +92,7 @@ void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
         lock.unlock();
         const bool woken = memory.wait(wakeups_seen_, limit);
         lock.lock();
-        if (!woken) read_news();
+        if (!woken || memory.some_detached()) read_news();
         return;
     }
     const Link::Wait wait = link_.wait();
@@ -100,11 +103,15 @@ void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
 }
 
 int Session::request_directory(Lock& lock, std::string& path) {
+    if (take_spare(path)) return RTW_OK;
     staged_.clear();
     staging_ = true;
     send(Stage{});
-    const int code = wait_until(lock, "asking for a checkpoint directory", {}, [this] { return !staging_; });
-    if (code != RTW_OK) return code;
+    bool spare = false;
+    const int code = wait_until(lock, "asking for a checkpoint directory", {},
+                                [&] { return !staging_ || (spare = take_spare(path)); });
+    if (spare) staging_ = false;
+    if (code != RTW_OK || spare) return code;
     if (staged_.empty()) {
         if (staged_error_.empty()) staged_error_ = "the agent could not make a checkpoint directory";
         return failed(RTW_STORAGE, staged_error_ + "; see `rtrain events`");
@@ -160,6 +167,7 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
     if (const int code = find_place(lock, call, path, full, fault); code != RTW_OK) return code;
     report.checkpoint_error = full.empty() ? fault : full;
     report.error_reason = !fault.empty() ? "storage_failed" : full == staged_error_ ? staged_reason_ : "storage_full";
+    if (memory_ && !report.checkpoint_error.empty()) memory_->without_files(next_report_);
     if (report.checkpoint_error.empty()) {
         report.checkpoint = StagedFiles{.path = path, .directory_name = call.directory_name};
         return RTW_OK;
@@ -172,21 +180,29 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
 }
 
 // With shared report memory the last rank alone notifies the agent, and everybody's heartbeat does once a second.
-void Session::send_report_frame(std::uint64_t index, const std::string& frame, bool with_files) {
+void Session::send_report_frame(const Report& report) {
     came_ = Clock::now();
-    if (!memory_ || !link_.open()) return link_.send(frame);
+    const bool in_order = kept_.all_sent();  // no earlier one waits for its turn
+    const std::string& frame = kept_.add(report);
+    if (!memory_) return send_due();
+    if (settings_.rank == 0 && reached_stop(offer_.stop, report.metrics_json)) memory_->stop_after(report.index);
+    if (waits_for_storage(report) || kept_.full()) memory_->only_by_agent(report.index);
     std::int64_t interval_ms = -1;
     if (returned_ != 0)
         interval_ms = std::chrono::duration_cast<std::chrono::milliseconds>(came_ - last_report_).count();
-    const bool posted = !with_files && memory_->post(index, std::string_view(frame).substr(frame_prefix), interval_ms);
-    const bool notifies = memory_->arrive(index, posted) == ReportMemory::Arrival::notifies;
-    if (!posted) return link_.send(frame);
+    const bool posted = in_order && attached() && !report.checkpoint &&
+                        memory_->post(report.index, std::string_view(frame).substr(frame_prefix), interval_ms);
+    const bool notifies = memory_->arrive(report.index, posted) == ReportMemory::Arrival::notifies;
+    if (!posted) return send_due();
+    kept_.sent(report.index);
     if (notifies) send(ReportsPosted{});
 }
 
 // All ranks have arrived at it.
-bool Session::released(std::uint64_t index) const {
-    return !kept_.contains(index) || (memory_ && link_.open() && memory_->released(index));
+bool Session::released(std::uint64_t index) {
+    if (!kept_.has(index)) return true;
+    if (!memory_) return false;
+    return attached() ? memory_->released(index) : detached_ && memory_->pass_detached(index);
 }
 
 // Rounds that the ranks have passed by themselves may be in this process's memory alone.
@@ -194,7 +210,7 @@ void Session::serve_agent() {
     const Lock call(calls_, std::try_to_lock);
     if (!call.owns_lock()) return;  // another thread is in a call, and this process ends all the same
     Lock lock(state_);
-    const auto heard = [this] { return kept_.empty() || kept_.begin()->first > returned_; };
+    const auto heard = [this] { return kept_.empty() || kept_.first() > returned_; };
     read_report_memory();
     if (heard()) return;
     if (link_.open()) send(ReportsPosted{});
@@ -203,7 +219,12 @@ void Session::serve_agent() {
         close_now_.wait_for(lock, 1ms);
         read_report_memory();
     }
-    if (wait_until(lock, "closing", Clock::now() + last_words_within, heard) != RTW_OK)
+    // An agent that is being restarted is back soon. One that is away for longer is waited for as in any other call
+    // where reports have passed without it: nobody else knows of them.
+    if (!attached())
+        std::fprintf(stderr, "rtrain: waiting for the agent, which has not heard the last %zu reports\n", kept_.size());
+    const auto within = attached() ? last_words_within : std::max(last_words_within, settings_.agent_wait);
+    if (wait_until(lock, "closing", Clock::now() + within, heard) != RTW_OK)
         std::fprintf(stderr, "rtrain: the agent has not heard the last %zu reports\n", kept_.size());
 }
 
@@ -214,11 +235,10 @@ int Session::send_report(Lock& lock, Report report) {
     if (recent_metrics_.size() > recent_metrics_max) recent_metrics_.pop_front();
     const bool with_files = report.checkpoint.has_value();
     if (with_files && report.upload != Upload::none) uncommitted_.push_back(index);
-    std::string frame = encode(FromWorker{std::move(report)});
-    send_report_frame(index, frame, with_files);
-    kept_.emplace(index, std::move(frame));
+    send_report_frame(report);
     const int code = wait_until(lock, "reporting", {}, [&] { return released(index); });
     if (code == RTW_OK) returned_ = index;
+    if (code == RTW_OK && with_files) attached() ? request_spares() : passed_detached(report);
     if (code == RTW_OK && with_files && wanted_ == 1)
         wanted_ = 0;  // what was wished for has been brought, or is wished for anew
     return code;
@@ -268,7 +288,9 @@ int Session::report(ReportCall call) {
     last_report_ = Clock::now();
     if (code != RTW_OK) return code;
     count_wait(call, begun);
-    if (reported && promised_ == returned_) remove_reported(lock, *reported);
+    const bool unheard = detached_ && kept_.has(returned_);  // the ranks have passed it by themselves
+    const bool taken_over = promised_ == returned_ || (unheard && memory_->files_whole(returned_));
+    if (reported && taken_over) remove_reported(lock, *reported);
     if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
     return take_upload_fault();
 }

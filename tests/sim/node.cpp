@@ -87,6 +87,13 @@ void SimNode::crash_agent(const std::string& why) {
     cut_since_.clear();
     world_.cut(name_);
     drop_groups();
+    world_.after(100, [this] {
+        std::set<AttemptKey> waiting;
+        for (const auto& [key, process] : processes_)
+            if (process.alive && process.waits) waiting.insert(key.first);
+        for (const AttemptKey& key : waiting)
+            if (!up_) pass_without_agent(key);
+    });
     world_.after(world_.dice.between(200, 5'000), [this] { start_agent(); });
 }
 

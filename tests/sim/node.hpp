@@ -2,6 +2,8 @@
 // two outputs; its processes live on (their shims write the exit files), until the node itself reboots.
 #pragma once
 
+#include <deque>
+
 #include "daemon/agent/machine/machine.hpp"
 #include "tests/sim/world.hpp"
 
@@ -41,6 +43,8 @@ class SimNode {
         std::string checkpoint_name{};
         std::uint32_t world_size = 1;
         bool alive = true, waits = false, stubborn = false;
+        std::uint64_t newest_sent = 0;      // the newest report that any agent was sent
+        std::deque<worker::Report> kept{};  // passed while the agent was away, and not heard by the next one yet
     };
     struct Ended {
         ExitCause cause;
@@ -69,6 +73,10 @@ class SimNode {
     void join(ProcessKey key);
     void report(ProcessKey key);
     void answered(ProcessKey key, std::uint64_t index);
+    worker::Report report_of(ProcessKey key) const;
+    void pass_without_agent(agent::AttemptKey key);
+    void passed(ProcessKey key);
+    void end_well(ProcessKey key);
     void end_process(ProcessKey key, ExitCause cause);
     void upload_begins(const agent::Upload& order, std::int64_t ms);
     void upload_ends(const agent::Upload& order);

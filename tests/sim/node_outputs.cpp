@@ -81,6 +81,7 @@ struct Carry {
         const ProcessKey key{out.attempt, out.rank};
         const auto entry = node.processes_.find(key);
         if (entry == node.processes_.end() || (out.signal != SIGKILL && entry->second.stubborn)) return;
+        if (node.state_.reclaim) world.oracle.fault(entry->second.run);  // counts where the head is away meanwhile
         ExitCause cause;
         cause.signal = out.signal;
         world.after(world.dice.between(1, out.signal == SIGKILL ? 3 : 150),

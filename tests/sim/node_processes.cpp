@@ -60,11 +60,7 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
 void SimNode::live(ProcessKey key) {
     Process& process = processes_.at(key);
     if (!process.alive) return;
-    if (process.step >= process.steps) {
-        ExitCause done;
-        done.exit_code = 0;
-        return end_process(key, done);
-    }
+    if (process.step >= process.steps) return end_well(key);
     world_.after(world_.dice.between(50, 1'500), [this, key] {
         Process& worker = processes_.at(key);
         if (!worker.alive) return;
@@ -81,34 +77,96 @@ void SimNode::live(ProcessKey key) {
     });
 }
 
+// A rank ends once an agent has heard all that it reported.
+void SimNode::end_well(ProcessKey key) {
+    if (!processes_.at(key).kept.empty()) return;
+    ExitCause done;
+    done.exit_code = 0;
+    end_process(key, done);
+}
+
 void SimNode::join(ProcessKey key) {
     const auto entry = processes_.find(key);
     if (!up_ || entry == processes_.end() || !entry->second.alive) return;
-    worker::Hello hello{.rank = key.second, .pid = entry->second.pid, .next_index = entry->second.next_index};
+    const Process& process = entry->second;
+    worker::Hello hello{.rank = key.second,
+                        .pid = process.pid,
+                        .next_index = process.kept.empty() ? process.next_index : process.kept.front().index};
     input(agent::WorkerJoined{.attempt = key.first, .rank = key.second, .hello = hello});
-    if (entry->second.waits) report(key);
+    const auto kept = process.kept;
+    entry->second.newest_sent = kept.empty() ? process.newest_sent : kept.back().index;
+    for (const worker::Report& one : kept)
+        if (up_) input(agent::WorkerMessage{.attempt = key.first, .rank = key.second, .message = one});
+    if (process.waits) report(key);
 }
 
-void SimNode::report(ProcessKey key) {
+worker::Report SimNode::report_of(ProcessKey key) const {
     const Process& process = processes_.at(key);
-    if (!up_ || !process.alive) return;
     worker::Report report{.index = process.next_index,
                           .metrics_json = "{\"step\":" + std::to_string(process.step + 1) + "}"};
     if ((process.step + 1) % process.checkpoint_every == 0)
         report.checkpoint = worker::StagedFiles{.path = "stage-" + std::to_string(key.second),
                                                 .directory_name = process.checkpoint_name};
-    input(agent::WorkerMessage{.attempt = key.first, .rank = key.second, .message = report});
+    return report;
+}
+
+void SimNode::report(ProcessKey key) {
+    Process& process = processes_.at(key);
+    if (!process.alive) return;
+    if (!up_) return pass_without_agent(key.first);
+    process.newest_sent = process.next_index;
+    input(agent::WorkerMessage{.attempt = key.first, .rank = key.second, .message = report_of(key)});
 }
 
 void SimNode::answered(ProcessKey key, std::uint64_t index) {
     const auto entry = processes_.find(key);
-    if (entry == processes_.end() || !entry->second.alive || !entry->second.waits || entry->second.next_index != index)
-        return;
-    world_.oracle.passed(key.first, index, entry->second.world_size);
-    entry->second.waits = false;
-    ++entry->second.next_index;
-    ++entry->second.step;
+    if (entry == processes_.end() || !entry->second.alive) return;
+    Process& process = entry->second;
+    std::erase_if(process.kept, [&](const worker::Report& one) { return one.index == index; });
+    if (process.kept.empty() && process.step >= process.steps) return end_well(key);
+    if (!process.waits || process.next_index != index) return;
+    passed(key);
+}
+
+void SimNode::passed(ProcessKey key) {
+    Process& process = processes_.at(key);
+    world_.oracle.passed(key.first, process.next_index, process.world_size);
+    process.waits = false;
+    ++process.next_index;
+    ++process.step;
     live(key);
+}
+
+// As the worker library does without an agent: the ranks pass a report by themselves where all of them are of this
+// node, keep it for the next agent, and of the checkpoints that wait for it only the newest.
+void SimNode::pass_without_agent(AttemptKey key) {
+    constexpr std::size_t kept_most = 40;
+    const auto image = disk_.images.find(key);
+    std::map<ProcessKey, Process*> ranks;
+    for (auto& [rank, process] : processes_)
+        if (rank.first == key && process.alive) ranks[rank] = &process;
+    std::uint64_t index = 0;
+    for (const auto& [rank, process] : ranks)
+        if (process->waits && (index == 0 || process->next_index < index)) index = process->next_index;
+    const bool here = image != disk_.images.end() && ranks.size() == image->second.prepare.world_size;
+    const bool all_come = std::all_of(ranks.begin(), ranks.end(), [&](const auto& one) {
+        return one.second->next_index + (one.second->waits ? 1 : 0) > index && one.second->kept.size() < kept_most;
+    });
+    if (index == 0 || !here || !all_come) return;
+    world_.say(name_, "ranks of run " + std::to_string(key.run) + " pass report " + std::to_string(index) +
+                          " without an agent");
+    for (const auto& [rank, process] : ranks) {
+        if (process->next_index != index) continue;
+        worker::Report report = report_of(rank);
+        for (worker::Report& before : process->kept) {
+            if (!report.checkpoint || !before.checkpoint || before.index <= process->newest_sent) continue;
+            before.checkpoint.reset();
+            before.checkpoint_error = "a newer checkpoint replaced it";
+            before.error_reason = worker::replaced_reason;
+        }
+        process->kept.push_back(std::move(report));
+        passed(rank);
+    }
 }
 
 void SimNode::end_process(ProcessKey key, ExitCause cause) {

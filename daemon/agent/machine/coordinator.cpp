@@ -6,7 +6,7 @@
 
 #include "daemon/agent/machine/message_bounds.hpp"
 #include "daemon/agent/machine/report_group.hpp"
-#include "daemon/protocol/metric_numbers.hpp"
+#include "runtime/worker/frames/stop.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -240,7 +240,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
         return false;
     }
     if (with_files && c.commit) abandon_commit(c, "", sink);
-    if (!wish.error.empty())
+    if (!wish.error.empty() && wish.error_reason != worker::replaced_reason)
         notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
     if (with_files) reported.checkpoint = new_directory(c, wish, sink);
@@ -249,7 +249,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     c.passed = index;
     const auto rank0 = reported.metrics_json.find(0);
     const bool here = rank0 != reported.metrics_json.end();
-    c.enough = c.enough || (here && reached_stop(c.stop_at, rank0->second));
+    c.enough = c.enough || (here && worker::reached_stop(c.stop_at, rank0->second));
     if (here) wish.metrics_json = rank0->second;
     sink.out.push_back(JournalMetrics{key(c), index, sink.wall_ms, reported.metrics_json});
     sink.news.push_back(reported);

@@ -175,7 +175,8 @@ void on(Step& step, const WorkerMessage& input) {
     if (const auto* broadcast = std::get_if<worker::Broadcast>(&input.message))
         return with_group(step, *attempt,
                           [&](GroupSink& sink) { rank_broadcast(*attempt->local, input.rank, *broadcast, sink); });
-    if (std::holds_alternative<worker::Stage>(input.message)) step.out.push_back(MakeStage{input.attempt, input.rank});
+    if (const auto* stage = std::get_if<worker::Stage>(&input.message))
+        step.out.push_back(MakeStage{input.attempt, input.rank, stage->spare});
     if (const auto* heartbeat = std::get_if<worker::Heartbeat>(&input.message))
         on_heartbeat(step, *attempt, input.rank, *heartbeat);
     if (const auto* fail = std::get_if<worker::Fail>(&input.message)) worker.fail_text = fail->text;

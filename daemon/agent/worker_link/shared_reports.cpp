@@ -78,6 +78,11 @@ void SharedReports::write_answers(OfAttempt& of) {
     of.answers.clear();
 }
 
+bool SharedReports::beat() {
+    for (auto& [key, of] : attempts_) of.memory.beat();
+    return !attempts_.empty();
+}
+
 void SharedReports::wake() {
     for (auto& [key, of] : attempts_) {
         if (!of.answers.empty()) write_answers(of);

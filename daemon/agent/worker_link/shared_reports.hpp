@@ -29,6 +29,7 @@ class SharedReports {
 
     bool answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t index);  // false: it does not look here
     void notice(AttemptKey attempt, std::uint32_t rank);
+    bool beat();  // tells ranks that this agent lives; false: there are none
     void wake();  // the ranks of all attempts for which there is something new
 
     // What the ranks have posted, round by round.

@@ -14,6 +14,7 @@
 namespace rtrain::agent {
 namespace {
 
+constexpr std::int64_t beat_every_ms = 200;
 constexpr std::size_t frame_prefix = 4;  // encode() gives whole frames; the socket adds the length itself
 
 std::string body_of(const worker::FromAgent& message) { return worker::encode(message).substr(frame_prefix); }
@@ -53,7 +54,7 @@ Result<std::string> socket_path(const std::string& data_dir) {
 
 Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Enqueue enqueue,
                                                            net::UnixLimits limits) {
-    std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(enqueue)));
+    std::unique_ptr<WorkerServer> server(new WorkerServer(loop, std::move(enqueue)));
     limits.stranger_bytes = worker::hello_bytes_max;
     auto socket = net::listen_unix(
         loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); },
@@ -212,13 +213,24 @@ void WorkerServer::dismiss(AttemptKey attempt) {
     }
 }
 
+// Ranks that wait for an agent whose beats have stopped go on without it.
+void WorkerServer::beat() {
+    next_beat_ = shared_.beat() ? loop_.after(beat_every_ms, [this] { beat(); }) : 0;
+}
+
+WorkerServer::~WorkerServer() { loop_.cancel(next_beat_); }
+
 void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
-                           const std::set<std::uint32_t>& ranks, Rounds rounds) {
+                           const std::set<std::uint32_t>& ranks, worker::ReportMemoryOffer terms) {
     send(attempt, rank, message);
     const auto entry = sockets_.find({attempt, rank});
     if (entry == sockets_.end() || !sharing_.contains({attempt, rank})) return;
-    if (const auto place = shared_.offer(attempt, rank, ranks, rounds))
-        net::send_with_descriptor(*entry->second, body_of(worker::ReportMemoryOffer{place->ring}), place->descriptor);
+    const Rounds rounds = terms.alone && terms.stop.empty() ? Rounds::by_ranks : Rounds::by_agent;
+    const auto place = shared_.offer(attempt, rank, ranks, rounds);
+    if (!place) return;
+    terms.ring = place->ring;
+    net::send_with_descriptor(*entry->second, body_of(terms), place->descriptor);
+    if (next_beat_ == 0) beat();
 }
 
 void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {

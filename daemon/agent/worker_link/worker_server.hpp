@@ -24,6 +24,7 @@ struct WorkerIdentity {
 
 class WorkerServer {
   public:
+    ~WorkerServer();
     using Enqueue = std::function<void(Input)>;
     using Reading = std::function<std::optional<worker::Welcome>(AttemptKey, std::uint32_t rank)>;
     static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Enqueue enqueue,
@@ -32,10 +33,10 @@ class WorkerServer {
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
     void dismiss(AttemptKey attempt);                                      // and may no more
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
-    // Sends a rank its welcome, and an offer of a ring in the shared memory of this node's `ranks`, where the worker
-    // can take it.
+    // Sends a rank its welcome, and where the worker can take it the offer of a ring in the shared memory of this
+    // node's `ranks`: `terms` less the ring's number.
     void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
-                 const std::set<std::uint32_t>& ranks, Rounds rounds);
+                 const std::set<std::uint32_t>& ranks, worker::ReportMemoryOffer terms);
     // What a process is told that has not the rank's place, and only reads.
     void answer_readers(Reading reading) { reading_ = std::move(reading); }
     // Returns what workers have posted in shared memory. It is taken before anything else: it was there before.
@@ -45,7 +46,7 @@ class WorkerServer {
   private:
     struct Session;
     using Who = std::pair<AttemptKey, std::uint32_t>;
-    explicit WorkerServer(Enqueue enqueue) : enqueue_(std::move(enqueue)) {}
+    WorkerServer(net::Loop& loop, Enqueue enqueue) : loop_(loop), enqueue_(std::move(enqueue)) {}
     net::SocketEvents accept(std::shared_ptr<net::Socket> socket);
     void on_message(const std::shared_ptr<Session>& session, const std::string& text);
     void hello(const std::shared_ptr<Session>& session, const worker::Hello& hello);
@@ -54,7 +55,10 @@ class WorkerServer {
     void release(const Session& session);
     bool current(const Session& session) const;
     void closed(Session& session);
+    void beat();
 
+    net::Loop& loop_;
+    net::Loop::TimerId next_beat_ = 0;  // 0: nobody shares memory
     Enqueue enqueue_;
     Reading reading_;
     RankHolders holders_;

@@ -135,12 +135,14 @@ struct ToOrder {
                               .grace_ms = effect.grace.ms,
                               .why = to_text(effect.why),
                               .end_as = attempt ? to_text(attempt->end_as) : "",
-                              .alone = attempt && is_last(*attempt, effect.node),
+                              .alone = !attempt || is_last(*attempt, effect.node),
                               .at_once = effect.at_once};
     }
 
-    // Returns whether the node is the last of an attempt that ends: nobody waits for the others any more.
+    // Returns whether the node is the last of an attempt that ends, or of one that is over, and which this node brought
+    // back: nobody waits for the others any more.
     static bool is_last(const Attempt& attempt, const NodeId& node) {
+        if (terminal(attempt.state)) return true;
         return attempt.state == AttemptState::stopping && attempt.nodes_waiting == std::vector<NodeId>{node};
     }
 

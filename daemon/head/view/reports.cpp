@@ -5,6 +5,7 @@
 
 #include "daemon/head/events/news.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
+#include "runtime/worker/frames/stop.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -36,7 +37,7 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
     const auto rank0 = report.metrics_json.find(0);
     if (!reached_.contains(attempt->id) && rank0 != report.metrics_json.end())
-        if (const auto stop = protocol::reached_stop(run->second.spec.stop_at, rank0->second)) {
+        if (const auto stop = worker::reached_stop(run->second.spec.stop_at, rank0->second)) {
             reached_.insert(attempt->id);
             events.push_back(StopMetricReached{attempt->id, stop->first, stop->second});
         }

@@ -188,6 +188,16 @@ Reported reported(Fields& f) {
     return {.index = f.number<std::uint64_t>("index", 1, index_max), .directory = f.text_or_null("directory")};
 }
 
+ReportMemoryOffer report_memory_offer(Fields& f) {
+    ReportMemoryOffer m{.ring = f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
+    m.alone = f.truth("alone");
+    if (f.has("upload")) m.upload = upload_named(f);
+    if (const Json* stop = f.object_or_null("stop"))
+        for (const auto& [metric, value] : stop->items())
+            value.is_number() ? void(m.stop[metric] = value.get<double>()) : f.wrong("stop", "an object of numbers");
+    return m;
+}
+
 Wanted wanted(Fields& f) {
     Wanted m{.what = static_cast<Wish>(f.number<int>("what", 0, 2))};
     m.reason = f.text_or_null("reason").value_or("");
@@ -275,7 +285,7 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
                                [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
                                    if (type == "report") return report(f);
                                    if (type == "pulse") return heartbeat(f);
-                                   if (type == "stage") return Stage{};
+                                   if (type == "stage") return Stage{.spare = f.truth("spare")};
                                    if (type == "broadcast") return broadcast(f);
                                    if (type == "hello") return hello(f);
                                    if (type == "fail") return Fail{cut(f.text("text"), cause_bytes_max)};
@@ -288,21 +298,20 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
 
 Result<FromAgent> decode_from_agent(std::string_view body) {
     if (const auto usual = usual_answer(body)) return FromAgent(*usual);
-    return decoded<FromAgent>(
-        body, "agent", from_agent_most, [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
-            if (type == "reported") return reported(f);
-            if (type == "committed") return committed(f);
-            if (type == "staged")
-                return Staged{f.text("path"), f.text_or_null("error").value_or(""),
-                              f.text_or_null("reason").value_or("")};
-            if (type == "broadcast") return broadcast(f);
-            if (type == "wanted") return wanted(f);
-            if (type == "board")
-                return ReportMemoryOffer{f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
-            if (type == "welcome") return welcome(f);
-            if (type == "refuse") return Refuse{f.text("message")};
-            return std::nullopt;
-        });
+    return decoded<FromAgent>(body, "agent", from_agent_most,
+                              [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
+                                  if (type == "reported") return reported(f);
+                                  if (type == "committed") return committed(f);
+                                  if (type == "staged")
+                                      return Staged{f.text("path"), f.text_or_null("error").value_or(""),
+                                                    f.text_or_null("reason").value_or(""), f.truth("spare")};
+                                  if (type == "broadcast") return broadcast(f);
+                                  if (type == "wanted") return wanted(f);
+                                  if (type == "board") return report_memory_offer(f);
+                                  if (type == "welcome") return welcome(f);
+                                  if (type == "refuse") return Refuse{f.text("message")};
+                                  return std::nullopt;
+                              });
 }
 
 }  // namespace rtrain::worker

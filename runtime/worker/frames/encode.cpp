@@ -49,7 +49,11 @@ struct ToJson {
         if (m.place != Place::untold) value["place"] = static_cast<int>(m.place);
         return value;
     }
-    OrderedJson operator()(const Stage&) const { return {{"type", "stage"}}; }
+    OrderedJson operator()(const Stage& m) const {
+        OrderedJson value = {{"type", "stage"}};
+        if (m.spare) value["spare"] = true;
+        return value;
+    }
     OrderedJson operator()(const Report& m) const {  // all but the metrics: see `report_frame`
         OrderedJson files = nullptr;
         if (m.checkpoint) files = {{"path", m.checkpoint->path}, {"directory_name", m.checkpoint->directory_name}};
@@ -79,7 +83,13 @@ struct ToJson {
     OrderedJson operator()(const ReportMemoryTaken&) const { return {{"type", "board"}}; }
     OrderedJson operator()(const Release&) const { return {{"type", "release"}}; }
     OrderedJson operator()(const ReportsPosted&) const { return {{"type", "come"}}; }
-    OrderedJson operator()(const ReportMemoryOffer& m) const { return {{"type", "board"}, {"seat", m.ring}}; }
+    OrderedJson operator()(const ReportMemoryOffer& m) const {
+        OrderedJson value = {{"type", "board"}, {"seat", m.ring}};
+        if (m.alone) value["alone"] = true;
+        if (m.upload != Upload::async) value["upload"] = name_of(m.upload);
+        if (!m.stop.empty()) value["stop"] = m.stop;
+        return value;
+    }
     OrderedJson operator()(const Welcome& m) const {
         OrderedJson from = nullptr;
         if (m.checkpoint) {
@@ -97,7 +107,9 @@ struct ToJson {
     }
     OrderedJson operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
     OrderedJson operator()(const Staged& m) const {
-        return {{"type", "staged"}, {"path", m.path}, {"error", m.error}, {"reason", m.reason}};
+        OrderedJson value = {{"type", "staged"}, {"path", m.path}, {"error", m.error}, {"reason", m.reason}};
+        if (m.spare) value["spare"] = true;
+        return value;
     }
     OrderedJson operator()(const Reported& m) const {
         return {{"type", "reported"}, {"index", m.index}, {"directory", or_null(m.directory)}};

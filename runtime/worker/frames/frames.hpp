@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace rtrain::worker {
 
 inline constexpr std::int32_t protocol_version = 1;
 inline constexpr std::int32_t oldest_protocol = 1;
-inline constexpr std::uint32_t report_memory_layout = 2;
+inline constexpr std::uint32_t report_memory_layout = 3;
 inline constexpr std::size_t frame_bytes_max = std::size_t{64}
                                                << 20;  // of a body; also bounds what `broadcast` may carry
 inline constexpr std::size_t hello_bytes_max = std::size_t{64} << 10;  // of a body, while its sender is a stranger
@@ -28,6 +29,9 @@ inline constexpr std::size_t frame_levels_max = 128, metrics_levels_max = 100;
 inline constexpr std::size_t frame_values_max = std::size_t{256} << 10, metrics_values_max = frame_values_max - 16;
 
 enum class Upload { run_default, sync, async, none };
+
+// The kind of `checkpoint_error` of a report whose files made way for a newer checkpoint while no agent was there.
+inline constexpr const char* replaced_reason = "replaced";
 
 // A rank has one place, which belongs to one process. `untold`: a library that knows of no other process.
 enum class Place { untold, wanted, not_wanted };
@@ -46,6 +50,7 @@ struct Hello {
     bool operator==(const Hello&) const = default;
 };
 struct Stage {
+    bool spare = false;  // for a checkpoint that is reported while no agent is there
     bool operator==(const Stage&) const = default;
 };
 struct StagedFiles {
@@ -58,7 +63,7 @@ struct Report {
     std::string metrics_json = "{}";
     std::optional<StagedFiles> checkpoint{};
     std::string checkpoint_error{};  // why this rank's files are not staged: nobody's of this report may be committed
-    std::string error_reason{};      // its kind: storage_full, ...; empty: not told
+    std::string error_reason{};      // its kind: storage_full, ...; empty: not told; see also replaced_reason
     Upload upload = Upload::run_default;
     bool operator==(const Report&) const = default;
 };
@@ -112,6 +117,7 @@ struct Refuse {
 struct Staged {
     std::string path;               // empty: there is none, and `error` says why
     std::string error{}, reason{};  // reason: as of Report
+    bool spare = false;             // as in the Stage that it answers
     bool operator==(const Staged&) const = default;
 };
 struct Reported {
@@ -136,6 +142,9 @@ struct Wanted {
 
 struct ReportMemoryOffer {  // comes with the memory's descriptor
     std::uint32_t ring = 0;
+    bool alone = false;                    // all ranks of the attempt are of this node: they go on without the agent
+    Upload upload = Upload::async;         // what a report without a choice of its own does
+    std::map<std::string, double> stop{};  // the job's `stop`: no report passes behind one that has reached it
     bool operator==(const ReportMemoryOffer&) const = default;
 };
 

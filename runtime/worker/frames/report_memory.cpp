@@ -42,7 +42,9 @@ struct alignas(line) ReportMemory::Head {
     std::atomic<std::uint64_t> heard;          // by the agent
     std::atomic<std::uint64_t> until;          // by the agent: rounds that the ranks may pass by themselves
     alignas(line) std::atomic<std::uint64_t> passed;
-    std::atomic<std::int64_t> notified_us;  // when a rank notified the agent last
+    std::atomic<std::int64_t> notified_us;           // when a rank notified the agent last
+    std::atomic<std::uint64_t> stop_after;           // by rank 0; 0: there is no such report yet
+    alignas(line) std::atomic<std::uint32_t> beats;  // by the agent
 };
 
 struct alignas(line) ReportMemory::Slot {
@@ -57,6 +59,9 @@ struct alignas(line) ReportMemory::Slot {
 struct alignas(line) ReportMemory::Ring {
     std::atomic<std::uint64_t> arrived;                 // by the rank: its newest report
     std::atomic<std::uint64_t> sent;                    // by the rank: the newest that went over the socket
+    std::atomic<std::uint64_t> only_by_agent;           // by the rank: the newest that the agent alone passes
+    std::atomic<std::uint64_t> without_files;           // by the rank: the newest whose files it could not stage
+    std::atomic<std::uint32_t> detached;                // by the rank: its connection has ended
     alignas(line) std::atomic<std::uint64_t> answered;  // by the agent, to this rank
     std::atomic<std::uint32_t> messages;                // by the agent: messages sent to the rank's socket
     Slot slot[slots];
@@ -127,6 +132,9 @@ void ReportMemory::clear(std::uint32_t number) {
     Ring& one = ring(number);
     for (Slot& slot : one.slot) slot.bytes.store(0, std::memory_order_relaxed);
     one.sent.store(0, std::memory_order_relaxed);
+    one.only_by_agent.store(0, std::memory_order_relaxed);
+    one.without_files.store(0, std::memory_order_relaxed);
+    one.detached.store(0, std::memory_order_seq_cst);
     one.messages.store(0, std::memory_order_relaxed);
     one.answered.store(0, std::memory_order_relaxed);
     one.arrived.store(0, std::memory_order_release);
@@ -156,6 +164,9 @@ void ReportMemory::wake_all() {
     head().wakeups.fetch_add(1, std::memory_order_release);
     ::syscall(SYS_futex, &head().wakeups, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
+
+void ReportMemory::beat() { head().beats.fetch_add(1, std::memory_order_release); }
+std::uint32_t ReportMemory::beats() const { return head().beats.load(std::memory_order_acquire); }
 
 // Takes frames in the order of their indexes. A rank that arrives too late for this look finds each_notifies() set, or
 // notifies as the last. What went over the socket left its slot empty.
@@ -233,6 +244,50 @@ std::uint64_t ReportMemory::heard() const {
 }
 std::uint32_t ReportMemory::messages() const { return ring(own_).messages.load(std::memory_order_acquire); }
 std::uint32_t ReportMemory::wakeups() const { return head().wakeups.load(std::memory_order_acquire); }
+
+// As in arrive(): who writes last that it is detached, or has arrived, sees what the others have written.
+void ReportMemory::detach() {
+    ring(own_).detached.store(1, std::memory_order_seq_cst);
+    wake_all();
+}
+void ReportMemory::attach() { ring(own_).detached.store(0, std::memory_order_seq_cst); }
+
+bool ReportMemory::some_detached() const {
+    for (std::uint32_t number = 0; number < ranks_; ++number)
+        if (ring(number).detached.load(std::memory_order_acquire) != 0) return true;
+    return false;
+}
+
+void ReportMemory::only_by_agent(std::uint64_t index) {
+    ring(own_).only_by_agent.store(index, std::memory_order_relaxed);
+}
+void ReportMemory::without_files(std::uint64_t index) {
+    ring(own_).without_files.store(index, std::memory_order_relaxed);
+}
+void ReportMemory::stop_after(std::uint64_t index) {
+    std::uint64_t none = 0;
+    head().stop_after.compare_exchange_strong(none, index, std::memory_order_acq_rel);
+}
+
+bool ReportMemory::pass_detached(std::uint64_t index) {
+    if (head().passed.load(std::memory_order_acquire) >= index) return true;
+    for (std::uint32_t number = 0; number < ranks_; ++number) {
+        const Ring& one = ring(number);
+        if (one.detached.load(std::memory_order_seq_cst) == 0) return false;
+        if (one.arrived.load(std::memory_order_seq_cst) < index) return false;
+        if (one.only_by_agent.load(std::memory_order_relaxed) >= index) return false;
+    }
+    const std::uint64_t last = head().stop_after.load(std::memory_order_acquire);
+    if (last != 0 && index > last) return false;
+    if (raise(head().passed, index)) wake_all();
+    return true;
+}
+
+bool ReportMemory::files_whole(std::uint64_t index) const {
+    for (std::uint32_t number = 0; number < ranks_; ++number)
+        if (ring(number).without_files.load(std::memory_order_relaxed) == index) return false;
+    return true;
+}
 
 bool ReportMemory::wait(std::uint32_t seen, std::chrono::milliseconds limit) const {
     const timespec time{.tv_sec = limit.count() / 1000, .tv_nsec = limit.count() % 1000 * 1'000'000};

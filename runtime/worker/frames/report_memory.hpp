@@ -11,6 +11,11 @@
 // The last rank is found without a count that could go wrong: each rank writes that it has arrived, then looks at all
 // others.
 //
+// Without its agent a rank is *detached*: its connection has ended, and it says so in its ring. Once all ranks of the
+// attempt are detached they pass rounds by themselves without a grant, and keep every frame for the next agent, which
+// shares a memory of its own. A round waits for that agent if a rank says so (a checkpoint that must be committed
+// first), and so does each round behind `stop_after`, the report that ends the run.
+//
 // A wake-up raises a count that ranks wait on (a futex). It tells of messages on the socket too, which each ring
 // counts. Neither side trusts the other's writes: a frame is copied before it is read, and workers of one attempt have
 // one key.
@@ -50,6 +55,7 @@ class ReportMemory {
     // All that are here may pass `index`, and the agent has heard it. False: the ranks had passed it themselves.
     bool pass(std::uint64_t index, bool grant);
     void wake_all();
+    void beat();  // the agent lives: said several times a second
     struct Posted {
         std::uint64_t index = 0;
         std::string frame;
@@ -68,6 +74,17 @@ class ReportMemory {
     std::uint32_t messages() const;                                        // so many were sent to its socket
     std::uint32_t wakeups() const;                                         // so many there were
     bool wait(std::uint32_t seen, std::chrono::milliseconds limit) const;  // false: no wake-up since `seen`
+
+    // ---- a worker's side, without the agent
+    void detach();  // the connection has ended; wakes all, so that they look after theirs
+    void attach();  // it stands again: no round passes without the agent any more
+    bool some_detached() const;
+    std::uint32_t beats() const;
+    void only_by_agent(std::uint64_t index);      // before arrive(): the agent alone passes this round
+    void without_files(std::uint64_t index);      // before arrive(): this rank could not stage its files of the round
+    void stop_after(std::uint64_t index);         // before arrive(): the last round that may pass
+    bool pass_detached(std::uint64_t index);      // true: the round has passed; all ranks are to be of this node
+    bool files_whole(std::uint64_t index) const;  // no rank has said without_files() of this round
 
   private:
     struct Head;

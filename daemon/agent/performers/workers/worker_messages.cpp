@@ -13,6 +13,15 @@
 
 namespace rtrain::agent {
 
+namespace {
+
+worker::Upload upload_of(const std::string& text) {
+    if (text == "sync") return worker::Upload::sync;
+    return text == "none" ? worker::Upload::none : worker::Upload::async;
+}
+
+}  // namespace
+
 Status WorkerMessages::listen() {
     auto server =
         WorkerServer::listen(loop_, node_.socket_path, [this](Input input) { inputs_.enqueue(std::move(input)); });
@@ -51,8 +60,11 @@ void WorkerMessages::welcome(const WelcomeWorker& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     std::set<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : attempt->launch.workers) ranks.insert(worker.rank);
-    const bool alone = ranks.size() == attempt->context->prepare.world_size && attempt->context->job.stop.empty();
-    server_->welcome(out.attempt, out.rank, *welcome, ranks, alone ? Rounds::by_ranks : Rounds::by_agent);
+    const spec::Job& job = attempt->context->job;
+    worker::ReportMemoryOffer terms{.alone = ranks.size() == attempt->context->prepare.world_size,
+                                    .upload = upload_of(job.upload),
+                                    .stop = job.stop};
+    server_->welcome(out.attempt, out.rank, *welcome, ranks, std::move(terms));
 }
 
 // What a worker names as its files is moved, and removed, by an agent that may be root: a directory that the agent did
@@ -84,7 +96,7 @@ void WorkerMessages::stage_made(const MakeStage& out, const Context& context, co
     if (!attempts_.find(out.attempt))  // it ended meanwhile, and what it had staged is removed
         return loop_.offload_at(context->prepare.storage_path, [context] { drop_staging(*context); }, [] {});
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
-    worker::Staged staged{.path = place ? *place : ""};
+    worker::Staged staged{.path = place ? *place : "", .spare = out.spare};
     if (!place) {
         staged.error = node_.name() + ": " + place.error().message;
         staged.reason = storage_reason(place.error().code);

@@ -147,6 +147,7 @@ TEST_CASE("an attempt that is gone is still stopped, but never prepared or launc
         StopAttempt{.attempt = gone, .incarnation = 3, .node = NodeId{"n1"}, .grace = {}, .why = reasons::GivenUp{}},
         {});
     CHECK(std::get<protocol::Stop>(*stop).attempt == protocol::AttemptRef{5, 3, 1});
+    CHECK(std::get<protocol::Stop>(*stop).alone);  // who has its part of a checkpoint waits for no other part
 }
 
 TEST_CASE("the last node of an attempt that ends is told that it is the last") {
@@ -165,4 +166,6 @@ TEST_CASE("the last node of an attempt that ends is told that it is the last") {
     CHECK_FALSE(alone());
     attempt.nodes_waiting = {NodeId{"n2"}};
     CHECK_FALSE(alone());
+    attempt.state = AttemptState::failed;  // the node brought it back after the end
+    CHECK(alone());
 }

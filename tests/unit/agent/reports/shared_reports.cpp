@@ -1,6 +1,5 @@
 // The shared report memory of an attempt: what ranks post is taken, and one wake-up answers a round; with the worker's
 // own library at the other end, over agents that come and go.
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,19 +9,17 @@
 #include <fstream>
 #include <thread>
 
-#include "daemon/agent/worker_link/worker_server.hpp"
-#include "runtime/worker/rtrain_worker.h"
+#include "tests/unit/agent/reports/reporting.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
+using namespace rtrain::agent::test;
 using worker::ReportMemory;
 
 namespace {
 
-constexpr AttemptKey attempt{.run = 7, .incarnation = 1};
-constexpr std::chrono::milliseconds long_enough{20'000};
 using Arrival = ReportMemory::Arrival;
 
 std::vector<ReportMemory> rings_of(SharedReports& reports, const std::set<std::uint32_t>& ranks,
@@ -264,79 +261,11 @@ TEST_CASE("who waits is woken; the memory cannot be cut short, and has no furthe
     CHECK(ring->wakeups() == seen + 1);
 }
 
-namespace {
-
-// An agent's sockets with the simplest group behind them: a report passes when both ranks have come.
-struct Agent {
-    explicit Agent(const std::string& path) {
-        auto listening = WorkerServer::listen(loop, path, [this](Input input) {
-            for (const WorkerMessage& message : server->posted()) on(message);
-            std::visit([this](const auto& one) { on(one); }, input);
-            server->wake();
-        });
-        REQUIRE(listening);
-        server = std::move(*listening);
-        server->admit("run-a1", {.attempt = attempt, .key = "key", .ranks = {0, 1}});
-        thread = std::thread([this] { loop.run(); });
-    }
-    ~Agent() { end(); }
-    void end() {  // what it has heard may be read then
-        if (!thread.joinable()) return;
-        loop.post([this] {
-            server.reset();
-            loop.stop();
-        });
-        thread.join();
-    }
-    template <class Other>
-    void on(const Other&) {}
-    void on(const WorkerJoined& joined) {
-        passed = std::max<std::uint64_t>(passed, joined.hello.next_index - 1);
-        server->welcome(joined.attempt, joined.rank, worker::Welcome{}, {0, 1}, Rounds::by_ranks);
-    }
-    void on(const WorkerMessage& message) {
-        const auto* report = std::get_if<worker::Report>(&message.message);
-        if (!report) return;
-        if (report->index <= passed) return server->send(attempt, message.rank, worker::Reported{report->index});
-        reports[report->index][message.rank] = report->metrics_json;
-        while (reports.contains(passed + 1) && reports[passed + 1].size() == 2) {
-            ++passed;
-            for (const std::uint32_t rank : {0u, 1u}) server->send(attempt, rank, worker::Reported{passed.load()});
-            server->wake();
-        }
-    }
-    net::Loop loop;
-    std::unique_ptr<WorkerServer> server;
-    std::map<std::uint64_t, std::map<std::uint32_t, std::string>> reports;  // by index and rank
-    std::atomic<std::uint64_t> passed{0};
-    std::thread thread;
-};
-
-struct Reporter {
-    explicit Reporter(const std::string& socket, const std::string& rank) {
-        for (const auto& [name, value] : std::map<std::string, std::string>{{"RTRAIN_WORKER_SOCKET", socket},
-                                                                            {"RTRAIN_WORKER_KEY", "key"},
-                                                                            {"RTRAIN_ATTEMPT", "run-a1"},
-                                                                            {"RANK", rank}})
-            ::setenv(name.c_str(), value.c_str(), 1);
-        INFO(rtw_last_error());
-        REQUIRE(rtw_open(&handle) == RTW_OK);
-    }
-    ~Reporter() { close(); }
-    void close() { rtw_close(std::exchange(handle, nullptr)); }
-    int report(const std::string& metrics) { return rtw_report_metrics(handle, metrics.c_str()); }
-    rtw_worker* handle = nullptr;
-};
-
-std::string metrics_of(int number) { return R"({"a":)" + std::to_string(number) + "}"; }
-
-}  // namespace
-
 TEST_CASE(
     "two workers' reports pass in shared memory, long ones over the sockets, and all are heard before they close") {
     const Folder folder;
     const std::string path = folder.path + "/sock", note = R"({"a":")" + std::string(2'000, 'x') + "\"}";
-    Agent agent(path);
+    ReportAgent agent(path);
     Reporter first(path, "0"), second(path, "1");
     std::atomic<int> wrong{0};
     const auto work = [&](Reporter& one) {
@@ -369,7 +298,7 @@ TEST_CASE("an agent that ends in the middle of rounds that the ranks have passed
     const Folder folder;
     const std::string path = folder.path + "/sock";
     constexpr int agents = 6, rounds = 3'000;
-    auto agent = std::make_unique<Agent>(path);
+    auto agent = std::make_unique<ReportAgent>(path);
     Reporter first(path, "0"), second(path, "1");
     std::atomic<int> wrong{0}, at{0};
     const auto work = [&](Reporter& one) {
@@ -392,7 +321,7 @@ TEST_CASE("an agent that ends in the middle of rounds that the ranks have passed
         const auto until = std::chrono::steady_clock::now() + long_enough;
         while (at < rounds * i / agents && std::chrono::steady_clock::now() < until) std::this_thread::yield();
         end_agent();
-        agent = std::make_unique<Agent>(path);
+        agent = std::make_unique<ReportAgent>(path);
     }
     one.join();
     other.join();

@@ -1,0 +1,123 @@
+// What a session does while no agent is there, in an attempt whose ranks are all of this node: reports pass in the
+// shared memory, checkpoints are staged in spare directories, and of those that wait for an agent only the newest is
+// kept.
+#include <filesystem>
+
+#include "runtime/worker/rtrain_worker.h"
+#include "runtime/worker/session.hpp"
+
+namespace rtrain::worker {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::chrono::milliseconds silence_most = 1s;  // several of the agent's beats
+constexpr auto welcome_patience = 30s;                  // an agent that is stopped may hold many connections
+constexpr std::chrono::milliseconds welcome_looked_for_every = 5ms;
+constexpr std::size_t spares_most = 2;  // one waits for the next agent, the next one is being written
+
+// Returns whether it is empty now.
+bool emptied(const std::string& directory) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;) {
+        std::filesystem::remove_all(entry->path(), error);
+        if (!error) entry.increment(error);
+    }
+    return !error;
+}
+
+}  // namespace
+
+// Whether the connection stands. Its end is told to the other ranks once.
+bool Session::attached() {
+    if (link_.open()) return true;
+    if (!lost_at_) lost_at_ = Clock::now();
+    if (memory_ && offer_.alone && !detached_) {
+        detached_ = true;
+        memory_->detach();
+    }
+    return false;
+}
+
+// Whether the agent has shown no life for a while, though its connection stands: it is stopped, or hangs. Counted only
+// while this rank waits for it.
+bool Session::agent_is_silent() {
+    if (!memory_ || !offer_.alone || !link_.open()) return false;
+    const auto now = Clock::now();
+    const std::uint32_t beats = memory_->beats();
+    if (beats != beats_ || now - beat_looked_ > silence_most / 2) beat_at_ = now;
+    beats_ = beats;
+    beat_looked_ = now;
+    return now - beat_at_ > silence_most;
+}
+
+// Another agent has welcomed this rank.
+void Session::leave_memory() {
+    if (memory_ && detached_) memory_->attach();
+    memory_.reset();
+    offer_ = {};
+    detached_ = false;
+}
+
+void Session::send_due() {
+    if (link_.open()) kept_.send_due([this](const std::string& frame) { link_.send(frame); });
+}
+
+// Returns why there is no agent yet; empty: it has welcomed this rank, or was greeted. Keeps nobody waiting: an agent
+// that is stopped accepts a connection too.
+std::string Session::dial_further(Place place) {
+    if (!greeting_.open()) return greet(place);
+    if (take_welcome(place)) return {};
+    const bool in_vain = !greeting_.open() || !refused_.empty() || Clock::now() - dialled_ > welcome_patience;
+    return in_vain ? give_up_dialling() : std::string{};
+}
+
+// Looks for an agent, and waits for other ranks meanwhile, 100 ms at most.
+int Session::wait_while_detached(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline) {
+    if (greeting_.open() || Clock::now() - dialled_ >= redial_every) {
+        const int code = try_agent(doing, Place::wanted, deadline);
+        if (code != RTW_OK || link_.open()) return code;
+    }
+    const ReportMemory& memory = *memory_;
+    lock.unlock();
+    memory.wait(wakeups_seen_, greeting_.open() ? welcome_looked_for_every : redial_every);
+    lock.lock();
+    return RTW_OK;
+}
+
+bool Session::take_spare(std::string& path) {
+    if (attached() || !detached_ || spares_.empty()) return false;
+    path = std::move(spares_.back());
+    spares_.pop_back();
+    return true;
+}
+
+// After the first report with files, so that a run without checkpoints makes no directories.
+void Session::request_spares() {
+    if (!offer_.alone) return;
+    for (; spares_.size() + spares_requested_ < spares_most; ++spares_requested_) send(Stage{.spare = true});
+}
+
+bool Session::stores(const Report& report) const {
+    const Upload upload = report.upload == Upload::run_default ? offer_.upload : report.upload;
+    return report.checkpoint && upload != Upload::none;
+}
+
+bool Session::waits_for_storage(const Report& report) const {
+    const Upload upload = report.upload == Upload::run_default ? offer_.upload : report.upload;
+    return report.checkpoint && upload == Upload::sync;
+}
+
+// The report has passed with this rank's files, and no agent has heard of it.
+void Session::passed_detached(const Report& report) {
+    if (!detached_ || !kept_.has(report.index)) return;
+    std::string freed;
+    if (!stores(report)) {
+        freed = kept_.passed_unstored(report.index);
+    } else if (const auto replaced = kept_.passed_with_files(report.index)) {
+        std::erase(uncommitted_, replaced->index);
+        freed = replaced->directory;
+    }
+    if (!freed.empty() && emptied(freed)) spares_.push_back(std::move(freed));
+}
+
+}  // namespace rtrain::worker
