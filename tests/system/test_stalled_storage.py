@@ -77,9 +77,12 @@ def test_ranks_that_write_checkpoints_onto_storage_that_hangs_stall_themselves_a
 
 
 def hangs(place):
+    """Whether `stat` of it does. That process may not even be killed then: nobody waits for it."""
+    process = subprocess.Popen(["stat", str(place)], stdout=subprocess.DEVNULL)
     try:
-        subprocess.run(["stat", str(place)], stdout=subprocess.DEVNULL, timeout=2)
+        process.wait(2)
     except subprocess.TimeoutExpired:
+        process.kill()
         return True
     return False
 
