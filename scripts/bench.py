@@ -20,6 +20,7 @@ import time
 from bench_api import api
 from bench_away import away
 from bench_first_step import first_steps
+from bench_gone import gone
 from bench_history import history
 from bench_hostile import hostile
 from bench_import import import_
@@ -27,6 +28,7 @@ from bench_recovery import recovery
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
 from bench_storm import storm
+from bench_trials import trials
 from bench_warm import warm
 from bench_watch import watch
 from local_cluster import ROOT, LocalCluster, wait_for
@@ -241,7 +243,9 @@ row(hostile)
 row(million_reports)
 row(history)
 row(recovery)
+row(gone)
 row(warm)
+row(trials)
 row(storm)
 row(away)
 row(watch)

@@ -1,5 +1,6 @@
 """A run under a storm of faults beside the same run undisturbed: what part of its time it trained, and whether its weights are the same.
-`rtrain up` starts head and agent, as a user would; its supervisors start again what is killed."""
+`rtrain up --warm` starts head and agent, as a user would; its supervisors start again what is killed. The parent of a forked
+worker is a keeper, which is struck where a plain start has a shim."""
 
 import contextlib
 import json
@@ -74,7 +75,7 @@ class Storm:
         folder.mkdir()
         self.folder, self.base, self.done = folder, folder / "up", []
         self.env = environment(folder / "config.yaml")
-        self.rtrain("up", "--data", self.base, "--port", 0, "--resources", "CPU=2")
+        self.rtrain("up", "--data", self.base, "--port", 0, "--resources", "CPU=2", "--warm")
 
     def rtrain(self, *arguments):
         command = [RTRAIN, *map(str, arguments)]
