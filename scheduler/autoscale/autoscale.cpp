@@ -10,6 +10,7 @@ namespace {
 constexpr Duration pause_least{1'000};
 constexpr Duration failed_pause_most{900'000};       // the command is free of charge
 constexpr Duration given_up_pause_most{86'400'000};  // each machine that never joins costs money
+constexpr Duration registers_within{60'000};         // with a head that was started anew
 constexpr std::uint32_t releases_most = 8;           // of a machine that never joined, where the command fails
 
 // Doubled with each failure in a row.
@@ -111,6 +112,16 @@ std::optional<NodeId> unjoined_of(const AutoscaleState& state, Time now) {
 }
 
 }  // namespace
+
+void restored(const AutoscalePolicy& policy, AutoscaleState& state, Time now) {
+    const Time least = now + std::min(policy.timeout, registers_within), most = now + policy.timeout + policy.timeout;
+    for (Ordered& order : state.ordered) order.until = std::clamp(order.until, least, most);
+    const Time pause_over = now + pause(policy, state.failures, given_up_pause_most);
+    state.order_after = std::min(state.order_after, pause_over);
+    for (auto& [name, entry] : state.unjoined)
+        entry.after =
+            std::min(entry.after, now + std::max(policy.idle, pause(policy, entry.failures, given_up_pause_most)));
+}
 
 std::uint32_t count_ordered(const AutoscaleState& state) {
     std::uint32_t sum = 0;

@@ -59,6 +59,10 @@ std::uint32_t count_ordered(const AutoscaleState& state);  // nodes that may sti
 // How many more nodes may be ordered.
 std::uint32_t room_of(const AutoscalePolicy& policy, const AutoscaleState& state);
 
+// Bounds the times of orders that a head before this one has saved: between the two the wall clock may have been set.
+// What was ordered has a minute to register with the new head, and no longer than if it were ordered now.
+void restored(const AutoscalePolicy& policy, AutoscaleState& state, Time now);
+
 // Takes nodes that have joined off what was ordered, and notes who is idle. Returns how many were given up just now.
 std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, AutoscaleState& state, Time now);
 
@@ -67,7 +71,7 @@ struct WaitingGang {
     GangRequest gang;
 };
 struct AutoscaleQuestion {             // a copy: it is answered on another thread
-    std::vector<NodeView> nodes;       // ready ones; none when nothing waits
+    std::vector<NodeView> nodes;       // ready ones with room for some bundle of what waits
     std::vector<WaitingGang> waiting;  // in the order of the queue; without those that a quota keeps out
     NodeOffer offer;
     std::uint32_t ordered = 0, room = 0, max = 0;  // room: how many more may be ordered

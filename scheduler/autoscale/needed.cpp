@@ -1,5 +1,6 @@
 // How many nodes what waits needs: see autoscale.hpp. Placement on copies of the nodes.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "scheduler/autoscale/autoscale.hpp"
@@ -15,6 +16,34 @@ constexpr Duration hopeless_for{600'000};
 
 bool kept_out_by_quota(const Run& run) {
     return run.reason.is<reasons::QuotaFull>() || run.reason.is<reasons::QuotaReclaimed>();
+}
+
+// By resource, the least that every bundle of what waits asks for.
+Resources least_demand(const std::vector<WaitingGang>& waiting) {
+    std::optional<Resources> least;
+    for (const WaitingGang& one : waiting)
+        for (const Bundle& bundle : one.gang.bundles) {
+            if (!least) least = bundle.demand;
+            for (auto entry = least->begin(); entry != least->end();) {
+                const auto demand = bundle.demand.find(entry->first);
+                const bool without = demand == bundle.demand.end();
+                if (!without) entry->second = std::min(entry->second, demand->second);
+                entry = without ? least->erase(entry) : std::next(entry);
+            }
+        }
+    return least.value_or(Resources());
+}
+
+// False: none of the bundles has room there. Where something waits, most nodes are full.
+bool has_room(const NodeView& node, const Resources& least) {
+    return std::all_of(least.begin(), least.end(), [&](const auto& entry) {
+        Amount free;
+        if (entry.first == gpu_key)
+            for (const Amount& device : node.gpus_free) free = free + device;
+        else if (const auto known = node.free.find(entry.first); known != node.free.end())
+            free = known->second;
+        return free >= entry.second;
+    });
 }
 
 NodeView new_node(const NodeOffer& offer, std::uint32_t number) {
@@ -101,8 +130,9 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
         question.waiting.push_back(std::move(waiting));
     }
     if (question.waiting.empty()) return question;
+    const Resources least = least_demand(question.waiting);
     for (const NodeView& node : index.nodes())
-        if (node.state == NodeState::ready) question.nodes.push_back(node);
+        if (node.state == NodeState::ready && has_room(node, least)) question.nodes.push_back(node);
     return question;
 }
 

@@ -83,6 +83,7 @@ void Autoscaler::restore(const std::string& saved) {
                                                    .failures = row.at("failures")};
     state_.failures = kept.at("failures");
     state_.order_after = from_wall(kept.at("order_after_wall_ms").get<std::int64_t>());
+    restored(uses_.options.autoscale->policy, state_, uses_.clock.now());
 }
 
 Time Autoscaler::from_wall(std::int64_t ms) const { return {uses_.clock.now().ms + ms - wall_ms()}; }
@@ -113,9 +114,9 @@ void Autoscaler::look() {
     const auto before = std::pair(state_.ordered, state_.unjoined);
     look_who_joined();
     if (before != std::pair(state_.ordered, state_.unjoined)) save_orders([] {});
-    const AutoscaleQuestion question = autoscale_question(uses_.cluster, policy, state_);
+    AutoscaleQuestion question = autoscale_question(uses_.cluster, policy, state_);
     using Answer = std::optional<NodesNeeded>;
-    uses_.loop.offload([question] { return Answer(nodes_needed(question)); },
+    uses_.loop.offload([question = std::move(question)] { return Answer(nodes_needed(question)); },
                        [](const Error&) { return Answer(); },  // then nothing changes until the next look
                        [this](const Answer& needed) {
                            if (needed) act(*needed);

@@ -77,6 +77,25 @@ TEST_CASE("as many nodes are ordered as what waits needs, beside what is free, w
     CHECK(world.look() == orders(4));  // max
 }
 
+TEST_CASE("of the nodes, those are looked at that have room for some bundle of what waits") {
+    Scaled world;
+    const auto looked_at = [&] {
+        std::vector<std::string> names;
+        for (const NodeView& node : autoscale_question(world.cluster, world.policy, world.state).nodes)
+            names.push_back(node.id.value);
+        return names;
+    };
+    world.tell(node("n1", 4, 2));
+    world.tell(node("n2", 4, 2));
+    world.tell(node("n3", 8));
+    CHECK(looked_at().empty());  // nothing waits
+    world.running({.name = "half", .cpus = 2, .gpus = units(2)});
+    world.submit({.name = "large", .workers = 2, .cpus = 1, .gpus = units(2)});
+    CHECK(looked_at() == std::vector<std::string>{"n2"});
+    world.submit({.name = "cpus", .workers = 2, .cpus = 7});
+    CHECK(looked_at() == std::vector<std::string>{"n1", "n2", "n3"});  // one CPU is the least
+}
+
 TEST_CASE("what no ordered node could hold orders nothing") {
     Scaled world;
     world.submit({.name = "large", .cpus = 5});
@@ -242,6 +261,20 @@ TEST_CASE("giving a machine back that never joined is tried eight times, and as 
     }
     CHECK(tries == 8);
     CHECK(world.state.unjoined.empty());
+}
+
+TEST_CASE("whatever the wall clock did between two heads, orders wait a minute at least, and no longer than new ones") {
+    Scaled world;
+    world.now.ms = 100'000'000;
+    const auto at = [&](std::int64_t ms) { return Time{world.now.ms + ms}; };
+    world.state.ordered = {{.nodes = 1, .until = at(-86'400'000)}, {.nodes = 1, .until = at(86'400'000)}};
+    world.state.unjoined[{"m1"}] = {.after = at(86'400'000)};
+    world.state.order_after = at(86'400'000);
+    restored(world.policy, world.state, world.now);
+    CHECK(world.state.ordered ==
+          std::vector<Ordered>{{.nodes = 1, .until = at(60'000)}, {.nodes = 1, .until = at(600'000)}});
+    CHECK(world.state.unjoined.at({"m1"}).after == at(600'000));
+    CHECK(world.state.order_after == at(60'000));
 }
 
 TEST_CASE("machines that never join are ordered more and more seldom, and as before once an order has joined") {
