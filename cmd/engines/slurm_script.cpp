@@ -20,6 +20,7 @@ if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then  # its tasks would write one directory
   exit 2
 fi
 unset RTRAIN_ADDRESS RTRAIN_TOKEN RTRAIN_CA RTRAIN_CONTEXT RTRAIN_JOIN_TOKEN
+unset token  # a variable of that name that sbatch took along would be in every environment, with the join token
 warned= alone=
 trap 'warned=1' TERM  # Slurm takes the nodes soon
 trap 'alone=1' USR1   # every agent has ended
@@ -37,28 +38,31 @@ until [ -s "$own/address" ]; do
   sleep 0.2
 done
 
-# An agent on each node of the allocation offers what Slurm gave. The token comes through standard input into a
-# file that nobody else may read: it is in no argument and no environment.
+# An agent on each node of the allocation offers what Slurm gave. The token comes through standard input and a pipe:
+# it is in no argument, no environment and no file, which the job's processes could read, being the same user's.
 token=$("$program" token create --role node --uses "$((2 * SLURM_JOB_NUM_NODES))" --expires 1h -o name) || exit 10
 agent='set -u
 umask 077
 own=$(mktemp -d "${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID-$SLURMD_NODENAME-XXXXXXXX") || exit 10
-cat >"$own/token"
+unset token
+token=$(cat)
 have=CPU=${SLURM_CPUS_ON_NODE:-1}
 memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
 if [ "${SLURM_MEM_PER_GPU:-0}" -gt 0 ]; then memory=$((SLURM_MEM_PER_GPU * ${SLURM_GPUS_ON_NODE:-1})); fi
 if [ "$memory" -gt 0 ]; then have=$have,memory=${memory}Mi; fi
 as_root=
 if [ "$(id -u)" = 0 ]; then as_root=--allow-root-workers; fi
-"$1" node join "$2" --token-file "$own/token" --name "$SLURMD_NODENAME" --data "$own/node" --peer-port 0 \
+"$1" node join "$2" --token-file <(printf "%s\n" "$token") --name "$SLURMD_NODENAME" --data "$own/node" --peer-port 0 \
   --resources "$have" $as_root &
 agent=$!
+unset token
 trap "kill $agent" TERM INT
 while kill -0 "$agent" 2>/dev/null; do wait "$agent"; done
 rm -rf "$own"'
 srun --overlap --input=all --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
   bash -c "$agent" agent "$program" "$(cat "$own/address")" < <(printf '%s\n' "$token") &
 agents=$!
+unset token
 ( while kill -0 "$agents" 2>/dev/null; do sleep 2; done; kill -USR1 "$$" ) 2>/dev/null &
 watch=$!
 

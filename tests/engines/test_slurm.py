@@ -1,6 +1,7 @@
 """`rtrain slurm submit`: its script is a script whatever a job is called, and brings a cluster into an allocation of Debian's Slurm: two
 nodes in namespaces. The run's exit code is the job's; a job whose time is over is requeued and goes on from its checkpoint."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -114,7 +115,9 @@ def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
     script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
     agent = script[script.index("agent='") + len("agent='") : script.index('rm -rf "$own"\'\n') + len('rm -rf "$own"')]
     program = tmp_path / "program"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\n')
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\ncat "$5" > "{tmp_path}/seen"\nenv >> "{tmp_path}/seen"\n'
+    )
     program.chmod(0o755)
     env = {
         "PATH": os.environ["PATH"],
@@ -122,10 +125,13 @@ def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
         "SLURM_JOB_ID": "7",
         "SLURMD_NODENAME": "n",
         "SLURM_CPUS_ON_NODE": "6",
+        "token": "of the user",
     }
-    subprocess.run(["bash", "-c", agent, "agent", program, "head:1"], input="token", text=True, env=env | given, timeout=60)
+    subprocess.run(["bash", "-c", agent, "agent", program, "head:1"], input="rtn1.x", text=True, env=env | given, timeout=60)
     words = (tmp_path / "words").read_text().split()
     assert words[words.index("--resources") + 1] == resources
+    assert words[3] == "--token-file" and "rtn1.x" not in words
+    assert (tmp_path / "seen").read_text().count("rtn1.x") == 1  # in the file; not in the environment
 
 
 # ---- a real Slurm
@@ -185,8 +191,17 @@ def processes_of(number):
             yield arguments, environment
 
 
+def files_below(folder):
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # it has gone meanwhile
+            if file.is_file():
+                yield file, file.read_bytes()
+
+
 @needs_slurm
-def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_job(slurm, tmp_path):
+def test_the_join_token_is_in_no_file_and_the_end_of_every_agent_ends_the_job(slurm, tmp_path):
+    """The job's processes are the same user's as the agents: they could read every file of theirs."""
+    slurm.env["token"] = "of the user"  # sbatch takes it along
     job = write_job(tmp_path, "left", "echo it trains; exec sleep 1000", storage_path=str(tmp_path / "runs"))
     batch = Batch(slurm, tmp_path, job)
     wait_for("the run", lambda: "it trains" in batch.log(), 120)
@@ -194,8 +209,10 @@ def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_
     assert any(b"\0join\0" in arguments for arguments, _ in seen) and any(b"\0submit\0" in arguments for arguments, _ in seen)
     assert not [one for one in seen if b"rtn1." in one[0] or b"rtn1." in one[1]]
     [own] = slurm.jobs.glob(f"rtrain-{batch.number}-node1-*")
-    assert (own / "token").read_text().startswith("rtn1.")
-    assert stat.S_IMODE((own / "token").stat().st_mode) == 0o600 and stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    held = dict(files_below(slurm.jobs))
+    assert any(own / "node" in file.parents for file in held)
+    assert not [file for file, bytes_ in held.items() if b"rtn1." in bytes_]
     assert slurm.run("scancel", "--signal=KILL", f"{batch.number}.0").returncode == 0
     ended = batch.ends()
     assert ended["JobState"] == "FAILED" and ended["Restarts"] == "0", batch.log()
