@@ -30,6 +30,16 @@ trap 'rm -rf "$own"' EXIT
 export RTRAIN_CONFIG=$own/config.yaml
 say() { printf 'rtrain slurm: %s\n' "$1" >&2; }
 
+# Agents find the head where Slurm finds this node, or at the network card that --interface names. Their own addresses,
+# for each other, are on the same network.
+reachable() { getent ahostsv4 "$1" | awk '$1 !~ /^127[.]/ { print $1; exit }'; }
+if [ -n "$interface" ]; then
+  host=$(ip -4 -o address show dev "$interface" | awk '{ sub("/.*", "", $4); print $4; exit }')
+  [ -n "$host" ] || { say "$interface has no address on $SLURMD_NODENAME"; exit 10; }
+else
+  host=$(reachable "$(scontrol show node -o "$SLURMD_NODENAME" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')")
+fi
+
 # The head, on this node's disk: what a run needs to go on is in its directory, on storage.
 "$program" head start --host 0.0.0.0 --port 0 --data "$own/head" --name "slurm-$SLURM_JOB_ID" -o name >"$own/address" &
 head=$!
@@ -37,6 +47,8 @@ until [ -s "$own/address" ]; do
   kill -0 "$head" 2>/dev/null || { say "the head did not start"; exit 10; }
   sleep 0.2
 done
+address=$(cat "$own/address")
+address=${host:-${address%:*}}:${address##*:}
 
 # An agent on each node of the allocation offers what Slurm gave. The token comes through standard input and a pipe:
 # it is in no argument, no environment and no file, which the job's processes could read, being the same user's.
@@ -60,7 +72,7 @@ trap "kill $agent" TERM INT
 while kill -0 "$agent" 2>/dev/null; do wait "$agent"; done
 rm -rf "$own"'
 srun --overlap --input=all --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
-  bash -c "$agent" agent "$program" "$(cat "$own/address")" < <(printf '%s\n' "$token") &
+  bash -c "$agent" agent "$program" "$address" < <(printf '%s\n' "$token") &
 agents=$!
 unset token
 ( while kill -0 "$agents" 2>/dev/null; do sleep 2; done; kill -USR1 "$$" ) 2>/dev/null &
@@ -175,7 +187,7 @@ Result<std::string> slurm_script(const SlurmWish& wish) {
     text += "program=" + shell_quoted(wish.program) + "\nrun=" + shell_quoted(wish.run) +
             "\nspec=" + shell_quoted(wish.spec_file) + "\nsets=(";
     for (const std::string& set : wish.sets) text += "--set " + shell_quoted(set) + " ";
-    text += ")\ndeadline=" + deadline_of(options) + "\nbegan=unknown\n";
+    text += ")\ninterface=" + shell_quoted(wish.interface) + "\ndeadline=" + deadline_of(options) + "\nbegan=unknown\n";
     if (on_disk) text += "[ -e " + shell_quoted(wish.storage_path + "/" + wish.run + "/run.json") + " ] || began=no\n";
     return text + body;
 }

@@ -36,6 +36,7 @@ def test_the_script_says_what_the_job_says(tmp_path):
                           "--signal=B:TERM@120", "--time=65", "--output=/logs/%j.out", "--partition=gpu", "--gpus-per-node=8"]  # fmt: skip
     assert "--time=30" in printed(job, "--time", "30m")
     assert "\ndeadline=75s\n" in script  # of the 120 s
+    assert "\ninterface=''\n" in script and "\ninterface='ib0'\n" in printed(job, "--interface", "ib0")
     assert "\ndeadline=555s\n" in printed(job, "--sbatch=--signal=B:TERM@600")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
@@ -134,6 +135,53 @@ def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
     assert (tmp_path / "seen").read_text().count("rtn1.x") == 1  # in the file; not in the environment
 
 
+# Stands for rtrain in a batch script; `srun` keeps what it was asked to start.
+STAND_IN = """\
+#!/bin/sh
+case "$1 $2" in
+  "head start") echo 192.0.2.1:7433; exec sleep 60 ;;
+  "token create") echo rtn1.x ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    "flags, tools, address",
+    [
+        (
+            [],
+            {"scontrol": "NodeName=n NodeAddr=n.site NodeHostName=n Port=0", "getent": "10.1.2.3 STREAM n.site"},
+            "10.1.2.3:7433",
+        ),
+        ([], {"scontrol": "NodeName=n NodeAddr=n NodeHostName=n", "getent": "127.0.1.1 STREAM n"}, "192.0.2.1:7433"),
+        ([], {"scontrol": "", "getent": ""}, "192.0.2.1:7433"),
+        (["--interface", "ib0"], {"ip": "3: ib0    inet 10.9.0.4/16 brd 10.9.255.255 scope global ib0"}, "10.9.0.4:7433"),
+        (["--interface", "ib0"], {"ip": ""}, None),
+    ],
+)
+def test_agents_find_the_head_where_slurm_does_or_at_a_network_card(flags, tools, address, tmp_path):
+    script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"), *flags)
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name, answer in {"scancel": "", "squeue": "", **tools}.items():
+        (folder / name).write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/{name}"\necho "{answer}"\n')
+    (folder / "srun").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\ncat > "{tmp_path}/given"\n')
+    (folder / "rtrain").write_text(STAND_IN)
+    for tool in folder.iterdir():
+        tool.chmod(0o755)
+    env = {"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1",
+           "SLURMD_NODENAME": "n"}  # fmt: skip
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=env, timeout=60)
+    if address is None:
+        assert done.returncode == 10 and "ib0 has no address on n" in done.stderr, done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "words").read_text().splitlines()[-1] == address
+    assert (tmp_path / "given").read_text() == "rtn1.x\n"
+    if "scontrol" in tools:
+        assert (tmp_path / "scontrol").read_text() == "show node -o n\n"
+
+
 # ---- a real Slurm
 
 
@@ -164,7 +212,7 @@ class Batch:
 def test_a_gang_over_two_nodes_and_the_exit_code_of_its_run(slurm, tmp_path):
     job = write_job(tmp_path, "both", "hostname; exit 0", workers=2, storage_path=str(tmp_path / "runs"),
                     scaling={"placement": "STRICT_SPREAD"})  # fmt: skip
-    batch = Batch(slurm, tmp_path, job, "--nodes", 2)
+    batch = Batch(slurm, tmp_path, job, "--nodes", 2)  # the head has an address before Slurm's that node2 does not reach
     ended = batch.ends()
     assert (ended["JobState"], ended["ExitCode"]) == ("COMPLETED", "0:0"), batch.log()
     assert {"node1", "node2"} <= set(re.findall(r"node\d", batch.log())), batch.log()
