@@ -284,6 +284,22 @@ def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(sl
 
 
 @needs_slurm
+def test_a_time_limit_of_slurm_itself_ends_with_a_checkpoint_and_a_requeue(slurm, tmp_path):
+    job = ranks_job(tmp_path, "limited", 600, 0.4, storage_path=str(tmp_path / "runs"))
+    batch = Batch(slurm, tmp_path, job, "--time", "3m")  # Slurm warns two minutes before its end, or some seconds earlier
+    run = tmp_path / "runs" / "limited"
+    ends = lambda: slurm.job(batch.number)["JobState"] in ENDED or slurm.job(batch.number)["Restarts"] != "0"  # noqa: E731
+    wait_for("the job to be requeued", ends, 200)
+    requeued = slurm.job(batch.number)
+    assert (requeued["JobState"], requeued["Restarts"]) == ("PENDING", "1"), batch.log()
+    assert "asked for a checkpoint" in batch.log() and "requeued" in batch.log(), batch.log()
+    assert json.loads((run / "result.json").read_text())["state"] == "STOPPED"
+    assert list(run.glob("checkpoint_*/.manifest.json"))
+    wait_for("both nodes to be idle", lambda: slurm.idle() == 2)
+    assert slurm.run("scancel", batch.number).returncode == 0
+
+
+@needs_slurm
 def test_scancel_ends_a_job_for_good(slurm, tmp_path):
     """It sends SIGTERM to the script too, as the warning does; but Slurm has ended the job by then."""
     job = ranks_job(tmp_path, "unwanted", 600, 0.4, storage_path=str(tmp_path / "runs"))
