@@ -20,6 +20,7 @@ if [ -n "${SLURM_ARRAY_JOB_ID:-}" ]; then  # its tasks would write one directory
   exit 2
 fi
 unset RTRAIN_ADDRESS RTRAIN_TOKEN RTRAIN_CA RTRAIN_CONTEXT RTRAIN_JOIN_TOKEN
+unset token  # a variable of that name that sbatch took along would be in every environment, with the join token
 warned= alone=
 trap 'warned=1' TERM  # Slurm takes the nodes soon
 trap 'alone=1' USR1   # every agent has ended
@@ -29,6 +30,16 @@ trap 'rm -rf "$own"' EXIT
 export RTRAIN_CONFIG=$own/config.yaml
 say() { printf 'rtrain slurm: %s\n' "$1" >&2; }
 
+# Agents find the head where Slurm finds this node, or at the network card that --interface names. Their own addresses,
+# for each other, are on the same network.
+reachable() { getent ahostsv4 "$1" | awk '$1 !~ /^127[.]/ { print $1; exit }'; }
+if [ -n "$interface" ]; then
+  host=$(ip -4 -o address show dev "$interface" | awk '{ sub("/.*", "", $4); print $4; exit }')
+  [ -n "$host" ] || { say "$interface has no address on $SLURMD_NODENAME"; exit 10; }
+else
+  host=$(reachable "$(scontrol show node -o "$SLURMD_NODENAME" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')")
+fi
+
 # The head, on this node's disk: what a run needs to go on is in its directory, on storage.
 "$program" head start --host 0.0.0.0 --port 0 --data "$own/head" --name "slurm-$SLURM_JOB_ID" -o name >"$own/address" &
 head=$!
@@ -36,29 +47,34 @@ until [ -s "$own/address" ]; do
   kill -0 "$head" 2>/dev/null || { say "the head did not start"; exit 10; }
   sleep 0.2
 done
+address=$(cat "$own/address")
+address=${host:-${address%:*}}:${address##*:}
 
-# An agent on each node of the allocation offers what Slurm gave. The token comes through standard input into a
-# file that nobody else may read: it is in no argument and no environment.
+# An agent on each node of the allocation offers what Slurm gave. The token comes through standard input and a pipe:
+# it is in no argument, no environment and no file, which the job's processes could read, being the same user's.
 token=$("$program" token create --role node --uses "$((2 * SLURM_JOB_NUM_NODES))" --expires 1h -o name) || exit 10
 agent='set -u
 umask 077
 own=$(mktemp -d "${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID-$SLURMD_NODENAME-XXXXXXXX") || exit 10
-cat >"$own/token"
+unset token
+token=$(cat)
 have=CPU=${SLURM_CPUS_ON_NODE:-1}
 memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
 if [ "${SLURM_MEM_PER_GPU:-0}" -gt 0 ]; then memory=$((SLURM_MEM_PER_GPU * ${SLURM_GPUS_ON_NODE:-1})); fi
 if [ "$memory" -gt 0 ]; then have=$have,memory=${memory}Mi; fi
 as_root=
 if [ "$(id -u)" = 0 ]; then as_root=--allow-root-workers; fi
-"$1" node join "$2" --token-file "$own/token" --name "$SLURMD_NODENAME" --data "$own/node" --peer-port 0 \
+"$1" node join "$2" --token-file <(printf "%s\n" "$token") --name "$SLURMD_NODENAME" --data "$own/node" --peer-port 0 \
   --resources "$have" $as_root &
 agent=$!
+unset token
 trap "kill $agent" TERM INT
 while kill -0 "$agent" 2>/dev/null; do wait "$agent"; done
 rm -rf "$own"'
 srun --overlap --input=all --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
-  bash -c "$agent" agent "$program" "$(cat "$own/address")" < <(printf '%s\n' "$token") &
+  bash -c "$agent" agent "$program" "$address" < <(printf '%s\n' "$token") &
 agents=$!
+unset token
 ( while kill -0 "$agents" 2>/dev/null; do sleep 2; done; kill -USR1 "$$" ) 2>/dev/null &
 watch=$!
 
@@ -171,7 +187,7 @@ Result<std::string> slurm_script(const SlurmWish& wish) {
     text += "program=" + shell_quoted(wish.program) + "\nrun=" + shell_quoted(wish.run) +
             "\nspec=" + shell_quoted(wish.spec_file) + "\nsets=(";
     for (const std::string& set : wish.sets) text += "--set " + shell_quoted(set) + " ";
-    text += ")\ndeadline=" + deadline_of(options) + "\nbegan=unknown\n";
+    text += ")\ninterface=" + shell_quoted(wish.interface) + "\ndeadline=" + deadline_of(options) + "\nbegan=unknown\n";
     if (on_disk) text += "[ -e " + shell_quoted(wish.storage_path + "/" + wish.run + "/run.json") + " ] || began=no\n";
     return text + body;
 }

@@ -16,6 +16,7 @@ struct SlurmWish {
     std::uint32_t nodes = 1;
     std::int64_t time_minutes = 0;     // 0: the partition's
     std::string output;                // empty: Slurm's default
+    std::string interface;             // network card of the head's node; empty: where Slurm reaches that node
     std::vector<std::string> options;  // of sbatch: --partition=gpu
 };
 // Refused: options that are none, and storage that ends with the allocation.

@@ -42,6 +42,7 @@ Result<SlurmWish> wish_of(Invocation& call) {
     wish.sets = arguments.list("set");
     wish.program = arguments.text("program", wish.program);
     wish.output = arguments.text("output-file");
+    wish.interface = arguments.text("interface");
     wish.options = arguments.list("sbatch");
     const std::int64_t nodes = arguments.number("nodes", 1);
     if (nodes < 1 || nodes > nodes_most)
@@ -133,6 +134,11 @@ std::vector<Command> slurm_commands() {
                         .shown = "OPTION",
                         .help = "of sbatch: --sbatch=--partition=gpu",
                         .repeated = true},
+                       {.name = "interface",
+                        .takes = Value::text,
+                        .shown = "NAME",
+                        .help = "network card of the nodes that agents and ranks use, such as ib0 (default: the "
+                                "network of Slurm)"},
                        {.name = "output-file", .takes = Value::text, .shown = "FILE", .help = "(default slurm-%j.out)"},
                        {.name = "program",
                         .takes = Value::text,

@@ -4,6 +4,7 @@
 //
 // Only nodes with the label `autoscale_label` are ever let go: those of people stay. A node is let go in two steps. It
 // is drained, so that nothing is placed on it any more; then, if it is empty still, its machine is given back.
+// A machine that was ordered by name and never joined is given back by that name.
 #pragma once
 
 #include <cstdint>
@@ -34,18 +35,33 @@ struct AutoscalePolicy {
 };
 struct Ordered {
     std::uint32_t nodes = 0;
-    Time until;  // then those that have not joined are given up
+    Time until;                // then those that have not joined are given up
+    std::set<NodeId> names{};  // of those that `provision` has named, and that have not joined: at most `nodes`
     bool operator==(const Ordered&) const = default;
 };
+struct Unjoined {  // a machine that was ordered by name and given up
+    Time after;    // it is given back then
+    std::uint32_t failures = 0;
+    bool operator==(const Unjoined&) const = default;
+};
 struct AutoscaleState {
-    std::vector<Ordered> ordered;  // and not joined yet, the oldest first
-    std::set<NodeId> present;      // labelled nodes, when they were last looked at
+    std::vector<Ordered> ordered;         // and not joined yet, the oldest first
+    std::map<NodeId, Unjoined> unjoined;  // their machines are to be given back
+    std::set<NodeId> present;             // labelled nodes, when they were last looked at
     std::map<NodeId, Time> idle_since;
     std::map<RunId, Time> hopeless;   // runs that no number of nodes would hold, and until when this is believed
     Time order_after, release_after;  // pauses after a command
     std::uint32_t failures = 0;       // orders that failed, since all that was ordered had joined
     bool operator==(const AutoscaleState&) const = default;
 };
+
+std::uint32_t count_ordered(const AutoscaleState& state);  // nodes that may still join
+// How many more nodes may be ordered.
+std::uint32_t room_of(const AutoscalePolicy& policy, const AutoscaleState& state);
+
+// Bounds the times of orders that a head before this one has saved: between the two the wall clock may have been set.
+// What was ordered has a minute to register with the new head, and no longer than if it were ordered now.
+void restored(const AutoscalePolicy& policy, AutoscaleState& state, Time now);
 
 // Takes nodes that have joined off what was ordered, and notes who is idle. Returns how many were given up just now.
 std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, AutoscaleState& state, Time now);
@@ -55,7 +71,7 @@ struct WaitingGang {
     GangRequest gang;
 };
 struct AutoscaleQuestion {             // a copy: it is answered on another thread
-    std::vector<NodeView> nodes;       // ready ones; none when nothing waits
+    std::vector<NodeView> nodes;       // ready ones with room for some bundle of what waits
     std::vector<WaitingGang> waiting;  // in the order of the queue; without those that a quota keeps out
     NodeOffer offer;
     std::uint32_t ordered = 0, room = 0, max = 0;  // room: how many more may be ordered
@@ -82,8 +98,9 @@ struct AutoscaleStep {
 AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& policy, const AutoscaleState& state,
                              const NodesNeeded& needed, Time now);
 
-// Whether the machine of a node may be given back now: it is drained by the autoscaler still, and without work.
-bool may_release(const Cluster& cluster, const NodeId& node);
+// Whether the machine of a node may be given back now: it is drained by the autoscaler still, and without work; or it
+// never joined, and no node has its name.
+bool may_release(const Cluster& cluster, const AutoscaleState& state, const NodeId& node);
 bool drained_by_autoscaler(const Node& node);
 
 enum class CommandResult {
@@ -93,7 +110,9 @@ enum class CommandResult {
     ended     // at its timeout: what it has done is not known
 };
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now);
-void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandResult result, Time now);
+// `names`: the machines that the command has named. There are so many then, however the command ended.
+void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandResult result,
+                 const std::set<NodeId>& names, Time now);
 void release_ended(const AutoscalePolicy& policy, AutoscaleState& state, const NodeId& node, CommandResult result,
                    Time now);
 

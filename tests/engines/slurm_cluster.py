@@ -72,6 +72,8 @@ class Slurm:
             shell("ip", "link", "add", near, "netns", self.space("ctl"), "type", "veth", "peer", "name", far,
                   "netns", self.space(f"n{number}"))  # fmt: skip
             shell(*self.inside("ctl", "ip", "link", "set", near, "master", "br0", "up"))
+            # The first address that the node has is one that the others do not reach.
+            shell(*self.inside(f"n{number}", "ip", "addr", "add", f"192.0.2.{number}/32", "dev", far))
             shell(*self.inside(f"n{number}", "ip", "addr", "add", f"10.78.0.{number + 1}/24", "dev", far))
             shell(*self.inside(f"n{number}", "ip", "link", "set", far, "up"))
 

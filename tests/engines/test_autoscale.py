@@ -31,6 +31,8 @@ case $action in
     while [ "$what" -gt 0 ]; do
       what=$((what - 1))
       name=m$$-$what
+      echo "node=$name-0001"
+      if [ -e "$folder/stuck" ]; then touch "$folder/$name-0001.pid"; continue; fi
       RTRAIN_CONFIG=$folder/none setsid {rtrain} node simulate "$(cat "$folder/address")" --token-file "$folder/token" --count 1 \\
         --name "$name" --resources CPU=4 --fake-gpus 2xA100 --label rtrain.autoscale=true --run-seconds 1 \\
         > "$folder/$name.log" 2>&1 &
@@ -40,7 +42,7 @@ case $action in
   release)
     echo "$what" >> "$folder/released"
     cat > "$folder/input-release"
-    kill "$(cat "$folder/$what.pid")"
+    if [ -s "$folder/$what.pid" ]; then kill "$(cat "$folder/$what.pid")"; fi
     rm "$folder/$what.pid"
     ;;
 esac
@@ -80,7 +82,7 @@ class Scaled(LocalCluster):
     def stop(self):
         super().stop()
         for file in self.place.glob("*.pid"):
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, ValueError):
                 os.kill(int(file.read_text()), signal.SIGKILL)
 
 
@@ -168,6 +170,25 @@ def test_a_command_that_fails_or_hangs_is_told_and_tried_again(started, tmp_path
     cluster.wait_state("one", "SUCCEEDED", seconds=60)
 
 
+def test_machines_that_never_join_are_given_back_also_by_a_new_head(started, tmp_path):
+    cluster = started(timeout="6s", max=2)
+    (cluster.place / "stuck").touch()
+    cluster.rtrain(
+        "submit", write_job(tmp_path, "two", "true", workers=2, scaling={"use_gpu": True, "placement": "STRICT_SPREAD"})
+    )
+    wait_for("the order", lambda: cluster.commands("provision", "done") == 1, 60)
+    named = {file.stem for file in cluster.place.glob("*.pid")}
+    assert len(named) == 2
+    cluster.json("token", "create", "--role", "node")  # what was ordered is on disk before it
+    cluster.kill("head")
+    cluster.restart("head")
+    wait_for("both machines to go", lambda: not list(cluster.place.glob("*.pid")), 90)
+    assert set((cluster.place / "released").read_text().split()) == named
+    assert any("which never joined" in text for text in cluster.texts())
+    (cluster.place / "stuck").unlink()
+    cluster.wait_state("two", "SUCCEEDED", seconds=90)
+
+
 def test_a_command_that_hangs_is_ended_with_all_that_it_started(started, tmp_path):
     hangs = '#!/bin/sh\nsleep 1000 &\necho $! > "$1/child"\nwait\n'
     cluster = started(hangs, timeout="1s")
@@ -245,14 +266,21 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
     calls = tmp_path / "calls"
     for tool in ("kubectl", "aws", "gcloud"):
         (tmp_path / tool).write_text(
-            f'#!/bin/sh\necho {tool} "$@" >> {calls}\ncase "$*" in *jsonpath*) echo 3;; *describe*i-0abc*) echo i-0abc;; *describe*17-001*) echo node;; esac\n'
+            f'#!/bin/sh\necho {tool} "$@" >> {calls}\ncase "$*" in *jsonpath*) echo 3;; *describe*i-0abc*) echo i-0abc;; '
+            "*run-instances*) printf 'i-0abc\\ti-0abd\\n';; *list*) printf 'rtrain-17-001\\nrtrain-17-002\\n';; "
+            "*scale*) echo statefulset.apps/rtrain-workers scaled;; *describe*17-001*) echo node;; esac\n"
         )
         (tmp_path / tool).chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RTRAIN_AUTOSCALE_MAX": "16"}
     run = {"env": env, "capture_output": True, "text": True, "input": '{"nodes":[],"ordered":0}\n'}
     node = {"statefulset": "rtrain-workers-2", "ec2": "i-0abc", "gce": "rtrain-17-001"}[name]
-    assert subprocess.run([*rules["provision"], "2"], **run).returncode == 0
-    assert subprocess.run([*rules["release"], node], **run).returncode == 0
+    ordered = subprocess.run([*rules["provision"], "2"], **run)
+    assert ordered.returncode == 0
+    assert [line for line in ordered.stdout.splitlines() if line.startswith("node=")] == [f"node={one}" for one in {
+        "statefulset": ["rtrain-workers-3", "rtrain-workers-4"], "ec2": ["i-0abc", "i-0abd"],
+        "gce": ["rtrain-17-001", "rtrain-17-002"]}[name]]  # fmt: skip
+    given_back = subprocess.run([*rules["release"], node], **run)
+    assert given_back.returncode == 0 and "node=" not in given_back.stdout
     made = calls.read_text()
     for part in {"statefulset": ["--replicas=5", "--current-replicas=3 --replicas=2"], "ec2": ["--count 2", "--instance-ids i-0abc"],
                  "gce": ["--count=2", "delete rtrain-17-001"]}[name]:  # fmt: skip
@@ -277,7 +305,11 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
         ("release", "w-1", [0, 1], 0, 0, 1),  # w-2 never joined: it goes along
         ("release", "w-0", [0], 0, 0, 0),
         ("release", "w-1", [0, 1], 1, 75, None),  # w-2 may still come
-        ("release", "w-7", [], 0, 75, None),
+        ("release", "w-7", [], 0, 0, None),  # it is gone already
+        ("release", "w-2", [0, 1], 0, 0, 2),  # it never joined itself
+        ("release", "w-1", [0, 2], 0, 75, None),  # nor did this one, but another stands behind it
+        ("release", "w-", [], 0, 75, None),
+        ("release", "w-1x", [], 0, 75, None),
         ("release", "x-2", [], 0, 75, None),
     ],
 )

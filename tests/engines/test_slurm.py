@@ -1,6 +1,7 @@
 """`rtrain slurm submit`: its script is a script whatever a job is called, and brings a cluster into an allocation of Debian's Slurm: two
 nodes in namespaces. The run's exit code is the job's; a job whose time is over is requeued and goes on from its checkpoint."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -35,6 +36,7 @@ def test_the_script_says_what_the_job_says(tmp_path):
                           "--signal=B:TERM@120", "--time=65", "--output=/logs/%j.out", "--partition=gpu", "--gpus-per-node=8"]  # fmt: skip
     assert "--time=30" in printed(job, "--time", "30m")
     assert "\ndeadline=75s\n" in script  # of the 120 s
+    assert "\ninterface=''\n" in script and "\ninterface='ib0'\n" in printed(job, "--interface", "ib0")
     assert "\ndeadline=555s\n" in printed(job, "--sbatch=--signal=B:TERM@600")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
@@ -114,7 +116,9 @@ def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
     script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
     agent = script[script.index("agent='") + len("agent='") : script.index('rm -rf "$own"\'\n') + len('rm -rf "$own"')]
     program = tmp_path / "program"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\n')
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\ncat "$5" > "{tmp_path}/seen"\nenv >> "{tmp_path}/seen"\n'
+    )
     program.chmod(0o755)
     env = {
         "PATH": os.environ["PATH"],
@@ -122,10 +126,60 @@ def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
         "SLURM_JOB_ID": "7",
         "SLURMD_NODENAME": "n",
         "SLURM_CPUS_ON_NODE": "6",
+        "token": "of the user",
     }
-    subprocess.run(["bash", "-c", agent, "agent", program, "head:1"], input="token", text=True, env=env | given, timeout=60)
+    subprocess.run(["bash", "-c", agent, "agent", program, "head:1"], input="rtn1.x", text=True, env=env | given, timeout=60)
     words = (tmp_path / "words").read_text().split()
     assert words[words.index("--resources") + 1] == resources
+    assert words[3] == "--token-file" and "rtn1.x" not in words
+    assert (tmp_path / "seen").read_text().count("rtn1.x") == 1  # in the file; not in the environment
+
+
+# Stands for rtrain in a batch script; `srun` keeps what it was asked to start.
+STAND_IN = """\
+#!/bin/sh
+case "$1 $2" in
+  "head start") echo 192.0.2.1:7433; exec sleep 60 ;;
+  "token create") echo rtn1.x ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    "flags, tools, address",
+    [
+        (
+            [],
+            {"scontrol": "NodeName=n NodeAddr=n.site NodeHostName=n Port=0", "getent": "10.1.2.3 STREAM n.site"},
+            "10.1.2.3:7433",
+        ),
+        ([], {"scontrol": "NodeName=n NodeAddr=n NodeHostName=n", "getent": "127.0.1.1 STREAM n"}, "192.0.2.1:7433"),
+        ([], {"scontrol": "", "getent": ""}, "192.0.2.1:7433"),
+        (["--interface", "ib0"], {"ip": "3: ib0    inet 10.9.0.4/16 brd 10.9.255.255 scope global ib0"}, "10.9.0.4:7433"),
+        (["--interface", "ib0"], {"ip": ""}, None),
+    ],
+)
+def test_agents_find_the_head_where_slurm_does_or_at_a_network_card(flags, tools, address, tmp_path):
+    script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"), *flags)
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name, answer in {"scancel": "", "squeue": "", **tools}.items():
+        (folder / name).write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/{name}"\necho "{answer}"\n')
+    (folder / "srun").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\ncat > "{tmp_path}/given"\n')
+    (folder / "rtrain").write_text(STAND_IN)
+    for tool in folder.iterdir():
+        tool.chmod(0o755)
+    env = {"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1",
+           "SLURMD_NODENAME": "n"}  # fmt: skip
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=env, timeout=60)
+    if address is None:
+        assert done.returncode == 10 and "ib0 has no address on n" in done.stderr, done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "words").read_text().splitlines()[-1] == address
+    assert (tmp_path / "given").read_text() == "rtn1.x\n"
+    if "scontrol" in tools:
+        assert (tmp_path / "scontrol").read_text() == "show node -o n\n"
 
 
 # ---- a real Slurm
@@ -158,7 +212,7 @@ class Batch:
 def test_a_gang_over_two_nodes_and_the_exit_code_of_its_run(slurm, tmp_path):
     job = write_job(tmp_path, "both", "hostname; exit 0", workers=2, storage_path=str(tmp_path / "runs"),
                     scaling={"placement": "STRICT_SPREAD"})  # fmt: skip
-    batch = Batch(slurm, tmp_path, job, "--nodes", 2)
+    batch = Batch(slurm, tmp_path, job, "--nodes", 2)  # the head has an address before Slurm's that node2 does not reach
     ended = batch.ends()
     assert (ended["JobState"], ended["ExitCode"]) == ("COMPLETED", "0:0"), batch.log()
     assert {"node1", "node2"} <= set(re.findall(r"node\d", batch.log())), batch.log()
@@ -185,8 +239,17 @@ def processes_of(number):
             yield arguments, environment
 
 
+def files_below(folder):
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # it has gone meanwhile
+            if file.is_file():
+                yield file, file.read_bytes()
+
+
 @needs_slurm
-def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_job(slurm, tmp_path):
+def test_the_join_token_is_in_no_file_and_the_end_of_every_agent_ends_the_job(slurm, tmp_path):
+    """The job's processes are the same user's as the agents: they could read every file of theirs."""
+    slurm.env["token"] = "of the user"  # sbatch takes it along
     job = write_job(tmp_path, "left", "echo it trains; exec sleep 1000", storage_path=str(tmp_path / "runs"))
     batch = Batch(slurm, tmp_path, job)
     wait_for("the run", lambda: "it trains" in batch.log(), 120)
@@ -194,8 +257,10 @@ def test_the_join_token_is_closed_to_others_and_the_end_of_every_agent_ends_the_
     assert any(b"\0join\0" in arguments for arguments, _ in seen) and any(b"\0submit\0" in arguments for arguments, _ in seen)
     assert not [one for one in seen if b"rtn1." in one[0] or b"rtn1." in one[1]]
     [own] = slurm.jobs.glob(f"rtrain-{batch.number}-node1-*")
-    assert (own / "token").read_text().startswith("rtn1.")
-    assert stat.S_IMODE((own / "token").stat().st_mode) == 0o600 and stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    held = dict(files_below(slurm.jobs))
+    assert any(own / "node" in file.parents for file in held)
+    assert not [file for file, bytes_ in held.items() if b"rtn1." in bytes_]
     assert slurm.run("scancel", "--signal=KILL", f"{batch.number}.0").returncode == 0
     ended = batch.ends()
     assert ended["JobState"] == "FAILED" and ended["Restarts"] == "0", batch.log()
@@ -216,6 +281,22 @@ def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(sl
     assert ended["JobState"] == "COMPLETED", batch.log()
     assert int(re.search(r"resumed at (\d+)", batch.log())[1]) > 2 and "rank 0 is through" in batch.log()
     assert json.loads((run / "result.json").read_text())["state"] == "SUCCEEDED"
+
+
+@needs_slurm
+def test_a_time_limit_of_slurm_itself_ends_with_a_checkpoint_and_a_requeue(slurm, tmp_path):
+    job = ranks_job(tmp_path, "limited", 600, 0.4, storage_path=str(tmp_path / "runs"))
+    batch = Batch(slurm, tmp_path, job, "--time", "3m")  # Slurm warns two minutes before its end, or some seconds earlier
+    run = tmp_path / "runs" / "limited"
+    ends = lambda: slurm.job(batch.number)["JobState"] in ENDED or slurm.job(batch.number)["Restarts"] != "0"  # noqa: E731
+    wait_for("the job to be requeued", ends, 200)
+    requeued = slurm.job(batch.number)
+    assert (requeued["JobState"], requeued["Restarts"]) == ("PENDING", "1"), batch.log()
+    assert "asked for a checkpoint" in batch.log() and "requeued" in batch.log(), batch.log()
+    assert json.loads((run / "result.json").read_text())["state"] == "STOPPED"
+    assert list(run.glob("checkpoint_*/.manifest.json"))
+    wait_for("both nodes to be idle", lambda: slurm.idle() == 2)
+    assert slurm.run("scancel", batch.number).returncode == 0
 
 
 @needs_slurm

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/head/base/json_text.hpp"
+#include "daemon/head/base/node_name.hpp"
 #include "daemon/net/loop/side_thread.hpp"
 #include "scheduler/autoscale/demand.hpp"
 
@@ -38,6 +39,19 @@ const char* word(CommandResult result) {
     return "failed";
 }
 
+// The lines `node=NAME` of a command. A line that is not whole is none.
+std::set<NodeId> nodes_named(const std::string& output) {
+    constexpr std::string_view before = "node=";
+    std::set<NodeId> names;
+    std::size_t at = 0;
+    for (std::size_t end = 0; (end = output.find('\n', at)) != output.npos; at = end + 1) {
+        const std::string_view line = std::string_view(output).substr(at, end - at);
+        if (!line.starts_with(before)) continue;
+        if (const std::string name(line.substr(before.size())); is_node_name(name)) names.insert(NodeId{name});
+    }
+    return names;
+}
+
 CommandResult result_of(const std::string& action, const Result<CommandEnd>& end) {
     if (!end) return CommandResult::failed;
     if (end->timed_out) return CommandResult::ended;
@@ -49,16 +63,27 @@ CommandResult result_of(const std::string& action, const Result<CommandEnd>& end
 
 void Autoscaler::start(const std::optional<std::string>& ordered) {
     if (!uses_.options.autoscale) return;
-    if (const json kept = parsed_or_null(ordered.value_or("")); kept.is_object()) {
-        for (const json& row : kept.at("orders"))
-            state_.ordered.push_back(
-                {.nodes = row.at("nodes"), .until = from_wall(row.at("until_wall_ms").get<std::int64_t>())});
-        state_.failures = kept.at("failures");
-        state_.order_after = from_wall(kept.at("order_after_wall_ms").get<std::int64_t>());
-    }
+    restore(ordered.value_or(""));
     for (const auto& [id, node] : uses_.cluster.nodes) state_.present.insert(id);  // they have not just joined
     look_who_joined();
     later();
+}
+
+// Names are missing where an older head has saved.
+void Autoscaler::restore(const std::string& saved) {
+    const json kept = parsed_or_null(saved);
+    if (!kept.is_object()) return;
+    for (const json& row : kept.at("orders")) {
+        Ordered order{.nodes = row.at("nodes"), .until = from_wall(row.at("until_wall_ms").get<std::int64_t>())};
+        for (const json& name : row.value("names", json::array())) order.names.insert(NodeId{name});
+        state_.ordered.push_back(std::move(order));
+    }
+    for (const json& row : kept.value("unjoined", json::array()))
+        state_.unjoined[NodeId{row.at("node")}] = {.after = from_wall(row.at("after_wall_ms").get<std::int64_t>()),
+                                                   .failures = row.at("failures")};
+    state_.failures = kept.at("failures");
+    state_.order_after = from_wall(kept.at("order_after_wall_ms").get<std::int64_t>());
+    restored(uses_.options.autoscale->policy, state_, uses_.clock.now());
 }
 
 Time Autoscaler::from_wall(std::int64_t ms) const { return {uses_.clock.now().ms + ms - wall_ms()}; }
@@ -81,15 +106,17 @@ void Autoscaler::look_who_joined() {
 
 // How many machines are needed is found out beside the loop: it places every run that waits.
 void Autoscaler::look() {
-    if (running_) return later();
-    const Cluster& cluster = uses_.cluster;
+    if (running_) {
+        drain_if_joined();
+        return later();
+    }
     const AutoscalePolicy& policy = uses_.options.autoscale->policy;
-    const std::vector<Ordered> before = state_.ordered;
+    const auto before = std::pair(state_.ordered, state_.unjoined);
     look_who_joined();
-    if (state_.ordered != before) save_orders([] {});
-    const AutoscaleQuestion question = autoscale_question(cluster, policy, state_);
+    if (before != std::pair(state_.ordered, state_.unjoined)) save_orders([] {});
+    AutoscaleQuestion question = autoscale_question(uses_.cluster, policy, state_);
     using Answer = std::optional<NodesNeeded>;
-    uses_.loop.offload([question] { return Answer(nodes_needed(question)); },
+    uses_.loop.offload([question = std::move(question)] { return Answer(nodes_needed(question)); },
                        [](const Error&) { return Answer(); },  // then nothing changes until the next look
                        [this](const Answer& needed) {
                            if (needed) act(*needed);
@@ -111,6 +138,13 @@ void Autoscaler::drain(const NodeId& node) {
     uses_.events.take(NodeDrained{.node = node, .by = autoscale_user, .reason = "idle: its machine is given back"});
 }
 
+// A machine that had been given up joins while it is deleted: nothing is placed there.
+void Autoscaler::drain_if_joined() {
+    if (!releasing_) return;
+    const auto node = uses_.cluster.nodes.find(*releasing_);
+    if (node != uses_.cluster.nodes.end() && node->second.state == NodeState::ready) drain(*releasing_);
+}
+
 std::string Autoscaler::demand() const {
     json shapes = json::array();
     for (const Demand& one : waiting_demand(uses_.cluster)) {
@@ -126,9 +160,7 @@ std::string Autoscaler::demand() const {
 std::string Autoscaler::joined() const {
     json names = json::array();
     for (const NodeId& node : state_.present) names.push_back(node.value);
-    std::uint32_t awaited = 0;
-    for (const Ordered& order : state_.ordered) awaited += order.nodes;
-    return text_of(json{{"nodes", names}, {"ordered", awaited}}) + "\n";
+    return text_of(json{{"nodes", names}, {"ordered", count_ordered(state_)}}) + "\n";
 }
 
 std::string Autoscaler::most() const {
@@ -145,10 +177,11 @@ void Autoscaler::order(std::uint32_t nodes) {
                      .timeout_ms = rules.policy.timeout.ms};
     wish.words.push_back(count);
     note("orders " + count + (nodes == 1 ? " node" : " nodes") + " for runs that wait");
-    run({.wish = std::move(wish), .action = "provision", .still = {}, .then = [this](CommandResult result) {
-             order_ended(uses_.options.autoscale->policy, state_, result, uses_.clock.now());
-             save_orders([] {});
-         }});
+    const auto then = [this](CommandResult result, const std::string& output) {
+        order_ended(uses_.options.autoscale->policy, state_, result, nodes_named(output), uses_.clock.now());
+        save_orders([] {});
+    };
+    run({.wish = std::move(wish), .action = "provision", .still = {}, .then = then});
 }
 
 void Autoscaler::release(const NodeId& node) {
@@ -160,25 +193,32 @@ void Autoscaler::release(const NodeId& node) {
     wish.words.push_back(node.value);
     releasing_ = node;  // from now on nobody undrains it
     const auto still = [this, node] {
-        if (may_release(uses_.cluster, node)) {
-            note("gives back the machine of node " + node.value, node.value);
+        if (may_release(uses_.cluster, state_, node)) {
+            const bool joined = uses_.cluster.nodes.contains(node);
+            note("gives back the machine of node " + node.value + (joined ? "" : ", which never joined"), node.value);
             return true;
         }
         releasing_.reset();
         return false;
     };
-    run({.wish = std::move(wish), .action = "release", .still = still, .then = [this, node](CommandResult result) {
-             release_over(node, result);
-         }});
+    const auto then = [this, node](CommandResult result, const std::string&) { release_over(node, result); };
+    run({.wish = std::move(wish), .action = "release", .still = still, .then = then});
 }
 
 void Autoscaler::release_over(const NodeId& node, CommandResult result) {
     releasing_.reset();
+    const bool unjoined = state_.unjoined.contains(node), done = result == CommandResult::done;
     release_ended(uses_.options.autoscale->policy, state_, node, result, uses_.clock.now());
-    if (result == CommandResult::done) return uses_.leave(node.value);
+    if (unjoined && !done && !state_.unjoined.contains(node))
+        note("the machine of node " + node.value +
+                 " never joined and may be there still: release failed for it too often, and is not tried again",
+             node.value);
+    if (unjoined) save_orders([] {});  // and the note
     const auto entry = uses_.cluster.nodes.find(node);
-    const bool ours = entry != uses_.cluster.nodes.end() && drained_by_autoscaler(entry->second);
-    if (ours) uses_.events.take(NodeUndrained{node});  // else a person has drained it meanwhile
+    if (entry == uses_.cluster.nodes.end()) return;
+    if (done) return uses_.leave(node.value);
+    if (drained_by_autoscaler(entry->second))
+        uses_.events.take(NodeUndrained{node});  // else a person has drained it meanwhile
 }
 
 // The orders are saved first: a head that ends while the command runs has them.
@@ -193,33 +233,38 @@ void Autoscaler::run(Command command) {
         if (command_.joinable()) command_.join();  // the one before has ended
         command_ = net::side_thread(net::ThreadPriority::normal, [this, command = std::move(command)] {
             Result<CommandEnd> end = run_command(command.wish, give_up_);
-            uses_.loop.post([this, action = command.action, end = std::move(end), then = command.then] {
-                ended(action, end, then);
-            });
+            uses_.loop.post([this, command, end = std::move(end)] { ended(command, end); });
         });
     });
 }
 
-void Autoscaler::ended(const std::string& action, const Result<CommandEnd>& end,
-                       const std::function<void(CommandResult)>& then) {
+void Autoscaler::ended(const Command& command, const Result<CommandEnd>& end) {
     running_ = false;
-    const CommandResult result = result_of(action, end);
-    uses_.metrics.autoscaled(action, word(result));
+    const CommandResult result = result_of(command.action, end);
+    uses_.metrics.autoscaled(command.action, word(result));
     if (result == CommandResult::failed || result == CommandResult::ended) {
         const std::string why = !end             ? end.error().message
                                 : end->timed_out ? "it took longer than its timeout"
                                                  : "exit code " + std::to_string(end->code);
         const std::string words = end ? last_line(end->output) : "";
-        note("the command " + action + " failed: " + why + (words.empty() ? "" : " [" + words + "]"));
+        note("the command " + command.action + " failed: " + why + (words.empty() ? "" : " [" + words + "]"));
     }
-    then(result);
+    command.then(result, end ? end->output : "");
 }
 
 void Autoscaler::save_orders(std::function<void()> then) {
     json rows = json::array();
-    for (const Ordered& order : state_.ordered)
-        rows.push_back({{"nodes", order.nodes}, {"until_wall_ms", uses_.clock.to_wall(order.until)}});
+    for (const Ordered& order : state_.ordered) {
+        json names = json::array();
+        for (const NodeId& name : order.names) names.push_back(name.value);
+        rows.push_back({{"nodes", order.nodes}, {"until_wall_ms", uses_.clock.to_wall(order.until)}, {"names", names}});
+    }
+    json unjoined = json::array();
+    for (const auto& [node, entry] : state_.unjoined)
+        unjoined.push_back(
+            {{"node", node.value}, {"after_wall_ms", uses_.clock.to_wall(entry.after)}, {"failures", entry.failures}});
     const json kept = {{"orders", rows},
+                       {"unjoined", unjoined},
                        {"failures", state_.failures},
                        {"order_after_wall_ms", uses_.clock.to_wall(state_.order_after)}};
     uses_.events.save({.tokens = {}, .settings = {{setting, text_of(kept)}}, .done = std::move(then)});

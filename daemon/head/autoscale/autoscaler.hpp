@@ -36,6 +36,8 @@ class Autoscaler {
 
   private:
     void look();
+    void restore(const std::string& saved);
+    void drain_if_joined();
     void look_who_joined();
     void act(const NodesNeeded& needed);
     void order(std::uint32_t nodes);
@@ -47,11 +49,10 @@ class Autoscaler {
         CommandWish wish;
         std::string action;
         std::function<bool()> still;
-        std::function<void(CommandResult)> then;
+        std::function<void(CommandResult, const std::string& output)> then;
     };
     void run(Command command);
-    void ended(const std::string& action, const Result<CommandEnd>& end,
-               const std::function<void(CommandResult)>& then);
+    void ended(const Command& command, const Result<CommandEnd>& end);
     void save_orders(std::function<void()> then);
     void note(const std::string& text, const std::string& node = "");
     void later();

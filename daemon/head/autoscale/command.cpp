@@ -24,9 +24,10 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t output_most = 16 << 10;
-constexpr int links_most = 40;         // as Linux
-constexpr std::size_t last_reads = 5;  // a pipe holds 64 KiB
+constexpr std::size_t output_most = 256 << 10;  // the names of thousands of machines
+constexpr std::size_t read_most = 16 << 10;     // at a time
+constexpr int links_most = 40;                  // as Linux
+constexpr std::size_t last_reads = 5;           // a pipe holds 64 KiB
 constexpr std::int64_t look_ms = 100, grace_ms = 5'000;
 constexpr const char* path_of_system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -98,7 +99,7 @@ Result<pid_t> spawn(const CommandWish& wish, int input, int output) {
 void read_some(int pipe, std::string& output) {
     char bytes[4096];
     ssize_t got = 0;
-    for (std::size_t all = 0; all < output_most && (got = ::read(pipe, bytes, sizeof bytes)) > 0;
+    for (std::size_t all = 0; all < read_most && (got = ::read(pipe, bytes, sizeof bytes)) > 0;
          all += static_cast<std::size_t>(got))
         output.append(bytes, static_cast<std::size_t>(got));
     if (output.size() > output_most) output.erase(0, output.size() - output_most);

@@ -2,6 +2,7 @@
 #include "scheduler/autoscale/autoscale.hpp"
 
 #include <random>
+#include <set>
 
 #include "scheduler/autoscale/demand.hpp"
 #include "tests/unit/scheduler_world.hpp"
@@ -30,10 +31,11 @@ struct Scaled : World {
         (void)observe(cluster, policy, state, now);
         return autoscale_step(cluster, policy, state, needed(), now);
     }
-    void ordered(std::uint32_t nodes) {  // the command has succeeded
+    void ordered(std::uint32_t nodes, const std::set<NodeId>& names = {}) {  // the command has succeeded
         order_begins(policy, state, nodes, now);
-        order_ended(policy, state, CommandResult::done, now);
+        order_ended(policy, state, CommandResult::done, names, now);
     }
+    void released(const NodeId& id, CommandResult result) { release_ended(policy, state, id, result, now); }
     void drain(const NodeId& id) { tell(NodeDrained{.node = id, .by = autoscale_user, .reason = "idle"}); }
 };
 
@@ -75,6 +77,25 @@ TEST_CASE("as many nodes are ordered as what waits needs, beside what is free, w
     CHECK(world.look() == orders(4));  // max
 }
 
+TEST_CASE("of the nodes, those are looked at that have room for some bundle of what waits") {
+    Scaled world;
+    const auto looked_at = [&] {
+        std::vector<std::string> names;
+        for (const NodeView& node : autoscale_question(world.cluster, world.policy, world.state).nodes)
+            names.push_back(node.id.value);
+        return names;
+    };
+    world.tell(node("n1", 4, 2));
+    world.tell(node("n2", 4, 2));
+    world.tell(node("n3", 8));
+    CHECK(looked_at().empty());  // nothing waits
+    world.running({.name = "half", .cpus = 2, .gpus = units(2)});
+    world.submit({.name = "large", .workers = 2, .cpus = 1, .gpus = units(2)});
+    CHECK(looked_at() == std::vector<std::string>{"n2"});
+    world.submit({.name = "cpus", .workers = 2, .cpus = 7});
+    CHECK(looked_at() == std::vector<std::string>{"n1", "n2", "n3"});  // one CPU is the least
+}
+
 TEST_CASE("what no ordered node could hold orders nothing") {
     Scaled world;
     world.submit({.name = "large", .cpus = 5});
@@ -110,14 +131,14 @@ TEST_CASE("a failed order is taken back and tried again after the cooldown") {
     world.submit({.name = "one", .cpus = 1});
     order_begins(world.policy, world.state, 1, world.now);
     CHECK(world.look() == nothing);  // the command runs
-    order_ended(world.policy, world.state, CommandResult::failed, world.now);
+    order_ended(world.policy, world.state, CommandResult::failed, {}, world.now);
     CHECK(world.look() == nothing);
     world.now.ms += 59'999;
     CHECK(world.look() == nothing);
     world.now.ms += 1;
     CHECK(world.look() == orders(1));
     order_begins(world.policy, world.state, 1, world.now);
-    order_ended(world.policy, world.state, CommandResult::failed, world.now);
+    order_ended(world.policy, world.state, CommandResult::failed, {}, world.now);
     world.now.ms += 119'999;  // failures in a row: twice as long
     CHECK(world.look() == nothing);
     world.now.ms += 1;
@@ -128,13 +149,132 @@ TEST_CASE("an order whose command was ended may have been carried out, and is wa
     Scaled world;
     world.submit({.name = "one", .cpus = 1});
     order_begins(world.policy, world.state, 1, world.now);
-    order_ended(world.policy, world.state, CommandResult::ended, world.now);
+    order_ended(world.policy, world.state, CommandResult::ended, {}, world.now);
     world.now.ms += 299'999;
     CHECK(world.look() == nothing);
     world.tell(labelled("n1"));
     CHECK(world.look() == nothing);
     CHECK(world.state.failures == 0);
     CHECK(world.state.ordered.empty());
+}
+
+TEST_CASE("a machine that was named and never joined is given back, and counts against the limit until then") {
+    Scaled world;
+    world.policy.max = 3;
+    world.submit({.name = "six", .workers = 6, .cpus = 1, .gpus = units(1)});
+    CHECK(world.look() == orders(3));
+    world.ordered(3, {{"m1"}, {"m2"}, {"m3"}});
+    world.tell(labelled("m2"));
+    world.now.ms += 299'999;
+    CHECK(world.look() == nothing);
+    world.now.ms += 1;
+    CHECK(world.look() == releases("m3"));
+    CHECK(world.state.ordered.empty());
+    CHECK(may_release(world.cluster, world.state, {"m3"}));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"m2"}));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"m4"}));
+    world.released({"m3"}, CommandResult::done);
+    CHECK(world.look() == releases("m1"));
+    world.now.ms += 60'000;
+    CHECK(autoscale_question(world.cluster, world.policy, world.state).room == 1);
+    world.released({"m1"}, CommandResult::done);
+    CHECK(world.look() == orders(2));
+}
+
+TEST_CASE("a machine that joins late, or whose name a node of a person has, is not given back") {
+    Scaled world;
+    world.ordered(3, {{"m1"}, {"m2"}, {"m3"}});
+    world.tell(node("m3"));
+    world.now.ms += 300'000;
+    CHECK(world.look() == releases("m2"));
+    world.tell(labelled("m2"));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"m2"}));
+    CHECK(world.look() == releases("m1"));
+    world.tell(node("m1"));
+    CHECK(world.look() == nothing);
+    CHECK(world.state.unjoined.empty());
+}
+
+TEST_CASE("a lost node does not stand for the new machine of its name") {
+    Scaled world;
+    world.tell(labelled("m1"));
+    world.tell(NodeLost{.node = {"m1"}, .why = "silent"});
+    (void)world.look();
+    world.ordered(1, {{"m1"}});
+    (void)world.look();
+    CHECK(world.state.ordered.size() == 1);
+    world.tell(labelled("m1"));
+    (void)world.look();
+    CHECK(world.state.ordered.empty());
+}
+
+TEST_CASE("of an order whose machines join under other names than were told none is given back") {
+    Scaled world;
+    world.ordered(2, {{"m1"}, {"m2"}});
+    world.tell(labelled("m1.example.org"));
+    world.now.ms += 300'000;
+    CHECK(observe(world.cluster, world.policy, world.state, world.now) == 1);
+    CHECK(world.state.unjoined.empty());
+}
+
+TEST_CASE("there are as many machines as the command has named, also when it failed then") {
+    Scaled world;
+    world.submit({.name = "six", .workers = 6, .cpus = 1, .gpus = units(1)});
+    world.ordered(3, {{"m1"}, {"m2"}});  // the cloud had two
+    world.now.ms += 60'000;
+    CHECK(world.look() == orders(1));
+    order_begins(world.policy, world.state, 1, world.now);
+    order_ended(world.policy, world.state, CommandResult::failed, {{"m3"}}, world.now);
+    world.now.ms += 60'000;
+    CHECK(world.look() == nothing);
+    world.now.ms += 240'000;
+    (void)world.look();
+    CHECK(world.state.unjoined.size() == 3);
+
+    Scaled other;
+    order_begins(other.policy, other.state, 3, other.now);
+    order_ended(other.policy, other.state, CommandResult::ended, {{"m1"}}, other.now);  // it may have had more to name
+    CHECK(autoscale_question(other.cluster, other.policy, other.state).ordered == 3);
+    other.tell(labelled("n1"));
+    other.now.ms += 300'000;
+    CHECK(other.look() == releases("m1"));
+}
+
+TEST_CASE("giving a machine back that never joined is tried eight times, and as long as the command puts it off") {
+    Scaled world;
+    world.ordered(1, {{"m1"}});
+    world.now.ms += 300'000;
+    for (int i = 0; i < 20; ++i) {
+        CHECK(world.look() == releases("m1"));
+        world.released({"m1"}, CommandResult::not_now);
+        world.now.ms += 599'999;
+        CHECK(world.look() == nothing);
+        world.now.ms += 1;
+    }
+    int tries = 0;
+    for (int minute = 0; minute < 24 * 60; ++minute) {
+        if (world.look().release) {
+            ++tries;
+            world.released({"m1"}, CommandResult::failed);
+        }
+        world.now.ms += 60'000;
+    }
+    CHECK(tries == 8);
+    CHECK(world.state.unjoined.empty());
+}
+
+TEST_CASE("whatever the wall clock did between two heads, orders wait a minute at least, and no longer than new ones") {
+    Scaled world;
+    world.now.ms = 100'000'000;
+    const auto at = [&](std::int64_t ms) { return Time{world.now.ms + ms}; };
+    world.state.ordered = {{.nodes = 1, .until = at(-86'400'000)}, {.nodes = 1, .until = at(86'400'000)}};
+    world.state.unjoined[{"m1"}] = {.after = at(86'400'000)};
+    world.state.order_after = at(86'400'000);
+    restored(world.policy, world.state, world.now);
+    CHECK(world.state.ordered ==
+          std::vector<Ordered>{{.nodes = 1, .until = at(60'000)}, {.nodes = 1, .until = at(600'000)}});
+    CHECK(world.state.unjoined.at({"m1"}).after == at(600'000));
+    CHECK(world.state.order_after == at(60'000));
 }
 
 TEST_CASE("machines that never join are ordered more and more seldom, and as before once an order has joined") {
@@ -254,16 +394,16 @@ TEST_CASE("a machine may go while the autoscaler has its node drained, and nothi
     Scaled world;
     world.tell(labelled("n1"));
     world.tell(node("n2", 4, 2));
-    CHECK_FALSE(may_release(world.cluster, {"n1"}));  // in use
-    CHECK_FALSE(may_release(world.cluster, {"gone"}));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"n1"}));  // in use
+    CHECK_FALSE(may_release(world.cluster, world.state, {"gone"}));
     world.drain({"n1"});
     world.drain({"n2"});
-    CHECK(may_release(world.cluster, {"n1"}));
-    CHECK_FALSE(may_release(world.cluster, {"n2"}));  // of a person
+    CHECK(may_release(world.cluster, world.state, {"n1"}));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"n2"}));  // of a person
     world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = "repair"});
-    CHECK_FALSE(may_release(world.cluster, {"n1"}));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"n1"}));
     world.tell(NodeUndrained{{"n1"}});
-    CHECK_FALSE(may_release(world.cluster, {"n1"}));
+    CHECK_FALSE(may_release(world.cluster, world.state, {"n1"}));
 }
 
 TEST_CASE("a drained node is taken back before another is ordered") {
@@ -346,7 +486,7 @@ namespace {
 // A cluster whose machines come some time after they were ordered, if at all soon, and whose runs end.
 struct Random : Scaled {
     std::mt19937 random;
-    std::uint32_t coming = 0;
+    std::set<NodeId> coming, stuck;  // machines that were ordered: these will join, those never
     int names = 0;
 
     explicit Random(unsigned seed) : random(seed) {
@@ -369,21 +509,32 @@ struct Random : Scaled {
         }
     }
     void machines_come(unsigned one_in) {
-        for (; coming > 0 && chance(one_in); --coming) tell(labelled("n" + std::to_string(++names)));
+        while (!coming.empty() && chance(one_in)) tell(labelled(coming.extract(coming.begin()).value().value));
+    }
+    std::size_t machines() const { return cluster.nodes.size() + coming.size() + stuck.size(); }
+    void order_machines(std::uint32_t count) {
+        std::set<NodeId> made;
+        while (made.size() < count) made.insert(NodeId{"n" + std::to_string(++names)});
+        for (const NodeId& id : made) (chance(5) ? stuck : coming).insert(id);
+        ordered(count, made);
+    }
+    void release(const NodeId& id) {
+        REQUIRE(may_release(cluster, state, id));
+        if (cluster.nodes.contains(id))
+            tell(NodeLeft{id});
+        else
+            REQUIRE(coming.erase(id) + stuck.erase(id) == 1);
+        released(id, CommandResult::done);
     }
     void autoscale() {
         const AutoscaleStep step = look();
         for (const NodeId& id : step.undrain) tell(NodeUndrained{id});
-        if (step.order > 0) ordered(step.order);
-        coming += step.order;
+        if (step.order > 0) order_machines(step.order);
         if (step.drain) {
             REQUIRE(cluster.index.on_node(*step.drain).empty());
             drain(*step.drain);
         }
-        if (!step.release) return;
-        REQUIRE(cluster.nodes.at(*step.release).state == NodeState::draining);
-        REQUIRE(cluster.index.on_node(*step.release).empty());
-        tell(NodeLeft{*step.release});
+        if (step.release) release(*step.release);
     }
 };
 
@@ -400,14 +551,14 @@ TEST_CASE("whatever comes, no node with work is let go, no more than the limit a
             world.runs_go_on(4);
             world.machines_come(2);
             world.autoscale();
-            REQUIRE(world.cluster.nodes.size() + world.coming <= world.policy.max);
+            REQUIRE(world.machines() <= world.policy.max);
         }
-        for (int i = 0; i < 400 && world.cluster.nodes.size() + world.coming > 0; ++i) {
+        for (int i = 0; i < 2'000 && world.machines() > 0; ++i) {
             world.pass(5'000);
             world.runs_go_on(1);
             world.machines_come(1);
             world.autoscale();
         }
-        CHECK(world.cluster.nodes.empty());
+        CHECK(world.machines() == 0);
     }
 }

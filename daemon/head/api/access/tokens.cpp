@@ -4,6 +4,7 @@
 #include "daemon/head/access/identity.hpp"
 #include "daemon/head/access/revocation.hpp"
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/node_name.hpp"
 #include "daemon/head/requests/audit.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/sessions/sessions.hpp"
@@ -14,13 +15,6 @@ namespace {
 constexpr std::int64_t day_ms = 24LL * 3'600'000;
 constexpr std::int64_t join_token_ms = 3'600'000, person_token_ms = 90 * day_ms;
 constexpr std::int64_t expires_at_most_ms = 36'500 * day_ms, uses_at_most = 100'000;
-
-const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-
-bool is_node_name(const std::string& text) {
-    return !text.empty() && text.size() <= 63 && letters.find(text.front()) != std::string::npos &&
-           text.find_first_not_of(letters + "._-") == std::string::npos;
-}
 
 json token_json(const state::TokenRow& row, std::optional<std::int64_t> last_used) {
     return {{"id", row.id},

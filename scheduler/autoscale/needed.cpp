@@ -1,0 +1,164 @@
+// How many nodes what waits needs: see autoscale.hpp. Placement on copies of the nodes.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "scheduler/autoscale/autoscale.hpp"
+#include "scheduler/model/derived.hpp"
+#include "scheduler/model/limits.hpp"
+#include "scheduler/placement/placement.hpp"
+#include "scheduler/queue/order.hpp"
+
+namespace rtrain {
+namespace {
+
+constexpr Duration hopeless_for{600'000};
+
+bool kept_out_by_quota(const Run& run) {
+    return run.reason.is<reasons::QuotaFull>() || run.reason.is<reasons::QuotaReclaimed>();
+}
+
+// By resource, the least that every bundle of what waits asks for.
+Resources least_demand(const std::vector<WaitingGang>& waiting) {
+    std::optional<Resources> least;
+    for (const WaitingGang& one : waiting)
+        for (const Bundle& bundle : one.gang.bundles) {
+            if (!least) least = bundle.demand;
+            for (auto entry = least->begin(); entry != least->end();) {
+                const auto demand = bundle.demand.find(entry->first);
+                const bool without = demand == bundle.demand.end();
+                if (!without) entry->second = std::min(entry->second, demand->second);
+                entry = without ? least->erase(entry) : std::next(entry);
+            }
+        }
+    return least.value_or(Resources());
+}
+
+// False: none of the bundles has room there. Where something waits, most nodes are full.
+bool has_room(const NodeView& node, const Resources& least) {
+    return std::all_of(least.begin(), least.end(), [&](const auto& entry) {
+        Amount free;
+        if (entry.first == gpu_key)
+            for (const Amount& device : node.gpus_free) free = free + device;
+        else if (const auto known = node.free.find(entry.first); known != node.free.end())
+            free = known->second;
+        return free >= entry.second;
+    });
+}
+
+NodeView new_node(const NodeOffer& offer, std::uint32_t number) {
+    return {.id = NodeId{"~" + std::to_string(number)},  // behind every name that a node can have
+            .state = NodeState::ready,
+            .labels = offer.labels,
+            .total = offer.total,
+            .free = offer.total,
+            .gpus_free = std::vector<Amount>(offer.gpus, units(1))};
+}
+
+void add_new(std::vector<NodeView>& nodes, const NodeOffer& offer, std::uint32_t count, std::uint32_t& made) {
+    for (std::uint32_t i = 0; i < count; ++i) nodes.push_back(new_node(offer, made++));
+    std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
+}
+
+void take_seats(std::vector<NodeView>& nodes, const GangRequest& gang, const Seats& seats, std::set<NodeId>& used) {
+    for (std::size_t i = 0; i < seats.size(); ++i) {
+        const auto node =
+            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& one) { return one.id == seats[i].node; });
+        if (node == nodes.end()) continue;
+        Resources demand = gang.bundles[i].demand;
+        demand.erase(std::string(gpu_key));
+        subtract(node->free, demand);
+        for (const GpuShare& share : seats[i].gpus)
+            node->gpus_free[share.device] = node->gpus_free[share.device] - share.amount;
+        used.insert(node->id);
+    }
+}
+
+// New ones stand behind all others by name, and go again: the nodes of a large cluster are not copied each time.
+bool fits_with(std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer, std::uint32_t count) {
+    constexpr std::uint32_t first = 1'000'000'000;  // as many digits for all
+    const std::size_t before = nodes.size();
+    for (std::uint32_t i = 0; i < count; ++i) {
+        nodes.push_back(new_node(offer, first + i));
+        nodes.back().id.value.insert(0, "~");
+    }
+    const bool fits = place(nodes, gang).verdict == Verdict::feasible_now;
+    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
+    return fits;
+}
+
+// The least number of new nodes, at most `room`, with which the gang has room; none: no such number of them helps.
+std::optional<std::uint32_t> least_new(std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer,
+                                       std::uint32_t room) {
+    if (room == 0 || !fits_with(nodes, gang, offer, room)) return std::nullopt;
+    std::uint32_t least = 1, enough = room;
+    while (least < enough) {
+        const std::uint32_t middle = least + (enough - least) / 2;
+        fits_with(nodes, gang, offer, middle) ? enough = middle : least = middle + 1;
+    }
+    return enough;
+}
+
+}  // namespace
+
+// A quota counts those before: what all that wait would use together, were there room, stays within it.
+AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePolicy& policy,
+                                     const AutoscaleState& state) {
+    ClusterIndex made;
+    const ClusterIndex& index = in_step(cluster, made);
+    AutoscaleQuestion question{.nodes = {},
+                               .waiting = {},
+                               .offer = policy.node,
+                               .ordered = count_ordered(state),
+                               .room = room_of(policy, state),
+                               .max = policy.max};
+    std::size_t bundles = 0;
+    core::Quotas quotas(cluster);
+    core::Order order(index, core::FairShare(cluster, index, cluster.meta.now), cluster.meta.now);
+    while (const auto candidate = order.next()) {
+        const Run& run = cluster.runs.at(candidate->run);
+        const Sums& total = index.shape(candidate->shape).total;
+        if (state.hopeless.contains(run.id) || kept_out_by_quota(run) ||
+            quotas.refuses(run.spec.queue, total, core::borrower(run, cluster.meta.now))) {
+            order.skip(*candidate);  // nor can the others of this shape and queue
+            continue;
+        }
+        quotas.count(run.spec.queue, total);
+        WaitingGang waiting{.run = run.id, .gang = request_of(run)};
+        bundles += waiting.gang.bundles.size();
+        if (question.waiting.size() >= limits::autoscaled_runs || bundles > limits::autoscaled_bundles) break;
+        question.waiting.push_back(std::move(waiting));
+    }
+    if (question.waiting.empty()) return question;
+    const Resources least = least_demand(question.waiting);
+    for (const NodeView& node : index.nodes())
+        if (node.state == NodeState::ready && has_room(node, least)) question.nodes.push_back(node);
+    return question;
+}
+
+NodesNeeded nodes_needed(const AutoscaleQuestion& question) {
+    std::vector<NodeView> nodes = question.nodes;
+    std::uint32_t made = 0;
+    add_new(nodes, question.offer, question.ordered, made);
+    NodesNeeded needed;
+    for (const auto& [run, gang] : question.waiting) {
+        PlacementAnswer answer = place(nodes, gang);
+        if (answer.verdict != Verdict::feasible_now) {
+            const auto more = least_new(nodes, gang, question.offer, question.room - needed.nodes);
+            if (!more && !fits_with(nodes, gang, question.offer, question.max)) needed.hopeless.insert(run);
+            if (!more) continue;
+            add_new(nodes, question.offer, *more, made);
+            needed.nodes += *more;
+            answer = place(nodes, gang);
+        }
+        take_seats(nodes, gang, answer.seats, needed.used);
+    }
+    std::erase_if(needed.used, [](const NodeId& id) { return id.value.starts_with('~'); });
+    return needed;
+}
+
+void note_hopeless(AutoscaleState& state, const NodesNeeded& needed, Time now) {
+    for (const RunId id : needed.hopeless) state.hopeless[id] = now + hopeless_for;
+}
+
+}  // namespace rtrain
