@@ -45,11 +45,13 @@ void KeptReports::change(Kept& kept, const Report& report) {
     bytes_ += kept.frame.size();
 }
 
-std::optional<KeptReports::Replaced> KeptReports::passed_with_files(std::uint64_t index) {
+std::optional<KeptReports::Replaced> KeptReports::passed_with_files(
+    std::uint64_t index, const std::function<bool(const std::string& directory)>& may_go) {
     const auto before = std::exchange(pending_, index);
     const auto entry = before ? frames_.find(*before) : frames_.end();
     if (entry == frames_.end() || !entry->second.report) return std::nullopt;
     Report report = *entry->second.report;
+    if (!may_go(report.checkpoint->path)) return std::nullopt;
     Replaced replaced{.index = *before, .directory = report.checkpoint->path};
     report.checkpoint.reset();
     report.checkpoint_error = "a newer checkpoint replaced it while the agent was away";

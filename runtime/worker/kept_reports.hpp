@@ -46,8 +46,9 @@ class KeptReports {
         std::string directory;  // its files are nobody's now
     };
     // The ranks have passed report `index`, with files of this rank. Returns the report before it whose checkpoint it
-    // replaces. Nothing: there is none, or an agent has its files.
-    std::optional<Replaced> passed_with_files(std::uint64_t index);
+    // // replaces. Nothing: there is none, an agent has its files, or its directory may not go.
+    std::optional<Replaced> passed_with_files(std::uint64_t index,
+                                              const std::function<bool(const std::string& directory)>& may_go);
     // The ranks have passed it, and nobody is to store its files. Returns its directory; empty: an agent has it.
     std::string passed_unstored(std::uint64_t index);
 

@@ -226,7 +226,11 @@ void Session::on_message(const ReportMemoryOffer& offer) {
     messages_read_ = 0;
     wakeups_seen_ = memory_->wakeups();
     beat_at_ = Clock::now();
+    detachments_ = memory_->detachments();
+    if (!offer.stop.empty()) stop_ = offer.stop;
+    arrive_anew();
     send(ReportMemoryTaken{});
+    if (brings_files_) request_spares();
 }
 
 void Session::on_message(const Staged& staged) {
@@ -293,7 +297,7 @@ int Session::try_agent(const char* doing, Place place, std::optional<Clock::time
     if (holder_ != 0) return not_ours();
     if (link_.open()) return RTW_OK;
     const auto now = Clock::now();
-    if (lost_at_ && now - *lost_at_ > settings_.agent_wait) return gone(doing);
+    if (lost_at_ && now - std::max(*lost_at_, waits_since_) > settings_.agent_wait) return gone(doing);
     return deadline && now >= *deadline ? gone(doing) : RTW_OK;
 }
 
@@ -328,7 +332,8 @@ void Session::heartbeat_loop() {
     Lock lock(state_);
     while (!closing_) {
         send_heartbeat();
-        close_now_.wait_for(lock, link_.open() ? heartbeat_every : redial_every, [this] { return closing_; });
+        close_now_.wait_for(lock, link_.open() && kept_.all_sent() ? heartbeat_every : redial_every,
+                            [this] { return closing_; });
     }
 }
 

@@ -103,6 +103,9 @@ class Session {  // every int is an RTW_ code
     int wait_for_agent(Lock&, const char* doing, Place, std::optional<Clock::time_point> deadline);
     int try_agent(const char* doing, Place, std::optional<Clock::time_point> deadline);
     int wait_while_detached(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
+    void arrive_anew();
+    void keep_as_spare(Lock&, std::string directory);
+    void say_what_it_needs(const Report&);
     bool attached();
     bool agent_is_silent();
     void leave_memory();
@@ -111,7 +114,7 @@ class Session {  // every int is an RTW_ code
     void request_spares();
     bool stores(const Report&) const;
     bool waits_for_storage(const Report&) const;
-    void passed_detached(const Report&);
+    void passed_detached(Lock&, const Report&, bool whole);
     int gone(const char* doing) const;
     int request_directory(Lock&, std::string& path);
     int stage_files(Lock&, const ReportCall&, Report&, std::string& fault);
@@ -138,8 +141,11 @@ class Session {  // every int is an RTW_ code
     std::optional<ResumeFrom> newest_, first_;
     std::optional<Clock::time_point> lost_at_, stop_heard_;
     Clock::time_point dialled_{};                  // the last time
+    Clock::time_point waits_since_{};              // for the agent, in the call that is under way
     Clock::time_point beat_at_{}, beat_looked_{};  // when the agent's count of beats was another one; was looked at
-    std::uint32_t beats_ = 0;
+    std::uint32_t beats_ = 0, detachments_ = 0;    // as seen last in memory_
+    std::map<std::string, double> stop_;           // the job's
+    std::uint64_t stop_after_ = 0;                 // the report with which this rank, rank 0, has reached it
     std::atomic<int> wanted_{0};
     std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
     std::atomic<std::int64_t> barrier_wait_us_{0}, checkpoint_wait_us_{0};
@@ -153,7 +159,8 @@ class Session {  // every int is an RTW_ code
     bool staging_ = false;                                        // `stage` is sent, `staged` not heard
     std::string staged_, staged_error_, staged_reason_;
     std::vector<std::string> own_directories_;  // given out by `stage`, not reported yet
-    std::vector<std::string> spares_;           // staging directories for when no agent is there
+    bool brings_files_ = false;
+    std::vector<std::string> spares_;  // staging directories for when no agent is there
     std::size_t spares_requested_ = 0;
     std::vector<std::uint64_t> uncommitted_;
     std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;
@@ -163,7 +170,9 @@ class Session {  // every int is an RTW_ code
 
     Clock::time_point last_report_ = Clock::now(), came_ = last_report_;  // came_: to the report that is under way
     std::uint64_t returned_ = 0;                                          // the last report that passed
-    bool counts_ = false;  // next_report_ and next_broadcast_ are this process's
+    std::optional<Report> under_way_;                                     // less its metrics
+    bool passed_whole_ = false;  // the last report passed without an agent, with the files of all ranks
+    bool counts_ = false;        // next_report_ and next_broadcast_ are this process's
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
     bool leftovers_reported_ = false;  // of the directories that `report` should have removed
     std::condition_variable close_now_;

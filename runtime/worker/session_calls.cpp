@@ -62,6 +62,7 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         explicit Waiting(bool& f) : flag(f) { flag = true; }
         ~Waiting() { flag = false; }
     } waiting(caller_waits_);
+    waits_since_ = Clock::now();
     for (;;) {
         read_report_memory();
         if (done()) return RTW_OK;
@@ -92,7 +93,8 @@ void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
         lock.unlock();
         const bool woken = memory.wait(wakeups_seen_, limit);
         lock.lock();
-        if (!woken || memory.some_detached()) read_news();
+        const std::uint32_t before = std::exchange(detachments_, memory.detachments());
+        if (!woken || before != detachments_) read_news();
         return;
     }
     const Link::Wait wait = link_.wait();
@@ -149,7 +151,10 @@ int Session::find_place(Lock& lock, const ReportCall& call, std::string& path, s
     const StagingFault staging =
         call.files == ReportCall::Files::given_away ? move_tree(from, path) : copy_tree(from, path);
     lock.lock();
-    if (staging.error != 0) (staging.full() ? full : fault) = staging.message;
+    if (staging.error != 0) {
+        (staging.full() ? full : fault) = staging.message;
+        keep_as_spare(lock, path);
+    }
     return RTW_OK;
 }
 
@@ -167,7 +172,6 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
     if (const int code = find_place(lock, call, path, full, fault); code != RTW_OK) return code;
     report.checkpoint_error = full.empty() ? fault : full;
     report.error_reason = !fault.empty() ? "storage_failed" : full == staged_error_ ? staged_reason_ : "storage_full";
-    if (memory_ && !report.checkpoint_error.empty()) memory_->without_files(next_report_);
     if (report.checkpoint_error.empty()) {
         report.checkpoint = StagedFiles{.path = path, .directory_name = call.directory_name};
         return RTW_OK;
@@ -184,9 +188,10 @@ void Session::send_report_frame(const Report& report) {
     came_ = Clock::now();
     const bool in_order = kept_.all_sent();  // no earlier one waits for its turn
     const std::string& frame = kept_.add(report);
+    if (settings_.rank == 0 && stop_after_ == 0 && !stop_.empty() && reached_stop(stop_, report.metrics_json))
+        stop_after_ = report.index;
     if (!memory_) return send_due();
-    if (settings_.rank == 0 && reached_stop(offer_.stop, report.metrics_json)) memory_->stop_after(report.index);
-    if (waits_for_storage(report) || kept_.full()) memory_->only_by_agent(report.index);
+    say_what_it_needs(report);
     std::int64_t interval_ms = -1;
     if (returned_ != 0)
         interval_ms = std::chrono::duration_cast<std::chrono::milliseconds>(came_ - last_report_).count();
@@ -221,9 +226,11 @@ void Session::serve_agent() {
     }
     // An agent that is being restarted is back soon. One that is away for longer is waited for as in any other call
     // where reports have passed without it: nobody else knows of them.
-    if (!attached())
+    read_news();
+    const bool behind = !attached() || !kept_.all_sent();
+    if (behind)
         std::fprintf(stderr, "rtrain: waiting for the agent, which has not heard the last %zu reports\n", kept_.size());
-    const auto within = attached() ? last_words_within : std::max(last_words_within, settings_.agent_wait);
+    const auto within = behind ? std::max(last_words_within, settings_.agent_wait) : last_words_within;
     if (wait_until(lock, "closing", Clock::now() + within, heard) != RTW_OK)
         std::fprintf(stderr, "rtrain: the agent has not heard the last %zu reports\n", kept_.size());
 }
@@ -236,9 +243,17 @@ int Session::send_report(Lock& lock, Report report) {
     const bool with_files = report.checkpoint.has_value();
     if (with_files && report.upload != Upload::none) uncommitted_.push_back(index);
     send_report_frame(report);
+    under_way_ = Report{.index = index, .checkpoint = report.checkpoint, .upload = report.upload};
+    under_way_->checkpoint_error = report.checkpoint_error;
     const int code = wait_until(lock, "reporting", {}, [&] { return released(index); });
-    if (code == RTW_OK) returned_ = index;
-    if (code == RTW_OK && with_files) attached() ? request_spares() : passed_detached(report);
+    under_way_.reset();
+    if (code != RTW_OK) return code;
+    returned_ = index;
+    brings_files_ = brings_files_ || with_files;
+    const bool unheard = !attached() && detached_ && kept_.has(index);  // the ranks have passed it by themselves
+    passed_whole_ = unheard && memory_->files_whole(index);
+    if (with_files && unheard) passed_detached(lock, report, passed_whole_);
+    if (with_files && attached()) request_spares();
     if (code == RTW_OK && with_files && wanted_ == 1)
         wanted_ = 0;  // what was wished for has been brought, or is wished for anew
     return code;
@@ -288,8 +303,7 @@ int Session::report(ReportCall call) {
     last_report_ = Clock::now();
     if (code != RTW_OK) return code;
     count_wait(call, begun);
-    const bool unheard = detached_ && kept_.has(returned_);  // the ranks have passed it by themselves
-    const bool taken_over = promised_ == returned_ || (unheard && memory_->files_whole(returned_));
+    const bool taken_over = promised_ == returned_ || passed_whole_;
     if (reported && taken_over) remove_reported(lock, *reported);
     if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
     return take_upload_fault();

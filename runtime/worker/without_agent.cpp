@@ -14,6 +14,7 @@ constexpr std::chrono::milliseconds silence_most = 1s;  // several of the agent'
 constexpr auto welcome_patience = 30s;                  // an agent that is stopped may hold many connections
 constexpr std::chrono::milliseconds welcome_looked_for_every = 5ms;
 constexpr std::size_t spares_most = 2;  // one waits for the next agent, the next one is being written
+constexpr std::size_t spares_kept_most = 4;
 
 // Returns whether it is empty now.
 bool emptied(const std::string& directory) {
@@ -23,6 +24,12 @@ bool emptied(const std::string& directory) {
         if (!error) entry.increment(error);
     }
     return !error;
+}
+
+// Files that lie in the run's directory already would stay there: their report is not replaced.
+bool may_be_emptied(const std::string& directory) {
+    std::error_code error;
+    return !std::filesystem::exists(std::filesystem::path(directory) / ".rtrain-in-place", error) && !error;
 }
 
 }  // namespace
@@ -71,8 +78,10 @@ std::string Session::dial_further(Place place) {
     return in_vain ? give_up_dialling() : std::string{};
 }
 
-// Looks for an agent, and waits for other ranks meanwhile, 100 ms at most.
+// Looks for an agent, and waits for other ranks meanwhile, 100 ms at most. While some have not come it is not the agent
+// that is waited for.
 int Session::wait_while_detached(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline) {
+    if (under_way_ && !memory_->all_detached_at(under_way_->index)) waits_since_ = Clock::now();
     if (greeting_.open() || Clock::now() - dialled_ >= redial_every) {
         const int code = try_agent(doing, Place::wanted, deadline);
         if (code != RTW_OK || link_.open()) return code;
@@ -107,17 +116,42 @@ bool Session::waits_for_storage(const Report& report) const {
     return report.checkpoint && upload == Upload::sync;
 }
 
-// The report has passed with this rank's files, and no agent has heard of it.
-void Session::passed_detached(const Report& report) {
-    if (!detached_ || !kept_.has(report.index)) return;
+// Before arrive(): what other ranks must know of this rank's report.
+void Session::say_what_it_needs(const Report& report) {
+    if (stop_after_ != 0) memory_->stop_after(stop_after_);
+    if (waits_for_storage(report) || kept_.full()) memory_->only_by_agent(report.index);
+    const bool unstored = report.checkpoint && !stores(report);
+    if (unstored || !report.checkpoint_error.empty()) memory_->without_files(report.index);
+}
+
+// In a memory that is new to this rank it says again how far it is: the agent that brought it may end before it hears.
+void Session::arrive_anew() {
+    if (stop_after_ != 0) memory_->stop_after(stop_after_);
+    if (under_way_) say_what_it_needs(*under_way_);
+    const std::uint64_t newest = under_way_ ? under_way_->index : returned_;
+    if (newest != 0) static_cast<void>(memory_->arrive(newest, false));
+}
+
+// A directory that no agent was told to take over. The other calls of this process go on meanwhile.
+void Session::keep_as_spare(Lock& lock, std::string directory) {
+    lock.unlock();
+    const bool empty = emptied(directory);
+    lock.lock();
+    if (empty && offer_.alone && spares_.size() < spares_kept_most) spares_.push_back(std::move(directory));
+}
+
+// The report has passed with this rank's files, and no agent has heard of it. Files that are not whole, since another
+// rank could not stage its own or stores none, replace no whole checkpoint: they go themselves.
+void Session::passed_detached(Lock& lock, const Report& report, bool whole) {
     std::string freed;
-    if (!stores(report)) {
+    if (!whole || !stores(report)) {
         freed = kept_.passed_unstored(report.index);
-    } else if (const auto replaced = kept_.passed_with_files(report.index)) {
+        std::erase(uncommitted_, report.index);
+    } else if (const auto replaced = kept_.passed_with_files(report.index, may_be_emptied)) {
         std::erase(uncommitted_, replaced->index);
         freed = replaced->directory;
     }
-    if (!freed.empty() && emptied(freed)) spares_.push_back(std::move(freed));
+    if (!freed.empty()) keep_as_spare(lock, std::move(freed));
 }
 
 }  // namespace rtrain::worker

@@ -68,7 +68,9 @@ void gather(LocalRanks& local, GroupSink& sink) {
         report.sync = report.sync || wants_sync(local, one);
         if (one.checkpoint) staged[rank] = one.checkpoint->path;
         report.checkpoint = report.checkpoint || wants_upload(local, one);
-        if (report.checkpoint_error.empty()) {
+        // A real fault is told rather than that another rank has replaced its files.
+        if (report.checkpoint_error.empty() ||
+            (report.error_reason == worker::replaced_reason && !one.checkpoint_error.empty())) {
             report.checkpoint_error = one.checkpoint_error;
             report.error_reason = one.error_reason;
         }

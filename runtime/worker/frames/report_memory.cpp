@@ -42,8 +42,9 @@ struct alignas(line) ReportMemory::Head {
     std::atomic<std::uint64_t> heard;          // by the agent
     std::atomic<std::uint64_t> until;          // by the agent: rounds that the ranks may pass by themselves
     alignas(line) std::atomic<std::uint64_t> passed;
-    std::atomic<std::int64_t> notified_us;           // when a rank notified the agent last
-    std::atomic<std::uint64_t> stop_after;           // by rank 0; 0: there is no such report yet
+    std::atomic<std::int64_t> notified_us;  // when a rank notified the agent last
+    std::atomic<std::uint64_t> stop_after;  // by rank 0; 0: there is no such report yet
+    std::atomic<std::uint32_t> detachments;
     alignas(line) std::atomic<std::uint32_t> beats;  // by the agent
 };
 
@@ -60,7 +61,7 @@ struct alignas(line) ReportMemory::Ring {
     std::atomic<std::uint64_t> arrived;                 // by the rank: its newest report
     std::atomic<std::uint64_t> sent;                    // by the rank: the newest that went over the socket
     std::atomic<std::uint64_t> only_by_agent;           // by the rank: the newest that the agent alone passes
-    std::atomic<std::uint64_t> without_files;           // by the rank: the newest whose files it could not stage
+    std::atomic<std::uint64_t> without_files[2];        // by the rank: such reports; ranks are one apart at most
     std::atomic<std::uint32_t> detached;                // by the rank: its connection has ended
     alignas(line) std::atomic<std::uint64_t> answered;  // by the agent, to this rank
     std::atomic<std::uint32_t> messages;                // by the agent: messages sent to the rank's socket
@@ -130,11 +131,10 @@ ReportMemory::Ring& ReportMemory::ring(std::uint32_t number) const {
 
 void ReportMemory::clear(std::uint32_t number) {
     Ring& one = ring(number);
+    one.detached.store(0, std::memory_order_seq_cst);  // before what it guards: see pass_detached()
     for (Slot& slot : one.slot) slot.bytes.store(0, std::memory_order_relaxed);
     one.sent.store(0, std::memory_order_relaxed);
-    one.only_by_agent.store(0, std::memory_order_relaxed);
-    one.without_files.store(0, std::memory_order_relaxed);
-    one.detached.store(0, std::memory_order_seq_cst);
+    one.only_by_agent.store(0, std::memory_order_seq_cst);
     one.messages.store(0, std::memory_order_relaxed);
     one.answered.store(0, std::memory_order_relaxed);
     one.arrived.store(0, std::memory_order_release);
@@ -248,44 +248,49 @@ std::uint32_t ReportMemory::wakeups() const { return head().wakeups.load(std::me
 // As in arrive(): who writes last that it is detached, or has arrived, sees what the others have written.
 void ReportMemory::detach() {
     ring(own_).detached.store(1, std::memory_order_seq_cst);
+    head().detachments.fetch_add(1, std::memory_order_release);
     wake_all();
 }
 void ReportMemory::attach() { ring(own_).detached.store(0, std::memory_order_seq_cst); }
 
-bool ReportMemory::some_detached() const {
-    for (std::uint32_t number = 0; number < ranks_; ++number)
-        if (ring(number).detached.load(std::memory_order_acquire) != 0) return true;
-    return false;
-}
+std::uint32_t ReportMemory::detachments() const { return head().detachments.load(std::memory_order_acquire); }
 
 void ReportMemory::only_by_agent(std::uint64_t index) {
     ring(own_).only_by_agent.store(index, std::memory_order_relaxed);
 }
 void ReportMemory::without_files(std::uint64_t index) {
-    ring(own_).without_files.store(index, std::memory_order_relaxed);
+    ring(own_).without_files[index % 2].store(index, std::memory_order_relaxed);
 }
 void ReportMemory::stop_after(std::uint64_t index) {
     std::uint64_t none = 0;
     head().stop_after.compare_exchange_strong(none, index, std::memory_order_acq_rel);
 }
 
-bool ReportMemory::pass_detached(std::uint64_t index) {
-    if (head().passed.load(std::memory_order_acquire) >= index) return true;
+bool ReportMemory::all_detached_at(std::uint64_t index) const {
     for (std::uint32_t number = 0; number < ranks_; ++number) {
         const Ring& one = ring(number);
         if (one.detached.load(std::memory_order_seq_cst) == 0) return false;
         if (one.arrived.load(std::memory_order_seq_cst) < index) return false;
-        if (one.only_by_agent.load(std::memory_order_relaxed) >= index) return false;
     }
+    return true;
+}
+
+// An agent that goes on clears the ring of a rank that has connected again, `detached` first: it is read once more
+// behind what the agent clears then.
+bool ReportMemory::pass_detached(std::uint64_t index) {
+    if (head().passed.load(std::memory_order_acquire) >= index) return true;
+    if (!all_detached_at(index)) return false;
+    for (std::uint32_t number = 0; number < ranks_; ++number)
+        if (ring(number).only_by_agent.load(std::memory_order_seq_cst) >= index) return false;
     const std::uint64_t last = head().stop_after.load(std::memory_order_acquire);
-    if (last != 0 && index > last) return false;
+    if ((last != 0 && index > last) || !all_detached_at(index)) return false;
     if (raise(head().passed, index)) wake_all();
     return true;
 }
 
 bool ReportMemory::files_whole(std::uint64_t index) const {
     for (std::uint32_t number = 0; number < ranks_; ++number)
-        if (ring(number).without_files.load(std::memory_order_relaxed) == index) return false;
+        if (ring(number).without_files[index % 2].load(std::memory_order_relaxed) == index) return false;
     return true;
 }
 

@@ -76,15 +76,16 @@ class ReportMemory {
     bool wait(std::uint32_t seen, std::chrono::milliseconds limit) const;  // false: no wake-up since `seen`
 
     // ---- a worker's side, without the agent
-    void detach();  // the connection has ended; wakes all, so that they look after theirs
-    void attach();  // it stands again: no round passes without the agent any more
-    bool some_detached() const;
+    void detach();                      // the connection has ended; wakes all, so that they look after theirs
+    void attach();                      // it stands again: no round passes without the agent any more
+    std::uint32_t detachments() const;  // so often did a rank detach itself
     std::uint32_t beats() const;
-    void only_by_agent(std::uint64_t index);      // before arrive(): the agent alone passes this round
-    void without_files(std::uint64_t index);      // before arrive(): this rank could not stage its files of the round
-    void stop_after(std::uint64_t index);         // before arrive(): the last round that may pass
-    bool pass_detached(std::uint64_t index);      // true: the round has passed; all ranks are to be of this node
-    bool files_whole(std::uint64_t index) const;  // no rank has said without_files() of this round
+    void only_by_agent(std::uint64_t index);          // before arrive(): the agent alone passes this round
+    void without_files(std::uint64_t index);          // before arrive(): nobody is to store files of this round
+    void stop_after(std::uint64_t index);             // before arrive(): the last round that may pass
+    bool pass_detached(std::uint64_t index);          // true: the round has passed; all ranks are to be of this node
+    bool all_detached_at(std::uint64_t index) const;  // no rank is missing: what they wait for is the agent
+    bool files_whole(std::uint64_t index) const;      // no rank has said without_files() of this round
 
   private:
     struct Head;

@@ -14,6 +14,8 @@ Report with_files(std::uint64_t index) {
             .checkpoint = StagedFiles{.path = "/stage/" + std::to_string(index), .directory_name = ""}};
 }
 
+bool any(const std::string&) { return true; }
+
 // What an agent that begins anew is sent, as messages.
 std::vector<Report> sent_anew(KeptReports& kept) {
     std::vector<Report> out;
@@ -46,10 +48,10 @@ TEST_CASE("a window of reports is sent, and the next ones once these are heard")
 TEST_CASE("of the checkpoints that wait for an agent the newest stays") {
     KeptReports kept;
     kept.add(with_files(1));
-    CHECK_FALSE(kept.passed_with_files(1));
+    CHECK_FALSE(kept.passed_with_files(1, any));
     kept.add({.index = 2});
     kept.add(with_files(3));
-    const auto replaced = kept.passed_with_files(3);
+    const auto replaced = kept.passed_with_files(3, any);
     REQUIRE(replaced);
     CHECK(replaced->index == 1);
     CHECK(replaced->directory == "/stage/1");
@@ -66,12 +68,23 @@ TEST_CASE("a checkpoint that an agent was sent is not touched again, also by a r
     KeptReports kept;
     kept.add(with_files(1));
     CHECK(sent_anew(kept).size() == 1);
-    CHECK_FALSE(kept.passed_with_files(1));
+    CHECK_FALSE(kept.passed_with_files(1, any));
     kept.add(with_files(2));
-    CHECK_FALSE(kept.passed_with_files(2));
+    CHECK_FALSE(kept.passed_with_files(2, any));
     CHECK(sent_anew(kept).front().checkpoint);
     kept.add(with_files(3));
-    CHECK_FALSE(kept.passed_with_files(3));  // the second one was sent meanwhile
+    CHECK_FALSE(kept.passed_with_files(3, any));  // the second one was sent meanwhile
+}
+
+TEST_CASE("a checkpoint whose directory may not go is sent beside the newer one") {
+    KeptReports kept;
+    kept.add(with_files(1));
+    CHECK_FALSE(kept.passed_with_files(1, any));
+    kept.add(with_files(2));
+    CHECK_FALSE(kept.passed_with_files(2, [](const std::string&) { return false; }));
+    const auto sent = sent_anew(kept);
+    REQUIRE(sent.size() == 2);
+    CHECK((sent[0].checkpoint && sent[1].checkpoint));
 }
 
 TEST_CASE("files that nobody is to store go at once") {

@@ -48,6 +48,7 @@ struct ReportAgent {
     void on(const Other&) {}
     void on(const WorkerJoined& joined) {
         passed = std::max<std::uint64_t>(passed, joined.hello.next_index - 1);
+        ++joins;
         server->welcome(joined.attempt, joined.rank, worker::Welcome{}, {0, 1}, terms);
     }
     void on(const WorkerMessage& message) {
@@ -73,7 +74,7 @@ struct ReportAgent {
     worker::ReportMemoryOffer terms;
     std::string stages;  // where it makes directories for files
     std::atomic<int> stages_made{0};
-    std::atomic<int> replaced{0};
+    std::atomic<int> replaced{0}, joins{0};
     net::Loop loop;
     std::unique_ptr<WorkerServer> server;
     std::map<std::uint64_t, std::map<std::uint32_t, std::string>> reports, staged;  // by index and rank

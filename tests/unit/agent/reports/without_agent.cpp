@@ -13,17 +13,22 @@ namespace {
 
 struct Ranks {
     explicit Ranks(const std::string& path) : first(path, "0"), second(path, "1") {}
-    // Both report `metrics` at once, rank 0 with the files of `directory` unless it is empty. Returns how many failed.
-    int report(const std::string& metrics, const std::string& directory = "", std::int32_t upload = 0) {
+    // Both report `metrics` at once, each with the files of its directory unless that is empty. Returns how many
+    // failed.
+    int report(const std::string& metrics, const std::string& directory = "", std::int32_t upload = 0,
+               const std::string& second_directory = "", std::int32_t second_upload = 0) {
         int failures = 0;
-        std::thread other([&] { failures += second.report(metrics) != RTW_OK; });
+        std::thread other([&] { failures += one(second, metrics, second_directory, second_upload) != RTW_OK; });
+        const int code = one(first, metrics, directory, upload);
+        other.join();
+        return failures + (code != RTW_OK);
+    }
+    static int one(Reporter& rank, const std::string& metrics, const std::string& directory, std::int32_t upload) {
         rtw_report_args args{};
         args.metrics_json = metrics.c_str();
         args.checkpoint_path = directory.empty() ? nullptr : directory.c_str();
         args.upload = upload;
-        const int code = rtw_report(first.handle, &args);
-        other.join();
-        return failures + (code != RTW_OK);
+        return rtw_report(rank.handle, &args);
     }
     Reporter first, second;
 };
@@ -45,11 +50,15 @@ struct Reporting {
     std::thread thread;
 };
 
+bool waits_until(const std::function<bool()>& holds) {
+    const auto until = std::chrono::steady_clock::now() + long_enough;
+    while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    return holds();
+}
+
 // A rank with files asks for two spare directories after its first report.
 void have_spares(const ReportAgent& agent, Ranks& ranks) {
-    const auto until = std::chrono::steady_clock::now() + long_enough;
-    while (agent.stages_made < 3 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-    REQUIRE(agent.stages_made == 3);
+    REQUIRE(waits_until([&] { return agent.stages_made == 3; }));
     CHECK(ranks.report(metrics_of(2)) == 0);
 }
 
@@ -188,4 +197,80 @@ TEST_CASE("an agent that stands still keeps its ranks waiting for a second, and 
         for (const std::uint32_t rank : {0u, 1u})
             wrong += agent.reports[static_cast<std::uint64_t>(i)][rank] != metrics_of(i);
     CHECK(wrong == 0);
+}
+
+TEST_CASE("a rank that waits for another one waits for longer than for an agent") {
+    ::setenv("RTRAIN_AGENT_WAIT_MS", "300", 1);
+    const Folder folder;
+    const std::string path = folder.path + "/sock";
+    auto agent = std::make_unique<ReportAgent>(path);
+    Ranks ranks(path);
+    CHECK(ranks.report(metrics_of(1)) == 0);
+    agent->end();
+    std::atomic<int> code{-1};
+    std::thread waiting([&] { code = ranks.first.report(metrics_of(2)); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(900);
+    while (code == -1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    CHECK(code == -1);
+    CHECK(ranks.second.report(metrics_of(2)) == RTW_OK);
+    waiting.join();
+    CHECK(code == RTW_OK);
+    ::unsetenv("RTRAIN_AGENT_WAIT_MS");
+    agent = std::make_unique<ReportAgent>(path);
+    ranks.first.close();
+    ranks.second.close();
+    CHECK(agent->passed == 2);
+}
+
+TEST_CASE("an agent that comes and goes takes back neither how far ranks are nor the report that ends the run") {
+    const Folder folder;
+    const std::string path = folder.path + "/sock";
+    const worker::ReportMemoryOffer terms{.alone = true, .stop = {{"a", 5}}};
+    auto agent = std::make_unique<ReportAgent>(path, terms);
+    Ranks ranks(path);
+    CHECK(ranks.report(metrics_of(1)) == 0);
+    agent->end();
+    for (int i = 2; i <= 3; ++i) CHECK(ranks.report(metrics_of(i)) == 0);
+    std::atomic<int> code{-1};
+    std::thread waiting([&] { code = ranks.first.report(metrics_of(4)); });
+    agent = std::make_unique<ReportAgent>(path, terms);
+    CHECK(waits_until([&] { return agent->passed == 3 && agent->joins == 2; }));
+    agent->end();
+    CHECK(ranks.second.report(metrics_of(4)) == RTW_OK);  // the first one has come, before that agent's end
+    waiting.join();
+    CHECK(code == RTW_OK);
+    CHECK(ranks.report(metrics_of(5)) == 0);
+    agent = std::make_unique<ReportAgent>(path, terms);
+    CHECK(waits_until([&] { return agent->passed == 5; }));
+    agent->end();
+    Reporting reporting(ranks, metrics_of(6));
+    CHECK_FALSE(reporting.passes_within(std::chrono::milliseconds(500)));
+    agent = std::make_unique<ReportAgent>(path, terms);
+    CHECK(reporting.passes_within(long_enough));
+    reporting.thread.join();
+}
+
+TEST_CASE("a checkpoint that is not whole replaces none that waits for an agent") {
+    const Folder folder;
+    const std::string path = folder.path + "/sock";
+    auto agent = std::make_unique<ReportAgent>(path);
+    Ranks ranks(path);
+    const auto both = [&](int number, std::int32_t second_upload) {
+        const std::string directory = checkpoint_of(folder, number);
+        return ranks.report(metrics_of(number), directory, 0, directory, second_upload);
+    };
+    CHECK(both(1, 0) == 0);
+    CHECK(waits_until([&] { return agent->stages_made == 6; }));
+    CHECK(ranks.report(metrics_of(2)) == 0);
+    agent->end();
+    CHECK(both(3, 0) == 0);
+    for (int i = 4; i <= 8; ++i) CHECK(both(i, RTW_UPLOAD_NONE) == 0);
+    agent = std::make_unique<ReportAgent>(path);
+    CHECK(ranks.report(metrics_of(9)) == 0);
+    ranks.first.close();
+    ranks.second.close();
+    agent->end();
+    CHECK(agent->replaced == 0);
+    for (const std::uint32_t rank : {0u, 1u}) CHECK(weights_in(agent->staged[3][rank] + "/weights") == "3");
+    for (std::uint64_t index = 4; index <= 9; ++index) CHECK(agent->staged[index].empty());
 }
