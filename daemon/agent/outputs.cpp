@@ -49,11 +49,15 @@ void Agent::perform(Output output) {
         [this](const DropStaged& out) { checkpoints_.drop_staged(out); },
         [this](const Upload& out) { checkpoints_.upload(out); },
         [this](const WriteManifest& out) { checkpoints_.write_manifest(out); },
+        [this](const KeepCommitted& out) { checkpoints_.keep_committed(out); },
         [this](const DropUncommitted& out) { checkpoints_.drop_uncommitted(out); },
         [this](const JournalMetrics& out) { journals_.add(out); },
         [this](const FinishLogs& out) { ends_.finish_logs(out); },
         [this](const WriteEnd& out) { pending_.write_end(out); },
-        [this](const ForgetAttempt& out) { pending_.forget(out.attempt); },
+        [this](const ForgetAttempt& out) {
+            pending_.forget(out.attempt);
+            checkpoints_.drop_kept(out.attempt.run);
+        },
         [this](const RemoveCheckpoint& out) { run_files_.remove_checkpoint(out); },
         [this](const WriteResultFile& out) { run_files_.write_result(out); },
         // ---- to all of them

@@ -52,6 +52,7 @@ void Agent::on_order(protocol::FromHead message) {
     if (const auto* stop = std::get_if<protocol::Stop>(&message)) preparations_.cancel(key_of(stop->attempt));
     if (const auto* revoked = std::get_if<protocol::Revoked>(&message)) peers_.refuse_revoked(revoked->serials);
     if (const auto* order = std::get_if<protocol::Clear>(&message)) run_files_.clear(*order);
+    if (const auto* ended = std::get_if<protocol::RunEnded>(&message)) checkpoints_.drop_kept(ended->run);
     loop_.enqueue(HeadMessage{std::move(message)});
 }
 

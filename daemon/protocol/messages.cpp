@@ -189,6 +189,10 @@ void fields(V& v, PeerMoved& m) {
     v("node", m.node), v("address", m.address), v("port", m.port);
 }
 template <class V>
+void fields(V& v, RunEnded& m) {
+    v("run", m.run);
+}
+template <class V>
 void fields(V& v, Forget& m) {
     v("attempt", m.attempt);
 }
@@ -258,9 +262,9 @@ template <class Variant>
 constexpr const char* const* names = nullptr;
 constexpr const char* agent_names[] = {"hello",      "register", "heartbeat", "news",        "log",
                                        "news_batch", "cleared",  "leaving",   "peer_dialled"};
-constexpr const char* head_names[] = {"welcome", "refuse",      "news_ack", "log_ack",  "prepare",    "launch",
-                                      "stop",    "delete",      "result",   "forget",   "peer_moved", "ask",
-                                      "revoked", "take_stacks", "clear",    "dial_peer"};
+constexpr const char* head_names[] = {"welcome", "refuse",      "news_ack", "log_ack",   "prepare",    "launch",
+                                      "stop",    "delete",      "result",   "forget",    "peer_moved", "ask",
+                                      "revoked", "take_stacks", "clear",    "dial_peer", "run_ended"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
 constexpr const char* group_names[] = {"join",     "report",    "arrived",   "uploaded",

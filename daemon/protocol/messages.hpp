@@ -171,7 +171,7 @@ struct Revoked {
 
 using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch, Cleared, Leaving, PeerDialled>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
-                              PeerMoved, RequestCheckpoint, Revoked, TakeStacks, Clear, DialPeer>;
+                              PeerMoved, RequestCheckpoint, Revoked, TakeStacks, Clear, DialPeer, RunEnded>;
 
 std::string encode(const FromAgent&);
 std::string encode(const FromHead&);

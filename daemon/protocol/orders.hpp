@@ -100,6 +100,11 @@ struct Clear {
     StorageAccess access{};
     bool operator==(const Clear&) const = default;
 };
+// The run has ended: what its nodes keep for its next attempt may go.
+struct RunEnded {
+    std::uint64_t run = 0;
+    bool operator==(const RunEnded&) const = default;
+};
 // everything of it is acknowledged: its files on the node may go
 struct Forget {
     AttemptRef attempt{};

@@ -53,10 +53,10 @@ bool first_of_its_run(const Listing& listing, const Claim& claim) {
 }
 
 Result<SoundCheckpoint> wanted_checkpoint(Store& store, const std::string& run_name, const Listing& listing,
-                                          const std::string& directory, const std::string& keep_in) {
+                                          const std::string& directory, const CheckedFiles& files) {
     for (const CommittedCheckpoint& committed : listing.checkpoints) {
         if (committed.manifest.directory != directory) continue;
-        const auto faults = file_faults(store, run_name, committed, listing, keep_in);
+        const auto faults = file_faults(store, run_name, committed, listing, files);
         if (!faults) return faults.error();
         if (faults->empty()) return SoundCheckpoint{.manifest = committed.manifest};
         return Error{ErrorCode::damaged, "checkpoint " + directory + " is damaged: " + faults->front(),
@@ -171,14 +171,16 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
 }
 
 Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Claim claim,
-                                  const std::string& restore_from, const std::string& keep_in) {
+                                  const std::string& restore_from, const std::string& keep_in,
+                                  const NearerCopies& nearer) {
     const auto number = take_number(store, run_name, claim);
     if (!number) return number.error();
     auto listing = read_listing(store, run_name);  // after the claim: nothing older commits unseen on the live branch
     if (!listing) return listing.error();
+    const CheckedFiles files{.keep_in = keep_in, .nearer = nearer};
     const bool restores = !restore_from.empty() && first_of_its_run(*listing, claim);
-    const auto start = restores ? wanted_checkpoint(store, run_name, *listing, restore_from, keep_in)
-                                : newest_sound_of(store, run_name, *listing, keep_in);
+    const auto start = restores ? wanted_checkpoint(store, run_name, *listing, restore_from, files)
+                                : newest_sound_of(store, run_name, *listing, files);
     if (!start) return start.error();
     const auto before = reports_up_to(store, run_name, start->manifest);
     if (!before) return before.error();

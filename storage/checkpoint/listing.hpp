@@ -32,12 +32,16 @@ bool holds_claims(const std::vector<StoreEntry>& files, const std::string& run_n
 Result<Listing> read_listing(Store& store, const std::string& run_name);
 // Marks the branch that ends with this attempt's report as the live one.
 void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_report);
-// `keep_in`: where the files of a store that is not local are left once they are checked; empty: nowhere.
+// Where the files of a store that is not local are left once they are checked, and what may be put there instead.
+struct CheckedFiles {
+    std::string keep_in{};  // empty: nowhere
+    NearerCopies nearer{};
+};
 Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,
-                                        const std::string& keep_in = {});
+                                        const CheckedFiles& files = {});
 // What keeps a committed checkpoint from being used: missing, short and changed files. Files beside it do not.
 Result<std::vector<std::string>> file_faults(Store& store, const std::string& run_name,
                                              const CommittedCheckpoint& committed, const Listing& listing,
-                                             const std::string& keep_in = {});
+                                             const CheckedFiles& files = {});
 
 }  // namespace rtrain::storage

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,6 +69,15 @@ Result<bool> create_run(Store&, const RunHeader&);  // of the present format, wh
 Result<RunHeader> read_run(Store&, const std::string& run_name);
 Result<RunHeader> decode_run(const std::string& text, const std::string& path);  // `path`: for messages
 
+// Copies of files that are nearer than a store which is not local. They are hints: each is hashed where it was put, as
+// a download is, and a wrong one is downloaded.
+struct NearerCopies {
+    // Puts what may be the file's content at `target`, as a new file that nobody else holds open. False: there is none.
+    std::function<bool(const ManifestFile& file, const std::string& target)> put{};
+    // Hears that what was put was not what the manifest names.
+    std::function<void(const ManifestFile& file)> refused{};
+};
+
 // Claims the next number >= `at_least` (wanted.number), first; lists afterwards; decides `from` by that listing and
 // writes it, exclusively, before it returns: workers start after that. `from` is the newest sound checkpoint on the
 // live branch; `restore_from` (a committed directory, else not_found) takes its place in the first attempt of that run
@@ -84,9 +94,9 @@ struct ClaimAnswer {
     std::vector<EarlierCheckpoint> earlier;  // on the live branch, up to `from`; the oldest first
 };
 // `keep_in`: a local directory for the files of `from` where the store is not local: they were downloaded to be
-// checked, and `fetch_checkpoint` into it does not download them again.
+// checked, and `fetch_checkpoint` into it does not download them again. `nearer`: what is put there is checked instead.
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim claim, const std::string& restore_from,
-                                  const std::string& keep_in = {});
+                                  const std::string& keep_in = {}, const NearerCopies& nearer = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
 Result<Claim> read_claim(Store&, const std::string& run_name, std::uint32_t number);
 // The newest claim that can be read: what is in force. None: the run has no claim yet.
@@ -128,7 +138,8 @@ Status check_owner(Store&, const std::string& run_name, const std::string& direc
 Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);  // manifest first
 // Copies a checkpoint to a local directory (or gives its place when the store is local), hashes checked.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
-                                     const std::string& to_local, const Progress& progress);
+                                     const std::string& to_local, const Progress& progress,
+                                     const NearerCopies& nearer = {});
 Result<std::string> hash_file(const std::string& local_path, const Progress& progress = {});  // sha256, lower-case hex
 Result<std::string> hash_opened(const Descriptor& file, const std::string& name, const Progress& progress = {});
 

@@ -38,15 +38,32 @@ Result<std::string> hash_in_place(Store& store, const std::string& path) {
     return file ? hash_opened(*file, store.local_path(path)) : file.error();
 }
 
-Result<std::string> hash_stored(Store& store, const std::string& path, const std::string& keep_at) {
+// Returns whether a nearer copy of the file lies at `target` by now, and is what was committed. A wrong one is removed.
+bool put_from_nearer(const NearerCopies& nearer, const ManifestFile& file, const std::string& target) {
+    if (!nearer.put || !nearer.put(file, target)) return false;
+    const auto hash = hash_file(target);
+    if (hash && *hash == file.sha256) return true;
+    std::error_code failed;
+    fs::remove(target, failed);
+    if (nearer.refused) nearer.refused(file);
+    return false;
+}
+
+// The file into `target`, from nearer or from the store, and its hash.
+Result<std::string> bring(Store& store, const std::string& path, const ManifestFile& file, const std::string& target,
+                          const NearerCopies& nearer) {
+    std::error_code failed;
+    fs::create_directories(fs::path(target).parent_path(), failed);
+    if (failed) return Error{ErrorCode::io, "making the directory of " + target + ": " + failed.message(), ""};
+    if (put_from_nearer(nearer, file, target)) return file.sha256;
+    if (auto got = store.get_file(path, target, {}); !got) return got.error();
+    return hash_file(target);
+}
+
+Result<std::string> hash_stored(Store& store, const std::string& path, const ManifestFile& file,
+                                const CheckedFiles& files) {
     if (store.local()) return hash_in_place(store, path);
-    if (!keep_at.empty()) {
-        std::error_code failed;
-        fs::create_directories(fs::path(keep_at).parent_path(), failed);
-        if (failed) return Error{ErrorCode::io, "making the directory of " + keep_at + ": " + failed.message(), ""};
-        if (auto got = store.get_file(path, keep_at, {}); !got) return got.error();
-        return hash_file(keep_at);
-    }
+    if (!files.keep_in.empty()) return bring(store, path, file, files.keep_in + "/" + file.path, files.nearer);
     const Scratch scratch;
     if (scratch.path().empty())
         return Error{ErrorCode::io, "verifying " + path + ": no directory for temporary files", "set TMPDIR"};
@@ -65,12 +82,12 @@ std::map<std::string, std::int64_t> files_below(const Listing& listing, const st
 
 // Returns what is wrong with a file; empty: it is as committed.
 Result<std::string> fault_of(Store& store, const std::string& directory, const ManifestFile& file,
-                             const std::map<std::string, std::int64_t>& present, const std::string& keep_in) {
+                             const std::map<std::string, std::int64_t>& present, const CheckedFiles& files) {
     const auto seen = present.find(file.path);
     if (seen == present.end()) return file.path + ": missing";
     if (seen->second != file.bytes)
         return file.path + ": " + std::to_string(seen->second) + " bytes, committed were " + std::to_string(file.bytes);
-    const auto hash = hash_stored(store, directory + "/" + file.path, keep_in.empty() ? "" : keep_in + "/" + file.path);
+    const auto hash = hash_stored(store, directory + "/" + file.path, file, files);
     if (!hash && hash.error().code == ErrorCode::not_found) return file.path + ": missing";
     if (!hash) return hash.error();
     if (*hash != file.sha256)
@@ -97,14 +114,12 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 // One file into `target`, unless it is there already and right.
-Status fetch_file(Store& store, const std::string& path, const ManifestFile& file, const std::string& target) {
+Status fetch_file(Store& store, const std::string& path, const ManifestFile& file, const std::string& target,
+                  const NearerCopies& nearer) {
     std::error_code failed;
     if (fs::file_size(target, failed) == static_cast<std::uintmax_t>(file.bytes) && !failed)
         if (const auto hash = hash_file(target); hash && *hash == file.sha256) return Done{};
-    fs::create_directories(fs::path(target).parent_path(), failed);
-    if (failed) return Error{ErrorCode::io, "making the directory of " + target + ": " + failed.message(), ""};
-    if (auto got = store.get_file(path, target, {}); !got) return got;
-    const auto hash = hash_file(target);
+    const auto hash = bring(store, path, file, target, nearer);
     if (!hash) return hash.error();
     if (*hash == file.sha256) return Done{};
     fs::remove(target, failed);
@@ -116,19 +131,19 @@ Status fetch_file(Store& store, const std::string& path, const ManifestFile& fil
 
 Result<std::vector<std::string>> file_faults(Store& store, const std::string& run_name,
                                              const CommittedCheckpoint& committed, const Listing& listing,
-                                             const std::string& keep_in) {
+                                             const CheckedFiles& files) {
     if (!committed.damage.empty())
         return std::vector<std::string>{std::string(manifest_name) + ": " + committed.damage};
     const std::string directory = run_name + "/" + committed.manifest.directory;
     const auto present = files_below(listing, directory);
     std::vector<std::string> faults;
     for (const ManifestFile& file : committed.manifest.files) {
-        auto fault = fault_of(store, directory, file, present, keep_in);
+        auto fault = fault_of(store, directory, file, present, files);
         if (!fault) return fault.error();
         if (!fault->empty()) faults.push_back(std::move(*fault));
     }
     std::error_code ignored;  // what is left there is checked by its hash before it is used
-    if (!faults.empty() && !keep_in.empty()) fs::remove_all(keep_in, ignored);
+    if (!faults.empty() && !files.keep_in.empty()) fs::remove_all(files.keep_in, ignored);
     return faults;
 }
 
@@ -149,11 +164,11 @@ Result<std::vector<std::string>> verify_checkpoint(Store& store, const std::stri
 }
 
 Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,
-                                        const std::string& keep_in) {
+                                        const CheckedFiles& files) {
     SoundCheckpoint answer;
     for (auto committed = listing.checkpoints.rbegin(); committed != listing.checkpoints.rend(); ++committed) {
         if (!committed->live) continue;
-        const auto faults = file_faults(store, run_name, *committed, listing, keep_in);
+        const auto faults = file_faults(store, run_name, *committed, listing, files);
         if (!faults) return faults.error();
         if (faults->empty()) {
             answer.manifest = committed->manifest;
@@ -180,7 +195,8 @@ Status delete_checkpoint(Store& store, const std::string& run_name, const std::s
 }
 
 Result<std::string> fetch_checkpoint(Store& store, const std::string& run_name, const std::string& directory,
-                                     const std::string& to_local, const Progress& progress) {
+                                     const std::string& to_local, const Progress& progress,
+                                     const NearerCopies& nearer) {
     const auto text = store.get(manifest_path(run_name, directory));
     if (!text) return text.error().code == ErrorCode::not_found ? not_committed(run_name, directory) : text.error();
     const auto manifest = decode_manifest(*text);
@@ -199,7 +215,7 @@ Result<std::string> fetch_checkpoint(Store& store, const std::string& run_name, 
                              "checkpoint " + directory + ": " + file.path +
                                  (hash ? ": content has changed since it was committed" : ": missing"),
                              "the next attempt goes on from the one before it"};
-        } else if (auto fetched = fetch_file(store, path, file, to_local + "/" + file.path); !fetched) {
+        } else if (auto fetched = fetch_file(store, path, file, to_local + "/" + file.path, nearer); !fetched) {
             return fetched.error();
         }
         done += file.bytes;

@@ -42,6 +42,7 @@ class Checked:
         self.lent = 0
         self.answers_to_lose = options.lose_answers
         self.signers = {}  # path to the ids of the keys that asked for it
+        self.reads = {}  # path of an object to how often its bytes were asked for
 
     def __call__(self, environ, start_response):
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -49,6 +50,10 @@ class Checked:
         with self.turn:
             if environ["PATH_INFO"] == "/signers":
                 text = json.dumps({path: sorted(ids) for path, ids in self.signers.items()}).encode()
+                start_response("200 OK", [("Content-Length", str(len(text)))])
+                return [text]
+            if environ["PATH_INFO"] == "/reads":
+                text = json.dumps(self.reads).encode()
                 start_response("200 OK", [("Content-Length", str(len(text)))])
                 return [text]
             if environ["PATH_INFO"].startswith("/latest/"):
@@ -62,6 +67,8 @@ class Checked:
             environ["wsgi.input"] = io.BytesIO(body)
             key_id = authorization(environ)["Credential"].partition("/")[0]
             self.signers.setdefault(environ["PATH_INFO"], set()).add(key_id)
+            if environ["REQUEST_METHOD"] == "GET":
+                self.reads[environ["PATH_INFO"]] = self.reads.get(environ["PATH_INFO"], 0) + 1
             if self.options.ignore_conditions:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
             if self.answers_to_lose > 0 and environ["REQUEST_METHOD"] == "PUT":

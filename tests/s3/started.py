@@ -37,6 +37,11 @@ class S3Server:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/signers", timeout=30) as answer:
             return json.load(answer)
 
+    def reads(self):
+        """How often the bytes of each path were asked for."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/reads", timeout=30) as answer:
+            return json.load(answer)
+
     def stop(self):
         self.process.kill()
         self.process.wait()

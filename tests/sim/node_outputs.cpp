@@ -169,6 +169,7 @@ struct Carry {
                                      .reason = w->storage_full ? "storage_full" : ""});
         });
     }
+    void operator()(const KeepCommitted&) const {}
     void operator()(const DropUncommitted& out) const {
         const std::string directory = run_of(out.attempt) + "/" + out.directory;
         if (!world.store.get(directory + "/.manifest.json")) (void)world.store.remove_tree(directory);
@@ -224,6 +225,7 @@ void SimNode::input(const Input& what) {
     const Outputs outputs = agent::step(state_, world_.now(), what);
     const std::uint64_t life = life_;
     for (const Output& output : outputs) {
+        if (std::holds_alternative<KeepCommitted>(output)) continue;  // all nodes read one store here
         const bool is_of_template =
             std::holds_alternative<StartTemplate>(output) || std::holds_alternative<EndTemplate>(output);
         Dice& dice = is_of_template ? template_dice_ : world_.dice;

@@ -177,7 +177,8 @@ Result<bool> StagedFiles::move_there(const StagedEntry& entry, const Descriptor&
     return storage::take_file(*context_.store, path_of(place->directory) + "/" + place->name, path, progress);
 }
 
-Status StagedFiles::give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress) const {
+Status StagedFiles::give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress,
+                         const Sent& sent) const {
     Result<Descriptor> opened{Error{}};
     {
         const UserRights::Worn worn(rights_);
@@ -188,8 +189,10 @@ Status StagedFiles::give(const StagedEntry& entry, const std::string& path, cons
         if (!moved) return moved.error();
         if (*moved) return Done{};
     }
-    if (!context_.store->local())
-        if (Status sent = context_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
+    if (!context_.store->local()) {
+        if (Status put = context_.store->put_file(path_of(*opened), path, false, progress); !put) return put;
+        if (sent) sent(*opened);
+    }
     const UserRights::Worn worn(rights_);
     if (!worn.taken()) return worn.taken();
     if (context_.store->local())  // from the descriptor: opened again it would be with the agent's rights

@@ -3,6 +3,7 @@
 // out of such a directory is refused by name.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -34,8 +35,11 @@ class StagedFiles {
     // that leads out of the staged directory.
     Result<std::map<std::string, StagedEntry>> list(const StagedPaths& staged) const;
     Result<std::string> hash(const StagedEntry& entry, const storage::Progress& progress) const;
-    // Moved or copied to `path` of the store.
-    Status give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress = {}) const;
+    // Moved or copied to `path` of the store. `sent` gets the opened file once it is on a store that is not local,
+    // before its staged name goes.
+    using Sent = std::function<void(const storage::Descriptor& file)>;
+    Status give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress = {},
+                const Sent& sent = {}) const;
 
   private:
     Result<storage::Descriptor> open_stage(const std::string& stage) const;

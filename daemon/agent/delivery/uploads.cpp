@@ -17,6 +17,7 @@
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/delivery/named_logs.hpp"
 #include "daemon/agent/delivery/staged_files.hpp"
+#include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
 #include "storage/checkpoint/layout.hpp"
@@ -146,6 +147,22 @@ Result<bool> committed_before(const AttemptContext& context, const Upload& order
     return Error{ErrorCode::conflict, "checkpoint " + place + " is committed already, with other files", ""};
 }
 
+// Returns where what is sent of a checkpoint stays until its commit; empty: it is not kept.
+std::string begin_sent_of(const AttemptContext& context, std::uint64_t report) {
+    if (context.store->local()) return "";
+    const std::string sent = sent_below(context.spool, report);
+    const Status begun = begin_sent(context.spool, sent);
+    if (!begun) warn("this checkpoint is not kept on the node: " + begun.error().message);
+    return begun ? sent : "";
+}
+
+// A file that is not kept is downloaded by the next attempt.
+void keep_for_restart(const storage::Descriptor& file, const std::string& sent, const std::string& sha256) {
+    if (sent.empty()) return;
+    if (const Status kept = keep_sent(file, sent, sha256); !kept)
+        warn("a file of a checkpoint is not kept on the node: " + kept.error().message);
+}
+
 // A link may lead to a file beside it, which is there only until it is moved.
 std::vector<protocol::StagedFile> links_first(std::vector<protocol::StagedFile> files,
                                               const std::map<std::string, StagedEntry>& entries) {
@@ -260,7 +277,9 @@ Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank
     std::optional<std::int64_t> storage_free;
     if (context.store->local()) storage_free = free_bytes(context.store->local_path(""), context.user);
     if (Status made = make_directory(context.spool, 0711); !made) return made.error();
-    const StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(context.spool));
+    StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(context.spool));
+    if (chosen == StagePlace::nowhere && drop_all_kept(context.kept))
+        chosen = place_to_stage(expected, storage_free, free_bytes(context.spool));
     if (chosen == StagePlace::nowhere)
         return Error{ErrorCode::full,
                      "no room to stage a checkpoint of some " + std::to_string(expected >> 20) + " MiB" +
@@ -347,6 +366,7 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
         if (before.error().code == ErrorCode::conflict) answer.reason = name_taken;
         return answer;
     }
+    const std::string sent = begin_sent_of(context, order.index);
     std::map<std::string, std::int64_t> there;
     for (const protocol::StagedFile& file : links_first(*files, *entries)) {
         if (*before) break;
@@ -360,8 +380,9 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
             moving.done(file.bytes);
             continue;
         }
-        if (Status sent = staged.give(here->second, below + file.path, moving.of_file()); !sent)
-            return fail(sent.error());
+        const auto keep = [&](const storage::Descriptor& opened) { keep_for_restart(opened, sent, file.sha256); };
+        if (Status given = staged.give(here->second, below + file.path, moving.of_file(), keep); !given)
+            return fail(given.error());
         moving.done(file.bytes);
     }
     answer.files = std::move(*files);

@@ -4,6 +4,7 @@
 //   <data>/peer-port            where other agents dialled last, when any port would do
 //   <data>/code/<sha256>/       working directories, unpacked once; for the agent alone
 //   <data>/setups/<key>/        what `setup:` commands made
+//   <data>/checkpoints/<run>/   what this node has brought of the run's newest checkpoint: kept_checkpoints.hpp
 //   <data>/attempts/<run>-<incarnation>/
 //       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,code.list,cwd/}
 //   <data>/scratch/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt; with --scratch DIR below
@@ -32,6 +33,7 @@ struct NodeFiles {
     std::string scratch(AttemptKey key) const;
     std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
     std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
+    std::string checkpoints() const { return data_dir + "/checkpoints"; }
     std::string revoked() const { return data_dir + "/revoked"; }
     std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }  // metrics, not in the run's yet
     std::string pending_delivery(AttemptKey key) const {

@@ -39,6 +39,20 @@ void remember(Step& step, LocalAttempt& attempt) {
     step.out.push_back(KeepAttempt{saved});
 }
 
+std::optional<std::uint64_t> report_on_its_way(const LocalAttempt& attempt) {
+    if (!attempt.local || !attempt.local->upload) return std::nullopt;
+    return attempt.local->upload->index;
+}
+
+// The checkpoint of this report was on its way. Where the storage is no directory here, this node's part of it is what
+// the next attempt reads.
+void keep_if_committed(const LocalAttempt& attempt, std::uint64_t report, Outputs& out) {
+    const auto settled = attempt.local->settled.find(report);
+    if (report_on_its_way(attempt) == report || settled == attempt.local->settled.end()) return;
+    if (!settled->second.directory.empty() && attempt.saved.local_run_path.empty())
+        out.push_back(KeepCommitted{attempt.local->attempt, report});
+}
+
 // Runs `act`, then hands messages over until none is left. What came of it is told to the head and kept on disk
 // before anything else is done: an agent that dies in between does the rest again, and never less.
 template <class Act>
@@ -47,6 +61,7 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     Outputs acts;
     GroupSink sink{acts, delivery.news, delivery.to_coordinator, delivery.to_local, step.wall_ms()};
     const std::uint64_t passed = attempt.local ? attempt.local->passed : 0;
+    const auto on_its_way = report_on_its_way(attempt);
     act(sink);
     while (!delivery.to_coordinator.empty() || !delivery.to_local.empty()) {
         auto up = std::move(delivery.to_coordinator);
@@ -63,6 +78,7 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
         attempt.released_at = step.now;
         for (auto& [rank, worker] : attempt.workers) worker_was_busy(step, worker);
     }
+    if (on_its_way) keep_if_committed(attempt, *on_its_way, acts);
     for (GroupNews& news : delivery.news) {
         if (auto* commit = std::get_if<Committed>(&news))
             commit->answers = commit->index > attempt.saved.asked_after ? attempt.saved.asked : 0;

@@ -165,6 +165,7 @@ struct Upload {  // move or send the staged files below `directory` of attempt `
     bool operator==(const Upload&) const = default;
 };
 struct WriteManifest { AttemptKey attempt{}; storage::Manifest manifest{}; bool operator==(const WriteManifest&) const = default; };
+struct KeepCommitted { AttemptKey attempt{}; std::uint64_t index = 0; bool operator==(const KeepCommitted&) const = default; };  // this node's part of it is committed, and stays here for a restart
 struct DropUncommitted { AttemptKey attempt{}; std::string directory{}; bool operator==(const DropUncommitted&) const = default; };
 struct JournalMetrics {  // attempts/NNNNNN/metrics-000001.jsonl
     AttemptKey attempt{}; std::uint64_t index = 0; std::int64_t wall_ms = 0; std::map<std::uint32_t, std::string> metrics_json{};
@@ -186,9 +187,9 @@ struct WriteResultFile { protocol::Result_ order{}; bool operator==(const WriteR
 using Output =
     std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged, StartPreparation,
                  KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, DumpStacks, WelcomeWorker, ToWorker,
-                 MakeStage, ListStaged, DropStaged, Upload, WriteManifest, DropUncommitted, JournalMetrics,
-                 DialCoordinator, ToGroup, FinishLogs, WriteEnd, CloseAttempt, ForgetAttempt, RemoveCheckpoint,
-                 WriteResultFile, DialAgent, EndAgent, StartTemplate, EndTemplate>;
+                 MakeStage, ListStaged, DropStaged, Upload, WriteManifest, KeepCommitted, DropUncommitted,
+                 JournalMetrics, DialCoordinator, ToGroup, FinishLogs, WriteEnd, CloseAttempt, ForgetAttempt,
+                 RemoveCheckpoint, WriteResultFile, DialAgent, EndAgent, StartTemplate, EndTemplate>;
 using Outputs = std::vector<Output>;
 
 }  // namespace rtrain::agent

@@ -232,6 +232,7 @@ void on_message(Step& step, const TakeStacks& order) {
 // The adapter's: connections and files are its own.
 void on_message(Step&, const Revoked&) {}
 void on_message(Step&, const Clear&) {}
+void on_message(Step&, const RunEnded&) {}
 void on_message(Step& step, const Forget& order) {
     if (!step.state.attempts.contains(key_of(order.attempt))) step.out.push_back(ForgetAttempt{key_of(order.attempt)});
 }

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "daemon/agent/preparation/start_directory.hpp"
@@ -315,6 +317,7 @@ Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepa
     const auto context = std::get<std::shared_ptr<AttemptContext>>(begun);
     context->staging = staging_below(*context, facts);
     context->spool = facts.files.spool(key_of(prepare.attempt));
+    context->kept = facts.files.checkpoints();
     if (probing == Probing::yes) {
         if (context->store->local())
             if (Status fine =
@@ -452,9 +455,16 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
     for (const protocol::PeerNode& peer : prepare.nodes) claim.nodes.push_back(peer.node);
     const std::string restored = facts.files.restored(key_of(prepare.attempt));
     if (Status own = own_directory(restored); !own) return trouble(own.error(), facts.node, "the attempt's directory");
-    // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
-    auto claimed = storage::claim_attempt(store, prepare.run_name, claim, prepare.restore_from, restored);
+    // What is downloaded to be checked, or lies on this node, is what the workers start from: `fetch_checkpoint` finds
+    // it there.
+    KeptFiles kept(context.kept, prepare.run_id);
+    const bool relies = prepare.nodes.size() < 2 || kept.first_claim();
+    auto claimed = storage::claim_attempt(store, prepare.run_name, claim, prepare.restore_from, restored,
+                                          relies ? kept.copies() : storage::NearerCopies{});
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
+    if (const std::string used = kept.text(); !used.empty())
+        log_info("read on this node, not downloaded: " + used + " of checkpoint " + claimed->from + " of run " +
+                 prepare.run_name);
     return *claimed;
 }
 

@@ -27,6 +27,7 @@ struct AttemptContext {
     std::string driver_file;           // the pickled loop of a Python run; empty: none
     std::string staging;               // where ranks' staged directories are made
     std::string spool;                 // the same on the node's own disk, for when the storage path has no room
+    std::string kept;                  // <data>/checkpoints: kept_checkpoints.hpp
     std::string key;                   // RTRAIN_WORKER_KEY
     std::optional<SetupResult> setup;  // `setup:` carried out
 };

@@ -89,6 +89,8 @@ void remove_unused(const std::string& data_dir, const std::set<std::string>& in_
         return done != 0 ? done : changed_wall_ms(place);
     };
     remove_unused_of({setups_below(data_dir), setups_mutex, setup_unused_ms, setup_used}, in_use, now_wall_ms);
+    std::mutex nobody_else;  // who finds a checkpoint renamed away downloads it
+    remove_unused_of({data_dir + "/checkpoints", nobody_else, kept_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
 }
 
 }  // namespace rtrain::agent

@@ -1,5 +1,6 @@
-// What attempts leave on the node for later ones: code below <data>/code, what `setup:` made below <data>/setups. It
-// goes once nobody has used it for long; what an attempt that is held here names never does.
+// What attempts leave on the node for later ones: code below <data>/code, what `setup:` made below <data>/setups, files
+// of checkpoints below <data>/checkpoints. It goes once nobody has used it for long; what an attempt that is held here
+// names never does.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@ namespace rtrain::agent {
 
 inline constexpr const char* gone_prefix = ".gone-";  // of a name: what lies there is being removed
 inline constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
-inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms;
+inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms, kept_unused_ms = 3 * day_ms;
 
 // Each mutex is held from the look for a folder of code, or of a setup, until the folder is marked as used.
 extern std::mutex code_mutex, setups_mutex;
 void used_now(const std::string& path);
 
-// Removes code and setups that no attempt has used for long. It blocks: it runs on the pool. `in_use`: hashes of code
-// and of drivers, keys of setups. What a removal before this one had renamed away and not removed goes as well.
+// Removes code, setups and kept checkpoints that no attempt has used for long. It blocks: it runs on the pool.
+// `in_use`: hashes of code and of drivers, keys of setups, ids of runs. What a removal before this one had renamed away
+// and not removed goes as well.
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms);
 
 }  // namespace rtrain::agent

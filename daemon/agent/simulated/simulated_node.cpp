@@ -72,6 +72,7 @@ struct SimulatedNode::Carry {
     void operator()(const DropStaged&) const {}
     void operator()(const Upload&) const {}
     void operator()(const WriteManifest&) const {}
+    void operator()(const KeepCommitted&) const {}
     void operator()(const DropUncommitted&) const {}
     void operator()(const JournalMetrics&) const {}
     void operator()(const DialCoordinator&) const {}

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "daemon/head/view/records_json.hpp"
@@ -56,6 +57,7 @@ void OrderSender::write_result(const Effect& effect) {
     const auto entry = view_.cluster.runs.find(about(effect));
     if (entry == view_.cluster.runs.end()) return;
     const Run& run = entry->second;
+    say_ended(run);
     const OrderFacts facts{
         .code_sha256 = {},
         .secrets = on_s3(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run) : OrderFacts().secrets,
@@ -65,6 +67,16 @@ void OrderSender::write_result(const Effect& effect) {
     if (uri.ok() && uri->scheme == storage::Scheme::cluster) return write_own_result(run.name, facts.result_json);
     if (auto message = order_of(view_.cluster, effect, facts))
         deliver(addressee(effect).value, std::move(*message), run.submit_key);
+}
+
+// Every node of the run that is here may keep a part of a checkpoint for its next attempt. One that is away removes it
+// when it has lain there for long.
+void OrderSender::say_ended(const Run& run) {
+    std::set<std::string> nodes;
+    for (const Attempt* attempt : attempts_of(view_.cluster, run.id))
+        for (const Worker& worker : attempt->workers) nodes.insert(worker.seat.node.value);
+    for (const std::string& node : nodes)
+        if (sessions_.has(node)) sessions_.send(node, protocol::RunEnded{run.id.value});
 }
 
 // What only the journal or the session knows is filled in now.

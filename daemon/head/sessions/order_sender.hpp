@@ -37,6 +37,7 @@ class OrderSender {
     std::function<void()> order(const Effect& effect, Launching& launching);
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
     void write_result(const Effect& effect);
+    void say_ended(const Run& run);
     // Writes a result.json below the storage root; the log says when it cannot.
     void write_own_result(const std::string& run_name, const std::string& text);
     bool has_been_on(const Run& run, const NodeId& node) const;

@@ -20,9 +20,10 @@ bool kernel_cannot(int error_number) {
            error_number == EPERM;
 }
 
-// One piece, through memory. 0 at the end of the file.
-Result<std::size_t> copy_piece(int from, const std::string& from_path, const Aside& to, std::vector<char>& memory) {
-    memory.resize(piece_bytes);
+// One piece of `most` bytes at most, through memory. 0 at the end of the file.
+Result<std::size_t> copy_piece(int from, const std::string& from_path, const Aside& to, std::size_t most,
+                               std::vector<char>& memory) {
+    memory.resize(most);
     ssize_t got = 0;
     do got = ::read(from, memory.data(), memory.size());
     while (got < 0 && errno == EINTR);
@@ -45,26 +46,27 @@ Status copy_contents(const Descriptor& source, const std::string& from, Aside& t
     bool in_kernel = true;
     std::vector<char> memory;
     std::int64_t done = 0;
-    for (;;) {
+    while (done < total) {
+        const std::size_t most = std::min(piece_bytes, static_cast<std::size_t>(total - done));
         std::size_t bytes = 0;
         if (in_kernel) {
-            const ssize_t copied = ::copy_file_range(source.number(), nullptr, to.number(), nullptr, piece_bytes, 0);
+            const ssize_t copied = ::copy_file_range(source.number(), nullptr, to.number(), nullptr, most, 0);
             if (copied < 0 && errno == EINTR) continue;
             if (copied < 0 && !kernel_cannot(errno)) return failure("writing", to.target(), errno);
             // Nothing copied of a file that has bytes: some kernels answer so for special file systems.
-            if (copied < 0 || (copied == 0 && done < total)) {
+            if (copied <= 0) {
                 in_kernel = false;
                 continue;
             }
             bytes = static_cast<std::size_t>(copied);
         } else {
-            auto copied = copy_piece(source.number(), from, to, memory);
+            auto copied = copy_piece(source.number(), from, to, most, memory);
             if (!copied) return copied.error();
             bytes = *copied;
         }
         if (bytes == 0) break;
         done += static_cast<std::int64_t>(bytes);
-        if (progress) progress(done, std::max(done, total));
+        if (progress) progress(done, total);
     }
     if (done < total) return Error{ErrorCode::io, "reading " + from + ": it became shorter while it was copied", ""};
     return Done{};

@@ -161,6 +161,14 @@ Status Aside::replace() {
     return sync_directory(place_.directory);
 }
 
+Status Aside::replace_unsynced() {
+    const int directory = place_.directory.number();
+    if (::renameat(directory, name_.text.c_str(), directory, place_.name.c_str()) != 0)
+        return failure("writing", target_, errno);
+    name_.text.clear();
+    return Done{};
+}
+
 Result<bool> Aside::take_place() {
     if (auto synced = sync(file_.number(), target_); !synced) return synced.error();
     const int directory = place_.directory.number();

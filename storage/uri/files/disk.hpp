@@ -26,6 +26,7 @@ class Aside {
     int number() const { return file_.number(); }
     const std::string& target() const { return target_; }
     Status replace();           // sync, rename over the target, sync the directory
+    Status replace_unsynced();  // the same without the syncs: whole while the machine stays up
     Result<bool> take_place();  // the same, but false when the target exists
 
   private:
@@ -53,7 +54,8 @@ Status sync(int descriptor, const std::string& path, std::int64_t bytes, const P
 Status sync_directory(const std::string& directory);
 Status sync_directory(const Descriptor& directory);
 Status make_directories(const std::string& directory);  // each new one is on the disk when this returns
-// The whole content: shared blocks where the file system can, else copied in the kernel, else through memory.
+// The whole content: shared blocks where the file system can, else copied in the kernel, else through memory. Of a file
+// that grows meanwhile, what it had at the beginning: whoever writes on and on fills no disk with copies of it.
 Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress);
 // A regular file for reading, never waited for: `opened` by whoever calls, with these flags.
 inline constexpr int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;

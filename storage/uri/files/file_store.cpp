@@ -222,6 +222,13 @@ Status put_opened(Store& store, const Descriptor& file, const std::string& name,
     return copy(file, name, Aside::begin(std::move(*place), store.local_path(path)), progress);
 }
 
+Status copy_opened(const Descriptor& file, const std::string& name, const std::string& local) {
+    auto aside = Aside::begin(local);
+    if (!aside) return aside.error();
+    if (auto copied = disk::copy_contents(file, name, *aside, {}); !copied) return copied;
+    return aside->replace_unsynced();
+}
+
 Status keep_opened(const Descriptor& file, const std::string& name, const std::string& local,
                    const Progress& progress) {
     if (auto made = disk::make_directories(disk::directory_of(local)); !made) return made;

@@ -15,6 +15,9 @@ Result<bool> take_file(Store& store, const std::string& local, const std::string
 // Copies an opened file to `path` of a local store; `name` is what messages call it.
 Status put_opened(Store& store, const Descriptor& file, const std::string& name, const std::string& path,
                   const Progress& progress);
+// Copies an opened file to the local path `local`, in a directory that is there, without bringing it to the disk: for
+// files that nobody wants after a crash of the machine.
+Status copy_opened(const Descriptor& file, const std::string& name, const std::string& local);
 // Copies an opened file to the local path `local`.
 Status keep_opened(const Descriptor& file, const std::string& name, const std::string& local, const Progress& progress);
 

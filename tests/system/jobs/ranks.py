@@ -1,6 +1,6 @@
 """Each rank writes its own file into every checkpoint and reports; goes on from the checkpoint it is given.
 
-usage: ranks.py STEPS [PAUSE_S]
+usage: ranks.py STEPS [PAUSE_S [own]]    own: no two ranks bring equal files
 """
 
 import pathlib
@@ -12,6 +12,7 @@ from rtrain import train
 
 steps = int(sys.argv[1])
 pause = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
+own = sys.argv[3:] == ["own"]
 rank = train.get_context().get_world_rank()
 first = 0
 checkpoint = train.get_checkpoint()
@@ -22,7 +23,7 @@ if checkpoint is not None:
         print(f"resumed at {first} with {names}", flush=True)
 for step in range(first, steps):
     with train.checkpoint_dir() as folder:
-        (pathlib.Path(folder) / f"rank-{rank}.txt").write_text(str(step + 1))
+        (pathlib.Path(folder) / f"rank-{rank}.txt").write_text(str(step + 1) + " " * rank * own)
         train.report({"step": step + 1, "host": socket.gethostname()}, checkpoint=train.Checkpoint.from_directory(folder))
     threading.Event().wait(pause)
 print(f"rank {rank} is through", flush=True)

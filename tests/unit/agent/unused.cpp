@@ -51,6 +51,18 @@ struct KeptThings {
 
 }  // namespace
 
+TEST_CASE("a kept checkpoint that no attempt came for goes after three days, that of a run which is here stays") {
+    KeptThings node;
+    for (const std::string run : {"c0ffee-1", "c0ffee-2", "c0ffee-3"}) {
+        node.keep("checkpoints/" + run + "/1-7/" + sha_a, 4);
+        node.used("checkpoints/" + run, run == "c0ffee-3" ? 2 : 4);
+    }
+    node.sweep({"c0ffee-2"});
+    CHECK_FALSE(node.has("checkpoints/c0ffee-1"));
+    CHECK(node.has("checkpoints/c0ffee-2/1-7/" + sha_a));
+    CHECK(node.has("checkpoints/c0ffee-3/1-7/" + sha_a));
+}
+
 TEST_CASE("code that nobody has used for two weeks goes with its archive, a setup after thirty days") {
     KeptThings node;
     node.keep_code(sha_a, 15);

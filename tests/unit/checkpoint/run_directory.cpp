@@ -10,6 +10,7 @@
 
 #include "storage/crypto/digest.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/far_store.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -123,37 +124,6 @@ TEST_CASE("a claim says which one of its job array the run is, and the newest th
     CHECK((newest->number == 2 && newest->array == "grid" && newest->array_index == 3));
     CHECK(newest->job_json == "{\"name\":\"b\"}");
 }
-
-class FarStore final : public Store {  // the same files, reached as those of a store on another machine
-  public:
-    explicit FarStore(Store& near) : near_(near) {}
-    Result<bool> create(const std::string& path, const std::string& bytes) override {
-        return near_.create(path, bytes);
-    }
-    Status put(const std::string& path, const std::string& bytes) override { return near_.put(path, bytes); }
-    Result<std::string> get(const std::string& path, std::int64_t most) override { return near_.get(path, most); }
-    Status append(const std::string& path, const std::string& bytes) override { return near_.append(path, bytes); }
-    Status put_file(const std::string& local, const std::string& path, bool may_move,
-                    const Progress& progress) override {
-        return near_.put_file(local, path, may_move, progress);
-    }
-    Status get_file(const std::string& path, const std::string& local, const Progress& progress) override {
-        ++fetched;
-        return near_.get_file(path, local, progress);
-    }
-    Result<std::vector<StoreEntry>> list(const std::string& prefix) override { return near_.list(prefix); }
-    Status remove(const std::string& path) override { return near_.remove(path); }
-    Status remove_tree(const std::string& path) override { return near_.remove_tree(path); }
-    bool local() const override { return false; }
-    std::string local_path(const std::string& path) override {
-        RTRAIN_CHECK(false, path);
-        return path;
-    }
-    int fetched = 0;
-
-  private:
-    Store& near_;
-};
 
 }  // namespace
 
@@ -482,6 +452,45 @@ TEST_CASE("what a claim downloads to check it is not downloaded again by the wor
     CHECK(*fetch_checkpoint(far, "r", claim->from, place, {}) == place);
     CHECK(far.fetched == (damaged ? 2 : 1));
     CHECK(std::distance(fs::directory_iterator(place), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a copy nearer than the store is read in its place if it is what was committed, else the store is") {
+    RunFolder run;
+    FarStore far(*run.store);
+    run.claim();
+    const std::string directory = run.commit(1, 1), place = run.path + "/node/restore";
+    const bool right = GENERATE(true, false), by_claim = GENERATE(true, false);
+    Names refused;
+    const NearerCopies nearer{.put =
+                                  [&](const ManifestFile&, const std::string& target) {
+                                      std::ofstream(target) << (right ? "weights" : "weightz");
+                                      return true;
+                                  },
+                              .refused = [&](const ManifestFile& file) { refused.push_back(file.path); }};
+
+    if (by_claim)
+        CHECK(claim_attempt(far, "r", {.number = 1, .run_id = "c0ffee-1"}, "", place, nearer)->from == directory);
+    CHECK(*fetch_checkpoint(far, "r", directory, place, {}, nearer) == place);
+
+    CHECK(far.fetched == (right ? 0 : 1));
+    CHECK(refused == (right ? Names{} : Names{"model.pt"}));
+    CHECK(*hash_file(place + "/model.pt") == list_checkpoints(far, "r")->front().manifest.files[0].sha256);
+}
+
+TEST_CASE("what is gone from the store is no checkpoint, however many copies are near") {
+    RunFolder run;
+    FarStore far(*run.store);
+    run.claim();
+    const std::string directory = run.commit(1, 1);
+    REQUIRE(run.store->remove("r/" + directory + "/model.pt").ok());
+    const NearerCopies nearer{.put = [](const ManifestFile&, const std::string& target) {
+        std::ofstream(target) << "weights";
+        return true;
+    }};
+    const auto claim =
+        claim_attempt(far, "r", {.number = 1, .run_id = "c0ffee-1"}, "", run.path + "/node/restore", nearer);
+    CHECK(claim->from.empty());
+    CHECK(claim->damaged == Names{directory + ": model.pt: missing"});
 }
 
 TEST_CASE("the end of an attempt is read back as it was written") {

@@ -152,7 +152,8 @@ std::vector<FromHead> head_words(Draw& d) {
             PeerMoved{d.text(), d.text(), port(d)},
             Revoked{{d.text(), d.text()}},
             TakeStacks{d.attempt(), d.ranks(), d.text()},
-            Clear{d.number(~0ull), d.text(), {d.text(), d.text()}, d.text(), d.text(), d.text()}};
+            Clear{d.number(~0ull), d.text(), {d.text(), d.text()}, d.text(), d.text(), d.text()},
+            RunEnded{d.number(~0ull)}};
 }
 
 std::vector<GroupMessage> group_words(Draw& d) {

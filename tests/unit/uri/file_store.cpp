@@ -106,6 +106,18 @@ TEST_CASE("a file given away is moved; one that is kept is copied and may be wri
     CHECK(bytes_of_file(folder.path + "/back/kept") == "weights");
 }
 
+TEST_CASE("a file that is written on and on while it is copied is copied as it was at the beginning") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    std::ofstream(folder.path + "/grows") << "a";
+    int more = 100;
+    const auto grow = [&](std::int64_t, std::int64_t) {
+        if (more-- > 0) std::ofstream(folder.path + "/grows", std::ios::app) << "b";
+    };
+    REQUIRE(store->put_file(folder.path + "/grows", "run/x", false, grow).ok());
+    CHECK(*store->get("run/x") == "a");
+}
+
 TEST_CASE("a file with a second name is copied although it was given away: the caller may still write into it") {
     Folder folder;
     auto store = store_at(folder.path + "/store");

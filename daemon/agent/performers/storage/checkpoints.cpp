@@ -5,6 +5,7 @@
 
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/performers/offload.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "storage/checkpoint/run_directory.hpp"
@@ -18,7 +19,11 @@ struct Fetched {
 
 Fetched fetch_now(const AttemptContext& context, const std::string& from, const std::string& to) {
     if (Status own = own_directory(to); !own) return {own.error().message, "", ""};
-    auto path = storage::fetch_checkpoint(*context.store, context.prepare.run_name, from, to, {});
+    KeptFiles kept(context.kept, context.prepare.run_id);
+    auto path = storage::fetch_checkpoint(*context.store, context.prepare.run_name, from, to, {}, kept.copies());
+    if (const std::string used = kept.text(); !used.empty())
+        log_info("read on this node, not downloaded: " + used + " of checkpoint " + from + " of run " +
+                 context.prepare.run_name);
     if (path && *path == to)
         if (Status lent = lend_directory(to, context.user); !lent) path = lent.error();
     if (!path) return {"checkpoint " + from + ": " + path.error().message, "", ""};
@@ -147,6 +152,23 @@ void Checkpoints::write_manifest(const WriteManifest& out) {
                                    .reason = storage_reason(error.code)};
         },
         [this](ManifestWritten done) { inputs_.enqueue(std::move(done)); });
+}
+
+// At once: the attempt may be closed in this very step, and what it has in its spool goes with it.
+void Checkpoints::keep_committed(const KeepCommitted& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt || attempt->context->store->local()) return;
+    const AttemptContext& context = *attempt->context;
+    const std::string directory =
+        context.prepare.run_id + "/" + std::to_string(attempt->number) + "-" + std::to_string(out.index);
+    const Status kept = agent::keep_committed(context.kept, directory, sent_below(context.spool, out.index));
+    if (!kept) warn("a checkpoint is not kept on the node: " + kept.error().message);
+    background_.offload([place = context.kept, directory] { drop_replaced(place, directory); }, [] {});
+}
+
+void Checkpoints::drop_kept(std::uint64_t run) {
+    const std::string run_id = run_id_text(node_.identity.cluster_id, RunId{run});
+    background_.offload([kept = node_.files.checkpoints(), run_id] { agent::drop_kept(kept, run_id); }, [] {});
 }
 
 void Checkpoints::drop_uncommitted(const DropUncommitted& out) {

@@ -172,6 +172,7 @@ void Preparations::remove_unused() {
         const Context& context = attempt.context;
         if (!context) continue;
         in_use.insert(context->prepare.code_sha256);
+        in_use.insert(context->prepare.run_id);
         in_use.insert(std::filesystem::path(context->driver_file).stem());
         if (!context->job.setup.empty()) in_use.insert(former_setup_key(setup_order(*context, node_.facts())));
         if (context->setup) in_use.insert(std::filesystem::path(context->setup->working_dir).parent_path().filename());

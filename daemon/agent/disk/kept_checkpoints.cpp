@@ -1,0 +1,207 @@
+// See kept_checkpoints.hpp.
+#include "daemon/agent/disk/kept_checkpoints.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/disk/node_files.hpp"
+#include "storage/base/hex.hpp"
+#include "storage/base/relative_path.hpp"
+#include "storage/uri/files/beneath.hpp"
+#include "storage/uri/files/taking.hpp"
+#include "storage/uri/files/tree.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using storage::Descriptor;
+
+constexpr std::string_view sent_prefix = "sent-";
+constexpr std::size_t sha256_digits = 64;
+constexpr std::int64_t share = 5;                // of what is free, as of the spool
+constexpr const char* claimed_mark = "claimed";  // no hash
+constexpr int a_file = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+Error failed(const std::string& doing, const std::string& path) {
+    return {ErrorCode::io, doing + " " + path + ": " + std::strerror(errno), ""};
+}
+
+// A manifest is written by a user: what it names as a hash may be any text.
+bool is_sha256(const std::string& text) { return text.size() == sha256_digits && storage::is_hex(text); }
+
+// The names below a directory that are not in removal; empty where it is not there.
+std::vector<std::string> names_below(const std::string& directory) {
+    const auto opened = storage::open_top(directory);
+    auto names = opened ? storage::names_in(*opened) : Result<std::vector<std::string>>(std::vector<std::string>{});
+    if (!names) return {};
+    std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
+    return *names;
+}
+
+// Returns attempt and report of a name of the agent's, "2-17".
+std::pair<std::uint64_t, std::uint64_t> numbers_of(const std::string& name) {
+    const auto dash = name.find('-');
+    if (dash == std::string::npos) return {};
+    return {std::strtoull(name.c_str(), nullptr, 10), std::strtoull(name.c_str() + dash + 1, nullptr, 10)};
+}
+
+std::vector<KeptCheckpoint> kept_below(const std::string& kept) {
+    std::vector<KeptCheckpoint> all;
+    for (const std::string& run : names_below(kept))
+        for (const std::string& name : names_below(kept + "/" + run)) {
+            const std::string directory = run + "/" + name;
+            struct stat seen{};
+            if (::lstat((kept + "/" + directory).c_str(), &seen) != 0) continue;
+            all.push_back(
+                {.directory = directory,
+                 .bytes = storage::bytes_below(kept + "/" + directory),
+                 .kept_wall_ms = std::int64_t{seen.st_ctim.tv_sec} * 1000 + seen.st_ctim.tv_nsec / 1'000'000});
+        }
+    return all;
+}
+
+}  // namespace
+
+std::string sent_below(const std::string& spool, std::uint64_t report) {
+    return spool + "/" + std::string(sent_prefix) + std::to_string(report);
+}
+
+Status begin_sent(const std::string& spool, const std::string& sent) {
+    for (const std::string& name : names_below(spool))
+        if (name.starts_with(sent_prefix) && spool + "/" + name != sent) remove_tree(spool + "/" + name);
+    return make_directory(sent, 0700);
+}
+
+// By the descriptor: the file is the one that was sent, whatever its user has put under its name since. It must be on
+// the disk of the agent's directory, as everything in the spool is.
+Status keep_sent(const Descriptor& file, const std::string& sent, const std::string& sha256) {
+    const std::string opened = "/proc/self/fd/" + std::to_string(file.number()), name = sent + "/" + sha256;
+    struct stat seen{};
+    if (!is_sha256(sha256) || ::fstat(file.number(), &seen) != 0 || !S_ISREG(seen.st_mode) || seen.st_nlink != 1)
+        return Done{};  // a second name of a file that is not the checkpoint's alone
+    if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 || errno == EEXIST)
+        return Done{};
+    return failed("keeping", name);
+}
+
+Status keep_committed(const std::string& kept, const std::string& directory, const std::string& sent) {
+    const std::string place = kept + "/" + directory;
+    if (!storage::safe_relative(directory)) return Error{ErrorCode::invalid, directory + " is no name", ""};
+    if (Status made = make_directory(fs::path(place).parent_path(), 0700); !made) return made;
+    const bool renamed = ::rename(sent.c_str(), place.c_str()) == 0;
+    // Nothing was sent from here, or another agent before this one has kept it.
+    if (renamed || errno == ENOENT || errno == EEXIST || errno == ENOTEMPTY) return Done{};
+    return failed("keeping", place);
+}
+
+void drop_replaced(const std::string& kept, const std::string& directory) {
+    const fs::path place(directory);
+    const std::string run = kept + "/" + place.parent_path().string();
+    for (const std::string& name : names_below(run))
+        if (numbers_of(name) < numbers_of(place.filename())) remove_tree(run + "/" + name);  // a newer one stays
+    ::rmdir(run.c_str());  // where nothing was sent from here
+    std::error_code unseen;
+    const auto space = fs::space(kept, unseen);
+    constexpr std::uintmax_t most = std::numeric_limits<std::int64_t>::max() / 2;
+    if (unseen) return;
+    for (const std::string& one :
+         beyond_room(kept_below(kept), static_cast<std::int64_t>(std::min(space.available, most)))) {
+        log_info("checkpoint " + one + " is not kept on this node: it would take more than a fifth of what is free");
+        remove_tree(kept + "/" + one);
+    }
+}
+
+std::vector<std::string> beyond_room(std::vector<KeptCheckpoint> all, std::int64_t free_bytes) {
+    std::int64_t kept_bytes = 0;
+    for (const KeptCheckpoint& one : all) kept_bytes += one.bytes;
+    const std::int64_t room = (free_bytes + kept_bytes) / share;
+    std::sort(all.begin(), all.end(), [&](const KeptCheckpoint& a, const KeptCheckpoint& b) {
+        const bool a_alone = a.bytes > room, b_alone = b.bytes > room;
+        if (a_alone != b_alone) return a_alone;
+        return std::tie(a.kept_wall_ms, a.directory) < std::tie(b.kept_wall_ms, b.directory);
+    });
+    std::vector<std::string> gone;
+    for (const KeptCheckpoint& one : all) {
+        if (kept_bytes <= room) break;
+        kept_bytes -= one.bytes;
+        gone.push_back(one.directory);
+    }
+    return gone;
+}
+
+void drop_kept(const std::string& kept, const std::string& run_id) {
+    if (storage::safe_relative(run_id)) remove_tree(kept + "/" + run_id);
+}
+
+bool drop_all_kept(const std::string& kept) {
+    if (kept.empty() || names_below(kept).empty()) return false;
+    log_info("the checkpoints kept on this node are removed: their room is needed");
+    remove_tree(kept);
+    return true;
+}
+
+storage::NearerCopies KeptFiles::copies() {
+    return {.put = [this](const storage::ManifestFile& file, const std::string& target) { return put(file, target); },
+            .refused = [this](const storage::ManifestFile& file) { refuse(file); }};
+}
+
+bool KeptFiles::first_claim() const {
+    bool first = true;
+    for (const std::string& name : names_below(kept_ + "/" + run_id_)) {
+        const std::string mark = kept_ + "/" + run_id_ + "/" + name + "/" + claimed_mark;
+        const Descriptor made(::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        first = first && made.open();
+    }
+    return first;
+}
+
+std::string KeptFiles::text() const {
+    if (files_ == 0) return "";
+    return std::to_string(files_) + (files_ == 1 ? " file" : " files") + " of " + std::to_string(bytes_) + " bytes";
+}
+
+// A file that its user holds open may change while it is copied, and grow without end: the copy is what is hashed, and
+// it has no more bytes than the manifest names.
+bool KeptFiles::put(const storage::ManifestFile& file, const std::string& target) {
+    const auto run = storage::open_top(kept_ + "/" + run_id_);
+    if (!run || !is_sha256(file.sha256)) return false;
+    for (const std::string& name : names_below(kept_ + "/" + run_id_)) {
+        const auto opened = storage::open_beneath(*run, name + "/" + file.sha256, a_file);
+        struct stat seen{};
+        if (!opened || ::fstat(opened->number(), &seen) != 0) continue;
+        if (!S_ISREG(seen.st_mode) || seen.st_size != file.bytes) continue;
+        const Status copied = storage::copy_opened(*opened, storage::shown(*run, name + "/" + file.sha256), target);
+        if (copied) {
+            bytes_ += file.bytes;
+            ++files_;
+            return true;
+        }
+        warn("a file of a checkpoint is downloaded though it lies on this node: " + copied.error().message);
+        if (copied.error().code == ErrorCode::full) drop_all_kept(kept_);
+        return false;
+    }
+    return false;
+}
+
+void KeptFiles::refuse(const storage::ManifestFile& file) {
+    bytes_ -= file.bytes;
+    --files_;
+    warn("the file " + file.path + " that run " + run_id_ +
+         " left on this node is not what was committed: it is downloaded");
+    for (const std::string& name : names_below(kept_ + "/" + run_id_))
+        ::unlink((kept_ + "/" + run_id_ + "/" + name + "/" + file.sha256).c_str());
+}
+
+}  // namespace rtrain::agent

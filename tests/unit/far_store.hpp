@@ -1,0 +1,43 @@
+// A store that is not local, over one that is; it counts the files that were fetched.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::storage {
+
+// The same files, reached as those of a store on another machine.
+class FarStore final : public Store {
+  public:
+    explicit FarStore(Store& near) : near_(near) {}
+    Result<bool> create(const std::string& path, const std::string& bytes) override {
+        return near_.create(path, bytes);
+    }
+    Status put(const std::string& path, const std::string& bytes) override { return near_.put(path, bytes); }
+    Result<std::string> get(const std::string& path, std::int64_t most) override { return near_.get(path, most); }
+    Status append(const std::string& path, const std::string& bytes) override { return near_.append(path, bytes); }
+    Status put_file(const std::string& local, const std::string& path, bool may_move,
+                    const Progress& progress) override {
+        return near_.put_file(local, path, may_move, progress);
+    }
+    Status get_file(const std::string& path, const std::string& local, const Progress& progress) override {
+        ++fetched;
+        return near_.get_file(path, local, progress);
+    }
+    Result<std::vector<StoreEntry>> list(const std::string& prefix) override { return near_.list(prefix); }
+    Status remove(const std::string& path) override { return near_.remove(path); }
+    Status remove_tree(const std::string& path) override { return near_.remove_tree(path); }
+    bool local() const override { return false; }
+    std::string local_path(const std::string& path) override {
+        RTRAIN_CHECK(false, path);
+        return path;
+    }
+    int fetched = 0;
+
+  private:
+    Store& near_;
+};
+
+}  // namespace rtrain::storage
