@@ -117,6 +117,7 @@ TEST_CASE("orders of a template that is killed are refused, and an older worker 
 
     REQUIRE(story.until([&] { return story.gone.contains("t") && story.refused.size() == 2; }));
     CHECK(story.gone["t"].empty());
+    CHECK_FALSE(story.failed["t"].empty());
     CHECK(story.refused[2] == "its template has ended");  // the first may be tried, and have no answer
     story.check_waiting_ends_well();
     CHECK(text_of(story.folder.path + "/rank-00001/out") == "");
