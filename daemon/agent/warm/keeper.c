@@ -125,6 +125,7 @@ static void on_template(struct keeper* k) {
         case RESTS:
             return end_template(k, "the template said what it may not"); /* it is not asked */
         case BECOMES:
+        case BEGINS:
         case ENDED:
             return;
     }
@@ -153,6 +154,7 @@ static void on_deadline(struct keeper* k) {
         case FORKS:
             return refuse_order(k, "the template did not answer", "the template did not answer");
         case BECOMES:
+        case BEGINS:
             return take_status(k, 1);
         case IMPORTS:
         case RESTS:
@@ -234,7 +236,7 @@ static void look_around(struct keeper* k) {
 /* What is waited for. The template is not asked anything while its fork is, nor the agent while an order is done. */
 enum { SIGNALS, OF_TEMPLATE, OF_AGENT, PRINTED, STATUS, SOURCES };
 static void name_sources(const struct keeper* k, int signals, struct pollfd* all) {
-    const int of_fork = k->phase == BECOMES;
+    const int of_fork = k->phase == BECOMES || k->phase == BEGINS;
     const int takes_orders = k->phase == IMPORTS || k->phase == RESTS || k->phase == ENDED;
     all[SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
     all[OF_TEMPLATE] = (struct pollfd){.fd = of_fork ? -1 : k->socket, .events = POLLIN};

@@ -105,6 +105,16 @@ static void forget(struct kept_workers* workers, struct kept_worker* worker) {
     *worker = workers->all[--workers->count];
 }
 
+void drop_worker(struct kept_workers* workers, pid_t pid) {
+    struct kept_worker* worker = worker_at(workers, pid);
+    char path[4200];
+    if (!worker) return;
+    snprintf(path, sizeof path, "%s/started", worker->dir);
+    unlink(path);
+    end_sentinel(worker->sentinel);
+    forget(workers, worker);
+}
+
 int reap_kept(struct kept_workers* workers, pid_t pid) {
     for (size_t i = 0; i < workers->count; ++i) {
         struct kept_worker* worker = workers->all + i;
@@ -174,7 +184,8 @@ static int some_worker_lives(const struct kept_workers* workers) {
 }
 
 /* `of`: the worker that has left the process for certain, else NULL. A process in a session of its own whose
- * environment names no worker may be a worker's that lives: it stays until no worker does. */
+ * environment names no worker, and whose score is not the template's, may be a worker's that lives: it stays until no
+ * worker does. */
 static int is_to_end(const struct kept_workers* workers, pid_t pid, struct kept_worker** of) {
     const pid_t session = getsid(pid);
     *of = worker_of_session(workers, session);

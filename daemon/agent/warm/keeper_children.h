@@ -43,6 +43,9 @@ int is_alone(pid_t pid);
 int keep_worker(struct kept_workers* workers, const struct kept_worker* worker, const char* dir, const char* marks[3]);
 const struct kept_worker* find_worker(const struct kept_workers* workers, pid_t pid);
 
+/* Forgets a worker whose program has not begun: its `started` is removed, its sentinel ends. */
+void drop_worker(struct kept_workers* workers, pid_t pid);
+
 /* For a child `pid` that has ended and is not reaped: reaps it where it is a worker or a sentinel, and says whether it
  * was one of both. `end_strays` does the rest. */
 int reap_kept(struct kept_workers* workers, pid_t pid);

@@ -35,7 +35,7 @@ void end_template(struct keeper* k, const char* broken) {
     k->until_ms = 0;
 }
 
-int has_order(const struct keeper* k) { return k->phase == FORKS || k->phase == BECOMES; }
+int has_order(const struct keeper* k) { return k->phase == FORKS || k->phase == BECOMES || k->phase == BEGINS; }
 
 void stop_template(struct keeper* k) {
     if (k->template == 0) return end_template(k, NULL);
@@ -81,6 +81,7 @@ static void close_order(struct keeper* k) {
 
 /* The fork is killed, not waited for: its program has not begun, and does not begin. */
 void refuse_order(struct keeper* k, const char* why, const char* broken) {
+    if (k->phase == BEGINS) drop_worker(&k->workers, k->fork);
     if (k->fork > 0) kill(k->fork, SIGKILL);
     tell_agent(k, "refused", k->order.number, why);
     close_order(k);
@@ -173,15 +174,6 @@ static int is_closed(int socket) {
     return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR));
 }
 
-static void began(struct keeper* k) {
-    char text[32];
-    const struct kept_worker* worker = find_worker(&k->workers, k->fork);
-    snprintf(text, sizeof text, "%d", (int)worker->sentinel);
-    tell_agent(k, "started", k->order.number, text);
-    close_order(k);
-    stop_template(k);
-}
-
 /* The fork is the worker, and waits: it is written down, and then told to run its program. */
 static void write_down(struct keeper* k) {
     const struct order* o = &k->order;
@@ -194,8 +186,18 @@ static void write_down(struct keeper* k) {
         snprintf(why, sizeof why, "the keeper has no room for it: %s", strerror(errno));
         return refuse_order(k, why, NULL);
     }
-    if (send(k->start, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) errno = 0; /* it has ended, and is reaped as a worker */
-    began(k);
+    enter(k, BEGINS);
+    if (send(k->start, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) take_status(k, 1);
+}
+
+static void began(struct keeper* k) {
+    char text[32];
+    const struct kept_worker* worker = find_worker(&k->workers, k->fork);
+    if (!worker || worker->sentinel <= 0) return fail_order(k, "the worker's sentinel has been killed");
+    snprintf(text, sizeof text, "%d", (int)worker->sentinel);
+    tell_agent(k, "started", k->order.number, text);
+    close_order(k);
+    stop_template(k);
 }
 
 void take_status(struct keeper* k, int is_over) {
@@ -204,7 +206,9 @@ void take_status(struct keeper* k, int is_over) {
     const ssize_t got = read(k->status, status, sizeof status - 1);
     if (got < 0 && (errno == EAGAIN || errno == EINTR) && !is_over) return;
     if (got >= (ssize_t)sizeof error) memcpy(&error, status, sizeof error);
+    if (error == 0 && k->phase == BEGINS) return began(k);
     if (error == 0 && !is_over) return write_down(k);
+    if (k->phase == BEGINS) return fail_order(k, "the fork did not begin its program");
     const char* text = error > 0 && got > (ssize_t)sizeof error ? status + sizeof error : "no word of it";
     snprintf(why, sizeof why, "the fork did not become the worker: %s", text);
     fail_order(k, why);

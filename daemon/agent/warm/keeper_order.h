@@ -14,7 +14,8 @@ enum keeper_phase {          /* of the template */
                     RESTS,   /* it is stopped; the next order may be taken */
                     FORKS,   /* it has an order, and names its fork */
                     BECOMES, /* its fork makes itself the worker */
-                                    ENDED    /* nothing is asked of it any more */
+                    BEGINS,  /* the worker is written down; its fork runs the program next, and says so */
+                    ENDED    /* nothing is asked of it any more */
 };
 
 struct order {
@@ -34,7 +35,7 @@ struct keeper {
     char broken[WHY];                    /* how the template has failed; empty: it has not */
     int printed, log;                    /* what the template prints, and the file that takes its first bytes */
     size_t logged;
-    struct order order;  /* in the phases FORKS and BECOMES */
+    struct order order;  /* in the phases FORKS, BECOMES and BEGINS */
     pid_t fork;          /* from BECOMES on */
     int start, status;   /* this process's ends of the fork's; -1: none */
     char packet[PACKET]; /* what `order` points into */
@@ -58,7 +59,7 @@ int has_order(const struct keeper* k);
 /* Gives `k->order`, which has been read, to the template that rests. Each order is answered to the agent once. */
 void begin_order(struct keeper* k);
 void take_answer(struct keeper* k);              /* of the template, in FORKS */
-void take_status(struct keeper* k, int is_over); /* of the fork, in BECOMES; `is_over`: it has ended */
+void take_status(struct keeper* k, int is_over); /* of the fork, in BECOMES and BEGINS; `is_over`: it has ended */
 void refuse_order(struct keeper* k, const char* why, const char* broken);
 
 #ifdef __cplusplus

@@ -6,7 +6,8 @@ jobs have before an attempt's own variables. Descriptor 3 leads to the keeper. T
   to the keeper    "ready" | "unfit WHY" once; to each order "pid N" | "no WHY" | "stale WHY": the files have changed
   from the keeper  WAIT_MS, THREADS, bytes of the environment, directories of the program, "--", working directory, program and arguments,
                    NUL-ended, with the descriptors of input, output, errors, start (a socket to the fork: "+" with the environment, which this
-                   process never has: become the worker; "!": run the program) and status (an errno: it could not become the worker)
+                   process never has: become the worker; "!": run the program) and status (an errno, then why: it could not become the
+                   worker; 0: it is the worker, and again 0 when it runs the program next)
 
 Standard library only, and nothing that stays in the worker: it becomes as it had been started by itself. docs/decisions/0045."""
 
@@ -16,8 +17,10 @@ import array
 import ctypes
 import errno
 import importlib
+import importlib.machinery
 import os
 import platform
+import runpy
 import signal
 import socket
 import sys
@@ -249,8 +252,8 @@ class Template:
                 return f"{hidden} hides a module that the template has"
         return ""
 
-    def become(self, order: Order) -> None:
-        """Makes this child the worker; it does not return where it may not be one."""
+    def become(self, order: Order) -> Program:
+        """Makes this child the worker: what may fail is done before the keeper writes it down. It does not return where it may not be one."""
         start = socket.socket(fileno=order.start)
         message, environment, _, _ = socket.recv_fds(start, 1, 1)
         if message != b"+" or len(environment) != 1:
@@ -265,21 +268,25 @@ class Template:
         for place, descriptor in enumerate((order.input, order.output, order.errors)):
             os.dup2(descriptor, place)
         os.umask(self._umask)
-        failed = 0
+        program = None
+        failed, why = 0, ""
         try:
             os.chdir(order.cwd)
             self._take_environment(order, environment[0])
-        except OSError as error:
-            failed = error.errno or errno.EIO
-        os.write(order.status, failed.to_bytes(4, sys.byteorder))
-        if failed or start.recv(1) != b"!":  # the program runs where its worker is written down, and only there
+            _take_threads(order.threads)
+            _seed_anew()
+            program = Program(order)
+        except BaseException as error:  # a plain start takes its place
+            failed, why = getattr(error, "errno", None) or errno.EIO, f"{type(error).__name__}: {error}"
+        os.write(order.status, failed.to_bytes(4, sys.byteorder) + why.encode(errors="replace")[:150])
+        if not program or start.recv(1) != b"!":  # the program runs where its worker is written down, and only there
             os._exit(127)
+        os.write(order.status, bytes(4))
         start.detach()
         for descriptor in (*order.descriptors, environment[0]):
             os.close(descriptor)
         _await_store(order.wait_s)
-        _take_threads(order.threads)
-        _seed_anew()
+        return program
 
     def _take_environment(self, order: Order, environment: int) -> None:
         data = os.pread(environment, order.environment_bytes, 0)
@@ -298,7 +305,7 @@ def _await_store(most_s: float) -> None:
     port = os.environ.get("MASTER_PORT", "")
     end = time.monotonic() + most_s
     while (left := end - time.monotonic()) > 0:
-        if os.environ.get("GROUP_RANK") != "0" or not port.isdigit():
+        if os.environ.get("GROUP_RANK") != "0" or not (port.isascii() and port.isdigit()):
             return time.sleep(left)
         if _listens(f":{int(port):04X}"):
             return None
@@ -358,37 +365,40 @@ def _seed_anew() -> None:
         logging._startTime = time.time_ns() if sys.version_info >= (3, 13) else time.time()
 
 
-def run(order: Order) -> None:
-    """The program as `python SCRIPT` or `python -m MODULE` runs it. An exception shows its own frames alone."""
-    script = order.script()
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path.insert(0, order.first_folder())
-    sys.orig_argv = list(order.program)
-    sys.argv = order.program[1:] if script else ["-m", *order.program[3:]]
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
-    sys.modules["__main__"] = main
-    try:
-        if script:
-            run_script(main, script if script.startswith("/") else f"{order.cwd}/{script}")
-        else:
-            import runpy
+class Program:
+    """The program as `python SCRIPT` or `python -m MODULE` runs it: what may fail on the way to its first line is done here."""
 
-            runpy._run_module_as_main(order.program[2])  # type: ignore[attr-defined]
-    except SystemExit:
-        raise
-    except BaseException:
-        hide_frames()
-        raise
+    def __init__(self, order: Order) -> None:
+        self._module = "" if order.script() else order.program[2]
+        self._path = os.path.join(order.cwd, order.script())  # noqa: PTH118
+        self._text = b"" if self._module else self._read()
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path.insert(0, order.first_folder())
+        sys.orig_argv = list(order.program)
+        sys.argv = ["-m", *order.program[3:]] if self._module else order.program[1:]
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
+        if not self._module:
+            loader = importlib.machinery.SourceFileLoader("__main__", self._path)
+            main.__dict__.update(__file__=self._path, __cached__=None, __loader__=loader)
+        self._main = sys.modules["__main__"] = main
 
+    def _read(self) -> bytes:
+        with open(self._path, "rb") as file:  # noqa: PTH123
+            return file.read()
 
-def run_script(main: types.ModuleType, path: str) -> None:
-    import importlib.machinery
-
-    with open(path, "rb") as file:  # noqa: PTH123
-        text = file.read()
-    main.__dict__.update(__file__=path, __cached__=None, __loader__=importlib.machinery.SourceFileLoader("__main__", path))
-    exec(compile(text, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
+    def run(self) -> None:
+        """An exception shows the program's own frames alone."""
+        try:
+            if self._module:
+                runpy._run_module_as_main(self._module)  # type: ignore[attr-defined]
+            else:
+                exec(compile(self._text, self._path, "exec", dont_inherit=True), self._main.__dict__)  # noqa: S102
+        except SystemExit:
+            raise
+        except BaseException:
+            hide_frames()
+            raise
 
 
 def hide_frames() -> None:
@@ -409,8 +419,7 @@ def main() -> None:
     order = template.serve(sys.argv[1:])
     if order is None:
         os._exit(0)
-    template.become(order)
-    run(order)
+    template.become(order).run()
 
 
 if __name__ == "__main__":

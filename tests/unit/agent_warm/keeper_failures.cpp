@@ -109,3 +109,32 @@ TEST_CASE("a template that does not answer holds up no worker's exit") {
     CHECK(story.refused[1] == "the template did not answer");
     CHECK(story.failed["t"] == "the template did not answer");
 }
+
+TEST_CASE("a fork that fails before its program begins is refused: a plain start follows") {
+    struct Failure {
+        const char *module, *why;
+    };
+    const Failure failures[] = {
+        {"class Broken:\n    def seed(self): raise ValueError('no seed')\nsys.modules['numpy.random'] = Broken()\n",
+         "the fork did not become the worker: ValueError: no seed"},
+        {"socket.socket.recv = lambda self, size: os._exit(3)\n", "the fork did not begin its program"},
+        {"socket.socket.recv = lambda self, size: os.kill(os.getpid(), signal.SIGKILL)\n",
+         "the fork did not begin its program"},
+    };
+    for (const Failure& failure : failures) {
+        WarmStory story;
+        story.begin_with(failure.module);
+        const auto start = story.worker("print('never')\n");
+        story.fork(start);
+        REQUIRE(story.until([&] { return story.refused.contains(0) && story.gone.contains("t"); }));
+        CHECK(story.refused[0] == failure.why);
+        CHECK(story.failed["t"] == failure.why);
+        CHECK_FALSE(story.started.contains(0));
+        CHECK_FALSE(fs::exists(start.directory + "/started"));
+        CHECK_FALSE(fs::exists(start.directory + "/exit"));
+        story.launcher->start(start);
+        REQUIRE(story.until([&] { return story.ended.contains(0); }));
+        CHECK(story.ended[0].success());
+        CHECK(text_of(start.out) == "never\n");
+    }
+}
