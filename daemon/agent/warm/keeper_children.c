@@ -183,6 +183,18 @@ static int some_worker_lives(const struct kept_workers* workers) {
     return 0;
 }
 
+/* Whether it is a process of the template by what a fork cannot change: root has raised the template's score to the
+ * highest, so that its forks can lower it no more, and has given each worker the keeper's own. */
+static int has_template_score(const struct kept_workers* workers, pid_t pid) {
+    char path[64], text[16] = "", own[16];
+    if (workers->scores_are_same || read_oom_score(own, sizeof own) != 0 || atoi(own) == TEMPLATE_SCORE) return 0;
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    return got > 0 && atoi(text) == TEMPLATE_SCORE;
+}
+
 /* `of`: the worker that has left the process for certain, else NULL. A process in a session of its own whose
  * environment names no worker, and whose score is not the template's, may be a worker's that lives: it stays until no
  * worker does. */
@@ -193,7 +205,7 @@ static int is_to_end(const struct kept_workers* workers, pid_t pid, struct kept_
     if (!*of) *of = worker_of_environment(workers, pid);
     if (*of) return (*of)->has_ended;
     if (workers->template_runs) return 0;
-    return !some_worker_lives(workers);
+    return !some_worker_lives(workers) || has_template_score(workers, pid);
 }
 
 /* The numbers of the caller's children as the kernel writes them; only the caller removes some from the list. */

@@ -28,6 +28,7 @@ struct kept_workers {
     size_t count;
     pid_t template_pid;  /* whose session its forks are in; 0: it has ended, and none of them is left */
     int template_runs;   /* one of its forks may become a worker: they are let be */
+    int scores_are_same; /* the kernel's score for memory does not tell a worker's processes from the template's */
     size_t strays;       /* children at the last look that are to end, and have not */
 };
 

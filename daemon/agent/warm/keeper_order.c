@@ -138,9 +138,9 @@ void begin_order(struct keeper* k) {
 }
 
 /* Gives the process what a child of the agent's has: processors and limits, then its place. */
-static void give_all(pid_t pid, const char* dir) {
+static void give_all(struct keeper* k, pid_t pid, const char* dir) {
     char score[16];
-    if (read_oom_score(score, sizeof score) == 0 && write_oom_score(pid, score) != 0) errno = 0;
+    if (read_oom_score(score, sizeof score) != 0 || write_oom_score(pid, score) != 0) k->workers.scores_are_same = 1;
     cpu_set_t own;
     if (sched_getaffinity(0, sizeof own, &own) == 0) sched_setaffinity(pid, sizeof own, &own);
     for (int kind = 0; kind < (int)RLIM_NLIMITS; ++kind) {
@@ -163,7 +163,7 @@ void take_answer(struct keeper* k) {
     if (pid == k->template || !is_new_child(&k->workers, (pid_t)pid))
         return fail_order(k, "the template named a process that is not its fork");
     k->fork = (pid_t)pid;
-    give_all(k->fork, k->order.dir);
+    give_all(k, k->fork, k->order.dir);
     enter(k, BECOMES);
     /* with the secrets, which the template never has */
     if (send_packet(k->start, "+", 1, &k->order.variables, 1) != 0) take_status(k, 1);

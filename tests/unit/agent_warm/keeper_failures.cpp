@@ -138,3 +138,44 @@ TEST_CASE("a fork that fails before its program begins is refused: a plain start
         CHECK(text_of(start.out) == "never\n");
     }
 }
+
+TEST_CASE("a process that the template forks and does not announce is ended; workers and what they started are not") {
+    const std::string own_score = text_of("/proc/self/oom_score_adj");
+    for (const bool in_own_session : {false, true}) {
+        if (in_own_session && own_score == "1000\n") {
+            WARN("skipped: nothing tells a process in a session of its own from a worker's");
+            continue;
+        }
+        WarmStory story;
+        story.begin_with(
+            std::string(leaves_word) +
+            at_fork(2, "        if not fork():\n            pid = fork()\n            if pid: os._exit(0)\n" +
+                           std::string(in_own_session ? "            os.setsid()\n" : "") +
+                           "            leave_word('stray', os.getpid())\n            signal.pause()\n"
+                           "        os.wait()\n"
+                           "        while not os.path.exists(folder + '/stray'): pass\n"));
+        const auto first = story.worker(
+            "import os, subprocess, sys\n"
+            "subprocess.run(['env', '-i', 'sh', '-c', 'setsid sleep 1000 & echo $! > daemon.new; mv daemon.new "
+            "daemon'])\n"
+            "os.mkfifo('gate')\nopen('gate').read()\nsys.exit(4)\n");
+        story.fork(first);
+        REQUIRE(story.until([&] { return fs::exists(first.cwd + "/gate"); }));
+        const std::int64_t daemon = std::stol(text_of(first.cwd + "/daemon"));
+        const auto second = story.worker("import os\nos.mkfifo('gate')\nopen('gate').read()\n", 1);
+        story.fork(second);
+        REQUIRE(story.until([&] { return fs::exists(second.cwd + "/gate"); }));
+
+        const std::int64_t stray = story.pid_in("stray");
+        CHECK(story.until([&] { return !alive(stray); }));
+        CHECK(alive(story.ready["t"]));
+        CHECK(alive(story.started[1]));
+        CHECK(alive(daemon));
+        std::ofstream(second.cwd + "/gate") << "go\n";
+        REQUIRE(story.until([&] { return story.ended.contains(1); }));
+        CHECK(alive(daemon));
+        story.check_waiting_ends_well();
+        CHECK(story.until([&] { return !alive(daemon); }));
+        CHECK(story.refused.empty());
+    }
+}
