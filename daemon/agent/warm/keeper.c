@@ -40,7 +40,7 @@ static void run_template(const struct template_start* t, pid_t keeper, int socke
     if (write_oom_score(0, score) != 0) errno = 0;
     ok = ok && (t->uid < 0 || initgroups(t->user, (gid_t)t->gid) == 0);
     ok = ok && become_user(t->uid, t->gid, t->may_gain) == 0 && take_variables(VARIABLES) == 0;
-    ok = ok && chdir("/") == 0;
+    ok = ok && (chdir("/proc/self/net") == 0 || chdir("/") == 0); /* see Origin in _template.py */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!ok || getppid() != keeper) _exit(126);
     sigset_t none;

@@ -149,6 +149,58 @@ class Files:
         return ""
 
 
+class Origin:
+    """What modules hold of the directory and the processors of the process that imported them: a worker has its own.
+
+    The keeper starts the template in a directory whose name nothing has by chance (/proc/PID/net), so a value that begins with it was
+    made from the working directory. Found are texts and paths in a module's names, and settings of torch."""
+
+    def __init__(self) -> None:
+        self._folder = os.getcwd()  # noqa: PTH109
+        self._values: list[tuple[Any, str, Any]] = []
+        if self._folder.startswith("/proc/"):
+            for module in list(sys.modules.values()):
+                self._look_at(getattr(module, "__dict__", {}))
+        self._threads = self._compile_threads()
+
+    def _look_at(self, names: Any) -> None:
+        if not isinstance(names, dict):
+            return
+        for name, value in list(names.items()):
+            if self._is_here(value):
+                self._values.append((names, name, value))
+            elif name == "_config" and isinstance(value, dict):
+                self._look_at(value)
+            elif self._is_here(default := getattr(value, "__dict__", {}).get("default") if _is_setting(value) else None):
+                self._values.append((value.__dict__, "default", default))
+
+    def _is_here(self, value: Any) -> bool:
+        paths = _loaded("pathlib")
+        if paths and isinstance(value, paths.PurePath):
+            value = str(value)
+        return type(value) is str and value.startswith(self._folder) and value[len(self._folder) :][:1] in ("", "/")
+
+    def _compile_threads(self) -> Any:
+        """torch's setting, where it is as torch has chosen it; its number of now."""
+        config = _loaded("torch._inductor.config")
+        setting = getattr(config, "__dict__", {}).get("_config", {}).get("compile_threads")
+        if not _is_setting(setting) or not hasattr(config, "decide_compile_threads"):
+            return None
+        return setting if setting.default == config.decide_compile_threads() else None
+
+    def leave(self) -> None:
+        """Makes them those of this process."""
+        here = os.getcwd()  # noqa: PTH109
+        for names, name, value in self._values:
+            names[name] = type(value)(here + str(value)[len(self._folder) :])
+        if self._threads:
+            self._threads.default = sys.modules["torch._inductor.config"].decide_compile_threads()
+
+
+def _is_setting(value: Any) -> bool:
+    return type(value).__name__ == "_ConfigEntry"
+
+
 class Order:
     def __init__(self, message: bytes, descriptors: list[int]) -> None:
         words = [os.fsdecode(word) for word in message.split(b"\0")[:-1]]
@@ -188,6 +240,7 @@ class Template:
             name: value for name, value in os.environb.items() if before.get(name) != value and name != b"TORCHINDUCTOR_CACHE_DIR"
         }
         self._files = Files()
+        self._origin = Origin()
         sys.stdout.flush()
         sys.stderr.flush()
         ctypes.CDLL(None).fflush(None)
@@ -275,6 +328,7 @@ class Template:
             self._take_environment(order, environment[0])
             _take_threads(order.threads)
             _seed_anew()
+            self._origin.leave()
             program = Program(order)
         except BaseException as error:  # a plain start takes its place
             failed, why = getattr(error, "errno", None) or errno.EIO, f"{type(error).__name__}: {error}"
