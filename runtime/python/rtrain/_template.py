@@ -14,6 +14,7 @@ Standard library only, and nothing that stays in the worker: it becomes as it ha
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import errno
 import importlib
@@ -33,6 +34,8 @@ ROOM = "RTRAIN_TEMPLATE_ROOM"  # a variable that only takes room, which a worker
 _PR_SET_PDEATHSIG, _PR_SET_MM, _PR_SET_MM_MAP = 1, 35, 14
 _KEYCTL = {"x86_64": 250, "aarch64": 219}  # the system call
 _OPENBLAS = ("", "64_")
+# What nearly every worker of rtrain's own imports first: connections to other hosts, and values of remote calls.
+_OFTEN = ("encodings.idna", "cloudpickle")
 _TORCH_SEED = 67280421310721  # of versions of torch whose processes all begin with the same one
 
 
@@ -86,6 +89,9 @@ def import_all(modules: list[str]) -> str:
             if name in ("torch", "torch._dynamo")
             else f"python.preload: import {name}: {type(error).__name__}: {error}"
         )
+    for name in _OFTEN:
+        with contextlib.suppress(Exception):  # not installed: the worker imports what it needs
+            importlib.import_module(name)
     if "rtrain" in sys.modules:  # its import reads variables of the attempt
         return "python.preload imports rtrain, which each worker imports itself"
     if (count := len(os.listdir("/proc/self/task"))) != 1:  # noqa: PTH208

@@ -283,3 +283,16 @@ def test_the_first_step_of_a_fork_needs_no_import(shared):
     assert keeper.fork(run, 2).startswith("started ")
     assert run.exit()["code"] == "0", run.err.read_text()
     assert re.fullmatch(r"True 8\n", run.out.read_text())
+
+
+def test_a_fork_has_what_remote_calls_import_and_nothing_of_the_driver(shared):
+    folder, keeper = shared
+    package = pathlib.Path(__file__).parents[3] / "runtime" / "python"
+    script = (
+        f"import sys\nsys.path.insert(0, {str(package)!r})\nprint('cloudpickle' in sys.modules, 'encodings.idna' in sys.modules)\n"
+        "import rtrain._remote._worker\nprint([n for n in ('_where', '_http', '_remote._options') if 'rtrain.' + n in sys.modules])\n"
+    )
+    run = Run(folder, "remote", script, ["train.py"], {})
+    assert keeper.fork(run, 1).startswith("started ")
+    assert run.exit()["code"] == "0", run.err.read_text()
+    assert run.out.read_text() == "True True\n[]\n"

@@ -10,7 +10,7 @@ from typing import Any
 from rtrain import _public_names
 from rtrain._by_value import by_value
 from rtrain._remote._channel import Part
-from rtrain._remote._options import own_modules
+from rtrain._remote._own_modules import own_modules
 
 
 def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> list[Part]:
