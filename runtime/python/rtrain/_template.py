@@ -271,9 +271,6 @@ class Template:
 
     def _fork(self, order: Order) -> bool:
         """Whether this is the worker's process. The child of a child that has ended belongs to the keeper."""
-        if changed := self._files.changed():
-            tell(f"stale {changed} has changed")
-            return False
         if why := self._unfit_for(order):
             tell("no " + why)
             return False
@@ -292,10 +289,14 @@ class Template:
         if middle == 0:
             os.close(reading)
             return True
+        changed = self._files.changed()  # meanwhile: the fork becomes no worker before it is named
         os.waitpid(middle, 0)
         pid = os.read(reading, 32).decode()
         os.close(reading)
-        tell(f"pid {pid}" if pid else "no process could be forked")
+        if changed:
+            tell(f"stale {changed} has changed")
+        else:
+            tell(f"pid {pid}" if pid else "no process could be forked")
         return False
 
     def _unfit_for(self, order: Order) -> str:
