@@ -115,6 +115,13 @@ static void first_word(struct keeper* k) {
     end_template(k, "the template said what it may not");
 }
 
+/* It is not asked: either it speaks, or it has ended, and its parent will be told how. */
+static void on_unasked(struct keeper* k) {
+    char text[WHY];
+    k->is_cut = read_template(k, text, sizeof text) != 0;
+    end_template(k, k->is_cut ? NULL : "the template said what it may not");
+}
+
 static void on_template(struct keeper* k) {
     switch (k->phase) {
         case IMPORTS:
@@ -123,7 +130,7 @@ static void on_template(struct keeper* k) {
             return take_answer(k);
         case STOPS:
         case RESTS:
-            return end_template(k, "the template said what it may not"); /* it is not asked */
+            return on_unasked(k);
         case BECOMES:
         case BEGINS:
         case ENDED:
@@ -188,7 +195,7 @@ static void reap_template(struct keeper* k) {
         snprintf(how, sizeof how, "the template was killed by signal %d", WTERMSIG(status));
     else
         snprintf(how, sizeof how, "the template ended with code %d", WEXITSTATUS(status));
-    if (k->phase != ENDED) snprintf(k->broken, sizeof k->broken, "%s", how);
+    if (k->phase != ENDED || k->is_cut) snprintf(k->broken, sizeof k->broken, "%s", how);
     if (!has_order(k)) end_template(k, NULL);
 }
 

@@ -32,6 +32,7 @@ struct keeper {
     enum keeper_phase phase;
     int64_t until_ms;                    /* the end of the phase; 0: none */
     int ready, agent_gone, end_is_known; /* end_is_known: the agent has heard of the template's */
+    int is_cut;                          /* it has ended, or closed its socket, between orders */
     char broken[WHY];                    /* how the template has failed; empty: it has not */
     int printed, log;                    /* what the template prints, and the file that takes its first bytes */
     size_t logged;

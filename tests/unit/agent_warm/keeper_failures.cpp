@@ -78,6 +78,16 @@ TEST_CASE("a process that the kernel cannot end holds up no other worker's exit,
     CHECK(story.until([&] { return !alive(keeper); }));
 }
 
+TEST_CASE("a template that is killed between orders is told as killed") {
+    for (int round = 0; round < 10; ++round) {  // its socket ends before it does
+        WarmStory story;
+        story.begin(story.spec());
+        ::kill(static_cast<pid_t>(story.ready["t"]), SIGKILL);
+        REQUIRE(story.until([&] { return story.gone.contains("t"); }));
+        CHECK(story.failed["t"] == "the template was killed by signal 9");
+    }
+}
+
 TEST_CASE("a fork that the kernel cannot end holds up no other worker") {
     WarmStory story;
     story.begin_with(std::string(leaves_word) +

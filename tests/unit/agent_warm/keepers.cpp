@@ -1,10 +1,9 @@
 // Real keepers and templates of the system's Python: this program knows the hidden verbs.
-#include "daemon/agent/warm/keeper.h"
-
 #include <signal.h>
 
 #include <cstring>
 
+#include "daemon/agent/warm/keeper.h"
 #include "daemon/agent/workers/shim.h"
 #include "tests/unit/agent_warm/warm_story.hpp"
 
