@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain import _public_names
 from rtrain._by_value import by_value
+from rtrain._remote import _values
 
 
 @pytest.fixture
@@ -81,3 +82,25 @@ def test_code_that_travels_by_value_keeps_the_name_of_its_file() -> None:
     arrived = pickle.loads(_public_names.dumps(globals_["outer"]))
     assert arrived is not globals_["outer"]
     assert {arrived.__code__.co_filename, arrived().__code__.co_filename} == {"/home/ana/train.py"}
+
+
+def test_plain_values_travel_without_a_look_at_the_modules(monkeypatch) -> None:
+    looked = []
+    monkeypatch.setattr(_values, "own_modules", lambda: looked.append(1) or ())
+    for value in (None, 5, "x" * 100_000, b"y", {"loss": 1.5, 2: (True, [1j])}, list(range(400))):
+        assert _values.unpack(_values.pack(value, "it")) == value
+    assert not looked
+
+
+def test_values_of_classes_large_and_cyclic_ones_travel_as_before(monkeypatch) -> None:
+    looked = []
+    monkeypatch.setattr(_values, "own_modules", lambda: looked.append(1) or ())
+    cyclic: list = [1]
+    cyclic.append(cyclic)
+    again = _values.unpack(_values.pack(cyclic, "it"))
+    assert again[1] is again
+    assert _values.unpack(_values.pack([lambda: 7], "it"))[0]() == 7
+    assert _values.unpack(_values.pack(list(range(2000)), "it")) == list(range(2000))
+    assert len(looked) == 3
+    with pytest.raises(TypeError, match="it cannot be sent"):
+        _values.pack([threading.Lock()], "it")

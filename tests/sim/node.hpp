@@ -66,7 +66,7 @@ class SimNode {
     void find_attempts();
     void note_request(const agent::Input& what);
     void prepared(const protocol::Prepare& order);
-    void template_ends(const std::string& key, const std::string& unfit);
+    void template_ends(const std::string& key, const std::string& unfit, const std::string& failed = "");
     void check_templates() const;  // that the machine knows those that are there, and keeps their bounds
     void spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
     void live(ProcessKey key);

@@ -101,7 +101,9 @@ struct Carry {
             if (!n->templates_.contains(key)) return;
             if (dice.one_in(4)) return n->template_ends(key, dice.one_in(2) ? "no module" : "");
             n->input(TemplateReady{key, dice.between(100, 900)});
-            if (dice.one_in(4)) n->later(dice.between(1, 9'000), [n, key] { n->template_ends(key, ""); });
+            if (dice.one_in(4)) n->input(WorkerForked{key});
+            const std::string failed = dice.one_in(2) ? "it was killed" : "";
+            if (dice.one_in(4)) n->later(dice.between(1, 9'000), [n, key, failed] { n->template_ends(key, "", failed); });
         });
     }
     void operator()(const EndTemplate& out) const {
@@ -238,8 +240,8 @@ void SimNode::input(const Input& what) {
 }
 
 // The keeper says so: also of one that was ready.
-void SimNode::template_ends(const std::string& key, const std::string& unfit) {
-    if (templates_.erase(key) != 0) input(TemplateEnded{key, unfit});
+void SimNode::template_ends(const std::string& key, const std::string& unfit, const std::string& failed) {
+    if (templates_.erase(key) != 0) input(TemplateEnded{key, unfit, failed});
 }
 
 void SimNode::check_templates() const {

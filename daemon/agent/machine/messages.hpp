@@ -130,7 +130,7 @@ struct TimerFired { bool operator==(const TimerFired&) const = default; };
 using Input = std::variant<HeadConnected, HeadDisconnected, HeadMessage, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
                            WorkerEnded, WorkerJoined, WorkerMessage, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
                            PeerMessage, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled, ReclaimAsked,
-                           AgentDialled, EnvironmentUsed, TemplateWanted, TemplateReady, TemplateEnded, StartsChosen, TimerFired>;
+                           AgentDialled, EnvironmentUsed, TemplateWanted, TemplateReady, TemplateEnded, WorkerForked, StartsChosen, TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------
 struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) const = default; };

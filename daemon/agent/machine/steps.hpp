@@ -69,6 +69,7 @@ void on(Step& step, const EnvironmentUsed& input);
 void on(Step& step, const TemplateWanted& input);
 void on(Step& step, const TemplateReady& input);
 void on(Step& step, const TemplateEnded& input);
+void on(Step& step, const WorkerForked& input);
 void on(Step& step, const StartsChosen& input);
 void templates_time(Step& step);
 std::optional<Time> next_template(const AgentState& state);

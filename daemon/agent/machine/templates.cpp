@@ -54,6 +54,21 @@ void call_unfit(Step& step, Template& one) {
     one.due = step.now + Duration{step.state.templates.policy.unfit_ms};
 }
 
+// One failure may be chance, and the next use tries again. Each one more costs the imports of a template, and its
+// worker the wait for it: from the second one on the environment has plain starts for a while.
+void note_failure(Step& step, Template& one, const std::string& failure) {
+    const WarmPolicy& policy = step.state.templates.policy;
+    one.failure = failure;
+    one.bytes = 0;
+    one.attempts.clear();
+    one.pause_ms = one.failures == 0   ? 0
+                   : one.failures == 1 ? policy.pause_ms
+                                       : std::min(2 * one.pause_ms, policy.pause_max_ms);
+    ++one.failures;
+    one.phase = one.pause_ms == 0 ? TemplatePhase::known : TemplatePhase::paused;
+    one.due = step.now + Duration{one.pause_ms == 0 ? policy.known_ms : one.pause_ms};
+}
+
 // Ends templates until one more of `bytes` fits; false: it does not.
 bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     Templates& templates = step.state.templates;
@@ -111,13 +126,23 @@ bool may_fork_from(const Templates& templates, const std::string& key) {
     return entry != templates.all.end() && entry->second.phase == TemplatePhase::ready;
 }
 
+std::string why_paused(const Templates& templates, const std::string& key) {
+    const auto entry = templates.all.find(key);
+    if (entry == templates.all.end() || entry->second.phase != TemplatePhase::paused) return {};
+    return "its templates have failed " + std::to_string(entry->second.failures) +
+           " times in a row (the last: " + entry->second.failure + "), and none is made for " +
+           std::to_string(entry->second.pause_ms / 1'000) + " s";
+}
+
 void on(Step& step, const EnvironmentUsed& input) {
     Templates& templates = step.state.templates;
     if (!templates.policy.on) return;
     const auto [entry, is_new] = templates.all.try_emplace(input.key);
     entry->second.used_at = step.now;
     entry->second.attempts.insert(input.attempt);
-    if (is_new) entry->second.due = step.now + Duration{templates.policy.delay_ms};
+    if (!is_new && entry->second.phase != TemplatePhase::known) return;
+    entry->second.phase = TemplatePhase::wanted;
+    entry->second.due = step.now + Duration{templates.policy.delay_ms};
     if (is_new) forget_some(templates);
 }
 
@@ -149,8 +174,16 @@ void on(Step& step, const TemplateEnded& input) {
     if (entry == templates.all.end()) return;
     if (entry->second.phase == TemplatePhase::starting)
         call_unfit(step, entry->second);
+    else if (entry->second.phase == TemplatePhase::ready && !input.failed.empty())
+        note_failure(step, entry->second, input.failed);
     else if (entry->second.phase == TemplatePhase::ready)
         templates.all.erase(entry);
+}
+
+void on(Step& step, const WorkerForked& input) {
+    const Entry entry = step.state.templates.all.find(input.key);
+    if (entry == step.state.templates.all.end() || entry->second.phase != TemplatePhase::ready) return;
+    entry->second.failures = 0;
 }
 
 void on(Step& step, const StartsChosen& input) {
@@ -175,7 +208,12 @@ void templates_time(Step& step) {
             case TemplatePhase::ready:
                 end_unused(step, entry);
                 break;
+            case TemplatePhase::paused:
+                entry->second.phase = TemplatePhase::known;
+                entry->second.due = step.now + Duration{templates.policy.known_ms};
+                break;
             case TemplatePhase::unfit:
+            case TemplatePhase::known:
                 templates.all.erase(entry);
                 break;
             case TemplatePhase::starting:

@@ -23,23 +23,30 @@ struct AttemptKey {
 struct WarmPolicy {
     bool on = false;
     std::size_t templates_max = 8;
-    std::int64_t memory_max = 0;                  // bytes, of all together
-    std::int64_t delay_ms = 3'000;                // after the first use: the run that begins has the processors first
-    std::int64_t import_ms = 120'000;             // a template that is not ready by then is none
-    std::int64_t idle_ms = 30 * 60 * 1'000;       // without an attempt that has used it
-    std::int64_t unfit_ms = 10 * 60 * 1'000;      // until one that could not be made is tried again
+    std::int64_t memory_max = 0;              // bytes, of all together
+    std::int64_t delay_ms = 3'000;            // after the first use: the run that begins has the processors first
+    std::int64_t import_ms = 120'000;         // a template that is not ready by then is none
+    std::int64_t idle_ms = 30 * 60 * 1'000;   // without an attempt that has used it
+    std::int64_t unfit_ms = 10 * 60 * 1'000;  // until one that could not be made is tried again
+    std::int64_t pause_ms = 60'000;           // after the second failure in a row; the next ones double it
+    std::int64_t pause_max_ms = 30 * 60 * 1'000;
+    std::int64_t known_ms = 60 * 60 * 1'000;      // until the failures of one that nobody uses are forgotten
     std::int64_t memory_guess = 512 * 1'048'576;  // of one that is not ready yet
     bool operator==(const WarmPolicy&) const = default;
 };
 
-enum class TemplatePhase { wanted, starting, ready, unfit };
+// paused: it has failed some times in a row, and no use makes it; known: the next use makes it.
+enum class TemplatePhase { wanted, starting, ready, unfit, paused, known };
 
 struct Template {
     TemplatePhase phase = TemplatePhase::wanted;
-    Time due;  // wanted: is made; starting: is given up; unfit: is forgotten
+    Time due;  // wanted: is made; starting: is given up; unfit, known: is forgotten; paused: becomes known
     Time used_at;
     std::int64_t bytes = 0;              // of memory, once it is ready
     std::set<AttemptKey> attempts = {};  // that have used it: while one is here, the next one may come
+    std::uint32_t failures = 0;          // since a worker was forked
+    std::int64_t pause_ms = 0;           // the length of the pause
+    std::string failure{};               // the last one
     bool operator==(const Template&) const = default;
 };
 
@@ -50,6 +57,8 @@ struct Templates {
 };
 
 bool may_fork_from(const Templates& templates, const std::string& key);
+// Why no template of this environment is made for a while; empty: nothing keeps it from being made.
+std::string why_paused(const Templates& templates, const std::string& key);
 
 // ---- inputs
 struct EnvironmentUsed {  // a worker of it starts, plainly or not
@@ -66,9 +75,13 @@ struct TemplateReady {
     std::int64_t bytes = 0;
     bool operator==(const TemplateReady&) const = default;
 };
-struct TemplateEnded {  // `unfit`: why it could be none; empty: it was one
-    std::string key{}, unfit{};
+struct TemplateEnded {  // `unfit`: why it could be none; `failed`: how it broke down; both empty: as it was asked to
+    std::string key{}, unfit{}, failed{};
     bool operator==(const TemplateEnded&) const = default;
+};
+struct WorkerForked {
+    std::string key{};
+    bool operator==(const WorkerForked&) const = default;
 };
 struct StartsChosen {  // how the workers of an attempt were started here, and why so
     AttemptKey attempt{};

@@ -12,7 +12,7 @@ extern "C" {
  * Descriptor 3: a socket of packets to the agent. Each packet of the agent is the order of one worker: NUL-ended words
  *   NUMBER DIR OUT ERR RTRAIN_ATTEMPT=... RTRAIN_NODE=... RANK=...   then what the template gets
  * with the descriptor of the worker's environment, which the fork gets and the template does not. The keeper says
- *   ready PID | unfit WHY | gone                  of the template
+ *   ready PID | unfit WHY | gone | gone WHY       of the template; WHY: how it has failed
  *   started NUMBER SENTINEL | refused NUMBER WHY  once for each order: what is refused runs nowhere
  * When the agent's end closes, the template ends; the keeper ends when no worker is left. */
 int keeper_main(int argc, char** argv);

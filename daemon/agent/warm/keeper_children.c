@@ -11,17 +11,26 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "daemon/agent/workers/worker_files.h"
+enum { MOST_ENVIRONMENT = 4 << 20, LEFTOVERS_MS = 10000 };
 
-enum { MOST_ENVIRONMENT = 4 << 20 };
+int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1;
+}
+
+static int is_kept(const struct kept_workers* workers, pid_t pid) {
+    for (size_t i = 0; i < workers->count; ++i)
+        if (workers->all[i].pid == pid || workers->all[i].sentinel == pid) return 1;
+    return 0;
+}
 
 int is_new_child(const struct kept_workers* workers, pid_t pid) {
     siginfo_t seen;
-    if (pid <= 1) return 0;
-    for (size_t i = 0; i < workers->count; ++i)
-        if (workers->all[i].pid == pid || workers->all[i].sentinel == pid) return 0;
+    if (pid <= 1 || is_kept(workers, pid)) return 0;
     return waitid(P_PID, (id_t)pid, &seen, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
@@ -49,15 +58,14 @@ static pid_t make_sentinel(void) {
     for (;;) pause();
 }
 
+/* The end of a sentinel is not waited for: it is reaped as any child is. */
+static void end_sentinel(pid_t sentinel) {
+    if (sentinel > 0) kill(sentinel, SIGKILL);
+}
+
 static void free_worker(struct kept_worker* worker) {
     free(worker->dir);
     for (size_t i = 0; i < 3; ++i) free(worker->marks[i]);
-}
-
-static void end_sentinel(pid_t sentinel) {
-    if (sentinel <= 0) return;
-    kill(sentinel, SIGKILL);
-    while (waitpid(sentinel, NULL, 0) < 0 && errno == EINTR) {}
 }
 
 int keep_worker(struct kept_workers* workers, const struct kept_worker* worker, const char* dir, const char* marks[3]) {
@@ -73,24 +81,59 @@ int keep_worker(struct kept_workers* workers, const struct kept_worker* worker, 
     }
     errno = ENOMEM;
     kept.sentinel = whole ? make_sentinel() : -1;
-    if (kept.sentinel < 0) {
-        free_worker(&kept);
-        return -1;
+    if (kept.sentinel > 0 && write_started(dir, kept.pid, kept.sentinel) == 0) {
+        all[workers->count++] = kept;
+        return 0;
     }
-    if (write_started(dir, kept.pid, kept.sentinel) != 0) {
-        const int failed = errno;
-        end_sentinel(kept.sentinel);
-        free_worker(&kept);
-        errno = failed;
-        return -1;
+    const int failed = errno;
+    end_sentinel(kept.sentinel);
+    free_worker(&kept);
+    errno = failed;
+    return -1;
+}
+
+static struct kept_worker* worker_at(const struct kept_workers* workers, pid_t pid) {
+    for (size_t i = 0; i < workers->count; ++i)
+        if (workers->all[i].pid == pid && !workers->all[i].has_ended) return workers->all + i;
+    return NULL;
+}
+
+const struct kept_worker* find_worker(const struct kept_workers* workers, pid_t pid) { return worker_at(workers, pid); }
+
+static void forget(struct kept_workers* workers, struct kept_worker* worker) {
+    free_worker(worker);
+    *worker = workers->all[--workers->count];
+}
+
+void drop_worker(struct kept_workers* workers, pid_t pid) {
+    struct kept_worker* worker = worker_at(workers, pid);
+    char path[4200];
+    if (!worker) return;
+    snprintf(path, sizeof path, "%s/started", worker->dir);
+    unlink(path);
+    end_sentinel(worker->sentinel);
+    forget(workers, worker);
+}
+
+int reap_kept(struct kept_workers* workers, pid_t pid) {
+    for (size_t i = 0; i < workers->count; ++i) {
+        struct kept_worker* worker = workers->all + i;
+        if (worker->sentinel == pid) {
+            if (waitpid(pid, NULL, WNOHANG) == pid) worker->sentinel = 0;
+            return 1;
+        }
+        if (worker->pid != pid || worker->has_ended) continue;
+        worker->end = (struct worker_end){.wall_us = wall_us()};
+        kill(-pid, SIGKILL); /* as long as it is not reaped, the number is its group's */
+        if (wait4(pid, &worker->end.status, WNOHANG, &worker->end.usage) != pid) return 1;
+        worker->has_ended = 1;
+        worker->until_ms = now_ms() + LEFTOVERS_MS;
+        return 1;
     }
-    all[workers->count++] = kept;
     return 0;
 }
 
-const struct kept_worker* last_kept(const struct kept_workers* workers) { return workers->all + workers->count - 1; }
-
-/* ---- what workers leave behind ---- */
+/* ---- what workers and the template leave behind ---- */
 
 static int has_mark(const char* text, size_t size, const char* mark) {
     for (size_t at = 0; at < size; at += strlen(text + at) + 1)
@@ -112,84 +155,114 @@ static char* environment_of(pid_t pid, size_t* size) {
     return text;
 }
 
-/* The living worker that has left the process, by session or environment; 0: none of them for certain. */
-static pid_t worker_of(const struct kept_workers* workers, pid_t pid) {
-    const pid_t session = getsid(pid);
-    for (size_t i = 0; i < workers->count; ++i)
-        if (workers->all[i].pid == session) return session;
+/* A worker that lives comes before one that has ended: a number may be given again. */
+static struct kept_worker* worker_of_session(const struct kept_workers* workers, pid_t session) {
+    struct kept_worker* owner = worker_at(workers, session);
+    for (size_t i = 0; !owner && i < workers->count; ++i)
+        if (workers->all[i].pid == session) owner = workers->all + i;
+    return owner;
+}
+
+static struct kept_worker* worker_of_environment(const struct kept_workers* workers, pid_t pid) {
     size_t size = 0;
-    pid_t of = 0;
+    struct kept_worker* owner = NULL;
     char* text = environment_of(pid, &size);
-    for (size_t i = 0; text && !of && i < workers->count; ++i) {
+    for (size_t i = 0; text && !owner && i < workers->count; ++i) {
         char* const* marks = workers->all[i].marks;
         const int all =
             has_mark(text, size, marks[0]) && has_mark(text, size, marks[1]) && has_mark(text, size, marks[2]);
-        if (all) of = workers->all[i].pid;
+        if (all) owner = workers->all + i;
     }
     free(text);
-    return of;
+    return owner;
 }
 
-static int is_known(const struct kept_workers* workers, pid_t pid) {
+static int some_worker_lives(const struct kept_workers* workers) {
     for (size_t i = 0; i < workers->count; ++i)
-        if (workers->all[i].pid == pid || workers->all[i].sentinel == pid) return 1;
+        if (!workers->all[i].has_ended) return 1;
     return 0;
 }
 
-/* `of`, where it is a worker, is still among `workers`. */
-static int is_left_by(const struct kept_workers* workers, pid_t pid, pid_t of, pid_t template_pid) {
-    const pid_t owner = worker_of(workers, pid);
-    if (owner) return owner == of;
-    if (getsid(pid) == template_pid) return 1; /* a fork of the template that no order asked for */
-    size_t others = 0;
-    for (size_t i = 0; i < workers->count; ++i) others += workers->all[i].pid != of;
-    return others == 0;
+/* Whether it is a process of the template by what a fork cannot change: root has raised the template's score to the
+ * highest, so that its forks can lower it no more, and has given each worker the keeper's own. */
+static int has_template_score(const struct kept_workers* workers, pid_t pid) {
+    char path[64], text[16] = "", own[16];
+    if (workers->scores_are_same || read_oom_score(own, sizeof own) != 0 || atoi(own) == TEMPLATE_SCORE) return 0;
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    return got > 0 && atoi(text) == TEMPLATE_SCORE;
 }
 
-void end_leftovers(const struct kept_workers* workers, pid_t of, pid_t template_pid) {
+/* `of`: the worker that has left the process for certain, else NULL. A process in a session of its own whose
+ * environment names no worker, and whose score is not the template's, may be a worker's that lives: it stays until no
+ * worker does. */
+static int is_to_end(const struct kept_workers* workers, pid_t pid, struct kept_worker** of) {
+    const pid_t session = getsid(pid);
+    *of = worker_of_session(workers, session);
+    if (!*of && session > 0 && session == workers->template_pid) return !workers->template_runs;
+    if (!*of) *of = worker_of_environment(workers, pid);
+    if (*of) return (*of)->has_ended;
+    if (workers->template_runs) return 0;
+    return !some_worker_lives(workers) || has_template_score(workers, pid);
+}
+
+/* The numbers of the caller's children as the kernel writes them; only the caller removes some from the list. */
+static const char* list_children(void) {
+    static char text[1 << 18];
     char path[64];
-    static char text[1 << 16];
+    size_t size = 0;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    for (int round = 0; round < 64; ++round) {
-        const int file = open(path, O_RDONLY | O_CLOEXEC);
-        const ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
-        if (file >= 0) close(file);
-        if (got <= 0) return;
-        text[got] = 0;
-        int ended = 0;
-        for (char* at = text; *at;) {
-            char* end;
-            const long pid = strtol(at, &end, 10);
-            if (end == at) break;
-            at = end;
-            if (pid == of || pid == template_pid || is_known(workers, (pid_t)pid)) continue;
-            if (!is_left_by(workers, (pid_t)pid, of, template_pid)) continue;
-            ++ended;
-            kill((pid_t)pid, SIGKILL);
-            waitpid((pid_t)pid, NULL, 0);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    for (ssize_t got = 1; file >= 0 && got > 0 && size < sizeof text - 1; size += got > 0 ? (size_t)got : 0)
+        got = read(file, text + size, sizeof text - 1 - size);
+    if (file >= 0) close(file);
+    if (size == sizeof text - 1)
+        while (size > 0 && text[size - 1] != ' ') --size; /* half a number is another one */
+    text[size] = 0;
+    return text;
+}
+
+static void write_exits(struct kept_workers* workers) {
+    const int64_t now = now_ms();
+    for (size_t i = workers->count; i-- > 0;) {
+        struct kept_worker* worker = workers->all + i;
+        if (worker->has_ended && !worker->is_written && (worker->left == 0 || now >= worker->until_ms)) {
+            write_exit(worker->dir, &worker->end);
+            worker->is_written = 1;
+            end_sentinel(worker->sentinel);
         }
-        if (!ended) return;
+        if (worker->is_written && worker->left == 0 && worker->sentinel <= 0) forget(workers, worker);
     }
 }
 
-int end_worker(struct kept_workers* workers, pid_t pid, pid_t template_pid) {
-    for (size_t i = 0; i < workers->count; ++i) {
-        struct kept_worker* worker = workers->all + i;
-        if (worker->sentinel == pid) {
-            worker->sentinel = 0;
-            waitpid(pid, NULL, 0);
-            return 1;
-        }
-        if (worker->pid != pid) continue;
-        struct worker_end end = {.wall_us = wall_us()};
-        kill(-pid, SIGKILL);
-        end_leftovers(workers, pid, template_pid);
-        while (wait4(pid, &end.status, 0, &end.usage) < 0 && errno == EINTR) {}
-        write_exit(worker->dir, &end);
-        end_sentinel(worker->sentinel);
-        free_worker(worker);
-        *worker = workers->all[--workers->count];
-        return 1;
+void end_strays(struct kept_workers* workers) {
+    int of_template = workers->template_runs;
+    for (size_t i = 0; i < workers->count; ++i) workers->all[i].left = 0;
+    workers->strays = 0;
+    for (const char* at = list_children(); *at;) {
+        char* end;
+        const pid_t pid = (pid_t)strtol(at, &end, 10);
+        if (end == at) break;
+        at = end;
+        of_template = of_template || getsid(pid) == workers->template_pid;
+        if (pid == workers->template_pid || is_kept(workers, pid)) continue;
+        struct kept_worker* of = NULL;
+        if (!is_to_end(workers, pid, &of)) continue;
+        kill(pid, SIGKILL);
+        ++workers->strays;
+        if (of) ++of->left;
     }
-    return 0;
+    if (!of_template) workers->template_pid = 0; /* its number may be given again */
+    write_exits(workers);
+}
+
+int64_t next_exit_ms(const struct kept_workers* workers) {
+    int64_t next = 0;
+    for (size_t i = 0; i < workers->count; ++i) {
+        const struct kept_worker* worker = workers->all + i;
+        if (worker->has_ended && !worker->is_written && (next == 0 || worker->until_ms < next)) next = worker->until_ms;
+    }
+    return next;
 }

@@ -132,11 +132,12 @@ bool send_with(int socket, const std::string& packet, int descriptor) {
 
 struct Keepers::Keeper {
     struct Pending {
-        std::function<void(const Answer&)> answer;
+        ForkEvents events;
         std::string directory;
     };
     Number number = 0;
-    std::string key, unfit;
+    std::string key;
+    TemplateEnd end{};
     int socket = -1;
     bool let_go = false;                       // it takes no more orders
     bool has_started = false;                  // some worker, which may live
@@ -219,8 +220,11 @@ void Keepers::take(Keeper& keeper, const std::string& packet) {
         const std::int64_t pid = std::strtoll(rest.c_str(), nullptr, 10);
         return events_.ready(std::string(keeper.key), pid, resident_bytes(pid));
     }
-    if (word == "unfit") keeper.unfit = rest;
-    if (word == "gone") return let_go(keeper);
+    if (word == "unfit") keeper.end.unfit = rest;
+    if (word == "gone") {
+        keeper.end.failed = rest;
+        return let_go(keeper);
+    }
     if (word != "started" && word != "refused") return;
     char* end = nullptr;
     const std::uint64_t order = std::strtoull(rest.c_str(), &end, 10);
@@ -234,7 +238,7 @@ void Keepers::take(Keeper& keeper, const std::string& packet) {
 void Keepers::take_answer(Keeper& keeper, std::uint64_t order, const Answer& answer) {
     const auto place = keeper.pending.find(order);
     if (place == keeper.pending.end()) return;
-    const Keeper::Pending pending = std::move(place->second);
+    const auto answered = std::move(place->second.events.answered);
     keeper.pending.erase(place);
     if (answer.sentinel != 0) keeper.has_started = true;
     await_answer(keeper);
@@ -242,7 +246,7 @@ void Keepers::take_answer(Keeper& keeper, std::uint64_t order, const Answer& ans
         close_socket(keeper);
         keepers_.erase(keeper.number);
     }
-    pending.answer(answer);
+    answered(answer);
 }
 
 void Keepers::await_answer(Keeper& keeper) {
@@ -264,7 +268,8 @@ void Keepers::close_socket(Keeper& keeper) {
 // ends its template. Only our writing side is shut: a whole close would tell it that no agent knows what it starts.
 void Keepers::let_go(Keeper& keeper) {
     if (keeper.let_go) return;
-    const std::string key = keeper.key, unfit = keeper.unfit;
+    const std::string key = keeper.key;
+    const TemplateEnd end = keeper.end;
     keeper.let_go = true;
     current_.erase(key);
     if (keeper.pending.empty()) {
@@ -273,7 +278,7 @@ void Keepers::let_go(Keeper& keeper) {
     } else {
         ::shutdown(keeper.socket, SHUT_WR);
     }
-    events_.ended(key, unfit);
+    events_.ended(key, end);
 }
 
 // Its end kills all its workers, so it is killed only where it has none. Otherwise its orders stay pending until it
@@ -289,10 +294,16 @@ void Keepers::on_silence(Number number) {
     const auto child = children_.find(number);
     if (!has_started && child != children_.end())
         ::syscall(SYS_pidfd_send_signal, child->second.pidfd, SIGKILL, nullptr, 0);
-    warn("a keeper of warm workers has not answered for " + std::to_string(patience_ms_ / 1'000) + " s; it " +
-         (has_started ? "is left alone, for it has started workers: " + std::to_string(keeper.pending.size()) +
+    const std::string silent = "its keeper did not answer for " + std::to_string(patience_ms_ / 1'000) + " s";
+    keeper.end.failed = silent + (has_started ? "" : ", and was ended");
+    warn("a start of warm workers fails: " + keeper.end.failed +
+         (has_started ? "; it has workers, and is left alone: " + std::to_string(keeper.pending.size()) +
                             " more start when it goes on, or are refused"
-                      : "has no worker, and is ended"));
+                      : ""));
+    std::vector<std::function<void(const std::string&)>> waiting;
+    for (const auto& [order, pending] : keeper.pending)
+        if (has_started) waiting.push_back(pending.events.waits);
+    for (const auto& waits : waiting) waits(silent + " and has other workers, so it is not ended");
     let_go(keeper);
 }
 
@@ -305,16 +316,19 @@ void Keepers::lost(Number number) {
     keepers_.erase(place);
     close_socket(*keeper);
     if (!keeper->let_go) current_.erase(keeper->key);
+    if (keeper->end.failed.empty()) keeper->end.failed = "its keeper has ended";
     for (auto& [order, pending] : keeper->pending) {
         const pid_t sentinel = sentinel_of(pending.directory);
-        pending.answer({.sentinel = sentinel, .why = sentinel == 0 ? "its keeper has ended" : ""});
+        pending.events.answered({.sentinel = sentinel, .why = sentinel == 0 ? keeper->end.failed : ""});
     }
-    if (!keeper->let_go) events_.ended(keeper->key, keeper->unfit);
+    if (!keeper->let_go) events_.ended(keeper->key, keeper->end);
 }
 
 void Keepers::fork_worker(const std::string& key, const WorkerStart& worker, const WarmStart& start,
-                          std::function<void(const Answer&)> answer) {
-    const auto refuse = [this, answer](const std::string& why) { loop_.post([answer, why] { answer({.why = why}); }); };
+                          ForkEvents events) {
+    const auto refuse = [this, answered = events.answered](const std::string& why) {
+        loop_.post([answered, why] { answered({.why = why}); });
+    };
     const auto place = current_.find(key);
     if (place == current_.end()) return refuse("its template has ended");
     Keeper& keeper = *keepers_.at(place->second);
@@ -331,7 +345,7 @@ void Keepers::fork_worker(const std::string& key, const WorkerStart& worker, con
     const bool sent = send_with(keeper.socket, packet, variables);
     ::close(variables);
     if (!sent) return refuse("its keeper takes no order");
-    keeper.pending[number] = {.answer = std::move(answer), .directory = worker.directory};
+    keeper.pending[number] = {.events = std::move(events), .directory = worker.directory};
     if (keeper.deadline == 0) await_answer(keeper);
 }
 

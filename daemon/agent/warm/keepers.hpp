@@ -14,10 +14,13 @@
 
 namespace rtrain::agent {
 
+struct TemplateEnd {       // both empty: it was one, and was asked to end or has refused an order that does not fit
+    std::string unfit{};   // why it could be none
+    std::string failed{};  // how it, or its keeper, broke down
+};
 struct KeeperEvents {
     std::function<void(const std::string& key, std::int64_t pid, std::int64_t bytes)> ready;  // of the template
-    // The template is gone. `unfit`: why it could not be one; empty: it was one.
-    std::function<void(const std::string& key, const std::string& unfit)> ended;
+    std::function<void(const std::string& key, const TemplateEnd&)> ended;
 };
 
 class Keepers {
@@ -39,9 +42,12 @@ class Keepers {
         pid_t sentinel = 0;  // as Launcher::watch_forked takes it; 0: refused, and nothing runs
         std::string why{};
     };
-    // The answer comes once, after this has returned.
-    void fork_worker(const std::string& key, const WorkerStart& worker, const WarmStart& start,
-                     std::function<void(const Answer&)> answer);
+    struct ForkEvents {
+        std::function<void(const Answer&)> answered;  // once, after `fork_worker` has returned
+        // Before it, where the keeper is silent and may not be ended: why the worker has not started yet.
+        std::function<void(const std::string& why)> waits = [](const std::string&) {};
+    };
+    void fork_worker(const std::string& key, const WorkerStart& worker, const WarmStart& start, ForkEvents events);
 
   private:
     using Number = std::uint64_t;  // of a keeper; a key names one keeper after the other

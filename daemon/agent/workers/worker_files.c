@@ -141,13 +141,14 @@ int read_oom_score(char* text, size_t size) {
     return got > 0 ? 0 : -1;
 }
 
-void write_oom_score(pid_t pid, const char* text) {
+int write_oom_score(pid_t pid, const char* text) {
     char path[64] = "/proc/self/oom_score_adj";
     if (pid) snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
     const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0) return;
-    if (write(file, text, strlen(text)) < 0) errno = 0;
+    if (file < 0) return -1;
+    const int whole = write(file, text, strlen(text)) == (ssize_t)strlen(text);
     close(file);
+    return whole ? 0 : -1;
 }
 
 int take_variables(int memory) {

@@ -35,9 +35,9 @@ void write_exit(const char* dir, const struct worker_end* end);
  * "processors 0-3,8", one a line. Both are wishes: a worker that cannot have them runs without. */
 void give_place(pid_t pid, const char* dir);
 
-/* The caller's oom_score_adj as a text, 0, or -1; a process's (0: the caller's), which is a wish. */
+/* The caller's oom_score_adj as a text, and a process's (0: the caller's). 0, or -1. */
 int read_oom_score(char* text, size_t size);
-void write_oom_score(pid_t pid, const char* text);
+int write_oom_score(pid_t pid, const char* text);
 
 /* Makes the NUL-ended words of the memory the caller's environment. Only a child that will be a job's program does so,
  * and only as that job's user: no program or library of root's is ever loaded with what a job names. 0, or -1. */

@@ -6,18 +6,22 @@ jobs have before an attempt's own variables. Descriptor 3 leads to the keeper. T
   to the keeper    "ready" | "unfit WHY" once; to each order "pid N" | "no WHY" | "stale WHY": the files have changed
   from the keeper  WAIT_MS, THREADS, bytes of the environment, directories of the program, "--", working directory, program and arguments,
                    NUL-ended, with the descriptors of input, output, errors, start (a socket to the fork: "+" with the environment, which this
-                   process never has: become the worker; "!": run the program) and status (an errno: it could not become the worker)
+                   process never has: become the worker; "!": run the program) and status (an errno, then why: it could not become the
+                   worker; 0: it is the worker, and again 0 when it runs the program next)
 
 Standard library only, and nothing that stays in the worker: it becomes as it had been started by itself. docs/decisions/0045."""
 
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import errno
 import importlib
+import importlib.machinery
 import os
 import platform
+import runpy
 import signal
 import socket
 import sys
@@ -30,6 +34,8 @@ ROOM = "RTRAIN_TEMPLATE_ROOM"  # a variable that only takes room, which a worker
 _PR_SET_PDEATHSIG, _PR_SET_MM, _PR_SET_MM_MAP = 1, 35, 14
 _KEYCTL = {"x86_64": 250, "aarch64": 219}  # the system call
 _OPENBLAS = ("", "64_")
+# What nearly every worker of rtrain's own imports first: connections to other hosts, and values of remote calls.
+_OFTEN = ("encodings.idna", "cloudpickle")
 _TORCH_SEED = 67280421310721  # of versions of torch whose processes all begin with the same one
 
 
@@ -83,6 +89,9 @@ def import_all(modules: list[str]) -> str:
             if name in ("torch", "torch._dynamo")
             else f"python.preload: import {name}: {type(error).__name__}: {error}"
         )
+    for name in _OFTEN:
+        with contextlib.suppress(Exception):  # not installed: the worker imports what it needs
+            importlib.import_module(name)
     if "rtrain" in sys.modules:  # its import reads variables of the attempt
         return "python.preload imports rtrain, which each worker imports itself"
     if (count := len(os.listdir("/proc/self/task"))) != 1:  # noqa: PTH208
@@ -146,6 +155,58 @@ class Files:
         return ""
 
 
+class Origin:
+    """What modules hold of the directory and the processors of the process that imported them: a worker has its own.
+
+    The keeper starts the template in a directory whose name nothing has by chance (/proc/PID/net), so a value that begins with it was
+    made from the working directory. Found are texts and paths in a module's names, and settings of torch."""
+
+    def __init__(self) -> None:
+        self._folder = os.getcwd()  # noqa: PTH109
+        self._values: list[tuple[Any, str, Any]] = []
+        if self._folder.startswith("/proc/"):
+            for module in list(sys.modules.values()):
+                self._look_at(getattr(module, "__dict__", {}))
+        self._threads = self._compile_threads()
+
+    def _look_at(self, names: Any) -> None:
+        if not isinstance(names, dict):
+            return
+        for name, value in list(names.items()):
+            if self._is_here(value):
+                self._values.append((names, name, value))
+            elif name == "_config" and isinstance(value, dict):
+                self._look_at(value)
+            elif self._is_here(default := getattr(value, "__dict__", {}).get("default") if _is_setting(value) else None):
+                self._values.append((value.__dict__, "default", default))
+
+    def _is_here(self, value: Any) -> bool:
+        paths = _loaded("pathlib")
+        if paths and isinstance(value, paths.PurePath):
+            value = str(value)
+        return type(value) is str and value.startswith(self._folder) and value[len(self._folder) :][:1] in ("", "/")
+
+    def _compile_threads(self) -> Any:
+        """torch's setting, where it is as torch has chosen it; its number of now."""
+        config = _loaded("torch._inductor.config")
+        setting = getattr(config, "__dict__", {}).get("_config", {}).get("compile_threads")
+        if not _is_setting(setting) or not hasattr(config, "decide_compile_threads"):
+            return None
+        return setting if setting.default == config.decide_compile_threads() else None
+
+    def leave(self) -> None:
+        """Makes them those of this process."""
+        here = os.getcwd()  # noqa: PTH109
+        for names, name, value in self._values:
+            names[name] = type(value)(here + str(value)[len(self._folder) :])
+        if self._threads:
+            self._threads.default = sys.modules["torch._inductor.config"].decide_compile_threads()
+
+
+def _is_setting(value: Any) -> bool:
+    return type(value).__name__ == "_ConfigEntry"
+
+
 class Order:
     def __init__(self, message: bytes, descriptors: list[int]) -> None:
         words = [os.fsdecode(word) for word in message.split(b"\0")[:-1]]
@@ -185,6 +246,7 @@ class Template:
             name: value for name, value in os.environb.items() if before.get(name) != value and name != b"TORCHINDUCTOR_CACHE_DIR"
         }
         self._files = Files()
+        self._origin = Origin()
         sys.stdout.flush()
         sys.stderr.flush()
         ctypes.CDLL(None).fflush(None)
@@ -209,9 +271,6 @@ class Template:
 
     def _fork(self, order: Order) -> bool:
         """Whether this is the worker's process. The child of a child that has ended belongs to the keeper."""
-        if changed := self._files.changed():
-            tell(f"stale {changed} has changed")
-            return False
         if why := self._unfit_for(order):
             tell("no " + why)
             return False
@@ -230,10 +289,14 @@ class Template:
         if middle == 0:
             os.close(reading)
             return True
+        changed = self._files.changed()  # meanwhile: the fork becomes no worker before it is named
         os.waitpid(middle, 0)
         pid = os.read(reading, 32).decode()
         os.close(reading)
-        tell(f"pid {pid}" if pid else "no process could be forked")
+        if changed:
+            tell(f"stale {changed} has changed")
+        else:
+            tell(f"pid {pid}" if pid else "no process could be forked")
         return False
 
     def _unfit_for(self, order: Order) -> str:
@@ -249,8 +312,8 @@ class Template:
                 return f"{hidden} hides a module that the template has"
         return ""
 
-    def become(self, order: Order) -> None:
-        """Makes this child the worker; it does not return where it may not be one."""
+    def become(self, order: Order) -> Program:
+        """Makes this child the worker: what may fail is done before the keeper writes it down. It does not return where it may not be one."""
         start = socket.socket(fileno=order.start)
         message, environment, _, _ = socket.recv_fds(start, 1, 1)
         if message != b"+" or len(environment) != 1:
@@ -265,21 +328,26 @@ class Template:
         for place, descriptor in enumerate((order.input, order.output, order.errors)):
             os.dup2(descriptor, place)
         os.umask(self._umask)
-        failed = 0
+        program = None
+        failed, why = 0, ""
         try:
             os.chdir(order.cwd)
             self._take_environment(order, environment[0])
-        except OSError as error:
-            failed = error.errno or errno.EIO
-        os.write(order.status, failed.to_bytes(4, sys.byteorder))
-        if failed or start.recv(1) != b"!":  # the program runs where its worker is written down, and only there
+            _take_threads(order.threads)
+            _seed_anew()
+            self._origin.leave()
+            program = Program(order)
+        except BaseException as error:  # a plain start takes its place
+            failed, why = getattr(error, "errno", None) or errno.EIO, f"{type(error).__name__}: {error}"
+        os.write(order.status, failed.to_bytes(4, sys.byteorder) + why.encode(errors="replace")[:150])
+        if not program or start.recv(1) != b"!":  # the program runs where its worker is written down, and only there
             os._exit(127)
+        os.write(order.status, bytes(4))
         start.detach()
         for descriptor in (*order.descriptors, environment[0]):
             os.close(descriptor)
         _await_store(order.wait_s)
-        _take_threads(order.threads)
-        _seed_anew()
+        return program
 
     def _take_environment(self, order: Order, environment: int) -> None:
         data = os.pread(environment, order.environment_bytes, 0)
@@ -298,7 +366,7 @@ def _await_store(most_s: float) -> None:
     port = os.environ.get("MASTER_PORT", "")
     end = time.monotonic() + most_s
     while (left := end - time.monotonic()) > 0:
-        if os.environ.get("GROUP_RANK") != "0" or not port.isdigit():
+        if os.environ.get("GROUP_RANK") != "0" or not (port.isascii() and port.isdigit()):
             return time.sleep(left)
         if _listens(f":{int(port):04X}"):
             return None
@@ -358,37 +426,40 @@ def _seed_anew() -> None:
         logging._startTime = time.time_ns() if sys.version_info >= (3, 13) else time.time()
 
 
-def run(order: Order) -> None:
-    """The program as `python SCRIPT` or `python -m MODULE` runs it. An exception shows its own frames alone."""
-    script = order.script()
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path.insert(0, order.first_folder())
-    sys.orig_argv = list(order.program)
-    sys.argv = order.program[1:] if script else ["-m", *order.program[3:]]
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
-    sys.modules["__main__"] = main
-    try:
-        if script:
-            run_script(main, script if script.startswith("/") else f"{order.cwd}/{script}")
-        else:
-            import runpy
+class Program:
+    """The program as `python SCRIPT` or `python -m MODULE` runs it: what may fail on the way to its first line is done here."""
 
-            runpy._run_module_as_main(order.program[2])  # type: ignore[attr-defined]
-    except SystemExit:
-        raise
-    except BaseException:
-        hide_frames()
-        raise
+    def __init__(self, order: Order) -> None:
+        self._module = "" if order.script() else order.program[2]
+        self._path = os.path.join(order.cwd, order.script())  # noqa: PTH118
+        self._text = b"" if self._module else self._read()
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path.insert(0, order.first_folder())
+        sys.orig_argv = list(order.program)
+        sys.argv = ["-m", *order.program[3:]] if self._module else order.program[1:]
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
+        if not self._module:
+            loader = importlib.machinery.SourceFileLoader("__main__", self._path)
+            main.__dict__.update(__file__=self._path, __cached__=None, __loader__=loader)
+        self._main = sys.modules["__main__"] = main
 
+    def _read(self) -> bytes:
+        with open(self._path, "rb") as file:  # noqa: PTH123
+            return file.read()
 
-def run_script(main: types.ModuleType, path: str) -> None:
-    import importlib.machinery
-
-    with open(path, "rb") as file:  # noqa: PTH123
-        text = file.read()
-    main.__dict__.update(__file__=path, __cached__=None, __loader__=importlib.machinery.SourceFileLoader("__main__", path))
-    exec(compile(text, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
+    def run(self) -> None:
+        """An exception shows the program's own frames alone."""
+        try:
+            if self._module:
+                runpy._run_module_as_main(self._module)  # type: ignore[attr-defined]
+            else:
+                exec(compile(self._text, self._path, "exec", dont_inherit=True), self._main.__dict__)  # noqa: S102
+        except SystemExit:
+            raise
+        except BaseException:
+            hide_frames()
+            raise
 
 
 def hide_frames() -> None:
@@ -409,8 +480,7 @@ def main() -> None:
     order = template.serve(sys.argv[1:])
     if order is None:
         os._exit(0)
-    template.become(order)
-    run(order)
+    template.become(order).run()
 
 
 if __name__ == "__main__":

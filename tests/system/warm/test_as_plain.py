@@ -16,7 +16,7 @@ from local_cluster import wait_for
 BINARY = os.environ.get("RTRAIN_BINARY", "build/dev/rtrain")
 TEMPLATE = (pathlib.Path(__file__).parents[3] / "runtime" / "python" / "rtrain" / "_template.py").read_text()
 PATIENCE_S = 120
-MODULES = ["torch", "torch._dynamo"]
+MODULES = ["torch", "torch._dynamo", "holds"]
 SHOW = """
 import atexit, faulthandler, json, os, random, resource, signal, sys, threading
 import numpy, torch
@@ -50,9 +50,21 @@ fields["child_environ"] = sorted(subprocess.run(["env", "-0"], capture_output=Tr
 fields["shown"] = [open(f"/proc/self/{n}", "rb").read().decode().rstrip("\\0").split("\\0") for n in ("environ", "cmdline")]
 fields["descriptors"] = sorted(int(d) for d in os.listdir("/proc/self/fd"))[:3] + [len(os.listdir("/proc/self/fd"))]
 fields["sum"] = float(torch.ones(1000, 1000).matmul(torch.ones(1000, 1000)).sum())
+import holds, torch._dynamo.config, torch._inductor.config
+fields["held"] = {name: str(value) for name, value in vars(holds).items() if name.isupper()}
+for name in ("_dynamo.config.debug_dir_root", "_inductor.config.compile_threads"):
+    module, _, setting = name.rpartition(".")
+    module = sys.modules["torch." + module]
+    fields[name] = [getattr(module, setting), module._is_default(setting) if hasattr(module, "_is_default") else None]
 print(json.dumps(fields))
 print("drawn", random.random(), numpy.random.random(), os.urandom(4).hex())
 atexit.register(print, "at exit")
+"""
+
+
+HOLDS = """
+import os, pathlib
+ORIGINAL_DIR, HERE, BELOW, OTHER, TEXT = os.getcwd(), pathlib.Path.cwd(), os.path.join(os.getcwd(), "out"), "/proc", "in /proc/self"
 """
 
 
@@ -66,12 +78,16 @@ class Run:
         (self.cwd / "package").mkdir(exist_ok=True)
         (self.cwd / "package" / "__init__.py").write_text("")
         (self.cwd / "package" / "train.py").write_text(script)
+        (folder / "own").mkdir(exist_ok=True)
+        if not (folder / "own" / "holds.py").exists():
+            (folder / "own" / "holds.py").write_text(HOLDS)
         self.directory = folder / name
         self.directory.mkdir()
         self.out, self.err = self.directory / "out", self.directory / "err"
         self.program = [sys.executable, *arguments]
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": "/", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "RANK": "0",
+            "PYTHONPATH": str(folder / "own"), "PYTHONDONTWRITEBYTECODE": "1",
             "RTRAIN_ATTEMPT": "as-plain-a1", "RTRAIN_NODE": "n1", **more,
         }  # fmt: skip
 
@@ -162,8 +178,10 @@ def plain(run: Run) -> dict[str, str]:
     return run.exit()
 
 
-def both(folder: pathlib.Path, script: str, arguments: list[str], **more: str) -> list[Run]:
+def both(folder: pathlib.Path, script: str, arguments: list[str], processors: str, **more: str) -> list[Run]:
     runs = [Run(folder, name, script, arguments, more) for name in ("plain", "warm")]
+    for run in runs:
+        (run.directory / "place").write_text(f"processors {processors}\n")
     plain(runs[0])
     keeper = Keeper(folder, runs[1].environment, MODULES)
     assert keeper.first.startswith("ready "), keeper.first
@@ -182,15 +200,18 @@ def folder():
 PROGRAMS = {"script": ["train.py", "--lr", "0.1"], "module": ["-m", "package.train", "--lr", "0.1"]}
 
 
-@pytest.mark.parametrize(("form", "threads"), [("script", "2"), ("module", "1")])
-def test_a_program_sees_what_it_sees_after_a_plain_start(folder, form, threads):
+@pytest.mark.parametrize(("form", "threads", "count"), [("script", "2", None), ("module", "1", 1)])
+def test_a_program_sees_what_it_sees_after_a_plain_start(folder, form, threads, count):
     """Of what differs by design nothing is compared: pids, memory, modules that are there already."""
-    runs = both(folder, SHOW, PROGRAMS[form], OMP_NUM_THREADS=threads, COLOUR="blue")
+    processors = sorted(os.sched_getaffinity(0))[:count]
+    runs = both(folder, SHOW, PROGRAMS[form], ",".join(map(str, processors)), OMP_NUM_THREADS=threads, COLOUR="blue")
     seen = [json.loads(run.out.read_text().splitlines()[0]) for run in runs]
     for name in seen[0]:
         assert seen[1][name] == seen[0][name], name
     assert seen[0]["environ"]["COLOUR"] == "blue"
     assert seen[0]["torch_threads"] == int(threads)
+    assert seen[0]["held"]["ORIGINAL_DIR"] == str(runs[0].cwd)
+    assert seen[0]["_inductor.config.compile_threads"][0] == min(32, len(processors))
     drawn = [run.out.read_text().splitlines()[1] for run in runs]
     assert drawn[0] != drawn[1]
     assert [run.out.read_text().splitlines()[2:] for run in runs] == [["at exit"]] * 2
@@ -262,3 +283,16 @@ def test_the_first_step_of_a_fork_needs_no_import(shared):
     assert keeper.fork(run, 2).startswith("started ")
     assert run.exit()["code"] == "0", run.err.read_text()
     assert re.fullmatch(r"True 8\n", run.out.read_text())
+
+
+def test_a_fork_has_what_remote_calls_import_and_nothing_of_the_driver(shared):
+    folder, keeper = shared
+    package = pathlib.Path(__file__).parents[3] / "runtime" / "python"
+    script = (
+        f"import sys\nsys.path.insert(0, {str(package)!r})\nprint('cloudpickle' in sys.modules, 'encodings.idna' in sys.modules)\n"
+        "import rtrain._remote._worker\nprint([n for n in ('_where', '_http', '_remote._options') if 'rtrain.' + n in sys.modules])\n"
+    )
+    run = Run(folder, "remote", script, ["train.py"], {})
+    assert keeper.fork(run, 1).startswith("started ")
+    assert run.exit()["code"] == "0", run.err.read_text()
+    assert run.out.read_text() == "True True\n[]\n"

@@ -161,6 +161,24 @@ def test_the_kill_of_a_keeper_ends_its_workers_and_the_run_goes_on(cluster, tmp_
     cluster.wait_state("orphans", "SUCCEEDED")
 
 
+def test_templates_that_fail_again_have_a_pause_and_describe_says_so(cluster, tmp_path):
+    fields = {"env": {"COLOUR": "fails"}}
+    first = made_template(cluster, tmp_path, "fails-1", **fields)
+    os.kill(first, signal.SIGKILL)
+    wait_for("its end", lambda: parent_of(first) == 0)
+    cluster.rtrain("submit", job(tmp_path, "fails-2", ENDS, **fields))
+    cluster.wait_state("fails-2", "SUCCEEDED")
+    assert notices(cluster, "fails-2") == ["node-1: rank 0: a plain start: its template is not made yet"]
+    second = wait_for("the next template", lambda: next(iter(with_colour(cluster, b"COLOUR=fails") - {first}), None), 120)
+    os.kill(second, signal.SIGKILL)
+    wait_for("its end", lambda: parent_of(second) == 0)
+    wait_for("the agent's word", lambda: (cluster.folder / "node-1.log").read_text().count("killed by signal 9") >= 2)
+    cluster.rtrain("submit", job(tmp_path, "fails-3", ENDS, **fields))
+    cluster.wait_state("fails-3", "SUCCEEDED")
+    why = "its templates have failed 2 times in a row (the last: the template was killed by signal 9), and none is made for 60 s"
+    assert f"node-1: rank 0: a plain start: {why}" in cluster.rtrain("describe", "fails-3")
+
+
 def test_users_of_one_unix_user_share_no_template(cluster, tmp_path):
     made_template(cluster, tmp_path, "admins", env={"COLOUR": "users"})
     token = cluster.json("token", "create", "--role", "user", "--user", "ann")["token"]

@@ -158,3 +158,51 @@ TEST_CASE("a template that imports for too long is ended") {
     machine.take(TemplateReady{"a", 300 * mib});  // said meanwhile
     CHECK_FALSE(may_fork_from(machine.state.templates, "a"));
 }
+
+TEST_CASE(
+    "a template that fails is made again with its next use; one that fails again has a pause, which grows to a bound") {
+    Machine machine = warm_machine();
+    const WarmPolicy policy = machine.state.templates.policy;
+    const auto fail = [&] { machine.take(TemplateEnded{"a", "", "it was killed"}); };
+    make(machine, "a");
+    fail();
+    CHECK(why_paused(machine.state.templates, "a").empty());
+    CHECK(made(machine.later(60'000)).empty());  // nobody uses it
+    make(machine, "a");
+    std::int64_t pause = policy.pause_ms;
+    for (int round = 0; round < 8; ++round) {
+        fail();
+        machine.take(EnvironmentUsed{"a"});
+        CHECK(made(machine.later(pause - 1)).empty());
+        CHECK(why_paused(machine.state.templates, "a") == "its templates have failed " + std::to_string(round + 2) +
+                                                              " times in a row (the last: it was killed), and " +
+                                                              "none is made for " + std::to_string(pause / 1'000) +
+                                                              " s");
+        machine.later(1);
+        CHECK(why_paused(machine.state.templates, "a").empty());
+        make(machine, "a");
+        pause = std::min(2 * pause, policy.pause_max_ms);
+    }
+    CHECK(pause == policy.pause_max_ms);
+}
+
+TEST_CASE(
+    "a forked worker, or an hour without use, makes good for the failures before; others are not held up by them") {
+    Machine machine = warm_machine();
+    make(machine, "a");
+    machine.take(TemplateEnded{"a", "", "it was killed"});
+    make(machine, "a");
+    machine.take(WorkerForked{"a"});
+    machine.take(TemplateEnded{"a", "", "it was killed"});
+    CHECK(why_paused(machine.state.templates, "a").empty());
+    make(machine, "a");
+    machine.take(TemplateEnded{"a", "", "it was killed"});
+    CHECK_FALSE(why_paused(machine.state.templates, "a").empty());
+    CHECK(why_paused(machine.state.templates, "b").empty());
+    make(machine, "b");
+    machine.take(WorkerForked{"a"});  // an answer that comes late
+    CHECK_FALSE(why_paused(machine.state.templates, "a").empty());
+    machine.later(machine.state.templates.policy.pause_ms);
+    machine.later(machine.state.templates.policy.known_ms);
+    CHECK_FALSE(machine.state.templates.all.contains("a"));
+}

@@ -1,139 +1,22 @@
-// Real keepers and templates of the system's Python: this program knows the hidden verb.
-#include "daemon/agent/warm/keepers.hpp"
-
-#include <fcntl.h>
+// Real keepers and templates of the system's Python: this program knows the hidden verbs.
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "daemon/agent/warm/keeper.h"
-#include "tests/unit/agent_setup.hpp"
-#include "tests/unit/catch.hpp"
-#include "tests/unit/run_until.hpp"
+#include "daemon/agent/workers/shim.h"
+#include "tests/unit/agent_warm/warm_story.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
+using namespace rtrain::agent::warm_setup;
 
 namespace {
 
-namespace fs = std::filesystem;
-
 __attribute__((constructor)) void become_keeper(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "__keeper") == 0) _exit(keeper_main(argc, argv));
+    if (argc > 1 && std::strcmp(argv[1], "__shim") == 0) _exit(shim_main(argc, argv));
 }
-
-constexpr AttemptKey attempt{17, 1};
-const char* const python = "/usr/bin/python3";
-
-std::string text_of(const std::string& file) {
-    const auto text = read_whole(file);
-    return text ? *text : "";
-}
-
-// The process's state as the kernel names it; '-': the process is gone.
-char state_of(std::int64_t pid) {
-    const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
-    const auto end = stat.rfind(')');
-    return end == std::string::npos ? '-' : stat[end + 2];
-}
-
-bool alive(std::int64_t pid) { return state_of(pid) != '-' && state_of(pid) != 'Z'; }
-
-// Keepers and a launcher on a loop, and what they have told.
-struct WarmStory {
-    Folder folder;
-    net::Loop loop;
-    std::map<std::string, std::int64_t> ready;     // key -> pid of the template
-    std::map<std::string, std::string> gone;       // key -> why it was unfit
-    std::map<std::uint32_t, std::string> refused;  // rank -> why
-    std::map<std::uint32_t, std::int64_t> started;
-    std::map<std::uint32_t, ExitCause> ended;
-    std::unique_ptr<Keepers> keepers = make_keepers(Keepers::usual_patience_ms);
-    std::unique_ptr<Launcher> launcher = make_launcher();
-
-    std::unique_ptr<Keepers> make_keepers(std::int64_t answer_ms) {
-        return std::make_unique<Keepers>(
-            loop, "/proc/self/exe",
-            KeeperEvents{.ready = [this](const std::string& key, std::int64_t pid, std::int64_t) { ready[key] = pid; },
-                         .ended = [this](const std::string& key, const std::string& unfit) { gone[key] = unfit; }},
-            answer_ms);
-    }
-    std::unique_ptr<Launcher> make_launcher() {
-        return std::make_unique<Launcher>(
-            loop, "/proc/self/exe",
-            WorkerEvents{.started = [this](AttemptKey, std::uint32_t rank, std::int64_t pid) { started[rank] = pid; },
-                         .ended = [this](AttemptKey, std::uint32_t rank, const ExitCause& cause,
-                                         std::int64_t) { ended[rank] = cause; }});
-    }
-    WarmStory() { fs::permissions(folder.path, fs::perms(0755)); }
-
-    TemplateSpec spec(std::vector<std::string> modules = {"json"}, WorkerUser user = {}) {
-        return {.key = "t",
-                .user = std::move(user),
-                .python = python,
-                .modules = std::move(modules),
-                .environment = {{"PATH", "/usr/bin:/bin"}, {"PYTHONUNBUFFERED", "1"}}};
-    }
-    void begin(const TemplateSpec& spec) {
-        REQUIRE(keepers->begin(spec, folder.path + "/template.log"));
-        REQUIRE(until([&] { return ready.contains("t") || gone.contains("t"); }));
-    }
-    WorkerStart worker(const std::string& script, std::uint32_t rank = 0) {
-        const std::string directory = folder.path + "/" + rank_text(rank);
-        REQUIRE(make_directory(directory, 0755));
-        std::ofstream(directory + "/train.py") << script;
-        return {.attempt = attempt,
-                .rank = rank,
-                .directory = directory,
-                .out = directory + "/out",
-                .err = directory + "/err",
-                .cwd = directory,
-                .program = {python, "train.py"},
-                .environment = {{"PATH", "/usr/bin:/bin"},
-                                {"PYTHONUNBUFFERED", "1"},
-                                {"RTRAIN_ATTEMPT", "warm-" + std::to_string(::getpid())},
-                                {"RTRAIN_NODE", "n1"},
-                                {"RANK", std::to_string(rank)}}};
-    }
-    void fork(const WorkerStart& start) {
-        keepers->fork_worker("t", start, {.program = start.program, .environment = start.environment},
-                             [this, start](const Keepers::Answer& answer) {
-                                 if (answer.sentinel == 0) refused[start.rank] = answer.why;
-                                 if (answer.sentinel != 0) launcher->watch_forked(start, answer.sentinel);
-                             });
-    }
-    void begin_with_patience(std::int64_t answer_ms) {
-        keepers = make_keepers(answer_ms);
-        begin(spec());
-        REQUIRE(ready.contains("t"));
-    }
-    // Rank 0, which waits for a word. The pid of its keeper.
-    std::int64_t fork_waiting() {
-        fork(worker("import os, sys\nos.mkfifo('gate')\nopen('gate').read()\nsys.exit(4)\n"));
-        REQUIRE(until([&] { return started.contains(0) && fs::exists(folder.path + "/rank-00000/gate"); }));
-        return parent_of(started[0]);
-    }
-    void check_waiting_ends_well() {
-        REQUIRE(alive(started[0]));
-        std::ofstream(folder.path + "/rank-00000/gate") << "go\n";
-        REQUIRE(until([&] { return ended.contains(0); }));
-        CHECK(ended[0].exit_code == 4);
-    }
-    bool until(const std::function<bool()>& condition) { return test::run_until(loop, condition); }
-    bool until_ended(std::size_t workers = 1) {
-        return until([this, workers] { return ended.size() + refused.size() == workers; });
-    }
-    std::int64_t parent_of(std::int64_t pid) {
-        const std::string status = text_of("/proc/" + std::to_string(pid) + "/status");
-        return std::strtoll(status.c_str() + status.find("\nPPid:") + 6, nullptr, 10);
-    }
-};
 
 const WorkerUser nobody{.uid = 65'534, .gid = 65'534, .name = "nobody", .home = "/"};
 
@@ -233,6 +116,7 @@ TEST_CASE("orders of a template that is killed are refused, and an older worker 
 
     REQUIRE(story.until([&] { return story.gone.contains("t") && story.refused.size() == 2; }));
     CHECK(story.gone["t"].empty());
+    CHECK_FALSE(story.failed["t"].empty());
     CHECK(story.refused[2] == "its template has ended");  // the first may be tried, and have no answer
     story.check_waiting_ends_well();
     CHECK(text_of(story.folder.path + "/rank-00001/out") == "");
@@ -266,8 +150,9 @@ TEST_CASE("a keeper that does not answer is ended where it has started no worker
     story.fork(story.worker("print('never')\n"));
 
     REQUIRE(story.until_ended());
-    CHECK(story.refused[0] == "its keeper has ended");
+    CHECK(story.refused[0] == "its keeper did not answer for 1 s, and was ended");
     CHECK(story.gone.contains("t"));
+    CHECK(story.failed["t"] == story.refused[0]);
     CHECK(story.until([&] { return !alive(keeper) && !alive(story.ready["t"]); }));
 }
 
@@ -280,6 +165,8 @@ TEST_CASE("a keeper that does not answer and has a worker is left alone, and its
     story.fork(second);
     REQUIRE(story.until([&] { return story.gone.contains("t"); }));
     CHECK(story.refused.empty());
+    CHECK(story.failed["t"] == "its keeper did not answer for 3 s");
+    CHECK(story.waits[1] == "its keeper did not answer for 3 s and has other workers, so it is not ended");
     CHECK(alive(story.started[0]));
     ::kill(static_cast<pid_t>(keeper), SIGCONT);
 

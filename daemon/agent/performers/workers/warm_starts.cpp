@@ -45,11 +45,15 @@ KeeperEvents WarmStarts::events() {
                     uses_.inputs.enqueue(TemplateReady{key, bytes});
                 },
             .ended =
-                [this](const std::string& key, const std::string& why) {
-                    if (!why.empty()) warn("no template of warm workers: " + why);
-                    if (!why.empty()) unfit_[key] = why;
-                    if (ready_.erase(key) > 0) keep_ready();
-                    uses_.inputs.enqueue(TemplateEnded{key, why});
+                [this](const std::string& key, const TemplateEnd& end) {
+                    const bool was_ready = ready_.erase(key) > 0;
+                    const std::string why = end.unfit.empty() ? end.failed : end.unfit;
+                    if (!why.empty())
+                        warn((was_ready ? "a template of warm workers has failed: " : "no template of warm workers: ") +
+                             why);
+                    if (!why.empty() && !was_ready) unfit_[key] = why;
+                    if (was_ready) keep_ready();
+                    uses_.inputs.enqueue(TemplateEnded{key, end.unfit, end.failed});
                 }};
 }
 
@@ -102,16 +106,30 @@ void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) 
     specs_[key] = choice.spec;
     forget_specs();
     const bool ready = may_fork_from(uses_.state.templates, key);
+    const std::string why_not = ready ? "" : why_no_template(key);  // as it is before this use of it
     uses_.inputs.enqueue(EnvironmentUsed{key, worker.attempt});
-    if (!ready) {
-        const auto unfit = unfit_.find(key);
-        return start_plainly(worker, unfit == unfit_.end() ? "its template is not made yet" : unfit->second);
-    }
-    keepers_.fork_worker(key, worker, choice.start, [this, worker](const Keepers::Answer& answer) {
-        if (answer.sentinel == 0) return start_plainly(worker, answer.why);
-        uses_.launcher.watch_forked(worker, answer.sentinel);
-        choose(worker.attempt, worker.rank, "forked from a warm template");
-    });
+    if (!ready) return start_plainly(worker, why_not);
+    keepers_.fork_worker(key, worker, choice.start,
+                         {.answered =
+                              [this, worker, key](const Keepers::Answer& answer) {
+                                  if (answer.sentinel == 0) return start_plainly(worker, answer.why);
+                                  uses_.launcher.watch_forked(worker, answer.sentinel);
+                                  uses_.inputs.enqueue(WorkerForked{key});
+                                  choose(worker.attempt, worker.rank, "forked from a warm template");
+                              },
+                          .waits = [this, worker](const std::string& why) { tell_wait(worker, why); }});
+}
+
+std::string WarmStarts::why_no_template(const std::string& key) const {
+    if (const std::string paused = why_paused(uses_.state.templates, key); !paused.empty()) return paused;
+    const auto unfit = unfit_.find(key);
+    return unfit == unfit_.end() ? "its template is not made yet" : unfit->second;
+}
+
+// What becomes of it is said when it is known, as of any worker.
+void WarmStarts::tell_wait(const WorkerStart& worker, const std::string& why) {
+    uses_.inputs.enqueue(
+        StartsChosen{worker.attempt, uses_.node.name() + ": " + list_of({worker.rank}) + ": has not started: " + why});
 }
 
 void WarmStarts::start_template(const StartTemplate& out) {

@@ -10,7 +10,26 @@ from typing import Any
 from rtrain import _public_names
 from rtrain._by_value import by_value
 from rtrain._remote._channel import Part
-from rtrain._remote._options import own_modules
+from rtrain._remote._own_modules import own_modules
+
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+_PLAIN_MOST = 1000  # objects that are looked at
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the value is made of what every Python has: nothing of it can lie beside the driver."""
+    left, waiting = _PLAIN_MOST, [value]
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        if kind in (tuple, list, dict):
+            left -= 1 + 2 * len(one)
+            if left < 0:
+                return False
+            waiting += [*one, *one.values()] if kind is dict else one
+        elif kind not in _PLAIN:
+            return False
+    return True
 
 
 def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> list[Part]:
@@ -18,6 +37,8 @@ def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> lis
     dump = dump or _public_names.dumps
     buffers: list[pickle.PickleBuffer] = []
     try:
+        if _is_plain(value):  # to look at two thousand modules costs a forked worker a copy of their pages
+            return [pickle.dumps(value, protocol=5)]
         with by_value(own_modules()):
             text = dump(value, protocol=5, buffer_callback=buffers.append)
     except Exception as error:  # whatever a __reduce__ raises

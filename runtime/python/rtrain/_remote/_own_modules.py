@@ -1,0 +1,31 @@
+"""The modules that lie beside a driver script. A worker asks for its own as well, so nothing here imports what only a driver needs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import sys
+from types import ModuleType
+
+_LIBRARY = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
+
+
+def own_modules() -> list[ModuleType]:
+    """Returns the modules that lie beside the driver script: workers elsewhere need not have them."""
+    return [module for module in list(sys.modules.values()) if _lies_beside_driver(module)]
+
+
+def _lies_beside_driver(module: ModuleType) -> bool:
+    file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
+    if not isinstance(file, str) or name == "__main__" or not sys.path or sys.modules.get(name) is not module:
+        return False
+    if name.startswith("rtrain") or file.startswith(_LIBRARY) or "/site-packages/" in file:
+        return False  # without a look at the disk: a worker that was forked has two thousand of them
+    return _is_beside(file, sys.path[0] or ".")
+
+
+@functools.cache
+def _is_beside(file: str, folder: str) -> bool:
+    place = pathlib.Path(file).resolve()
+    return place.is_relative_to(pathlib.Path(folder).resolve()) and "site-packages" not in place.parts
