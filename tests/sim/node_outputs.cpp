@@ -103,7 +103,8 @@ struct Carry {
             n->input(TemplateReady{key, dice.between(100, 900)});
             if (dice.one_in(4)) n->input(WorkerForked{key});
             const std::string failed = dice.one_in(2) ? "it was killed" : "";
-            if (dice.one_in(4)) n->later(dice.between(1, 9'000), [n, key, failed] { n->template_ends(key, "", failed); });
+            if (dice.one_in(4))
+                n->later(dice.between(1, 9'000), [n, key, failed] { n->template_ends(key, "", failed); });
         });
     }
     void operator()(const EndTemplate& out) const {
