@@ -76,6 +76,8 @@ struct NearerCopies {
     std::function<bool(const ManifestFile& file, const std::string& target)> put{};
     // Hears that what was put was not what the manifest names.
     std::function<void(const ManifestFile& file)> refused{};
+    // Called once a download finds no room: what is nearer goes, and the download begins anew.
+    std::function<void()> make_room{};
 };
 
 // Claims the next number >= `at_least` (wanted.number), first; lists afterwards; decides `from` by that listing and

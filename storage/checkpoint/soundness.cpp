@@ -56,7 +56,12 @@ Result<std::string> bring(Store& store, const std::string& path, const ManifestF
     fs::create_directories(fs::path(target).parent_path(), failed);
     if (failed) return Error{ErrorCode::io, "making the directory of " + target + ": " + failed.message(), ""};
     if (put_from_nearer(nearer, file, target)) return file.sha256;
-    if (auto got = store.get_file(path, target, {}); !got) return got.error();
+    auto got = store.get_file(path, target, {});
+    if (!got && got.error().code == ErrorCode::full && nearer.make_room) {
+        nearer.make_room();
+        got = store.get_file(path, target, {});
+    }
+    if (!got) return got.error();
     return hash_file(target);
 }
 

@@ -24,6 +24,7 @@ class FarStore final : public Store {
     }
     Status get_file(const std::string& path, const std::string& local, const Progress& progress) override {
         ++fetched;
+        if (no_room) return Error{ErrorCode::full, "no space left on device", ""};
         return near_.get_file(path, local, progress);
     }
     Result<std::vector<StoreEntry>> list(const std::string& prefix) override { return near_.list(prefix); }
@@ -35,6 +36,7 @@ class FarStore final : public Store {
         return path;
     }
     int fetched = 0;
+    bool no_room = false;  // on this machine, for what is fetched
 
   private:
     Store& near_;

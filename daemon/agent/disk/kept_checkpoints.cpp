@@ -152,9 +152,12 @@ bool drop_all_kept(const std::string& kept) {
     return true;
 }
 
-storage::NearerCopies KeptFiles::copies() {
-    return {.put = [this](const storage::ManifestFile& file, const std::string& target) { return put(file, target); },
-            .refused = [this](const storage::ManifestFile& file) { refuse(file); }};
+storage::NearerCopies KeptFiles::copies(bool relied_on) {
+    storage::NearerCopies copies{.make_room = [this] { drop_all_kept(kept_); }};
+    if (!relied_on) return copies;
+    copies.put = [this](const storage::ManifestFile& file, const std::string& target) { return put(file, target); };
+    copies.refused = [this](const storage::ManifestFile& file) { refuse(file); };
+    return copies;
 }
 
 bool KeptFiles::first_claim() const {
@@ -182,7 +185,8 @@ bool KeptFiles::put(const storage::ManifestFile& file, const std::string& target
         struct stat seen{};
         if (!opened || ::fstat(opened->number(), &seen) != 0) continue;
         if (!S_ISREG(seen.st_mode) || seen.st_size != file.bytes) continue;
-        const Status copied = storage::copy_opened(*opened, storage::shown(*run, name + "/" + file.sha256), target);
+        const Status copied =
+            storage::copy_opened(*opened, storage::shown(*run, name + "/" + file.sha256), target, file.bytes);
         if (copied) {
             bytes_ += file.bytes;
             ++files_;

@@ -45,7 +45,7 @@ bool drop_all_kept(const std::string& kept);
 class KeptFiles {
   public:
     KeptFiles(std::string kept, std::string run_id) : kept_(std::move(kept)), run_id_(std::move(run_id)) {}
-    storage::NearerCopies copies();  // as long as this lives
+    storage::NearerCopies copies(bool relied_on = true);  // as long as this lives; not relied on: they only make room
     // True once for each kept checkpoint. The claim of several nodes relies on this node's copies once; were the files
     // on storage damaged, another node would find it so, and the next claim has to hash those.
     bool first_claim() const;

@@ -459,8 +459,8 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
     // it there.
     KeptFiles kept(context.kept, prepare.run_id);
     const bool relies = prepare.nodes.size() < 2 || kept.first_claim();
-    auto claimed = storage::claim_attempt(store, prepare.run_name, claim, prepare.restore_from, restored,
-                                          relies ? kept.copies() : storage::NearerCopies{});
+    auto claimed =
+        storage::claim_attempt(store, prepare.run_name, claim, prepare.restore_from, restored, kept.copies(relies));
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
     if (const std::string used = kept.text(); !used.empty())
         log_info("read on this node, not downloaded: " + used + " of checkpoint " + claimed->from + " of run " +

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -137,8 +138,8 @@ void begin_order(struct keeper* k) {
     enter(k, FORKS);
 }
 
-/* Gives the process what a child of the agent's has: processors and limits, then its place. */
-static void give_all(struct keeper* k, pid_t pid, const char* dir) {
+/* Gives the process what a child of the agent's has: score, processors and limits. */
+static void give_all(struct keeper* k, pid_t pid) {
     char score[16];
     if (read_oom_score(score, sizeof score) != 0 || write_oom_score(pid, score) != 0) k->workers.scores_are_same = 1;
     cpu_set_t own;
@@ -147,7 +148,6 @@ static void give_all(struct keeper* k, pid_t pid, const char* dir) {
         struct rlimit limit;
         if (getrlimit((__rlimit_resource_t)kind, &limit) == 0) prlimit(pid, (enum __rlimit_resource)kind, &limit, NULL);
     }
-    give_place(pid, dir);
 }
 
 void take_answer(struct keeper* k) {
@@ -160,10 +160,13 @@ void take_answer(struct keeper* k) {
         return;
     }
     const long pid = strncmp(answer, "pid ", 4) == 0 ? strtol(answer + 4, NULL, 10) : 0;
-    if (pid == k->template || !is_new_child(&k->workers, (pid_t)pid))
+    if (pid <= 1 || pid > INT_MAX || pid == k->template || !is_new_child(&k->workers, (pid_t)pid))
         return fail_order(k, "the template named a process that is not its fork");
     k->fork = (pid_t)pid;
-    give_all(k, k->fork, k->order.dir);
+    /* its place first: what it forks from now on is in it, and whoever has forked before is no worker */
+    give_place(k->fork, k->order.dir);
+    if (!is_alone(k->fork)) return fail_order(k, "the fork has threads or children before it is a worker");
+    give_all(k, k->fork);
     enter(k, BECOMES);
     /* with the secrets, which the template never has */
     if (send_packet(k->start, "+", 1, &k->order.variables, 1) != 0) take_status(k, 1);

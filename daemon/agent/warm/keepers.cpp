@@ -170,12 +170,13 @@ Status Keepers::begin(const TemplateSpec& spec, const std::string& log) {
     ::unlink(log.c_str());
     const bool whole = theirs >= 0 && variables >= 0;
     const pid_t pid = whole ? spawn_keeper(program_, arguments_of(spec, log), theirs, variables) : -EMFILE;
-    close_all({ends[1], sealed, theirs, variables});
     const int pidfd = pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)) : -1;
+    const int error = pid < 0 ? -pid : errno;
+    close_all({ends[1], sealed, theirs, variables});
     if (pidfd < 0) {
         ::close(ends[0]);
-        return Error{ErrorCode::internal,
-                     std::string("no keeper could be started: ") + std::strerror(pid < 0 ? -pid : errno), ""};
+        if (pid > 0 && ::kill(pid, SIGKILL) == 0) ::waitpid(pid, nullptr, 0);
+        return Error{ErrorCode::internal, std::string("no keeper could be started: ") + std::strerror(error), ""};
     }
     const Number number = ++last_keeper_;
     children_[number] = {pid, pidfd};

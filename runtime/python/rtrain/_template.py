@@ -296,7 +296,7 @@ class Template:
         if changed:
             tell(f"stale {changed} has changed")
         else:
-            tell(f"pid {pid}" if pid else "no process could be forked")
+            tell(f"pid {pid}" if pid else "no its process could not be forked")
         return False
 
     def _unfit_for(self, order: Order) -> str:

@@ -2,6 +2,7 @@
 
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,11 +36,17 @@ Result<std::size_t> copy_piece(int from, const std::string& from_path, const Asi
 
 }  // namespace
 
-Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress) {
+Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress,
+                     std::optional<std::int64_t> bytes) {
     const auto size = size_of(source, from);
     if (!size) return size.error();
     const std::int64_t total = *size;
+    const Error changed{ErrorCode::io, "reading " + from + ": its size changed while it was copied", ""};
+    if (bytes && total != *bytes) return changed;
     if (::ioctl(to.number(), FICLONE, source.number()) == 0) {
+        struct stat cloned{};
+        if (::fstat(to.number(), &cloned) != 0) return failure("writing", to.target(), errno);
+        if (bytes && cloned.st_size != *bytes) return changed;
         if (progress) progress(total, total);
         return Done{};
     }
@@ -48,7 +55,7 @@ Status copy_contents(const Descriptor& source, const std::string& from, Aside& t
     std::int64_t done = 0;
     while (done < total) {
         const std::size_t most = std::min(piece_bytes, static_cast<std::size_t>(total - done));
-        std::size_t bytes = 0;
+        std::size_t piece = 0;
         if (in_kernel) {
             const ssize_t copied = ::copy_file_range(source.number(), nullptr, to.number(), nullptr, most, 0);
             if (copied < 0 && errno == EINTR) continue;
@@ -58,14 +65,14 @@ Status copy_contents(const Descriptor& source, const std::string& from, Aside& t
                 in_kernel = false;
                 continue;
             }
-            bytes = static_cast<std::size_t>(copied);
+            piece = static_cast<std::size_t>(copied);
         } else {
             auto copied = copy_piece(source.number(), from, to, most, memory);
             if (!copied) return copied.error();
-            bytes = *copied;
+            piece = *copied;
         }
-        if (bytes == 0) break;
-        done += static_cast<std::int64_t>(bytes);
+        if (piece == 0) break;
+        done += static_cast<std::int64_t>(piece);
         if (progress) progress(done, total);
     }
     if (done < total) return Error{ErrorCode::io, "reading " + from + ": it became shorter while it was copied", ""};

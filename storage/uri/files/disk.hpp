@@ -5,6 +5,7 @@
 #include <fcntl.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -56,7 +57,9 @@ Status sync_directory(const Descriptor& directory);
 Status make_directories(const std::string& directory);  // each new one is on the disk when this returns
 // The whole content: shared blocks where the file system can, else copied in the kernel, else through memory. Of a file
 // that grows meanwhile, what it had at the beginning: whoever writes on and on fills no disk with copies of it.
-Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress);
+// `bytes`: the copy has so many, or is an error.
+Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress,
+                     std::optional<std::int64_t> bytes = {});
 // A regular file for reading, never waited for: `opened` by whoever calls, with these flags.
 inline constexpr int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 Result<std::int64_t> size_of(const Descriptor& opened, const std::string& path);  // refuses what is no regular file

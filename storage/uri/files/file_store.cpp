@@ -222,10 +222,10 @@ Status put_opened(Store& store, const Descriptor& file, const std::string& name,
     return copy(file, name, Aside::begin(std::move(*place), store.local_path(path)), progress);
 }
 
-Status copy_opened(const Descriptor& file, const std::string& name, const std::string& local) {
+Status copy_opened(const Descriptor& file, const std::string& name, const std::string& local, std::int64_t bytes) {
     auto aside = Aside::begin(local);
     if (!aside) return aside.error();
-    if (auto copied = disk::copy_contents(file, name, *aside, {}); !copied) return copied;
+    if (auto copied = disk::copy_contents(file, name, *aside, {}, bytes); !copied) return copied;
     return aside->replace_unsynced();
 }
 

@@ -16,8 +16,9 @@ Result<bool> take_file(Store& store, const std::string& local, const std::string
 Status put_opened(Store& store, const Descriptor& file, const std::string& name, const std::string& path,
                   const Progress& progress);
 // Copies an opened file to the local path `local`, in a directory that is there, without bringing it to the disk: for
-// files that nobody wants after a crash of the machine.
-Status copy_opened(const Descriptor& file, const std::string& name, const std::string& local);
+// files that nobody wants after a crash of the machine. The copy has `bytes` bytes, also of a file that somebody
+// writes.
+Status copy_opened(const Descriptor& file, const std::string& name, const std::string& local, std::int64_t bytes);
 // Copies an opened file to the local path `local`.
 Status keep_opened(const Descriptor& file, const std::string& name, const std::string& local, const Progress& progress);
 

@@ -477,6 +477,22 @@ TEST_CASE("a copy nearer than the store is read in its place if it is what was c
     CHECK(*hash_file(place + "/model.pt") == list_checkpoints(far, "r")->front().manifest.files[0].sha256);
 }
 
+TEST_CASE("a download that finds no room begins anew once what is nearer has made some") {
+    RunFolder run;
+    FarStore far(*run.store);
+    run.claim();
+    const std::string directory = run.commit(1, 1), place = run.path + "/node/restore";
+    far.no_room = true;
+    CHECK(fetch_checkpoint(far, "r", directory, place, {}).error().code == ErrorCode::full);
+    int made = 0;
+    const NearerCopies nearer{.make_room = [&] {
+        ++made;
+        far.no_room = false;
+    }};
+    CHECK(*fetch_checkpoint(far, "r", directory, place, {}, nearer) == place);
+    CHECK(made == 1);
+}
+
 TEST_CASE("what is gone from the store is no checkpoint, however many copies are near") {
     RunFolder run;
     FarStore far(*run.store);
