@@ -26,7 +26,8 @@ class Up:
 
     def pid(self, name, file):
         path = self.base / name / file
-        return int(path.read_text().split()[0]) if path.exists() and path.read_text() else 0
+        words = path.read_text().split() if path.exists() else []  # it may be about to be written
+        return int(words[0]) if words else 0
 
     def head(self):
         return self.pid("head", "head.pid")
