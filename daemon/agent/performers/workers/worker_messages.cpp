@@ -102,6 +102,7 @@ void WorkerMessages::stage_made(const MakeStage& out, const Context& context, co
         staged.reason = storage_reason(place.error().code);
     }
     server_->send(out.attempt, out.rank, staged);
+    server_->wake();  // no step follows, and the rank would find it with its next look, 200 ms later
 }
 
 }  // namespace rtrain::agent
