@@ -167,6 +167,7 @@ void take_answer(struct keeper* k) {
     give_place(k->fork, k->order.dir);
     if (!is_alone(k->fork)) return fail_order(k, "the fork has threads or children before it is a worker");
     give_all(k, k->fork);
+    give_place(k->fork, k->order.dir); /* once more: the processors of its place come after the agent's */
     enter(k, BECOMES);
     /* with the secrets, which the template never has */
     if (send_packet(k->start, "+", 1, &k->order.variables, 1) != 0) take_status(k, 1);
