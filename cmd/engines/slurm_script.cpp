@@ -24,7 +24,7 @@ unset token  # a variable of that name that sbatch took along would be in every 
 warned= alone=
 trap 'warned=1' TERM  # Slurm takes the nodes soon
 trap 'alone=1' USR1   # every agent has ended
-# Nobody can guess the name, and so make the directory first.
+# The name cannot be guessed, so nobody makes the directory first.
 own=$(mktemp -d "${TMPDIR:-/tmp}/rtrain-$SLURM_JOB_ID-XXXXXXXX") || exit 10
 trap 'rm -rf "$own"' EXIT
 export RTRAIN_CONFIG=$own/config.yaml

@@ -3,9 +3,9 @@
 // agent gets it again under the same index and nothing is lost or counted twice.
 //
 // Shared report memory (frames/report_memory.hpp) comes with the connection, and stays until the next agent's welcome.
-// What was posted there and not heard is sent over the socket then, as any other; its round may have passed long since.
-// Where the attempt's ranks are all of this node they go on without an agent (without_agent.cpp): rounds pass in the
-// memory, files are staged in spare directories that an agent had made, frames are kept.
+// A report that was posted there and not heard is sent over the socket then, as any other; its round may have passed
+// long since. Where the attempt's ranks are all of this node they go on without an agent (without_agent.cpp): rounds
+// pass in the memory, files are staged in spare directories that an agent had made, frames are kept.
 //
 // Threads: callers but `checkpoint` hold `calls_` (one call at a time), all state is under `state_`. While a caller
 // waits for an answer he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the

@@ -1,4 +1,4 @@
-// What a session does while no agent is there, in an attempt whose ranks are all of this node: reports pass in the
+// The session while no agent is there, in an attempt whose ranks are all of this node: reports pass in the
 // shared memory, checkpoints are staged in spare directories, and of those that wait for an agent only the newest is
 // kept.
 #include <filesystem>

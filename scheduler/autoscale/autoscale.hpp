@@ -60,7 +60,7 @@ std::uint32_t count_ordered(const AutoscaleState& state);  // nodes that may sti
 std::uint32_t room_of(const AutoscalePolicy& policy, const AutoscaleState& state);
 
 // Bounds the times of orders that a head before this one has saved: between the two the wall clock may have been set.
-// What was ordered has a minute to register with the new head, and no longer than if it were ordered now.
+// A machine that was ordered has a minute to register with the new head, and no longer than if it were ordered now.
 void restored(const AutoscalePolicy& policy, AutoscaleState& state, Time now);
 
 // Takes nodes that have joined off what was ordered, and notes who is idle. Returns how many were given up just now.

@@ -1,6 +1,6 @@
-// What attempts leave on the node for later ones: code below <data>/code, what `setup:` made below <data>/setups, files
-// of checkpoints below <data>/checkpoints. It goes once nobody has used it for long; what an attempt that is held here
-// names never does.
+// Files that attempts leave on the node for later ones: code below <data>/code, environments of `setup:` below
+// <data>/setups, checkpoints below <data>/checkpoints. An entry goes once nobody has used it for long; what an attempt
+// that is held here names never does.
 #pragma once
 
 #include <cstdint>

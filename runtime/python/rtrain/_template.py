@@ -34,7 +34,7 @@ ROOM = "RTRAIN_TEMPLATE_ROOM"  # a variable that only takes room, which a worker
 _PR_SET_PDEATHSIG, _PR_SET_MM, _PR_SET_MM_MAP = 1, 35, 14
 _KEYCTL = {"x86_64": 250, "aarch64": 219}  # the system call
 _OPENBLAS = ("", "64_")
-# What nearly every worker of rtrain's own imports first: connections to other hosts, and values of remote calls.
+# Modules that nearly every worker of rtrain's own imports first: connections to other hosts, and values of remote calls.
 _OFTEN = ("encodings.idna", "cloudpickle")
 _TORCH_SEED = 67280421310721  # of versions of torch whose processes all begin with the same one
 

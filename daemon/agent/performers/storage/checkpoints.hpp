@@ -21,7 +21,7 @@ class Checkpoints {
     void upload(const Upload& out);
     void write_manifest(const WriteManifest& out);
     void drop_uncommitted(const DropUncommitted& out);
-    // What was sent from here stays for the next attempt, until the run has ended.
+    // Files that were sent from here stay for the next attempt, until the run has ended.
     void keep_committed(const KeepCommitted& out);
     void drop_kept(std::uint64_t run);
     // Looks whether the checkpoint that an adopted attempt had on its way is committed by now.

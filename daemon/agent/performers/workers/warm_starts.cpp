@@ -126,7 +126,7 @@ std::string WarmStarts::why_no_template(const std::string& key) const {
     return unfit == unfit_.end() ? "its template is not made yet" : unfit->second;
 }
 
-// What becomes of it is said when it is known, as of any worker.
+// The end of the wait is told when it is known, as for any worker.
 void WarmStarts::tell_wait(const WorkerStart& worker, const std::string& why) {
     uses_.inputs.enqueue(
         StartsChosen{worker.attempt, uses_.node.name() + ": " + list_of({worker.rank}) + ": has not started: " + why});
