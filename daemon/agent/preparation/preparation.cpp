@@ -456,7 +456,7 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
     const std::string restored = facts.files.restored(key_of(prepare.attempt));
     if (Status own = own_directory(restored); !own) return trouble(own.error(), facts.node, "the attempt's directory");
     // Files that are downloaded to be checked, or lie on this node, are those that the workers start from:
-    // `fetch_checkpoint` finds it there.
+    // `fetch_checkpoint` finds them there.
     KeptFiles kept(context.kept, prepare.run_id);
     const bool relies = prepare.nodes.size() < 2 || kept.first_claim();
     auto claimed =
