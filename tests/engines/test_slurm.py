@@ -288,8 +288,10 @@ def test_a_time_limit_of_slurm_itself_ends_with_a_checkpoint_and_a_requeue(slurm
     job = ranks_job(tmp_path, "limited", 600, 0.4, storage_path=str(tmp_path / "runs"))
     batch = Batch(slurm, tmp_path, job, "--time", "3m")  # Slurm warns two minutes before its end, or some seconds earlier
     run = tmp_path / "runs" / "limited"
-    ends = lambda: slurm.job(batch.number)["JobState"] in ENDED or slurm.job(batch.number)["Restarts"] != "0"  # noqa: E731
-    wait_for("the job to be requeued", ends, 200)
+    # A requeued job is COMPLETING until its node is free, and PENDING after it.
+    over = lambda: slurm.job(batch.number)["JobState"] in (*ENDED, "PENDING")  # noqa: E731
+    wait_for("the job to run", lambda: slurm.job(batch.number)["JobState"] == "RUNNING", 60)
+    wait_for("the job to be requeued", over, 240)
     requeued = slurm.job(batch.number)
     assert (requeued["JobState"], requeued["Restarts"]) == ("PENDING", "1"), batch.log()
     assert "asked for a checkpoint" in batch.log() and "requeued" in batch.log(), batch.log()

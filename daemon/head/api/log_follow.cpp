@@ -3,6 +3,7 @@
 #include "daemon/head/api/log_follow.hpp"
 
 #include <charconv>
+#include <set>
 
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/logs/log_intake.hpp"
@@ -30,6 +31,7 @@ struct LogLook {
     bool begun = false;
     std::uint32_t first_attempt = 0;
     LogPosition sent{};
+    std::set<LogName> expected{};  // files that will come, if they are not there yet
 
     std::vector<std::string> pieces{};
     std::size_t bytes = 0;       // of the pieces
@@ -49,9 +51,8 @@ struct LogLook {
         std::vector<LogFile> files = std::move(*listed);
         if (!begun) forget_invented(files);
         std::erase_if(files, [this](const LogFile& file) { return !means(question, file.name); });
-        if (!std::exchange(begun, true)) begin(files);
-        if (newest) question.attempts.reset();  // attempts that begin later belong to the stream
         std::erase_if(files, [this](const LogFile& file) { return newest && file.name.attempt < first_attempt; });
+        if (!std::exchange(begun, true)) begin(files);
         // A look that has its fill ends early: the next one begins with the files that this one did not come to.
         const std::size_t first = files.empty() ? 0 : next_file % files.size();
         for (std::size_t i = 0; i < files.size(); ++i) {
@@ -62,7 +63,9 @@ struct LogLook {
             }
             more = more || sent[file.name] < file.bytes;
             complete = complete && file.complete && sent[file.name] >= file.bytes;
+            expected.erase(file.name);
         }
+        complete = complete && expected.empty();
         if (!ids || pieces.empty()) return;
         if (const std::string id = position_text(run, sent); !id.empty())
             pieces.back().insert(last_event, "id: " + id + "\n");
@@ -174,6 +177,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
                 }
             }
         }
+        if (ended && !ended_before_) look_->expected = expected_files();
         if (ended || more || seen_news_ != feeds_.news()) begin_look(ended);
         return Feeds::Pumped::goes_on;
     }
@@ -192,6 +196,20 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
                 self->looking_ = Looking::done;
                 self->ready_();
             });
+    }
+
+    // The files of workers that ran in the newest attempt. Its end may come before the first piece of a file does.
+    std::set<LogName> expected_files() const {
+        std::set<LogName> files;
+        const auto attempts = attempts_of(view_.cluster, look_->run);
+        if (attempts.empty()) return files;
+        const Attempt& newest = *attempts.back();
+        for (std::uint32_t rank = 0; rank < newest.workers.size(); ++rank)
+            for (const char* stream : {"out", "err"})
+                if (newest.workers[rank].pid != 0)
+                    files.insert({.run = look_->run, .attempt = newest.id.number, .rank = rank, .stream = stream});
+        std::erase_if(files, [this](const LogName& name) { return !means(look_->question, name); });
+        return files;
     }
 
     bool send_notices(net::Stream& to) {
@@ -247,6 +265,7 @@ void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJ
     if (!look.sent.empty()) look.question.tail.reset();
     const auto attempts = attempts_of(exchange.view.cluster, following.run);
     if (look.newest && !attempts.empty()) look.first_attempt = attempts.back()->id.number;
+    if (look.newest) look.question.attempts.reset();  // later ones belong to it too; a claim may give it a later number
     auto follower = std::make_shared<LogFollower>(exchange, journal, feeds, std::move(look));
     follower->on_ready(
         feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); }, exchange.permitted));

@@ -32,6 +32,14 @@ struct ChattyRun {
         bytes[rank] += text.size();
         CHECK(agent.expect<protocol::LogAck>().offset == bytes[rank]);
     }
+    void complete_logs(std::uint32_t rank) {
+        for (const char* stream : {"out", "err"})
+            agent.say(protocol::LogChunk{.attempt = attempt,
+                                         .rank = rank,
+                                         .stream = stream,
+                                         .offset = stream == std::string("out") ? bytes[rank] : 0,
+                                         .last = true});
+    }
     // Lines "RANK NUMBER xxx...", a megabyte of them.
     void print_a_megabyte(std::uint32_t rank) {
         std::string text;
@@ -158,7 +166,7 @@ TEST_CASE("a rank that prints a flood of short lines is followed to its end") {
     std::string text;
     for (int i = 0; i < count; ++i) text += "0 " + std::to_string(i) + " \n";
     run.print(0, text);
-    run.agent.say(protocol::LogChunk{.attempt = run.attempt, .stream = "out", .offset = run.bytes[0], .last = true});
+    run.complete_logs(0);
     end_well(run.agent, run.attempt, 1);
     net::Client client(run.head.endpoint(run.head.admin));
     const auto answer = client.call({.target = "/v1/runs/chatty/logs?follow=true"});
@@ -167,6 +175,22 @@ TEST_CASE("a rank that prints a flood of short lines is followed to its end") {
     REQUIRE(came.size() == count);
     CHECK(came.back() == "0 " + std::to_string(count - 1));
     CHECK(answer->body.find("event: end") != std::string::npos);
+}
+
+TEST_CASE("a follower waits for the lines of ranks that ran, also where the run's end comes before the first of them") {
+    ChattyRun run(2);
+    end_well(run.agent, run.attempt, 2);
+    REQUIRE(eventually([&] { return run.head.call("GET", "/v1/runs/chatty").body["state"] == "SUCCEEDED"; }));
+    std::string text;
+    std::thread follower([&] { text = followed(run.head, "", 3); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it has looked, and there was nothing
+    for (std::uint32_t rank = 0; rank < 2; ++rank) run.print(rank, run.next_line(rank) + "\n");
+    for (std::uint32_t rank = 0; rank < 2; ++rank) run.complete_logs(rank);
+    follower.join();
+    std::vector<std::string> came = shown(text);
+    std::sort(came.begin(), came.end());
+    CHECK(came == std::vector<std::string>{"0 0", "1 0"});
+    CHECK(text.find("event: end") != std::string::npos);
 }
 
 TEST_CASE("names in a client's position that are no files are not kept") {
