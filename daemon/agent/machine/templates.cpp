@@ -2,6 +2,8 @@
 #include "daemon/agent/machine/templates.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/agent/machine/steps.hpp"
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::int64_t look_again_ms = 1'000;
 constexpr std::size_t kept_max = 64;  // with those that are wanted or unfit
+constexpr std::string_view standby_mark = "+standby";
 
 using Entry = std::map<std::string, Template>::iterator;
 
@@ -34,12 +37,13 @@ std::size_t made(const Templates& templates) {
                                                   [](const auto& one) { return takes_memory(one.second); }));
 }
 
-// The ready one whose last use is the longest ago, but not `spared`.
-Entry least_used(Templates& templates, const std::string& spared) {
+// The ready one that is missed the least, but not `spared`: a standby, or else the one whose last use is the longest ago.
+Entry least_needed(Templates& templates, const std::string& spared) {
+    const auto need = [](Entry at) { return std::pair(!is_standby(at->first), at->second.used_at); };
     Entry least = templates.all.end();
     for (Entry at = templates.all.begin(); at != templates.all.end(); ++at) {
         if (at->second.phase != TemplatePhase::ready || at->first == spared) continue;
-        if (least == templates.all.end() || at->second.used_at < least->second.used_at) least = at;
+        if (least == templates.all.end() || need(at) < need(least)) least = at;
     }
     return least;
 }
@@ -69,17 +73,36 @@ void note_failure(Step& step, Template& one, const std::string& failure) {
     one.due = step.now + Duration{one.pause_ms == 0 ? policy.known_ms : one.pause_ms};
 }
 
-// Ends templates until one more of `bytes` fits; false: it does not.
+bool has_room(const Templates& templates, std::int64_t bytes) {
+    const WarmPolicy& policy = templates.policy;
+    return made(templates) < policy.templates_max && all_bytes(templates) + bytes <= policy.memory_max;
+}
+
+// Ends templates until one more of `bytes` fits, but none for a standby; false: it does not.
 bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     Templates& templates = step.state.templates;
-    const WarmPolicy& policy = templates.policy;
-    if (bytes > policy.memory_max) return false;
-    while (made(templates) >= policy.templates_max || all_bytes(templates) + bytes > policy.memory_max) {
-        const Entry least = least_used(templates, key);
-        if (least == templates.all.end()) return false;
+    if (bytes > templates.policy.memory_max) return false;
+    while (!has_room(templates, bytes)) {
+        const Entry least = least_needed(templates, key);
+        if (least == templates.all.end() || is_standby(key)) return false;
         end(step, least);
     }
     return true;
+}
+
+void forget_ended(Step& step, Template& one) {
+    std::erase_if(one.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
+}
+
+// Workers of the template run: its standby is wanted.
+void want_standby(Step& step, const std::string& key, const std::set<AttemptKey>& attempts) {
+    const auto [entry, is_new] = step.state.templates.all.try_emplace(standby_of(key));
+    Template& standby = entry->second;
+    standby.used_at = step.now;
+    standby.attempts = attempts;
+    if (!is_new && standby.phase != TemplatePhase::known) return;
+    standby.phase = TemplatePhase::wanted;
+    standby.due = step.now + Duration{step.state.templates.policy.standby_delay_ms};
 }
 
 void begin(Step& step, const std::string& key) {
@@ -88,6 +111,8 @@ void begin(Step& step, const std::string& key) {
                                           [](const auto& one) { return one.second.phase == TemplatePhase::starting; });
     Template& one = templates.all.at(key);
     one.due = step.now + Duration{look_again_ms};
+    forget_ended(step, one);
+    if (is_standby(key) && one.attempts.empty()) return void(templates.all.erase(key));
     if (other_starts) return;
     if (!make_room(step, key, templates.policy.memory_guess)) return call_unfit(step, one);
     one.phase = TemplatePhase::starting;
@@ -98,13 +123,14 @@ void begin(Step& step, const std::string& key) {
 // A template whose attempt is still here stays for as long again: a worker of the attempt may fail.
 void end_unused(Step& step, Entry entry) {
     Template& one = entry->second;
-    std::erase_if(one.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
+    forget_ended(step, one);
     if (one.attempts.empty()) return end(step, entry);
     one.used_at = step.now;
 }
 
-Time wake_of(const WarmPolicy& policy, const Template& one) {
-    return one.phase == TemplatePhase::ready ? one.used_at + Duration{policy.idle_ms} : one.due;
+Time wake_of(const WarmPolicy& policy, const std::string& key, const Template& one) {
+    if (one.phase != TemplatePhase::ready) return one.due;
+    return one.used_at + Duration{is_standby(key) ? policy.standby_idle_ms : policy.idle_ms};
 }
 
 void forget_some(Templates& templates) {
@@ -120,6 +146,20 @@ void forget_some(Templates& templates) {
 }
 
 }  // namespace
+
+std::string standby_of(const std::string& key) { return key + std::string(standby_mark); }
+
+bool is_standby(const std::string& key) { return key.ends_with(standby_mark); }
+
+std::string environment_of(const std::string& key) {
+    return is_standby(key) ? key.substr(0, key.size() - standby_mark.size()) : key;
+}
+
+std::optional<std::string> template_to_fork(const Templates& templates, const std::string& environment) {
+    for (const std::string& key : {environment, standby_of(environment)})
+        if (may_fork_from(templates, key)) return key;
+    return std::nullopt;
+}
 
 bool may_fork_from(const Templates& templates, const std::string& key) {
     const auto entry = templates.all.find(key);
@@ -138,8 +178,11 @@ void on(Step& step, const EnvironmentUsed& input) {
     Templates& templates = step.state.templates;
     if (!templates.policy.on) return;
     const auto [entry, is_new] = templates.all.try_emplace(input.key);
-    entry->second.used_at = step.now;
-    entry->second.attempts.insert(input.attempt);
+    for (const std::string& key : {input.key, standby_of(input.key)})
+        if (const Entry used = templates.all.find(key); used != templates.all.end()) {
+            used->second.used_at = step.now;
+            used->second.attempts.insert(input.attempt);
+        }
     if (!is_new && entry->second.phase != TemplatePhase::known) return;
     entry->second.phase = TemplatePhase::wanted;
     entry->second.due = step.now + Duration{templates.policy.delay_ms};
@@ -176,14 +219,18 @@ void on(Step& step, const TemplateEnded& input) {
         call_unfit(step, entry->second);
     else if (entry->second.phase == TemplatePhase::ready && !input.failed.empty())
         note_failure(step, entry->second, input.failed);
-    else if (entry->second.phase == TemplatePhase::ready)
+    else if (entry->second.phase == TemplatePhase::ready) {
         templates.all.erase(entry);
+        const Entry standby = templates.all.find(standby_of(input.key));  // made from the same files
+        if (standby != templates.all.end() && takes_memory(standby->second)) end(step, standby);
+    }
 }
 
 void on(Step& step, const WorkerForked& input) {
     const Entry entry = step.state.templates.all.find(input.key);
     if (entry == step.state.templates.all.end() || entry->second.phase != TemplatePhase::ready) return;
     entry->second.failures = 0;
+    if (!is_standby(input.key)) want_standby(step, input.key, entry->second.attempts);
 }
 
 void on(Step& step, const StartsChosen& input) {
@@ -197,7 +244,7 @@ void templates_time(Step& step) {
     Templates& templates = step.state.templates;
     std::vector<std::string> due;
     for (const auto& [key, one] : templates.all)
-        if (step.now >= wake_of(templates.policy, one)) due.push_back(key);
+        if (step.now >= wake_of(templates.policy, key, one)) due.push_back(key);
     for (const std::string& key : due) {
         const Entry entry = templates.all.find(key);
         if (entry == templates.all.end()) continue;  // it made room
@@ -227,7 +274,7 @@ void templates_time(Step& step) {
 std::optional<Time> next_template(const AgentState& state) {
     std::optional<Time> at;
     for (const auto& [key, one] : state.templates.all)
-        if (const Time wake = wake_of(state.templates.policy, one); !at || wake < *at) at = wake;
+        if (const Time wake = wake_of(state.templates.policy, key, one); !at || wake < *at) at = wake;
     return at;
 }
 

@@ -206,3 +206,100 @@ TEST_CASE(
     machine.later(machine.state.templates.policy.known_ms);
     CHECK_FALSE(machine.state.templates.all.contains("a"));
 }
+
+TEST_CASE("while a forked worker runs, a standby is made beside its template, and forks the next one when that fails") {
+    Machine machine = warm_machine();
+    machine.state.attempts[attempt_1];
+    const WarmPolicy policy = machine.state.templates.policy;
+    const std::string standby = standby_of("a");
+    CHECK(is_standby(standby));
+    CHECK(environment_of(standby) == "a");
+    CHECK(environment_of("a") == "a");
+    make(machine, "a");
+    CHECK(made(machine.later(60'000)).empty());  // no worker was forked
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    CHECK(made(machine.later(policy.standby_delay_ms - 1)).empty());
+    CHECK(made(machine.later(1)) == Keys{standby});
+    CHECK(template_to_fork(machine.state.templates, "a") == "a");
+    machine.take(TemplateReady{standby, 300 * mib});
+    CHECK(template_to_fork(machine.state.templates, "a") == "a");
+    machine.take(TemplateEnded{"a", "", "its keeper has ended"});
+    CHECK(template_to_fork(machine.state.templates, "a") == standby);
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{standby});
+    CHECK(made(machine.later(3'000)) == Keys{"a"});  // the first one is made again
+    CHECK(template_to_fork(machine.state.templates, "a") == standby);
+    machine.take(TemplateReady{"a", 300 * mib});
+    CHECK(template_to_fork(machine.state.templates, "a") == "a");
+    CHECK(made(machine.later(60'000)).empty());  // both are there
+
+    machine.take(TemplateEnded{standby, "", "its keeper has ended"});
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    CHECK(made(machine.later(policy.standby_delay_ms)) == Keys{standby});
+}
+
+TEST_CASE("a standby ends soon after the last attempt that it stands by for, and is not made for one that has ended") {
+    Machine machine = warm_machine();
+    machine.state.attempts[attempt_1];
+    const WarmPolicy policy = machine.state.templates.policy;
+    make(machine, "a");
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    REQUIRE(made(machine.later(policy.standby_delay_ms)) == Keys{standby_of("a")});
+    machine.take(TemplateReady{standby_of("a"), 300 * mib});
+    CHECK(ended(machine.later(5 * policy.standby_idle_ms)).empty());
+    machine.state.attempts.clear();
+    CHECK(ended(machine.later(policy.standby_idle_ms)) == Keys{standby_of("a")});
+    CHECK(may_fork_from(machine.state.templates, "a"));
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    CHECK(made(machine.later(policy.standby_delay_ms)).empty());
+    CHECK_FALSE(machine.state.templates.all.contains(standby_of("a")));
+}
+
+TEST_CASE("a standby takes no room from a template, and gives its own") {
+    Machine machine = warm_machine(2);
+    machine.state.attempts[attempt_1];
+    const std::int64_t delay = machine.state.templates.policy.standby_delay_ms;
+    const auto forks = [&](const std::string& key) {
+        machine.take(EnvironmentUsed{key, attempt_1});
+        machine.take(WorkerForked{key});
+    };
+    make(machine, "a");
+    make(machine, "b");
+    forks("a");
+    CHECK(made(machine.later(delay)).empty());  // two templates are the bound
+    CHECK(may_fork_from(machine.state.templates, "b"));
+    machine.take(TemplateEnded{"b"});
+    machine.later(machine.state.templates.policy.unfit_ms);
+    forks("a");
+    REQUIRE(made(machine.later(delay)) == Keys{standby_of("a")});
+    machine.take(TemplateReady{standby_of("a"), 300 * mib});
+    machine.take(EnvironmentUsed{"b"});
+    const Outputs outputs = machine.later(3'000);
+    CHECK(ended(outputs) == Keys{standby_of("a")});  // though "a" was used longer ago
+    CHECK(made(outputs) == Keys{"b"});
+
+    Machine small = warm_machine(8, 1'000 * mib);
+    small.state.attempts[attempt_1];
+    make(small, "a");
+    small.take(EnvironmentUsed{"a", attempt_1});
+    small.take(WorkerForked{"a"});
+    REQUIRE(made(small.later(delay)) == Keys{standby_of("a")});
+    CHECK(ended(small.take(TemplateReady{standby_of("a"), 800 * mib})) == Keys{standby_of("a")});  // larger than thought
+    CHECK(may_fork_from(small.state.templates, "a"));
+}
+
+TEST_CASE("a template whose files have changed takes its standby with it") {
+    Machine machine = warm_machine();
+    machine.state.attempts[attempt_1];
+    make(machine, "a");
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    REQUIRE(made(machine.later(machine.state.templates.policy.standby_delay_ms)) == Keys{standby_of("a")});
+    CHECK(ended(machine.take(TemplateEnded{"a"})) == Keys{standby_of("a")});
+    machine.take(TemplateReady{standby_of("a"), 300 * mib});  // said meanwhile
+    CHECK_FALSE(template_to_fork(machine.state.templates, "a").has_value());
+}

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "daemon/agent/base/log.hpp"
@@ -76,7 +78,9 @@ void WarmStarts::make_ahead() {
 // A spec that cannot be written is not made ahead: the next agent makes its template after the first use.
 void WarmStarts::keep_ready() {
     std::vector<const TemplateSpec*> specs;
-    for (const std::string& key : ready_)
+    std::set<std::string> environments;
+    for (const std::string& key : ready_) environments.insert(environment_of(key));
+    for (const std::string& key : environments)
         if (const auto spec = specs_.find(key); spec != specs_.end()) specs.push_back(&spec->second);
     if (Status kept = keep_specs(kept_file(uses_.node), specs); !kept) warn(kept.error().message);
 }
@@ -102,16 +106,16 @@ void WarmStarts::start_plainly(const WorkerStart& worker, const std::string& why
 
 void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) {
     if (!choice.why_not.empty()) return start_plainly(worker, choice.why_not);
-    const std::string& key = choice.spec.key;
-    specs_[key] = choice.spec;
+    const std::string& environment = choice.spec.key;
+    specs_[environment] = choice.spec;
     forget_specs();
-    const bool ready = may_fork_from(uses_.state.templates, key);
-    const std::string why_not = ready ? "" : why_no_template(key);  // as it is before this use of it
-    uses_.inputs.enqueue(EnvironmentUsed{key, worker.attempt});
+    const std::optional<std::string> ready = template_to_fork(uses_.state.templates, environment);
+    const std::string why_not = ready ? "" : why_no_template(environment);  // as it is before this use of it
+    uses_.inputs.enqueue(EnvironmentUsed{environment, worker.attempt});
     if (!ready) return start_plainly(worker, why_not);
-    keepers_.fork_worker(key, worker, choice.start,
+    keepers_.fork_worker(*ready, worker, choice.start,
                          {.answered =
-                              [this, worker, key](const Keepers::Answer& answer) {
+                              [this, worker, key = *ready](const Keepers::Answer& answer) {
                                   if (answer.sentinel == 0) return start_plainly(worker, answer.why);
                                   uses_.launcher.watch_forked(worker, answer.sentinel);
                                   uses_.inputs.enqueue(WorkerForked{key});
@@ -133,12 +137,16 @@ void WarmStarts::tell_wait(const WorkerStart& worker, const std::string& why) {
 }
 
 void WarmStarts::start_template(const StartTemplate& out) {
-    const auto spec = specs_.find(out.key);
+    const auto known = specs_.find(environment_of(out.key));
     const std::string folder = uses_.node.files.data_dir + "/warm";
+    const std::string log = folder + "/" + out.key.substr(0, 16) + (is_standby(out.key) ? "-standby" : "") + ".log";
     Status begun = make_directory(folder, 0700);
-    if (begun && spec != specs_.end())
-        begun = keepers_.begin(spec->second, folder + "/" + out.key.substr(0, 16) + ".log");
-    if (begun && spec != specs_.end()) return;
+    if (begun && known != specs_.end()) {
+        TemplateSpec spec = known->second;
+        spec.key = out.key;
+        begun = keepers_.begin(spec, log);
+        if (begun) return;
+    }
     const std::string why = begun ? "its environment is forgotten" : begun.error().message;
     warn("no template of warm workers: " + why);
     uses_.inputs.enqueue(TemplateEnded{out.key, why});
