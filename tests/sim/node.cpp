@@ -35,6 +35,8 @@ void SimNode::start_agent() {
                                .import_ms = 3'000,
                                .idle_ms = 4'000,
                                .unfit_ms = 5'000,
+                               .standby_delay_ms = 500,
+                               .standby_idle_ms = 2'000,
                                .memory_guess = 400};
     for (const auto& [seq, news] : disk_.outbox) agent::keep_unacknowledged(state_, news);
     state_.next_news = disk_.next_news;

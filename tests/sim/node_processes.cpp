@@ -52,7 +52,10 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
         join(key);
         live(key);
     });
-    input(agent::EnvironmentUsed{"environment " + std::to_string(process.run % 4), key.first});
+    const std::string environment = "environment " + std::to_string(process.run % 4);
+    const auto forked = agent::template_to_fork(state_.templates, environment);
+    input(agent::EnvironmentUsed{environment, key.first});
+    if (up_ && forked) input(agent::WorkerForked{*forked});
     if (up_) input(agent::WorkerStarted_{.attempt = key.first, .rank = key.second, .pid = process.pid});
 }
 

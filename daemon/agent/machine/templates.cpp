@@ -37,7 +37,8 @@ std::size_t made(const Templates& templates) {
                                                   [](const auto& one) { return takes_memory(one.second); }));
 }
 
-// The ready one that is missed the least, but not `spared`: a standby, or else the one whose last use is the longest ago.
+// The ready one that is needed the least, but not `spared`: a standby, or else the one whose last use is the longest
+// ago.
 Entry least_needed(Templates& templates, const std::string& spared) {
     const auto need = [](Entry at) { return std::pair(!is_standby(at->first), at->second.used_at); };
     Entry least = templates.all.end();
@@ -53,9 +54,16 @@ void end(Step& step, Entry entry) {
     step.state.templates.all.erase(entry);
 }
 
-void call_unfit(Step& step, Template& one) {
-    one.phase = TemplatePhase::unfit;
-    one.due = step.now + Duration{step.state.templates.policy.unfit_ms};
+void want(Step& step, Template& one, std::int64_t in_ms) {
+    one.phase = TemplatePhase::wanted;
+    one.due = step.now + Duration{in_ms};
+}
+
+// A standby is tried again as long as attempts of its environment are here; a template, when it is used after that
+// time.
+void call_unfit(Step& step, const std::string& key, Template& one) {
+    want(step, one, step.state.templates.policy.unfit_ms);
+    if (!is_standby(key)) one.phase = TemplatePhase::unfit;
 }
 
 // One failure may be chance, and the next use tries again. Each one more costs the imports of a template, and its
@@ -73,6 +81,20 @@ void note_failure(Step& step, Template& one, const std::string& failure) {
     one.due = step.now + Duration{one.pause_ms == 0 ? policy.known_ms : one.pause_ms};
 }
 
+void note_failure_of_standby(Step& step, Template& one, const std::string& failure) {
+    const std::set<AttemptKey> attempts = one.attempts;
+    note_failure(step, one, failure);
+    one.attempts = attempts;
+    want(step, one, std::max(one.pause_ms, step.state.templates.policy.standby_delay_ms));
+}
+
+// A standby may be made again after that time.
+void end_for_now(Step& step, Entry entry, std::int64_t standby_again_ms) {
+    if (!is_standby(entry->first)) return end(step, entry);
+    step.out.push_back(EndTemplate{entry->first});
+    want(step, entry->second, standby_again_ms);
+}
+
 bool has_room(const Templates& templates, std::int64_t bytes) {
     const WarmPolicy& policy = templates.policy;
     return made(templates) < policy.templates_max && all_bytes(templates) + bytes <= policy.memory_max;
@@ -85,7 +107,7 @@ bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     while (!has_room(templates, bytes)) {
         const Entry least = least_needed(templates, key);
         if (least == templates.all.end() || is_standby(key)) return false;
-        end(step, least);
+        end_for_now(step, least, templates.policy.unfit_ms);
     }
     return true;
 }
@@ -94,15 +116,22 @@ void forget_ended(Step& step, Template& one) {
     std::erase_if(one.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
 }
 
-// Workers of the template run: its standby is wanted.
+// Workers of the template run: its standby is wanted, after a pause that begins with the first of the attempts here.
 void want_standby(Step& step, const std::string& key, const std::set<AttemptKey>& attempts) {
     const auto [entry, is_new] = step.state.templates.all.try_emplace(standby_of(key));
     Template& standby = entry->second;
+    forget_ended(step, standby);
+    const bool begins = standby.attempts.empty() && standby.phase == TemplatePhase::wanted && standby.failures == 0;
     standby.used_at = step.now;
-    standby.attempts = attempts;
-    if (!is_new && standby.phase != TemplatePhase::known) return;
-    standby.phase = TemplatePhase::wanted;
-    standby.due = step.now + Duration{step.state.templates.policy.standby_delay_ms};
+    standby.attempts.insert(attempts.begin(), attempts.end());
+    if (is_new || begins) want(step, standby, step.state.templates.policy.standby_delay_ms);
+}
+
+// A standby is as large as the template beside it.
+std::int64_t bytes_to_expect(const Templates& templates, const std::string& key) {
+    const auto first = templates.all.find(environment_of(key));
+    const bool is_known = is_standby(key) && first != templates.all.end() && first->second.bytes > 0;
+    return is_known ? first->second.bytes : templates.policy.memory_guess;
 }
 
 void begin(Step& step, const std::string& key) {
@@ -114,7 +143,10 @@ void begin(Step& step, const std::string& key) {
     forget_ended(step, one);
     if (is_standby(key) && one.attempts.empty()) return void(templates.all.erase(key));
     if (other_starts) return;
-    if (!make_room(step, key, templates.policy.memory_guess)) return call_unfit(step, one);
+    const std::int64_t bytes = bytes_to_expect(templates, key);
+    const bool standby_serves = may_fork_from(templates, standby_of(key));
+    if (standby_serves && !has_room(templates, bytes)) return want(step, one, templates.policy.standby_delay_ms);
+    if (!make_room(step, key, bytes)) return call_unfit(step, key, one);
     one.phase = TemplatePhase::starting;
     one.due = step.now + Duration{templates.policy.import_ms};
     step.out.push_back(StartTemplate{key});
@@ -204,7 +236,7 @@ void on(Step& step, const TemplateReady& input) {
     const Entry entry = templates.all.find(input.key);
     if (entry == templates.all.end() || entry->second.phase != TemplatePhase::starting) return;
     Template& one = entry->second;
-    call_unfit(step, one);  // until there is room for it
+    call_unfit(step, input.key, one);  // until there is room for it
     if (!make_room(step, input.key, input.bytes)) return step.out.push_back(EndTemplate{input.key});
     one.phase = TemplatePhase::ready;
     one.bytes = input.bytes;
@@ -215,15 +247,16 @@ void on(Step& step, const TemplateEnded& input) {
     Templates& templates = step.state.templates;
     const Entry entry = templates.all.find(input.key);
     if (entry == templates.all.end()) return;
-    if (entry->second.phase == TemplatePhase::starting)
-        call_unfit(step, entry->second);
-    else if (entry->second.phase == TemplatePhase::ready && !input.failed.empty())
-        note_failure(step, entry->second, input.failed);
-    else if (entry->second.phase == TemplatePhase::ready) {
-        templates.all.erase(entry);
-        const Entry standby = templates.all.find(standby_of(input.key));  // made from the same files
-        if (standby != templates.all.end() && takes_memory(standby->second)) end(step, standby);
-    }
+    if (entry->second.phase == TemplatePhase::starting) return call_unfit(step, input.key, entry->second);
+    if (entry->second.phase != TemplatePhase::ready) return;
+    const std::int64_t delay_ms = templates.policy.standby_delay_ms;
+    if (is_standby(input.key))
+        return input.failed.empty() ? want(step, entry->second, delay_ms)
+                                    : note_failure_of_standby(step, entry->second, input.failed);
+    if (!input.failed.empty()) return note_failure(step, entry->second, input.failed);
+    templates.all.erase(entry);
+    const Entry standby = templates.all.find(standby_of(input.key));  // usually made from the same files
+    if (standby != templates.all.end() && takes_memory(standby->second)) end_for_now(step, standby, delay_ms);
 }
 
 void on(Step& step, const WorkerForked& input) {
@@ -245,6 +278,7 @@ void templates_time(Step& step) {
     std::vector<std::string> due;
     for (const auto& [key, one] : templates.all)
         if (step.now >= wake_of(templates.policy, key, one)) due.push_back(key);
+    std::stable_partition(due.begin(), due.end(), [](const std::string& key) { return !is_standby(key); });
     for (const std::string& key : due) {
         const Entry entry = templates.all.find(key);
         if (entry == templates.all.end()) continue;  // it made room
@@ -264,7 +298,7 @@ void templates_time(Step& step) {
                 templates.all.erase(entry);
                 break;
             case TemplatePhase::starting:
-                call_unfit(step, entry->second);
+                call_unfit(step, key, entry->second);
                 step.out.push_back(EndTemplate{key});
                 break;
         }

@@ -1,7 +1,7 @@
 // Templates of warm workers as the machine sees them: which is made, which ends, which may be used. A template is known
 // by its key alone. Bounds: how many there are, their memory, and how long one stays without use.
-// While workers of a template run, a standby is made beside it where there is room: the end of a keeper ends its template
-// and all its workers, and the next ones are forked from the standby at once.
+// While workers of a template run, a standby is made beside it where there is room: the end of a keeper ends its
+// template and all its workers, and the next ones are forked from the standby at once.
 #pragma once
 
 #include <compare>
@@ -32,8 +32,8 @@ struct WarmPolicy {
     std::int64_t unfit_ms = 10 * 60 * 1'000;  // until one that could not be made is tried again
     std::int64_t pause_ms = 60'000;           // after the second failure in a row; the next ones double it
     std::int64_t pause_max_ms = 30 * 60 * 1'000;
-    std::int64_t standby_delay_ms = 10'000;  // after a worker was forked: what runs for less long needs none
-    std::int64_t standby_idle_ms = 60'000;   // without an attempt that uses its environment
+    std::int64_t standby_delay_ms = 10'000;       // after a worker was forked: attempts that end before need none
+    std::int64_t standby_idle_ms = 60'000;        // without an attempt that uses its environment
     std::int64_t known_ms = 60 * 60 * 1'000;      // until the failures of one that nobody uses are forgotten
     std::int64_t memory_guess = 512 * 1'048'576;  // of one that is not ready yet
     bool operator==(const WarmPolicy&) const = default;
@@ -60,8 +60,8 @@ struct Templates {
     bool operator==(const Templates&) const = default;
 };
 
-std::string standby_of(const std::string& key);          // the key of the template's standby
-std::string environment_of(const std::string& key);      // the key without what makes it a standby's
+std::string standby_of(const std::string& key);      // the key of the template's standby
+std::string environment_of(const std::string& key);  // the key without what makes it a standby's
 bool is_standby(const std::string& key);
 // The key of the template that the next worker of the environment is forked from; none: no one is ready.
 std::optional<std::string> template_to_fork(const Templates& templates, const std::string& environment);

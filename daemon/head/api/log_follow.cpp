@@ -31,7 +31,11 @@ struct LogLook {
     bool begun = false;
     std::uint32_t first_attempt = 0;
     LogPosition sent{};
-    std::set<LogName> expected{};  // files that will come, if they are not there yet
+    struct Expected {  // ranks whose files will come after the run's end, if they are not there yet
+        std::uint32_t attempt = 0;
+        std::vector<std::uint32_t> ranks{};
+    };
+    Expected expected{};
 
     std::vector<std::string> pieces{};
     std::size_t bytes = 0;       // of the pieces
@@ -63,15 +67,25 @@ struct LogLook {
             }
             more = more || sent[file.name] < file.bytes;
             complete = complete && file.complete && sent[file.name] >= file.bytes;
-            expected.erase(file.name);
         }
-        complete = complete && expected.empty();
+        complete = complete && are_there(files);
         if (!ids || pieces.empty()) return;
         if (const std::string id = position_text(run, sent); !id.empty())
             pieces.back().insert(last_event, "id: " + id + "\n");
     }
 
   private:
+    bool are_there(const std::vector<LogFile>& files) const {
+        std::set<LogName> names;
+        for (const LogFile& file : files) names.insert(file.name);
+        for (const std::uint32_t rank : expected.ranks)
+            for (const char* stream : {"out", "err"}) {
+                const LogName name{.run = run, .attempt = expected.attempt, .rank = rank, .stream = stream};
+                if (means(question, name) && !names.contains(name)) return false;
+            }
+        return true;
+    }
+
     // A client's position may name files that never were: they are not kept, and not sent back.
     void forget_invented(const std::vector<LogFile>& files) {
         LogPosition real;
@@ -177,7 +191,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
                 }
             }
         }
-        if (ended && !ended_before_) look_->expected = expected_files();
+        if (ended && !ended_before_) look_->expected = expected();
         if (ended || more || seen_news_ != feeds_.news()) begin_look(ended);
         return Feeds::Pumped::goes_on;
     }
@@ -198,18 +212,20 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
             });
     }
 
-    // The files of workers that ran in the newest attempt. Its end may come before the first piece of a file does.
-    std::set<LogName> expected_files() const {
-        std::set<LogName> files;
+    // The newest attempt's ranks that write logs. The run's end may come before the first piece of their files does.
+    LogLook::Expected expected() const {
+        LogLook::Expected expected;
         const auto attempts = attempts_of(view_.cluster, look_->run);
-        if (attempts.empty()) return files;
+        if (attempts.empty()) return expected;
         const Attempt& newest = *attempts.back();
-        for (std::uint32_t rank = 0; rank < newest.workers.size(); ++rank)
-            for (const char* stream : {"out", "err"})
-                if (newest.workers[rank].pid != 0)
-                    files.insert({.run = look_->run, .attempt = newest.id.number, .rank = rank, .stream = stream});
-        std::erase_if(files, [this](const LogName& name) { return !means(look_->question, name); });
-        return files;
+        expected.attempt = newest.id.number;
+        for (std::uint32_t rank = 0; rank < newest.workers.size(); ++rank) {
+            if (newest.workers[rank].pid == 0) continue;  // it has not run
+            const auto node = view_.cluster.nodes.find(newest.workers[rank].seat.node);
+            const bool is_simulated = node != view_.cluster.nodes.end() && node->second.labels.contains("simulated");
+            if (!is_simulated) expected.ranks.push_back(rank);  // a simulated node's ranks print nothing
+        }
+        return expected;
     }
 
     bool send_notices(net::Stream& to) {
@@ -265,7 +281,8 @@ void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJ
     if (!look.sent.empty()) look.question.tail.reset();
     const auto attempts = attempts_of(exchange.view.cluster, following.run);
     if (look.newest && !attempts.empty()) look.first_attempt = attempts.back()->id.number;
-    if (look.newest) look.question.attempts.reset();  // later ones belong to it too; a claim may give it a later number
+    // The stream goes on with later attempts, and a claim may give the newest one a later number.
+    if (look.newest) look.question.attempts.reset();
     auto follower = std::make_shared<LogFollower>(exchange, journal, feeds, std::move(look));
     follower->on_ready(
         feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); }, exchange.permitted));

@@ -147,16 +147,19 @@ def test_forked_workers_outlive_their_agent_and_are_adopted(cluster, tmp_path):
     assert again and notices(cluster, "ahead") == ["node-1: rank 0: forked from a warm template"]
 
 
-def test_the_kill_of_a_keeper_ends_its_workers_and_the_run_goes_on(cluster, tmp_path):
-    made_template(cluster, tmp_path, "before-keeper", env={"COLOUR": "keeper"})
+def test_the_kill_of_a_keeper_ends_its_workers_and_the_next_are_forked_from_the_standby(cluster, tmp_path):
+    first = made_template(cluster, tmp_path, "before-keeper", env={"COLOUR": "keeper"})
     gate, pids = holding(
         cluster, tmp_path, "orphans", env={"COLOUR": "keeper"}, failure={"max_failures": 1, "backoff": "100ms..1s"}
     )
+    wait_for("the standby", lambda: with_colour(cluster, b"COLOUR=keeper") - {first}, 120)
     for rank in "01":
         (gate / rank).unlink()
     os.kill(parent_of(pids[0]), signal.SIGKILL)
     wait_for("the next attempt", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
     assert [parent_of(pid) for pid in pids.values()] == [0, 0]
+    assert notices(cluster, "orphans") == ["node-1: ranks 0,1: forked from a warm template"] * 2
+    wait_for("the template to be made again", lambda: len(with_colour(cluster, b"COLOUR=keeper")) == 2, 120)
     let_go(gate)
     cluster.wait_state("orphans", "SUCCEEDED")
 

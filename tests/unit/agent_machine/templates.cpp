@@ -259,37 +259,84 @@ TEST_CASE("a standby ends soon after the last attempt that it stands by for, and
     CHECK_FALSE(machine.state.templates.all.contains(standby_of("a")));
 }
 
-TEST_CASE("a standby takes no room from a template, and gives its own") {
+TEST_CASE("a standby takes no room from a template, gives its own, and comes back when there is some again") {
     Machine machine = warm_machine(2);
     machine.state.attempts[attempt_1];
-    const std::int64_t delay = machine.state.templates.policy.standby_delay_ms;
-    const auto forks = [&](const std::string& key) {
-        machine.take(EnvironmentUsed{key, attempt_1});
-        machine.take(WorkerForked{key});
-    };
+    const WarmPolicy policy = machine.state.templates.policy;
     make(machine, "a");
     make(machine, "b");
-    forks("a");
-    CHECK(made(machine.later(delay)).empty());  // two templates are the bound
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    CHECK(made(machine.later(policy.standby_delay_ms)).empty());  // two templates are the bound
     CHECK(may_fork_from(machine.state.templates, "b"));
     machine.take(TemplateEnded{"b"});
-    machine.later(machine.state.templates.policy.unfit_ms);
-    forks("a");
-    REQUIRE(made(machine.later(delay)) == Keys{standby_of("a")});
+    REQUIRE(made(machine.later(policy.unfit_ms)) == Keys{standby_of("a")});
     machine.take(TemplateReady{standby_of("a"), 300 * mib});
     machine.take(EnvironmentUsed{"b"});
     const Outputs outputs = machine.later(3'000);
     CHECK(ended(outputs) == Keys{standby_of("a")});  // though "a" was used longer ago
     CHECK(made(outputs) == Keys{"b"});
+    machine.take(TemplateEnded{"b", "no module"});
+    CHECK(made(machine.later(policy.unfit_ms)) == Keys{standby_of("a")});
+}
 
-    Machine small = warm_machine(8, 1'000 * mib);
-    small.state.attempts[attempt_1];
-    make(small, "a");
-    small.take(EnvironmentUsed{"a", attempt_1});
-    small.take(WorkerForked{"a"});
-    REQUIRE(made(small.later(delay)) == Keys{standby_of("a")});
-    CHECK(ended(small.take(TemplateReady{standby_of("a"), 800 * mib})) == Keys{standby_of("a")});  // larger than thought
-    CHECK(may_fork_from(small.state.templates, "a"));
+TEST_CASE("a standby is as large as its template: where that does not fit, none is made") {
+    Machine machine = warm_machine(8, 1'500 * mib);
+    machine.state.attempts[attempt_1];
+    make(machine, "a", 900 * mib);
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    CHECK(made(machine.later(60'000)).empty());
+
+    Machine grows = warm_machine(8, 1'000 * mib);
+    grows.state.attempts[attempt_1];
+    make(grows, "a", 300 * mib);
+    grows.take(EnvironmentUsed{"a", attempt_1});
+    grows.take(WorkerForked{"a"});
+    REQUIRE(made(grows.later(10'000)) == Keys{standby_of("a")});
+    CHECK(ended(grows.take(TemplateReady{standby_of("a"), 800 * mib})) ==
+          Keys{standby_of("a")});  // larger than thought
+    CHECK(may_fork_from(grows.state.templates, "a"));
+}
+
+TEST_CASE("a standby that fails is made again while its attempt is here, after pauses that grow") {
+    Machine machine = warm_machine();
+    machine.state.attempts[attempt_1];
+    const WarmPolicy policy = machine.state.templates.policy;
+    make(machine, "a");
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    std::int64_t pause = policy.standby_delay_ms;
+    for (const std::int64_t next : {policy.standby_delay_ms, policy.pause_ms, 2 * policy.pause_ms}) {
+        CHECK(made(machine.later(pause - 1)).empty());
+        REQUIRE(made(machine.later(1)) == Keys{standby_of("a")});
+        machine.take(TemplateReady{standby_of("a"), 300 * mib});
+        machine.take(TemplateEnded{standby_of("a"), "", "it was killed"});
+        pause = next;
+    }
+    machine.state.attempts.clear();
+    CHECK(made(machine.later(pause)).empty());
+    CHECK_FALSE(machine.state.templates.all.contains(standby_of("a")));
+}
+
+TEST_CASE("a template that is made again does not end the standby that serves meanwhile") {
+    Machine machine = warm_machine(2);
+    machine.state.attempts[attempt_1];
+    const WarmPolicy policy = machine.state.templates.policy;
+    make(machine, "a");
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+    REQUIRE(made(machine.later(policy.standby_delay_ms)) == Keys{standby_of("a")});
+    machine.take(TemplateReady{standby_of("a"), 300 * mib});
+    machine.take(TemplateEnded{"a", "", "its keeper has ended"});
+    make(machine, "b");
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    const Outputs outputs = machine.later(3'000);
+    CHECK(ended(outputs).empty());
+    CHECK(made(outputs).empty());
+    CHECK(template_to_fork(machine.state.templates, "a") == standby_of("a"));
+    machine.take(TemplateEnded{"b"});
+    CHECK(made(machine.later(policy.standby_delay_ms)) == Keys{"a"});
 }
 
 TEST_CASE("a template whose files have changed takes its standby with it") {

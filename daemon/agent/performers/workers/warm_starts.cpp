@@ -53,7 +53,7 @@ KeeperEvents WarmStarts::events() {
                     if (!why.empty())
                         warn((was_ready ? "a template of warm workers has failed: " : "no template of warm workers: ") +
                              why);
-                    if (!why.empty() && !was_ready) unfit_[key] = why;
+                    if (!why.empty() && !was_ready && !is_standby(key)) unfit_[key] = why;
                     if (was_ready) keep_ready();
                     uses_.inputs.enqueue(TemplateEnded{key, end.unfit, end.failed});
                 }};
@@ -107,15 +107,15 @@ void WarmStarts::start_plainly(const WorkerStart& worker, const std::string& why
 void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) {
     if (!choice.why_not.empty()) return start_plainly(worker, choice.why_not);
     const std::string& environment = choice.spec.key;
-    specs_[environment] = choice.spec;
     forget_specs();
-    const std::optional<std::string> ready = template_to_fork(uses_.state.templates, environment);
-    const std::string why_not = ready ? "" : why_no_template(environment);  // as it is before this use of it
+    specs_[environment] = choice.spec;
+    const std::optional<std::string> to_fork = template_to_fork(uses_.state.templates, environment);
+    const std::string why_not = to_fork ? "" : why_no_template(environment);  // as it is before this use of it
     uses_.inputs.enqueue(EnvironmentUsed{environment, worker.attempt});
-    if (!ready) return start_plainly(worker, why_not);
-    keepers_.fork_worker(*ready, worker, choice.start,
+    if (!to_fork) return start_plainly(worker, why_not);
+    keepers_.fork_worker(*to_fork, worker, choice.start,
                          {.answered =
-                              [this, worker, key = *ready](const Keepers::Answer& answer) {
+                              [this, worker, key = *to_fork](const Keepers::Answer& answer) {
                                   if (answer.sentinel == 0) return start_plainly(worker, answer.why);
                                   uses_.launcher.watch_forked(worker, answer.sentinel);
                                   uses_.inputs.enqueue(WorkerForked{key});
@@ -137,12 +137,12 @@ void WarmStarts::tell_wait(const WorkerStart& worker, const std::string& why) {
 }
 
 void WarmStarts::start_template(const StartTemplate& out) {
-    const auto known = specs_.find(environment_of(out.key));
+    const auto of_environment = specs_.find(environment_of(out.key));
     const std::string folder = uses_.node.files.data_dir + "/warm";
     const std::string log = folder + "/" + out.key.substr(0, 16) + (is_standby(out.key) ? "-standby" : "") + ".log";
     Status begun = make_directory(folder, 0700);
-    if (begun && known != specs_.end()) {
-        TemplateSpec spec = known->second;
+    if (begun && of_environment != specs_.end()) {
+        TemplateSpec spec = of_environment->second;
         spec.key = out.key;
         begun = keepers_.begin(spec, log);
         if (begun) return;
@@ -152,12 +152,15 @@ void WarmStarts::start_template(const StartTemplate& out) {
     uses_.inputs.enqueue(TemplateEnded{out.key, why});
 }
 
-// Ends the keepers whose templates the machine does not know any more.
+// Forgets environments of which the machine knows neither template nor standby.
 void WarmStarts::forget_specs() {
     if (specs_.size() <= specs_max) return;
     const auto& known = uses_.state.templates.all;
-    std::erase_if(specs_, [&](const auto& one) { return !known.contains(one.first); });
-    std::erase_if(unfit_, [&](const auto& one) { return !known.contains(one.first); });
+    const auto is_forgotten = [&](const auto& one) {
+        return !known.contains(one.first) && !known.contains(standby_of(one.first));
+    };
+    std::erase_if(specs_, is_forgotten);
+    std::erase_if(unfit_, is_forgotten);
 }
 
 }  // namespace rtrain::agent
