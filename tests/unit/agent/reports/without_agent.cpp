@@ -173,7 +173,7 @@ TEST_CASE("no report passes behind the one that has reached the job's stop") {
     reporting.thread.join();
 }
 
-TEST_CASE("an agent that stands still keeps its ranks waiting for a second, and hears all when it goes on") {
+TEST_CASE("an agent that stands still keeps its ranks waiting for a moment, and hears all when it goes on") {
     const Folder folder;
     const std::string path = folder.path + "/sock";
     ReportAgent agent(path);
