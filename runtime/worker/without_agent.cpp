@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds silence_most = 600ms;  // three of the agent's beats
-constexpr auto welcome_patience = 30s;                  // an agent that is stopped may hold many connections
+constexpr auto welcome_patience = 30s;                     // an agent that is stopped may hold many connections
 constexpr std::chrono::milliseconds welcome_looked_for_every = 5ms;
 constexpr std::size_t spares_most = 2;  // one waits for the next agent, the next one is being written
 constexpr std::size_t spares_kept_most = 4;
