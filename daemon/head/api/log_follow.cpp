@@ -183,12 +183,9 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
             for (std::string& piece : std::exchange(look_->pieces, {}))
                 if (!to.write(std::move(piece))) return Feeds::Pumped::ended;
             more = look_->progressed && look_->more;
-            if (ended && ended_before_) {
-                const bool late = wall_ms() - run->second.ended_wall_ms > complete_within_ms;
-                if (!look_->failed && (look_->complete || (late && !look_->progressed))) {
-                    to.write(sse(text_of(run_json(view_, run->second, JobWords::shown)), "", "end"));
-                    return Feeds::Pumped::ended;
-                }
+            if (ended && ended_before_ && shows_all(run->second)) {
+                to.write(sse(text_of(run_json(view_, run->second, JobWords::shown)), "", "end"));
+                return Feeds::Pumped::ended;
             }
         }
         if (ended && !ended_before_) look_->expected = expected();
@@ -199,6 +196,12 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
 
   private:
     enum class Looking { no, now, done };
+
+    // Whether the look that began after the run's end has found the last of its lines, or no more are waited for.
+    bool shows_all(const Run& run) const {
+        const bool late = wall_ms() - run.ended_wall_ms > complete_within_ms;
+        return !look_->failed && (look_->complete || (late && !look_->progressed));
+    }
 
     void begin_look(bool ended) {
         looking_ = Looking::now;
