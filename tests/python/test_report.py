@@ -411,7 +411,7 @@ def test_the_traceback_of_an_uncaught_exception_is_the_cause(agent, start):
     [fail] = agent.frames("fail")
     lines = fail["text"].splitlines()
     assert lines[0] == "ValueError: bad batch"
-    assert lines[1].endswith(":3, in train")
+    assert ":3, in train" in lines[1]  # from Python 3.13 on the line of a `-c` script follows
     assert "Traceback (most recent call last):" in lines
 
 

@@ -285,6 +285,8 @@ def test_names_of_older_versions_say_what_takes_their_place():
     with pytest.raises(AttributeError, match="use to_dict or to_directory"):
         train.Checkpoint("/tmp").to_bytes()
     with pytest.raises(TypeError, match="as_directory"):
+        os.fspath(train.Checkpoint("/tmp"))
+    with pytest.raises(TypeError):  # from Python 3.12 on with a text of pathlib's own
         pathlib.Path(train.Checkpoint("/tmp"))
     assert not hasattr(train.Checkpoint, "nothing")
 
