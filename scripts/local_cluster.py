@@ -1,11 +1,14 @@
 """A head and agents on loopback as real daemons, for the demo and the benchmarks. What it starts, it stops, by pid."""
 
 import contextlib
+import gzip
+import http.client
 import json
 import os
 import pathlib
 import signal
 import socket
+import ssl
 import subprocess
 import time
 
@@ -65,6 +68,18 @@ class LocalCluster:
 
     def start_head(self):
         self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head")
+
+    def fetched(self, target, token=""):
+        """The text that the head answers to a GET, for any status; asked for as a browser asks, compressed."""
+        headers = {"Accept-Encoding": "gzip"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl._create_unverified_context(), timeout=20)
+        try:
+            connection.request("GET", target, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            return (gzip.decompress(body) if answer.getheader("Content-Encoding") == "gzip" else body).decode()
+        finally:
+            connection.close()
 
     def head_address(self):
         return f"127.0.0.1:{self.port}"

@@ -74,9 +74,7 @@ class Scaled(LocalCluster):
 
     def commands(self, action, result):
         token = self.json("token", "create", "--role", "metrics", "--user", "p")["token"]
-        ask = ["curl", "-sk", "-H", f"Authorization: Bearer {token}", f"https://{self.head_address()}/metrics"]
-        page = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
-        row = re.search(rf'autoscale_commands_total{{action="{action}",result="{result}"}} (\d+)', page)
+        row = re.search(rf'autoscale_commands_total{{action="{action}",result="{result}"}} (\d+)', self.fetched("/metrics", token))
         return int(row[1]) if row else 0
 
     def stop(self):

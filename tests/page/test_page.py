@@ -46,13 +46,11 @@ def chromium():
 
 def has_page(cluster):
     """Whether the head has the page. It has to be one of two: the page, or what says that there is none, and what to do."""
-    answer = subprocess.run(
-        ["curl", "-sk", "--compressed", f"https://{cluster.head_address()}/"], capture_output=True, text=True, timeout=20
-    )
-    if "This head has no page" in answer.stdout:
-        assert "scripts/bootstrap page" in answer.stdout, answer.stdout
+    page = cluster.fetched("/")
+    if "This head has no page" in page:
+        assert "scripts/bootstrap page" in page, page
         return False
-    assert '<div id="page"' in answer.stdout, answer.stdout
+    assert '<div id="page"' in page, page
     return True
 
 

@@ -1,12 +1,10 @@
 """Faults injected into real daemons and workers: kill -9, full disks, floods, wrong secrets. Nothing accepted is lost."""
 
-import http.client
 import json
 import os
 import pathlib
 import re
 import signal
-import ssl
 import subprocess
 import time
 
@@ -371,11 +369,7 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
 def scraped(cluster):
     """What Prometheus would be told."""
     token = re.search(r"rtu1\.[\w.]+", (cluster.folder / "config.yaml").read_text())[0]
-    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=ssl._create_unverified_context(), timeout=10)
-    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return text.splitlines()
+    return cluster.fetched("/metrics", token).splitlines()
 
 
 @pytest.mark.parametrize("told_of", [True, False])
