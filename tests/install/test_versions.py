@@ -37,8 +37,8 @@ def test_an_interpreter_that_is_not_there_is_said_and_nothing_tried_is_no_succes
 
 
 def test_the_newest_is_by_number_and_others_are_by_name(versions):
-    found = {name: pathlib.Path(f"/bin/python{name}") for name in ("3.10", "3.9", "3.13")}
-    assert versions.chosen("newest", found).name == "python3.13" and versions.chosen("3.9", found).name == "python3.9"
+    by_version = {name: pathlib.Path(f"/bin/python{name}") for name in ("3.10", "3.9", "3.13")}
+    assert versions.chosen("newest", by_version).name == "python3.13" and versions.chosen("3.9", by_version).name == "python3.9"
 
 
 def test_passed_failed_and_skipped_are_counted_and_errors_are_failures(versions, tmp_path):
