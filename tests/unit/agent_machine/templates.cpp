@@ -34,6 +34,14 @@ void make(Machine& machine, const std::string& key, std::int64_t bytes = 300 * m
     REQUIRE(may_fork_from(machine.state.templates, key));
 }
 
+// A worker of attempt 1 is forked from the template, which is made first.
+void fork_worker(Machine& machine, std::int64_t bytes = 300 * mib) {
+    machine.state.attempts[attempt_1];
+    make(machine, "a", bytes);
+    machine.take(EnvironmentUsed{"a", attempt_1});
+    machine.take(WorkerForked{"a"});
+}
+
 }  // namespace
 
 TEST_CASE("without --warm no use makes a template") {
@@ -242,11 +250,8 @@ TEST_CASE("while a forked worker runs, a standby is made beside its template, an
 
 TEST_CASE("a standby ends soon after the last attempt that it stands by for, and is not made for one that has ended") {
     Machine machine = warm_machine();
-    machine.state.attempts[attempt_1];
+    fork_worker(machine);
     const WarmPolicy policy = machine.state.templates.policy;
-    make(machine, "a");
-    machine.take(EnvironmentUsed{"a", attempt_1});
-    machine.take(WorkerForked{"a"});
     REQUIRE(made(machine.later(policy.standby_delay_ms)) == Keys{standby_of("a")});
     machine.take(TemplateReady{standby_of("a"), 300 * mib});
     CHECK(ended(machine.later(5 * policy.standby_idle_ms)).empty());
@@ -282,17 +287,11 @@ TEST_CASE("a standby takes no room from a template, gives its own, and comes bac
 
 TEST_CASE("a standby is as large as its template: where that does not fit, none is made") {
     Machine machine = warm_machine(8, 1'500 * mib);
-    machine.state.attempts[attempt_1];
-    make(machine, "a", 900 * mib);
-    machine.take(EnvironmentUsed{"a", attempt_1});
-    machine.take(WorkerForked{"a"});
+    fork_worker(machine, 900 * mib);
     CHECK(made(machine.later(60'000)).empty());
 
     Machine grows = warm_machine(8, 1'000 * mib);
-    grows.state.attempts[attempt_1];
-    make(grows, "a", 300 * mib);
-    grows.take(EnvironmentUsed{"a", attempt_1});
-    grows.take(WorkerForked{"a"});
+    fork_worker(grows, 300 * mib);
     REQUIRE(made(grows.later(10'000)) == Keys{standby_of("a")});
     CHECK(ended(grows.take(TemplateReady{standby_of("a"), 800 * mib})) ==
           Keys{standby_of("a")});  // larger than thought
@@ -301,11 +300,8 @@ TEST_CASE("a standby is as large as its template: where that does not fit, none 
 
 TEST_CASE("a standby that fails is made again while its attempt is here, after pauses that grow") {
     Machine machine = warm_machine();
-    machine.state.attempts[attempt_1];
+    fork_worker(machine);
     const WarmPolicy policy = machine.state.templates.policy;
-    make(machine, "a");
-    machine.take(EnvironmentUsed{"a", attempt_1});
-    machine.take(WorkerForked{"a"});
     std::int64_t pause = policy.standby_delay_ms;
     for (const std::int64_t next : {policy.standby_delay_ms, policy.pause_ms, 2 * policy.pause_ms}) {
         CHECK(made(machine.later(pause - 1)).empty());
@@ -321,11 +317,8 @@ TEST_CASE("a standby that fails is made again while its attempt is here, after p
 
 TEST_CASE("a template that is made again does not end the standby that serves meanwhile") {
     Machine machine = warm_machine(2);
-    machine.state.attempts[attempt_1];
+    fork_worker(machine);
     const WarmPolicy policy = machine.state.templates.policy;
-    make(machine, "a");
-    machine.take(EnvironmentUsed{"a", attempt_1});
-    machine.take(WorkerForked{"a"});
     REQUIRE(made(machine.later(policy.standby_delay_ms)) == Keys{standby_of("a")});
     machine.take(TemplateReady{standby_of("a"), 300 * mib});
     machine.take(TemplateEnded{"a", "", "its keeper has ended"});
@@ -341,10 +334,7 @@ TEST_CASE("a template that is made again does not end the standby that serves me
 
 TEST_CASE("a template whose files have changed takes its standby with it") {
     Machine machine = warm_machine();
-    machine.state.attempts[attempt_1];
-    make(machine, "a");
-    machine.take(EnvironmentUsed{"a", attempt_1});
-    machine.take(WorkerForked{"a"});
+    fork_worker(machine);
     REQUIRE(made(machine.later(machine.state.templates.policy.standby_delay_ms)) == Keys{standby_of("a")});
     CHECK(ended(machine.take(TemplateEnded{"a"})) == Keys{standby_of("a")});
     machine.take(TemplateReady{standby_of("a"), 300 * mib});  // said meanwhile
