@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 from rtrain import _public_names
 from rtrain._by_value import by_value
 from rtrain._remote import _values
+from rtrain._remote._own_modules import own_modules
 
 
 @pytest.fixture
@@ -25,6 +26,18 @@ def modules(monkeypatch) -> list[ModuleType]:
     for module in made:
         monkeypatch.setitem(sys.modules, module.__name__, module)
     return made
+
+
+def test_installed_packages_below_the_driver_are_not_its_own(tmp_path, monkeypatch) -> None:
+    for file in ("helpers.py", "parts/pieces.py", "carried/wave_reader/inner.py", "carried/wave_reader-1.0.dist-info/METADATA"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for name, file in {"helpers": "helpers.py", "pieces": "parts/pieces.py", "inner": "carried/wave_reader/inner.py"}.items():
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / file)
+        monkeypatch.setitem(sys.modules, name, module)
+    assert {module.__name__ for module in own_modules()} == {"helpers", "pieces"}
 
 
 def registered() -> set[str]:

@@ -27,5 +27,14 @@ def _lies_beside_driver(module: ModuleType) -> bool:
 
 @functools.cache
 def _is_beside(file: str, folder: str) -> bool:
-    place = pathlib.Path(file).resolve()
-    return place.is_relative_to(pathlib.Path(folder).resolve()) and "site-packages" not in place.parts
+    place, driver = pathlib.Path(file).resolve(), pathlib.Path(folder).resolve()
+    if not place.is_relative_to(driver) or "site-packages" in place.parts:
+        return False
+    below = place.parents[: len(place.relative_to(driver).parts) - 1]
+    return not any(_holds_installed(one) for one in below)
+
+
+@functools.cache
+def _holds_installed(folder: pathlib.Path) -> bool:
+    """Whether packages were installed into the folder, by `pip install --target` for example."""
+    return any(folder.glob("*.dist-info"))
