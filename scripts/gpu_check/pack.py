@@ -19,7 +19,7 @@ _FILES = (
     "runtime/torch/**/*.[ch]pp", "runtime/torch/*_names/**/*.h", "runtime/worker/rtrain.hpp", "runtime/worker/rtrain_worker.h",
 )  # fmt: skip
 _BUILT = ("rtrain", "librtrain_worker.so")
-_CARRIED = ("cloudpickle", "pyyaml")  # what the package asks for and PyTorch does not
+_CARRIED = {"cloudpickle": (2, 2), "pyyaml": (6, 0)}  # what the package asks for and PyTorch does not, and the oldest release
 
 
 def files():
@@ -32,13 +32,23 @@ def files():
             yield path, path.relative_to(ROOT)
 
 
+def installed(package, oldest):
+    """The package as scripts/bootstrap or else this interpreter has it. None: neither does, or as a release before `oldest`."""
+    for path in ([*map(str, ROOT.glob(".venv/lib/python3.*/site-packages"))], sys.path):
+        for one in importlib.metadata.distributions(name=package, path=path):
+            numbers = [int(part) for part in one.version.split(".")[:2] if part.isdigit()]
+            if tuple(numbers) >= oldest:
+                return one
+    return None
+
+
 def carried():
-    """The same for packages of this interpreter, with their licences; one that is not there is named."""
-    for package in _CARRIED:
-        try:
-            distribution = importlib.metadata.distribution(package)
-        except importlib.metadata.PackageNotFoundError:
-            print(f"{package} is not installed for {sys.executable}: rows that need it will be skipped there", file=sys.stderr)
+    """The same for packages that are pure Python or work as such, with their licences; one that is not there is named."""
+    for package, oldest in _CARRIED.items():
+        distribution = installed(package, oldest)
+        if distribution is None:
+            wanted = f"{package} of release {'.'.join(map(str, oldest))} or newer"
+            print(f"{wanted} is not installed: rows that need it will be skipped there", file=sys.stderr)
             continue
         for name in distribution.files or ():
             path = pathlib.Path(str(distribution.locate_file(name)))
