@@ -2,13 +2,14 @@
 import { expect, facts, have, pageIn, requestsOf, signIn } from "./browser.mjs";
 
 const { runs, tokens } = facts;
+const patience = 180_000; // for a machine that does much else
 
 const filter = (page, text) => page.getByPlaceholder("text, or /expression/i").fill(text);
 
 export async function long(browser) {
   const page = await pageIn(browser);
   await signIn(page, tokens.admin, `runs/${runs.long}/logs`);
-  await page.getByText("50,000 lines").waitFor({ timeout: 60_000 });
+  await page.getByText("50,000 lines").waitFor({ timeout: patience });
   const list = page.locator(".virtual[role=log]");
   const scrolled = await list.evaluate(async (element) => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
@@ -36,6 +37,19 @@ export async function long(browser) {
   await page.locator(".log-line.marked.error").waitFor();
 }
 
+// The log as the page shows it: for the message of a test that fails.
+const inSight = (page) => page.evaluate(() => {
+  const list = document.querySelector(".virtual[role=log]");
+  const text = (where) => document.querySelector(where)?.textContent ?? null;
+  return {
+    status: text(".panel-head [role=status]"),
+    filter: document.querySelector("input[type=search]")?.value ?? null,
+    last: [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? null,
+    scrolled: list && [list.scrollTop, list.clientHeight, list.scrollHeight],
+    note: text(".note"),
+  };
+});
+
 // Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
 async function ticks(page, least) {
   const numbered = await page.waitForFunction((least) => {
@@ -43,7 +57,9 @@ async function ticks(page, least) {
     const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
     const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
     return tick > least && count > 0 ? { tick, count } : null; // no count: the filter is not in force yet
-  }, least, { timeout: 60_000, polling: 200 });
+  }, least, { timeout: patience, polling: 200 }).catch(async (wrong) => {
+    throw new Error(`no line behind number ${least}: ${JSON.stringify(await inSight(page))}`, { cause: wrong });
+  });
   const { tick, count } = await numbered.jsonValue();
   expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
   return tick;
@@ -56,7 +72,7 @@ export async function flood(browser) {
   const whole = `${facts.flood_lines.toLocaleString("en-US")} lines of`;
   await signIn(page, tokens.user, `runs/${runs.flood}/logs`);
   await filter(page, "/^flood \\d+ /");
-  await page.getByText(whole).waitFor({ timeout: 60_000 });
+  await page.getByText(whole).waitFor({ timeout: patience });
   await filter(page, "left out of the live stream");
   await page.getByText("No line fits the filter.").waitFor();
   await filter(page, "/^tick /");
