@@ -24,10 +24,11 @@ def import_path():
 
 
 class GpuCluster(LocalCluster):
-    """`nodes` agents that offer the GPUs they find. visible: CUDA_VISIBLE_DEVICES of each agent, by its name."""
+    """`nodes` agents that offer the GPUs they find. visible: CUDA_VISIBLE_DEVICES of each agent, by its name. warm: they fork workers."""
 
-    def __init__(self, folder, nodes=1, visible=None):
+    def __init__(self, folder, nodes=1, visible=None, warm=False):
         self.visible = visible or {}
+        self.warm = warm
         self.facts = pathlib.Path(folder).with_name(f"{pathlib.Path(folder).name}-facts")
         self.facts.mkdir(parents=True)
         os.environ["PYTHONPATH"] = import_path()
@@ -41,6 +42,9 @@ class GpuCluster(LocalCluster):
             super().start(name, *arguments)
         finally:
             self.env = before
+
+    def command(self, name, *arguments):
+        return [*super().command(name, *arguments), *(["--warm"] if self.warm and name != "head" else [])]
 
     def be_driver(self):
         """Makes this cluster the one that `rtrain` means in this process. By variables: a context file would need PyYAML."""
@@ -58,7 +62,7 @@ class GpuCluster(LocalCluster):
             "name": name,
             "entrypoint": [*command, *map(str, arguments)],
             "working_dir": None,
-            "env": {"PYTHONPATH": import_path(), "GPU_CHECK_FACTS": str(self.facts), "GPU_CHECK_RUN": name, **(env or {})},
+            "env": {"PYTHONPATH": import_path(), "GPU_CHECK_FACTS": str(self.facts), **(env or {})},
             "scaling": {"workers": workers, "resources_per_worker": amounts, **(scaling or {})},
             **spec,
         }

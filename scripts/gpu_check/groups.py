@@ -22,6 +22,7 @@ GROUPS = {  # in the order of the table
     "checkpoint": "a large checkpoint: blocked time, throughput, restored bytes",
     "transfer": "batches copied to the device on a side stream",
     "speed": "first step and recovery, beside torchrun",
+    "warm": "workers with GPUs that are forked (--warm): their GPU, torch.compile, first step and recovery beside torchrun",
 }
 
 

@@ -12,6 +12,8 @@ NEEDS_GPU = {
     ("fsdp", "FSDP, 1 worker"): "needs a GPU: torch's FullyShardedDataParallel does not train on the CPU",
     ("fsdp", "FSDP, 2 workers"): "needs a GPU: torch's FullyShardedDataParallel does not train on the CPU",
     ("devices", "a GPU divided by MIG"): "needs a GPU that is divided by MIG",
+    ("warm", "torch.compile in a forked worker"): "needs a GPU: on the CPU torch.compile makes no kernel of Triton's",
+    ("warm", "a module that looks for GPUs when it is imported"): "needs a GPU: without its driver a module finds none anywhere",
     ("transfer", "copy and computing overlap"): "needs a GPU: the CPU has no streams",
 }
 

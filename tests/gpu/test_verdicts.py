@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from gpu_check import rows
-from gpu_check.checks import actors, checkpoint, devices, fsdp, memory, nccl, speed, transfer
+from gpu_check.checks import actors, checkpoint, devices, fsdp, memory, nccl, speed, transfer, warm
 from gpu_check.groups import Options
 from gpu_check.rows import FAILED, OK, SKIPPED, Rows, Skip, Wrong
 
@@ -134,6 +134,25 @@ def test_slower_than_torchrun():
     speed.judge([1.0, 9.0, 1.1], [1.5, 1.5, 1.5], GPU, [])
     with pytest.raises(Wrong):
         speed.judge([1.6, 1.6, 1.0], [1.5, 1.5, 1.5], GPU, [])
+
+
+def test_a_worker_that_was_not_forked(tmp_path):
+    class Told:
+        def __init__(self, *texts, log=""):
+            self.texts, self.folder = texts, tmp_path
+            (tmp_path / "node-1.log").write_text(log)
+
+        def json(self, *_):
+            return {"items": [{"kind": "WorkerStarts", "text": text} for text in self.texts]}
+
+    forked, plain = "node-1: rank 0: forked from a warm template", "node-1: rank 0: a plain start: its template is not made yet"
+    warm.expect_fork(Told(forked, forked), "run")
+    assert warm.templates(Told(log="info a template of warm workers is ready: pid 7, 300 MiB\n")) == 1
+    for texts in ((), (plain,), (plain, forked)):
+        with pytest.raises(Wrong):
+            warm.expect_fork(Told(*texts), "run")
+    with pytest.raises(Wrong, match="asked for GPUs"):
+        warm.templates(Told(log="warning no template of warm workers: its modules have asked for GPUs\n"))
 
 
 def test_a_block_makes_exactly_one_row_of_each_kind(tmp_path, capsys):

@@ -29,6 +29,8 @@ const char* const read_at_start[] = {"LD_*",  "PYTHON*",   "OMP_*",    "MKL_*", 
                                      "KMP_*", "NUMEXPR_*", "MALLOC_*", "TORCH*", "PYTORCH_*",  "GLIBC_TUNABLES"};
 // Beside OMP_NUM_THREADS these make more of a library's threads than its calls can.
 const char* const of_threads[] = {"OMP_*", "MKL_*", "OPENBLAS_*", "GOTO_*", "KMP_*", "NUMEXPR_*", "GOMP_*"};
+// A template sees no GPU. PyTorch asks the driver who has this name, so a template can tell that a module has counted.
+const char* const no_gpu = "GPU-none";
 const char* const of_folders[] = {"PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE",
                                   "LD_LIBRARY_PATH"};
 
@@ -122,7 +124,7 @@ TemplateSpec spec_of(const TemplateWish& wish, std::string python) {
     }
     spec.environment["PATH"] = wish.path;
     spec.environment["OMP_NUM_THREADS"] = "1";
-    spec.environment["CUDA_VISIBLE_DEVICES"] = "";
+    spec.environment["CUDA_VISIBLE_DEVICES"] = no_gpu;
     spec.key = key_of(spec);
     return spec;
 }
@@ -146,8 +148,7 @@ std::string key_of(const TemplateSpec& spec) {
 TemplateChoice choose_template(const TemplateWish& wish) {
     TemplateChoice choice;
     const std::vector<std::string> program = without_shell(wish.start.program);
-    if (wish.has_gpus) choice.why_not = "it has GPUs";
-    if (choice.why_not.empty()) choice.why_not = why_no_program(program);
+    choice.why_not = why_no_program(program);
     if (choice.why_not.empty()) choice.why_not = why_no_environment(wish);
     if (!choice.why_not.empty()) return choice;
     const std::string python = python_of(wish, program[0]);

@@ -33,10 +33,9 @@ struct TemplateWish {
     std::string token_user{};
     std::vector<std::string> preload{};
     std::vector<std::string> secrets{};  // their names
-    bool has_gpus = false;
-    std::string path{};         // of the node's programs, without what the attempt has added
-    std::string interpreter{};  // the job's; meant by a `python` that the attempt has added to its path
-    std::string added_path{};   // the directory of it
+    std::string path{};                  // of the node's programs, without what the attempt has added
+    std::string interpreter{};           // the job's; meant by a `python` that the attempt has added to its path
+    std::string added_path{};            // the directory of it
     std::string working_dir{};
 };
 struct TemplateChoice {

@@ -36,6 +36,7 @@ _KEYCTL = {"x86_64": 250, "aarch64": 219}  # the system call
 _OPENBLAS = ("", "64_")
 # Modules that nearly every worker of rtrain's own imports first: connections to other hosts, and values of remote calls.
 _OFTEN = ("encodings.idna", "cloudpickle")
+_GPU_COUNTER = "libnvidia-ml.so"  # torch.cuda.device_count() loads it; who begins to use libcuda has a thread after it
 _TORCH_SEED = 67280421310721  # of versions of torch whose processes all begin with the same one
 
 
@@ -101,7 +102,16 @@ def import_all(modules: list[str]) -> str:
             return "its modules have started processes"
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         return "its modules have made a CUDA context, which no fork can use"
+    if any(path.rpartition("/")[2].startswith(_GPU_COUNTER) for path in mapped_files()):
+        return "its modules have counted the GPUs when they were imported, and a worker has others"
     return ""
+
+
+def mapped_files() -> set[str]:
+    """Paths of the files that are mapped into this process, its libraries among them."""
+    with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123
+        paths = {os.fsdecode(line.rstrip(b"\n").partition(b"/")[2]) for line in maps}
+    return {f"/{path}" for path in paths if path and not path.endswith(" (deleted)")}
 
 
 def facts_of(path: str) -> tuple[int, int, int] | None:
@@ -121,11 +131,7 @@ class Files:
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and file.startswith("/"):
                 paths.add(file)
-        with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123
-            for line in maps:
-                path = os.fsdecode(line.rstrip(b"\n").partition(b"/")[2])
-                if path and not path.endswith(" (deleted)"):
-                    paths.add("/" + path)
+        paths |= mapped_files()
         for folder in filter(None, sys.path):
             paths.add(folder)
             try:
@@ -392,13 +398,11 @@ def _take_threads(count: int) -> None:
         return  # as the template has it
     if torch := _loaded("torch"):
         torch.set_num_threads(count)
-    with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123
-        mapped = {os.fsdecode(line.rstrip(b"\n").partition(b"/")[2]) for line in maps}
     most = min(count, len(os.sched_getaffinity(0)))
-    for path in sorted(mapped):
+    for path in sorted(mapped_files()):
         if "openblas" not in os.path.basename(path):  # noqa: PTH119
             continue
-        library = ctypes.CDLL("/" + path)
+        library = ctypes.CDLL(path)
         for start in ("", "scipy_"):
             for end in _OPENBLAS:
                 if setter := getattr(library, f"{start}openblas_set_num_threads{end}", None):

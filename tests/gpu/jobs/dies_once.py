@@ -6,12 +6,17 @@ import os
 import signal
 import time
 
-import torch
-import torch.distributed as dist
-from rtrain.train.torch import TorchConfig, get_device, setup_process_group
-from worker_facts import ATTEMPT, RANK, tell
+begun = time.time()
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from rtrain.train.torch import TorchConfig, get_device, setup_process_group  # noqa: E402
+from worker_facts import ATTEMPT, RANK, tell  # noqa: E402
+
+imported = time.time()
 
 setup_process_group(TorchConfig(timeout_s=120))
+grouped = time.time()
 device = get_device()
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).to(device))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -27,6 +32,6 @@ if ATTEMPT == 1 and dist.get_world_size() - 1 == RANK:
 if ATTEMPT == 1:
     signal.pause()  # whoever started this ends it
 if RANK == 0:
-    tell("stepped", at=stepped, backend=dist.get_backend())
+    tell("stepped", begun=begun, imported=imported, grouped=grouped, at=stepped, backend=dist.get_backend())
 dist.destroy_process_group()
 os._exit(0)

@@ -86,12 +86,13 @@ def workers_of(cluster, run):
 
 
 def holding(cluster, folder, name, **fields):
-    """A run of two ranks that wait; their pids once both are there."""
+    """A run of two ranks that wait; their pids once both are there, and the head knows of both: it may hear of them later."""
     gate = folder / f"{name}-gate"
     gate.mkdir()
     cluster.rtrain("submit", job(folder, name, HOLDS, gate, workers=2, **fields))
     wait_for("both ranks", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
-    return gate, workers_of(cluster, name)
+    pids = wait_for("the head to know both", lambda: known if len(known := workers_of(cluster, name)) == 2 else None)
+    return gate, pids
 
 
 def let_go(gate):
@@ -226,3 +227,18 @@ def test_the_preload_is_imported_once_and_a_broken_one_starts_plainly(cluster, t
     cluster.rtrain("submit", job(tmp_path, "broken-2", ENDS, **fields))
     cluster.wait_state("broken-2", "SUCCEEDED")
     assert "No module named 'no_such_module'" in notices(cluster, "broken-2")[0]
+
+
+def test_no_template_is_made_of_modules_that_have_counted_the_gpus(cluster, tmp_path):
+    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"\0" * 4096)
+    (tmp_path / "counts_gpus.py").write_text(
+        f"import mmap\nfile = open('{tmp_path}/libnvidia-ml.so.1', 'r+b')\nlibrary = mmap.mmap(file.fileno(), 0)\n"
+    )
+    fields = {"env": {"COLOUR": "counts", "PYTHONPATH": str(tmp_path)}, "python": {"preload": ["counts_gpus"]}}
+    cluster.rtrain("submit", job(tmp_path, "counts-1", ENDS, **fields))
+    cluster.wait_state("counts-1", "SUCCEEDED")
+    log = cluster.folder / "node-1.log"
+    wait_for("the reason", lambda: "have counted the GPUs" in log.read_text(), 120)
+    cluster.rtrain("submit", job(tmp_path, "counts-2", ENDS, **fields))
+    cluster.wait_state("counts-2", "SUCCEEDED")
+    assert "a plain start: its modules have counted the GPUs when they were imported" in notices(cluster, "counts-2")[0]

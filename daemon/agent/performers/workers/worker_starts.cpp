@@ -32,14 +32,12 @@ std::vector<std::uint32_t> ranks_of(const protocol::Launch& launch) {
 }
 
 // `start` is whole.
-TemplateWish wish_of(const ThisNode& node, const LiveAttempt& attempt, const protocol::LaunchWorker& worker,
-                     const WorkerStart& start) {
+TemplateWish wish_of(const ThisNode& node, const LiveAttempt& attempt, const WorkerStart& start) {
     const AttemptContext& context = *attempt.context;
     const std::string own = node.files.attempt(start.attempt) + "/bin", path = start.environment.at("PATH");
     TemplateWish wish{.start = start,
                       .token_user = context.prepare.user,
                       .preload = context.job.preload,
-                      .has_gpus = !worker.gpus.empty(),
                       .path = path.starts_with(own + ":") ? path.substr(own.size() + 1) : path,
                       .interpreter = context.job.interpreter,
                       .added_path = own,
@@ -142,7 +140,7 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
     TemplateChoice choice{.why_not = "its user's rights cannot be taken"};
     {
         const UserRights::Worn worn(rights);
-        if (worn.taken()) choice = choose_template(wish_of(node, attempt, worker, start));
+        if (worn.taken()) choice = choose_template(wish_of(node, attempt, start));
     }
     warm_.start(start, choice);
     return Done{};

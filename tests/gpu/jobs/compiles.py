@@ -1,0 +1,16 @@
+"""A function that torch.compile makes a kernel of, beside the same one without. A forked worker must find the GPU as a plain one does."""
+
+import torch
+from rtrain.train.torch import get_device
+from torch._inductor import metrics
+from worker_facts import tell
+
+
+def waves(values):
+    return torch.sin(values) * values + torch.cos(values * 2).square()
+
+
+device = get_device()
+values = torch.linspace(0, 8, 1 << 20, device=device)
+difference = float((torch.compile(waves)(values) - waves(values)).abs().max())
+tell("result", device=device.type, difference=difference, kernels=metrics.generated_kernel_count)
