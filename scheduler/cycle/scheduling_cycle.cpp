@@ -238,10 +238,11 @@ std::size_t Cycle::heads() const {
 // Called for a candidate whose quota has room: it waits for nodes alone. Reasons that name a full quota are replaced,
 // for the candidate and for the runs of its shape behind it.
 void Cycle::within_quota(const Candidate& candidate) {
+    const Run& first = change_.seen().runs.at(candidate.run);
+    if (first.state == RunState::queued && !is_quota_reason(first.reason)) return;
     const WaitingBatch& batch = index_.waiting().at(*candidate.line).at(candidate.shape);
     Reason reason;  // the same for all of them
-    for (auto at = batch.by_age.lower_bound({change_.seen().runs.at(candidate.run).submitted, candidate.run});
-         at != batch.by_age.end(); ++at) {
+    for (auto at = batch.by_age.lower_bound({first.submitted, candidate.run}); at != batch.by_age.end(); ++at) {
         const Run& run = change_.seen().runs.at(at->id);
         if (run.state != RunState::queued) continue;
         if (!is_quota_reason(run.reason)) return;
