@@ -132,8 +132,10 @@ def test_a_copy_that_does_not_overlap_or_is_not_right():
 
 def test_slower_than_torchrun():
     speed.judge([1.0, 9.0, 1.1], [1.5, 1.5, 1.5], GPU, [])
-    with pytest.raises(Wrong):
-        speed.judge([1.6, 1.6, 1.0], [1.5, 1.5, 1.5], GPU, [])
+    speed.judge([1.6, 1.6, 1.0], [1.5, 1.5, 1.5], GPU, [], 1.1)
+    for most in (1.0, 0.8):
+        with pytest.raises(Wrong):
+            speed.judge([1.6, 1.6, 1.0], [1.5, 1.5, 1.5], GPU, [], most)
 
 
 def test_a_worker_that_was_not_forked(tmp_path):
@@ -151,8 +153,8 @@ def test_a_worker_that_was_not_forked(tmp_path):
     for texts in ((), (plain,), (plain, forked)):
         with pytest.raises(Wrong):
             warm.expect_fork(Told(*texts), "run")
-    with pytest.raises(Wrong, match="asked for GPUs"):
-        warm.templates(Told(log="warning no template of warm workers: its modules have asked for GPUs\n"))
+    with pytest.raises(Wrong, match="counted the GPUs"):
+        warm.templates(Told(log="warning no template of warm workers: its modules have counted the GPUs\n"))
 
 
 def test_a_block_makes_exactly_one_row_of_each_kind(tmp_path, capsys):

@@ -203,6 +203,10 @@ def test_a_live_log_of_twelve_megabytes_is_whole_and_is_read_once(cluster):
     wait_for("all lines of the flood", lambda: "tick" in cluster.run("logs", "flood", "--tail", "1").stdout)
     try:
         play(cluster, "flood", flood_lines=FLOOD_LINES)
+    except AssertionError as error:
+        for asked in (("describe", "flood"), ("logs", "flood", "--tail", "2"), ("nodes",)):
+            error.add_note(f"rtrain {' '.join(asked)}:\n{(answer := cluster.run(*asked)).stdout}{answer.stderr}")
+        raise
     finally:
         cluster.run("stop", "flood", "--now", "--yes")
 

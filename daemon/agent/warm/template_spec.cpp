@@ -29,7 +29,9 @@ const char* const read_at_start[] = {"LD_*",  "PYTHON*",   "OMP_*",    "MKL_*", 
                                      "KMP_*", "NUMEXPR_*", "MALLOC_*", "TORCH*", "PYTORCH_*",  "GLIBC_TUNABLES"};
 // Beside OMP_NUM_THREADS these make more of a library's threads than its calls can.
 const char* const of_threads[] = {"OMP_*", "MKL_*", "OPENBLAS_*", "GOTO_*", "KMP_*", "NUMEXPR_*", "GOMP_*"};
-// A template sees no GPU. PyTorch asks the driver who has this name, so a template can tell that a module has counted.
+// A template sees no GPU. That of workers with GPUs has this name for them: to find out that no GPU has it, PyTorch
+// loads NVML's library, so the template can tell that a module has counted the GPUs. Workers without GPUs have "", as
+// theirs.
 const char* const no_gpu = "GPU-none";
 const char* const of_folders[] = {"PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE",
                                   "LD_LIBRARY_PATH"};
@@ -124,7 +126,9 @@ TemplateSpec spec_of(const TemplateWish& wish, std::string python) {
     }
     spec.environment["PATH"] = wish.path;
     spec.environment["OMP_NUM_THREADS"] = "1";
-    spec.environment["CUDA_VISIBLE_DEVICES"] = no_gpu;
+    const auto gpus = wish.start.environment.find("CUDA_VISIBLE_DEVICES");
+    spec.environment["CUDA_VISIBLE_DEVICES"] =
+        gpus == wish.start.environment.end() || gpus->second.empty() ? "" : no_gpu;
     spec.key = key_of(spec);
     return spec;
 }

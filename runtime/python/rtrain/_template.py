@@ -36,7 +36,8 @@ _KEYCTL = {"x86_64": 250, "aarch64": 219}  # the system call
 _OPENBLAS = ("", "64_")
 # Modules that nearly every worker of rtrain's own imports first: connections to other hosts, and values of remote calls.
 _OFTEN = ("encodings.idna", "cloudpickle")
-_GPU_COUNTER = "libnvidia-ml.so"  # torch.cuda.device_count() loads it; who begins to use libcuda has a thread after it
+_GPU_COUNTER = "libnvidia-ml.so"  # torch.cuda.device_count() loads it where the template belongs to workers with GPUs
+_VISIBLE_GPUS = b"CUDA_VISIBLE_DEVICES"
 _TORCH_SEED = 67280421310721  # of versions of torch whose processes all begin with the same one
 
 
@@ -103,7 +104,7 @@ def import_all(modules: list[str]) -> str:
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         return "its modules have made a CUDA context, which no fork can use"
     if any(path.rpartition("/")[2].startswith(_GPU_COUNTER) for path in mapped_files()):
-        return "its modules have counted the GPUs when they were imported, and a worker has others"
+        return "its modules have counted the GPUs when they were imported, and a worker may have others"
     return ""
 
 
@@ -247,6 +248,9 @@ class Template:
         if why := import_all(modules):
             tell("unfit " + why)
             return None
+        if os.environb.get(_VISIBLE_GPUS) != before.get(_VISIBLE_GPUS):
+            tell("unfit its modules have set CUDA_VISIBLE_DEVICES when they were imported, and a worker has its own")
+            return None
         # torch._dynamo names a directory below TMPDIR, and names it anew when the worker needs it.
         self._set_by_imports = {
             name: value for name, value in os.environb.items() if before.get(name) != value and name != b"TORCHINDUCTOR_CACHE_DIR"
@@ -339,6 +343,7 @@ class Template:
         try:
             os.chdir(order.cwd)
             self._take_environment(order, environment[0])
+            _refuse_begun_cuda()
             _take_threads(order.threads)
             _seed_anew()
             self._origin.leave()
@@ -407,6 +412,13 @@ def _take_threads(count: int) -> None:
             for end in _OPENBLAS:
                 if setter := getattr(library, f"{start}openblas_set_num_threads{end}", None):
                     setter(most)
+
+
+def _refuse_begun_cuda() -> None:
+    """RuntimeError where the template has begun to use CUDA: PyTorch would refuse the GPU to this fork."""
+    torch = _loaded("torch")
+    if torch and torch.cuda._is_in_bad_fork():
+        raise RuntimeError("its modules have asked CUDA for GPUs when they were imported")
 
 
 def _loaded(name: str) -> Any:

@@ -22,12 +22,12 @@ def check(rows, options):
     how = f"at most {MOST:g} x torchrun, {f'median of {rounds}' if rounds > 1 else 'once'}"
     try:
         cluster.be_driver()
+        with rows.row("first step, 1 forked worker", how) as seen:  # first: no other template or standby is being made
+            first_step(cluster, rounds, options, seen)
         with rows.row("a forked worker's GPU", "it computes on the GPU that its agent gave it") as seen:
             own_gpu(cluster, options, seen)
         with rows.row("torch.compile in a forked worker", "its kernel's values are eager PyTorch's, within 1e-5") as seen:
             compiled(cluster, options, seen)
-        with rows.row("first step, 1 forked worker", how) as seen:
-            first_step(cluster, rounds, options, seen)
         with rows.row("recovery with a forked worker", how) as seen:
             recovery(cluster, rounds, options, seen)
         with rows.row("a module that looks for GPUs when it is imported", "no template has it: its workers start plainly") as seen:
@@ -61,8 +61,9 @@ def expect_fork(cluster, run):
 
 
 def own_gpu(cluster, options, seen):
+    before = templates(cluster)
     devices.seen_by(cluster, "plain", 1, 1)
-    wait_for("a template", lambda: templates(cluster) == 1, 120)
+    wait_for("a template", lambda: templates(cluster) > before, 120)
     sights, given = devices.seen_by(cluster, "forked", 1, 1)
     seen.append(f"{sights[0]['visible']} visible, {devices.brief(sights[0]['uuids'])}")
     devices.judge(sights, given, options)
@@ -107,7 +108,10 @@ def looks_for_gpus(cluster, options, seen):
         looked(cluster, f"{module.replace('_', '-')}-first", module)
         wait_for("the reason of the template", lambda before=known: len(refusals(cluster)) > before, 120)
         result = looked(cluster, f"{module.replace('_', '-')}-next", module)
-        seen.append(f"{module}: it finds {result['found']}, and {refusals(cluster)[-1]}")
+        why = refusals(cluster)[-1]
+        seen.append(f"{module}: it finds {result['found']}, and {why}")
+        if not any(words in why for words in ("threads", "have counted the GPUs")):
+            raise Wrong(f"{module}: the template was refused for something else: {why}")
         if result["found"] != 1:
             raise Wrong(f"{module} finds {result['found']} GPUs in a worker that has one")
 

@@ -7,7 +7,7 @@ import pathlib
 from local_cluster import wait_for
 
 FOLDER = pathlib.Path(os.environ["GPU_CHECK_FACTS"])
-RUN = os.environ.get("RTRAIN_RUN_NAME") or os.environ["GPU_CHECK_RUN"]  # the latter for torchrun
+RUN = os.environ.get("GPU_CHECK_RUN") or os.environ["RTRAIN_RUN_NAME"]  # the first under torchrun alone
 RANK = int(os.environ.get("RANK", "0"))
 ATTEMPT = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) + 1
 

@@ -86,12 +86,13 @@ def workers_of(cluster, run):
 
 
 def holding(cluster, folder, name, **fields):
-    """A run of two ranks that wait; their pids once both are there, and the head knows of both: it may hear of them later."""
+    """A run of two ranks that wait; their pids once both are there, and the head knows of them and how they started: it may hear later."""
     gate = folder / f"{name}-gate"
     gate.mkdir()
     cluster.rtrain("submit", job(folder, name, HOLDS, gate, workers=2, **fields))
     wait_for("both ranks", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
     pids = wait_for("the head to know both", lambda: known if len(known := workers_of(cluster, name)) == 2 else None)
+    wait_for("the head to know how they started", lambda: notices(cluster, name))
     return gate, pids
 
 
@@ -159,6 +160,7 @@ def test_the_kill_of_a_keeper_ends_its_workers_and_the_next_are_forked_from_the_
     os.kill(parent_of(pids[0]), signal.SIGKILL)
     wait_for("the next attempt", lambda: (gate / "0").exists() and (gate / "1").exists(), 120)
     assert [parent_of(pid) for pid in pids.values()] == [0, 0]
+    wait_for("both notices", lambda: len(notices(cluster, "orphans")) == 2)
     assert notices(cluster, "orphans") == ["node-1: ranks 0,1: forked from a warm template"] * 2
     wait_for("the template to be made again", lambda: len(with_colour(cluster, b"COLOUR=keeper")) == 2, 120)
     let_go(gate)

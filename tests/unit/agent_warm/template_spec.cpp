@@ -50,10 +50,22 @@ TEST_CASE("a template has the job's variables, and none of an attempt's or of it
                                                  {"HOME", "/home/ana"},
                                                  {"OMP_NUM_THREADS", "1"},
                                                  {"COLOUR", "blue"},
-                                                 {"CUDA_VISIBLE_DEVICES", "GPU-none"}});
+                                                 {"CUDA_VISIBLE_DEVICES", ""}});
     CHECK(choice.start.threads == 2);
     CHECK(choice.start.program == std::vector<std::string>{"python3", "train.py"});
     CHECK(choice.start.environment == wish().start.environment);
+}
+
+TEST_CASE("a template sees no GPU; that of workers with GPUs can tell who counts them") {
+    TemplateWish with_gpu = wish(), without = wish();
+    with_gpu.start.environment["CUDA_VISIBLE_DEVICES"] = "GPU-7";
+    without.start.environment["CUDA_VISIBLE_DEVICES"] = "";
+    const TemplateSpec one = choose_template(with_gpu).spec, other = choose_template(without).spec;
+    CHECK(one.environment.at("CUDA_VISIBLE_DEVICES") == "GPU-none");
+    CHECK(other.environment.at("CUDA_VISIBLE_DEVICES").empty());
+    CHECK(one.key != other.key);
+    with_gpu.start.environment["CUDA_VISIBLE_DEVICES"] = "GPU-8";
+    CHECK(choose_template(with_gpu).spec.key == one.key);
 }
 
 TEST_CASE("attempts of one environment share a template; another user, variable, module or interpreter has its own") {

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
 export const facts = JSON.parse(process.env.PAGE_FACTS);
-export const patience = { timeout: 60_000 };
+export const patience = { timeout: 180_000 }; // for a machine that does much else
 const wrong = [];
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
@@ -61,7 +61,7 @@ export async function open(page, address) {
 }
 
 // Asks `condition` until it gives something true and returns that. A promise that waitForFunction is given counts as true.
-export async function until(what, condition, seconds = 60) {
+export async function until(what, condition, seconds = patience.timeout / 1000) {
   for (const end = Date.now() + seconds * 1000; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
     const value = await condition();
     if (value) return value;

@@ -1,15 +1,14 @@
 // Logs in Chromium on a real head: long ones, and one that goes on being written.
-import { expect, facts, have, pageIn, requestsOf, signIn } from "./browser.mjs";
+import { expect, facts, have, pageIn, patience, requestsOf, signIn } from "./browser.mjs";
 
 const { runs, tokens } = facts;
-const patience = 180_000; // for a machine that does much else
 
 const filter = (page, text) => page.getByPlaceholder("text, or /expression/i").fill(text);
 
 export async function long(browser) {
   const page = await pageIn(browser);
   await signIn(page, tokens.admin, `runs/${runs.long}/logs`);
-  await page.getByText("50,000 lines").waitFor({ timeout: patience });
+  await page.getByText("50,000 lines").waitFor();
   const list = page.locator(".virtual[role=log]");
   const scrolled = await list.evaluate(async (element) => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
@@ -51,14 +50,14 @@ const inSight = (page) => page.evaluate(() => {
 });
 
 // Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
-async function ticks(page, least) {
+async function ticks(page, least, asked) {
   const numbered = await page.waitForFunction((least) => {
     const last = [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? "";
     const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
     const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
     return tick > least && count > 0 ? { tick, count } : null; // no count: the filter is not in force yet
-  }, least, { timeout: patience, polling: 200 }).catch(async (wrong) => {
-    throw new Error(`no line behind number ${least}: ${JSON.stringify(await inSight(page))}`, { cause: wrong });
+  }, least, { ...patience, polling: 200 }).catch(async (wrong) => {
+    throw new Error(`no line behind number ${least}: ${JSON.stringify({ shown: await inSight(page).catch(String), asked })}`, { cause: wrong });
   });
   const { tick, count } = await numbered.jsonValue();
   expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
@@ -72,20 +71,20 @@ export async function flood(browser) {
   const whole = `${facts.flood_lines.toLocaleString("en-US")} lines of`;
   await signIn(page, tokens.user, `runs/${runs.flood}/logs`);
   await filter(page, "/^flood \\d+ /");
-  await page.getByText(whole).waitFor({ timeout: patience });
+  await page.getByText(whole).waitFor();
   await filter(page, "left out of the live stream");
   await page.getByText("No line fits the filter.").waitFor();
   await filter(page, "/^tick /");
-  let last = await ticks(page, 2);
+  let last = await ticks(page, 2, asked);
   await page.getByRole("link", { name: "Attempts" }).click();
   await page.getByRole("heading", { name: "Attempts" }).waitFor();
   await page.getByRole("link", { name: "Logs" }).click();
   await filter(page, "/^tick /");
-  last = await ticks(page, last);
+  last = await ticks(page, last, asked);
   await have("kill the head");
   await page.getByText("Head away, retrying").waitFor();
   await have("start the head");
-  last = await ticks(page, last + 3);
+  last = await ticks(page, last + 3, asked);
   await filter(page, "/^flood \\d+ /");
   await page.getByText(whole).waitFor();
   const read = asked.filter((one) => one.includes("tail="));
@@ -97,7 +96,7 @@ export async function flooded(browser) {
   const page = await pageIn(browser);
   const asked = requestsOf(page, `/${runs.flooded}/logs?`);
   await signIn(page, tokens.user, `runs/${runs.flooded}/logs`);
-  await page.getByText(`${facts.page_lines.toLocaleString("en-US")} lines, older ones left out`).waitFor({ timeout: 120_000 });
+  await page.getByText(`${facts.page_lines.toLocaleString("en-US")} lines, older ones left out`).waitFor();
   expect(asked.length > 0 && asked.every((one) => one.includes(`tail=${facts.page_lines + 1}`)), `it asks for ${asked}`);
   expect((await page.locator(".log-text").last().innerText()).startsWith(`flood ${facts.page_lines + 19_999} `), "the last line is not in sight");
 }

@@ -48,10 +48,10 @@ export async function acts(browser) {
   await page.getByRole("link", { name: "Checkpoints" }).click();
   await page.getByText(/^rtrain restore /).waitFor();
   await press("Stacks", "Write them");
-  await page.locator(".log-line").first().waitFor({ timeout: 60_000 });
+  await page.locator(".log-line").first().waitFor();
   expect(new URL(page.url()).hash.includes("/logs?"), `the logs do not open behind the stacks: ${page.url()}`);
   await page.getByPlaceholder("text, or /expression/i").fill("asked.py");
-  await page.locator(".log-line").first().waitFor({ timeout: 60_000 });
+  await page.locator(".log-line").first().waitFor();
   await page.getByRole("button", { name: "Resize", exact: true }).click();
   await page.getByLabel("Workers").fill("0");
   await page.getByRole("button", { name: "Resize the run" }).click();

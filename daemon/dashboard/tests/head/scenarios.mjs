@@ -2,7 +2,7 @@
 // line "do ..." on standard output asks the test for something, "wrong ..." is a failure.
 import { createServer } from "node:http";
 import { once } from "node:events";
-import { browse, expect, fact, facts, have, narrow, open, pageIn, shot, signIn, sound, until } from "./browser.mjs";
+import { browse, expect, fact, facts, have, narrow, open, pageIn, patience, shot, signIn, sound, until } from "./browser.mjs";
 import { flood, flooded, long } from "./logs.mjs";
 import { acts, expired, keyboard, roles } from "./people.mjs";
 
@@ -73,7 +73,7 @@ async function tabled(page, least) {
     const table = document.querySelector("figure.chart :is(table, .virtual[role=table])");
     const newest = Number(table?.querySelector("tbody td, [role=cell]")?.textContent.replaceAll(",", ""));
     return newest >= least ? { newest, rows: Number(table.getAttribute("aria-rowcount")) - 1 } : null;
-  }, least, { timeout: 60_000, polling: 200 });
+  }, least, { ...patience, polling: 200 });
   return seen.jsonValue();
 }
 
@@ -122,7 +122,7 @@ async function live(browser) {
   await page.getByText("Head away, retrying").waitFor();
   expect((await whole(before, "while the head is away")) >= before, "reports have gone");
   await have("start the head");
-  await page.locator("header .live.good-text").waitFor({ timeout: 60_000 });
+  await page.locator("header .live.good-text").waitFor();
   expect(await page.locator("header nav").isVisible(), "the session did not survive the head's restart");
   const after = await until("reports behind the restart", async () => {
     const index = await newest();
