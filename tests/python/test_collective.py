@@ -1,5 +1,9 @@
 """Collectives and the session behind the calls."""
 
+import pathlib
+import subprocess
+import sys
+
 
 def test_rank_zero_s_object_reaches_every_rank_and_the_barrier_holds(agent, start):
     agent.world_size = 2
@@ -52,3 +56,36 @@ except RuntimeError as error:
     lines = done.stdout.splitlines()
     assert lines[:2] == ["{'loss': inf} None", "2 mine"], done.stderr
     assert "cannot be used outside of an rtrain training function" in lines[2]
+
+
+ENDS_WHILE_IT_ASKS = """
+import sys, threading
+from rtrain.train._session import _collective_limit
+
+class Asked:
+    asked = threading.Event()
+
+    class facts:
+        world_rank = 0
+
+    def leave_word(self):
+        self.asked.set()
+        threading.Event().wait(1)  # as a request to the head
+        print("answered", flush=True)
+
+with _collective_limit.Watch().over(Asked()):
+    assert Asked.asked.wait(60)
+print("ends", flush=True)
+"""
+
+
+def test_a_request_to_the_head_ends_before_the_interpreter_does():
+    """An interpreter that frees OpenSSL under a thread's request ends by an abort: the worker would count as failed."""
+    environment = {
+        "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"),
+        "RTRAIN_TRAIN_COLLECTIVE_WARN_INTERVAL_S": "0.4",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_WHILE_IT_ASKS], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["ends", "answered"]), done.stderr

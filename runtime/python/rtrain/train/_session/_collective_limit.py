@@ -6,6 +6,7 @@ A rank that waits for a while leaves a word with the head, so that one that asks
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -101,6 +102,8 @@ class Watch:
         self._every_s = float(_names.setting("COLLECTIVE_WARN_INTERVAL_S", "30"))
         self._waiting: tuple[Coming, float] | None = None  # and since when; replaced whole, so that no lock is needed
         self._process = 0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
 
     @contextlib.contextmanager
     def over(self, coming: Coming) -> Iterator[None]:
@@ -109,19 +112,27 @@ class Watch:
             return
         if self._process != os.getpid():  # a forked child has no thread of its parent's
             self._process = os.getpid()
-            threading.Thread(target=self._look, daemon=True, name="rtrain missing ranks").start()
+            self._ended = threading.Event()
+            self._thread = threading.Thread(target=self._look, daemon=True, name="rtrain missing ranks")
+            self._thread.start()
+            atexit.register(self._end)
         self._waiting = coming, time.monotonic()
         try:
             yield
         finally:
             self._waiting = None
 
+    def _end(self) -> None:
+        """Lets a request to the head end first: the interpreter frees OpenSSL at its own end, also under a thread that uses it."""
+        if self._thread and self._process == os.getpid():
+            self._ended.set()
+            self._thread.join(2 * _HEAD_S)
+
     def _look(self) -> None:
         pause = min(2.0, self._every_s / 8)
-        never = threading.Event()
         seen: Coming | None = None
         told_at = 0.0
-        while not never.wait(pause):
+        while not self._ended.wait(pause):
             if (waiting := self._waiting) is None:
                 continue
             coming, since = waiting
