@@ -1,5 +1,5 @@
 // The address of each view stands behind the #, so that the head serves one page and a link can be shared.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Route {
   path: string[]; // decoded: ["runs", "run-7", "logs"]
@@ -32,7 +32,8 @@ export function address(path: readonly string[], query: Record<string, string> =
 
 export function useRoute(): Route {
   const [route, set] = useState(() => parse(location.hash));
-  useEffect(() => {
+  // Before the browser paints: who types into a field that has just come is heard.
+  useLayoutEffect(() => {
     const changed = () => set(parse(location.hash));
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);

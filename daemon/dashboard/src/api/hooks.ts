@@ -1,5 +1,5 @@
 // What views read from the head: once, again and again while somebody looks, or as a stream.
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, onSession, Problem, sessionNow } from "./client.ts";
 import { headAnswers, mark, onHead } from "./stream.ts";
 
@@ -81,13 +81,13 @@ export function useRead<T>(path: string, every_ms = 0): Loaded<T> {
 
 export function useSession() {
   const [, redraw] = useState(0);
-  useEffect(() => onSession(() => redraw((n) => n + 1)), []);
+  useLayoutEffect(() => onSession(() => redraw((n) => n + 1)), []);
   return sessionNow();
 }
 
 export function useHeadAnswers(): boolean {
   const [answers, set] = useState(headAnswers());
-  useEffect(() => onHead(() => set(headAnswers())), []);
+  useLayoutEffect(() => onHead(() => set(headAnswers())), []);
   return answers;
 }
 

@@ -34,6 +34,25 @@ export async function long(browser) {
   await filter(page, "");
   await page.getByRole("button", { name: "First error" }).click();
   await page.locator(".log-line.marked.error").waitFor();
+  await page.getByRole("link", { name: "Attempts" }).click();
+  await page.getByRole("heading", { name: "Attempts" }).waitFor();
+  await page.evaluate(filterAtOnce, "line 2500");
+  await page.getByText("11 lines of 50,000").waitFor();
+}
+
+// Opens the logs and types a filter in the moment in which its field is there: before the browser has painted it.
+function filterAtOnce(text) {
+  return new Promise((done) => {
+    new MutationObserver((_, observer) => {
+      const field = document.querySelector("input[placeholder^=text]");
+      if (!field) return;
+      observer.disconnect();
+      field.value = text;
+      field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+      done();
+    }).observe(document.body, { childList: true, subtree: true });
+    document.querySelector("a[href$='/logs']").click();
+  });
 }
 
 // The log as the page shows it: for the message of a test that fails.
@@ -49,6 +68,12 @@ const inSight = (page) => page.evaluate(() => {
   };
 });
 
+async function told(page, what, asked, wrong) {
+  throw new Error(`${what}: ${JSON.stringify({ shown: await inSight(page).catch(String), asked })}`, { cause: wrong });
+}
+
+const all = (page, whole, asked) => page.getByText(whole).waitFor().catch((wrong) => told(page, `not ${whole}`, asked, wrong));
+
 // Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
 async function ticks(page, least, asked) {
   const numbered = await page.waitForFunction((least) => {
@@ -56,9 +81,7 @@ async function ticks(page, least, asked) {
     const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
     const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
     return tick > least && count > 0 ? { tick, count } : null; // no count: the filter is not in force yet
-  }, least, { ...patience, polling: 200 }).catch(async (wrong) => {
-    throw new Error(`no line behind number ${least}: ${JSON.stringify({ shown: await inSight(page).catch(String), asked })}`, { cause: wrong });
-  });
+  }, least, { ...patience, polling: 200 }).catch((wrong) => told(page, `no line behind number ${least}`, asked, wrong));
   const { tick, count } = await numbered.jsonValue();
   expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
   return tick;
@@ -71,7 +94,7 @@ export async function flood(browser) {
   const whole = `${facts.flood_lines.toLocaleString("en-US")} lines of`;
   await signIn(page, tokens.user, `runs/${runs.flood}/logs`);
   await filter(page, "/^flood \\d+ /");
-  await page.getByText(whole).waitFor();
+  await all(page, whole, asked);
   await filter(page, "left out of the live stream");
   await page.getByText("No line fits the filter.").waitFor();
   await filter(page, "/^tick /");
@@ -86,7 +109,7 @@ export async function flood(browser) {
   await have("start the head");
   last = await ticks(page, last + 3, asked);
   await filter(page, "/^flood \\d+ /");
-  await page.getByText(whole).waitFor();
+  await all(page, whole, asked);
   const read = asked.filter((one) => one.includes("tail="));
   expect(read.length === 1, `the last lines are asked for ${read.length} times`);
   expect(asked.filter((one) => one.includes("follow=true")).every((one) => one.includes("after=")), "a stream begins anew");
