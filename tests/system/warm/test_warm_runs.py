@@ -221,26 +221,34 @@ def test_the_preload_is_imported_once_and_a_broken_one_starts_plainly(cluster, t
     cluster.rtrain("submit", job(tmp_path, "has-wave", script, **fields))
     cluster.wait_state("has-wave", "SUCCEEDED")
     assert "wave True" in cluster.rtrain("logs", "has-wave")
-    fields = {"env": {"COLOUR": "broken"}, "python": {"preload": ["no_such_module"]}}
-    cluster.rtrain("submit", job(tmp_path, "broken-1", ENDS, **fields))
-    cluster.wait_state("broken-1", "SUCCEEDED")
-    log = cluster.folder / "node-1.log"
-    wait_for("the word of the template", lambda: "No module named 'no_such_module'" in log.read_text(), 120)
-    cluster.rtrain("submit", job(tmp_path, "broken-2", ENDS, **fields))
-    cluster.wait_state("broken-2", "SUCCEEDED")
-    assert "No module named 'no_such_module'" in notices(cluster, "broken-2")[0]
+    assert "No module named 'no_such_module'" in refusal(cluster, tmp_path, "broken", "no_such_module")
 
 
-def test_no_template_is_made_of_modules_that_have_counted_the_gpus(cluster, tmp_path):
-    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"\0" * 4096)
-    (tmp_path / "counts_gpus.py").write_text(
-        f"import mmap\nfile = open('{tmp_path}/libnvidia-ml.so.1', 'r+b')\nlibrary = mmap.mmap(file.fileno(), 0)\n"
-    )
-    fields = {"env": {"COLOUR": "counts", "PYTHONPATH": str(tmp_path)}, "python": {"preload": ["counts_gpus"]}}
-    cluster.rtrain("submit", job(tmp_path, "counts-1", ENDS, **fields))
-    cluster.wait_state("counts-1", "SUCCEEDED")
+def refusal(cluster, folder, name, module, text="", has_template=False):
+    """What the node says of the second run whose preload is that module, of that text."""
+    modules = folder / f"{name}-modules"  # where no job's script is written: a template is stale when its folders change
+    modules.mkdir()
+    if text:
+        (modules / f"{module}.py").write_text(text)
+    fields = {"env": {"COLOUR": name, "PYTHONPATH": str(modules)}, "python": {"preload": [module]}}
     log = cluster.folder / "node-1.log"
-    wait_for("the reason", lambda: "have counted the GPUs" in log.read_text(), 120)
-    cluster.rtrain("submit", job(tmp_path, "counts-2", ENDS, **fields))
-    cluster.wait_state("counts-2", "SUCCEEDED")
-    assert "a plain start: its modules have counted the GPUs when they were imported" in notices(cluster, "counts-2")[0]
+    word = "a template of warm workers is ready" if has_template else "no template of warm workers: "
+    before = log.read_text().count(word)
+    for number in (1, 2):
+        cluster.rtrain("submit", job(folder, f"{name}-{number}", ENDS, **fields))
+        cluster.wait_state(f"{name}-{number}", "SUCCEEDED")
+        wait_for("the word of the template", lambda: log.read_text().count(word) > before, 120)
+    (text_of_start,) = notices(cluster, f"{name}-2")
+    assert ": a plain start: " in text_of_start
+    return text_of_start
+
+
+def test_modules_that_have_looked_for_gpus_are_in_no_worker(cluster, tmp_path):
+    library = tmp_path / "libnvidia-ml.so.1"
+    library.write_bytes(b"\0" * 4096)
+    counts = f"import mmap\nfile = open('{library}', 'r+b')\nlibrary = mmap.mmap(file.fileno(), 0)\n"
+    assert "have counted the GPUs when they were imported" in refusal(cluster, tmp_path, "counts", "counts_gpus", counts)
+    chooses = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0'\n"
+    assert "have set CUDA_VISIBLE_DEVICES" in refusal(cluster, tmp_path, "chooses", "chooses_gpus", chooses)
+    begun = "import torch\ntorch.cuda._is_in_bad_fork = lambda: True\n"
+    assert "have asked CUDA for GPUs" in refusal(cluster, tmp_path, "begun", "begins_cuda", begun, has_template=True)
