@@ -19,6 +19,7 @@ import time
 
 from bench_api import api
 from bench_away import away
+from bench_beside import beside
 from bench_first_step import first_steps
 from bench_gone import gone
 from bench_history import history
@@ -248,6 +249,7 @@ row(warm)
 row(trials)
 row(storm)
 row(away)
+row(beside)
 row(watch)
 
 

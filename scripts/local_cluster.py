@@ -46,9 +46,10 @@ def wait_for(what, condition, seconds=180, pause=0.1):
 
 class LocalCluster:
     """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`. `pass_env`:
-    which variables of this process's environment jobs get besides PATH, HOME and the like."""
+    which variables of this process's environment jobs get besides PATH, HOME and the like. `program`: the `rtrain` of all of it."""
 
-    def __init__(self, folder, nodes=2, resources="CPU=1", pass_env=""):
+    def __init__(self, folder, nodes=2, resources="CPU=1", pass_env="", program=RTRAIN):
+        self.program = program
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True)
         self.env = environment(self.folder / "config.yaml")
@@ -102,7 +103,7 @@ class LocalCluster:
 
     def command(self, name, *arguments):
         """What is executed for the daemon `name`."""
-        return [RTRAIN, *map(str, arguments)]
+        return [self.program, *map(str, arguments)]
 
     def start(self, name, *arguments):
         with open(self.folder / f"{name}.log", "a") as log:
@@ -118,7 +119,7 @@ class LocalCluster:
         return sum(1 for node in self.json("nodes")["items"] if node["state"] == "READY")
 
     def run(self, *arguments):
-        return subprocess.run([RTRAIN, *map(str, arguments)], env=self.env, cwd=ROOT, capture_output=True, text=True)
+        return subprocess.run([self.program, *map(str, arguments)], env=self.env, cwd=ROOT, capture_output=True, text=True)
 
     def rtrain(self, *arguments):
         """Standard output of a command that must succeed."""
