@@ -34,6 +34,19 @@ def versions(tmp_path, monkeypatch):
 def test_an_interpreter_that_is_not_there_is_said_and_nothing_tried_is_no_success():
     done = subprocess.run([sys.executable, SCRIPT, "3.99/newest"], capture_output=True, text=True)
     assert "3.99/newest  not tried: no python3.99" in done.stdout and done.returncode == 1, done
+    done = subprocess.run([sys.executable, SCRIPT, "--where-possible", "3.99/newest"], capture_output=True, text=True)
+    assert "3.99/newest  not tried: no python3.99" in done.stdout and done.returncode == 0, done
+
+
+def test_wrong_words_are_named(versions, capsys):
+    for arguments, named in (
+        (["three/2"], "'three/2' is no PYTHON/TORCH"),
+        (["--only", "some,others"], "others: the groups are some"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            versions.parsed(arguments)
+        assert ended.value.code == 2 and named in capsys.readouterr().err
+    assert versions.parsed(["--only", "some"]).only == ["some"]
 
 
 def test_the_newest_is_by_number_and_others_are_by_name(versions):
