@@ -3,8 +3,8 @@
 
 usage: RTRAIN_BINARY=... tests/data/make_state.py FILE
 
-Run with the last build before a change of what is saved; the file is kept as tests/data/state-<version>.db, and
-tests/unit/state/earlier.cpp opens it for ever.
+Run with the last build before a change of what is saved, and with that of a release; the file is kept as
+tests/data/state-<version>.db, and tests/unit/state/earlier.cpp opens it for ever.
 """
 
 import json
@@ -38,7 +38,19 @@ class Cluster(LocalCluster):
     def start_head(self):
         queues = self.folder / "queues.yaml"
         queues.write_text(json.dumps(QUEUES))
-        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--queues", queues, "--node-timeout", "3s")
+        self.start(
+            "head",
+            "head",
+            "start",
+            "--port",
+            self.port,
+            "--data",
+            self.folder / "head",
+            "--queues",
+            queues,
+            "--node-timeout",
+            "3s",
+        )
 
     def submit(self, name, entrypoint="sleep 600", *arguments, **fields):
         job = {"version": 1, "name": name, "entrypoint": entrypoint, **fields}

@@ -97,3 +97,21 @@ TEST_CASE(
     Result<std::string> verified = SqliteJournal::verify(scratch / "data");
     if (!verified) FAIL(verified.error().message);
 }
+
+TEST_CASE("a database of release 0.1.0 is opened, and every run has the reason that it had: as a value") {
+    ScratchDirectory scratch;
+    put_data(scratch, "state-5.db");
+    Story story(scratch / "data");
+    std::map<std::string, std::string> expected = in_version_4;  // made by the same story, only slower
+    expected["lost"] = "node node-3 was lost: no heartbeat for 3.0 s";
+    CHECK(reasons_of(story.cluster) == expected);
+    for (const auto& [id, run] : story.cluster.runs) CHECK_FALSE(run.reason.is<reasons::Text>());
+    CHECK(invariants(story.cluster).empty());
+    story.happen({HeadStarted{}});
+    const Cluster before = story.cluster;
+    story.journal.reset();
+    story.open();
+    CHECK(story.cluster == before);
+    Result<std::string> verified = SqliteJournal::verify(scratch / "data");
+    if (!verified) FAIL(verified.error().message);
+}
