@@ -138,9 +138,10 @@ void Autoscaler::drain(const NodeId& node) {
     uses_.events.take(NodeDrained{.node = node, .by = autoscale_user, .reason = "idle: its machine is given back"});
 }
 
-// A machine that had been given up joins while it is deleted: nothing is placed there.
+// A machine that had been given up joins while it is deleted: nothing is placed there. One that is in use again before
+// the command begins keeps its machine.
 void Autoscaler::drain_if_joined() {
-    if (!releasing_) return;
+    if (!releasing_ || !begun_) return;
     const auto node = uses_.cluster.nodes.find(*releasing_);
     if (node != uses_.cluster.nodes.end() && node->second.state == NodeState::ready) drain(*releasing_);
 }
@@ -230,6 +231,7 @@ void Autoscaler::run(Command command) {
             running_ = false;
             return;
         }
+        begun_ = true;
         if (command_.joinable()) command_.join();  // the one before has ended
         command_ = net::side_thread(net::ThreadPriority::normal, [this, command = std::move(command)] {
             Result<CommandEnd> end = run_command(command.wish, give_up_);
@@ -239,7 +241,7 @@ void Autoscaler::run(Command command) {
 }
 
 void Autoscaler::ended(const Command& command, const Result<CommandEnd>& end) {
-    running_ = false;
+    running_ = begun_ = false;
     const CommandResult result = result_of(command.action, end);
     uses_.metrics.autoscaled(command.action, word(result));
     if (result == CommandResult::failed || result == CommandResult::ended) {

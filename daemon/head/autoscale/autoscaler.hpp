@@ -65,7 +65,8 @@ class Autoscaler {
     AutoscaleState state_;
     std::thread command_;
     std::atomic<bool> give_up_{false};
-    bool running_ = false;  // a command
+    bool running_ = false;  // a command, from its order on
+    bool begun_ = false;    // the order is durable, and the command has begun
     std::optional<NodeId> releasing_;
 };
 

@@ -63,6 +63,9 @@ TEST_CASE("a node that is in use again before the command begins keeps its machi
         REQUIRE(test::run_until(story.loop, [&] { return autoscaler.releases("n1"); }));
         story.events.take(NodeUndrained{{"n1"}});
         REQUIRE(test::run_until(story.loop, [&] { return story.state() == NodeState::ready; }));
+        bool looked = false;  // several times, while the order is on its way to the disk
+        story.loop.after(5 * story.options.autoscale_every_ms, [&] { looked = true; });
+        REQUIRE(test::run_until(story.loop, [&] { return looked; }));
     }
     REQUIRE(test::run_until(story.loop, [&] { return !autoscaler.releases("n1"); }));
     CHECK_FALSE(std::filesystem::exists(story.released));
