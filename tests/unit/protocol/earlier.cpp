@@ -2,38 +2,26 @@
 #include <set>
 
 #include "daemon/protocol/messages.hpp"
-#include "tests/unit/catch.hpp"
 #include "tests/unit/earlier_messages.hpp"
 
 using namespace rtrain;
 using namespace rtrain::protocol;
 
-namespace {
-
-template <class Decode>
-void check_understood(const test::EarlierMessage& message, Decode decode) {
-    INFO(message.release << ": " << message.sender << ": " << message.text);
-    const auto heard = decode(message.text);
-    CHECK((heard ? "" : heard.error().message) == "");
-    if (!heard) return;
-    CHECK(test::lost_in(message.text, encode(*heard)) == "");
-}
-
-}  // namespace
+constexpr auto encoded = [](const auto& message) { return encode(message); };
 
 TEST_CASE("what head and agents of earlier releases said to each other is understood") {
     std::set<std::string> senders;
     for (const test::EarlierMessage& message : test::earlier_messages("head_and_agent")) {
         senders.insert(message.sender);
         if (message.sender == "head")
-            check_understood(message, decode_from_head);
+            test::check_understood(message, decode_from_head, encoded);
         else
-            check_understood(message, decode_from_agent);
+            test::check_understood(message, decode_from_agent, encoded);
     }
     CHECK(senders == std::set<std::string>{"agent", "head"});
 }
 
 TEST_CASE("what agents of earlier releases said to each other is understood") {
     for (const test::EarlierMessage& message : test::earlier_messages("agents"))
-        check_understood(message, decode_group);
+        test::check_understood(message, decode_group, encoded);
 }

@@ -20,6 +20,15 @@ std::map<std::string, std::string> reasons_of(const Cluster& cluster) {
     return reasons;
 }
 
+void check_that_it_is_kept(Story& story, const ScratchDirectory& scratch) {
+    const Cluster before = story.cluster;
+    story.journal.reset();
+    story.open();
+    CHECK(story.cluster == before);
+    Result<std::string> verified = SqliteJournal::verify(scratch / "data");
+    if (!verified) FAIL(verified.error().message);
+}
+
 const std::map<std::string, std::string> in_version_4 = {
     {"after-holder", "waits for holder to end"},
     {"after-stopped", "it was to start after stopped, which is STOPPED"},
@@ -90,28 +99,18 @@ TEST_CASE(
         if (run.name != "low") CHECK(reasons.at(run.name) == in_version_4.at(run.name));
     }
     CHECK(reasons.at("low") == "waits for room");  // that it was preempted stands in its last attempt
-    const Cluster before = story.cluster;
-    story.journal.reset();
-    story.open();
-    CHECK(story.cluster == before);
-    Result<std::string> verified = SqliteJournal::verify(scratch / "data");
-    if (!verified) FAIL(verified.error().message);
+    check_that_it_is_kept(story, scratch);
 }
 
 TEST_CASE("a database of release 0.1.0 is opened, and every run has the reason that it had: as a value") {
     ScratchDirectory scratch;
     put_data(scratch, "state-5.db");
     Story story(scratch / "data");
-    std::map<std::string, std::string> expected = in_version_4;  // made by the same story, only slower
+    std::map<std::string, std::string> expected = in_version_4;  // by the same story
     expected["lost"] = "node node-3 was lost: no heartbeat for 3.0 s";
     CHECK(reasons_of(story.cluster) == expected);
     for (const auto& [id, run] : story.cluster.runs) CHECK_FALSE(run.reason.is<reasons::Text>());
     CHECK(invariants(story.cluster).empty());
     story.happen({HeadStarted{}});
-    const Cluster before = story.cluster;
-    story.journal.reset();
-    story.open();
-    CHECK(story.cluster == before);
-    Result<std::string> verified = SqliteJournal::verify(scratch / "data");
-    if (!verified) FAIL(verified.error().message);
+    check_that_it_is_kept(story, scratch);
 }

@@ -2,7 +2,6 @@
 #include <set>
 
 #include "runtime/worker/frames/frames.hpp"
-#include "tests/unit/catch.hpp"
 #include "tests/unit/earlier_messages.hpp"
 
 using namespace rtrain;
@@ -10,15 +9,11 @@ using namespace rtrain::worker;
 
 namespace {
 
-constexpr std::size_t length_bytes = 4;  // in front of each frame
-
-template <class Decode>
-void check_understood(const test::EarlierMessage& message, Decode decode) {
-    INFO(message.release << ": " << message.sender << ": " << message.text);
-    const auto heard = decode(message.text);
-    CHECK((heard ? "" : heard.error().message) == "");
-    if (!heard) return;
-    CHECK(test::lost_in(message.text, encode(*heard).substr(length_bytes)) == "");
+// A message as it is on the wire, without the length in front of its frame.
+template <class Message>
+std::string body_of(const Message& message) {
+    constexpr std::size_t length_bytes = 4;
+    return encode(message).substr(length_bytes);
 }
 
 }  // namespace
@@ -28,9 +23,9 @@ TEST_CASE("what workers and agents of earlier releases said to each other is und
     for (const test::EarlierMessage& message : test::earlier_messages("agent_and_worker")) {
         senders.insert(message.sender);
         if (message.sender == "worker")
-            check_understood(message, decode_from_worker);
+            test::check_understood(message, decode_from_worker, body_of<FromWorker>);
         else
-            check_understood(message, decode_from_agent);
+            test::check_understood(message, decode_from_agent, body_of<FromAgent>);
     }
     CHECK(senders == std::set<std::string>{"agent", "worker"});
 }

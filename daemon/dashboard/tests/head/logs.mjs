@@ -68,11 +68,11 @@ const inSight = (page) => page.evaluate(() => {
   };
 });
 
-async function told(page, what, asked, wrong) {
+async function failWithState(page, what, asked, wrong) {
   throw new Error(`${what}: ${JSON.stringify({ shown: await inSight(page).catch(String), asked })}`, { cause: wrong });
 }
 
-const all = (page, whole, asked) => page.getByText(whole).waitFor().catch((wrong) => told(page, `not ${whole}`, asked, wrong));
+const allLines = (page, whole, asked) => page.getByText(whole).waitFor().catch((wrong) => failWithState(page, `not ${whole}`, asked, wrong));
 
 // Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
 async function ticks(page, least, asked) {
@@ -81,7 +81,7 @@ async function ticks(page, least, asked) {
     const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
     const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
     return tick > least && count > 0 ? { tick, count } : null; // no count: the filter is not in force yet
-  }, least, { ...patience, polling: 200 }).catch((wrong) => told(page, `no line behind number ${least}`, asked, wrong));
+  }, least, { ...patience, polling: 200 }).catch((wrong) => failWithState(page, `no line behind number ${least}`, asked, wrong));
   const { tick, count } = await numbered.jsonValue();
   expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
   return tick;
@@ -94,7 +94,7 @@ export async function flood(browser) {
   const whole = `${facts.flood_lines.toLocaleString("en-US")} lines of`;
   await signIn(page, tokens.user, `runs/${runs.flood}/logs`);
   await filter(page, "/^flood \\d+ /");
-  await all(page, whole, asked);
+  await allLines(page, whole, asked);
   await filter(page, "left out of the live stream");
   await page.getByText("No line fits the filter.").waitFor();
   await filter(page, "/^tick /");
@@ -109,7 +109,7 @@ export async function flood(browser) {
   await have("start the head");
   last = await ticks(page, last + 3, asked);
   await filter(page, "/^flood \\d+ /");
-  await all(page, whole, asked);
+  await allLines(page, whole, asked);
   const read = asked.filter((one) => one.includes("tail="));
   expect(read.length === 1, `the last lines are asked for ${read.length} times`);
   expect(asked.filter((one) => one.includes("follow=true")).every((one) => one.includes("after=")), "a stream begins anew");
