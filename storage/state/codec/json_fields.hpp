@@ -34,6 +34,8 @@ struct Field {
     const char* name;
     Value Struct::* member;
 };
+template <class Struct, class Value>
+Field(const char*, Value Struct::*) -> Field<Struct, Value>;  // Clang 16 does not deduce an aggregate's arguments
 template <class T>
 struct Fields;  // specialised with `static constexpr auto list = std::tuple(Field{...}, ...)`
 template <class T>

@@ -1,6 +1,7 @@
 // Levels against a plain look at every sample: the same least and greatest numbers, in whatever pieces they were made.
 #include "storage/history/levels.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -44,17 +45,19 @@ Given random_run(std::mt19937_64& dice, std::size_t count) {
 // Calls `look` with each number of the key from sample `first` to sample `last`.
 template <class Look>
 void each_number(const Given& given, const std::string& key, std::uint64_t first, std::uint64_t last, Look look) {
-    for (const NamedSample& sample : given.samples)
-        for (const auto& [name, value] : sample.values)
-            if (name == key && sample.at >= first && sample.at <= last) look(sample.at, value);
+    auto sample = std::ranges::lower_bound(given.samples, first, {}, &NamedSample::at);
+    for (; sample != given.samples.end() && sample->at <= last; ++sample)
+        for (const auto& [name, value] : sample->values)
+            if (name == key) look(sample->at, value);
 }
 
 // No number is left out: each lies within the range of a point of its stretch.
 void check_whole(const Given& given, const std::string& key, const Window& window, const Series& series) {
     each_number(given, key, window.first, window.last, [&](std::uint64_t at, double value) {
         const auto point =
-            std::ranges::find_if(series.points, [&](const Point& one) { return at >= one.first && at <= one.last; });
-        if (point == series.points.end() || value < point->range.least || value > point->range.greatest)
+            std::ranges::lower_bound(series.points, at, {}, &Point::last);  // in order, as check_points sees
+        if (point == series.points.end() || at < point->first || value < point->range.least ||
+            value > point->range.greatest)
             FAIL(key << ": the number of sample " << at << " is in no point");
     });
 }

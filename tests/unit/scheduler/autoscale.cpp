@@ -303,7 +303,7 @@ TEST_CASE("machines that join do not shorten the pause for those beside them tha
     const auto submit = [&](std::uint32_t count) {
         while (count-- > 0) world.submit({.name = "run-" + std::to_string(made++), .cpus = 4});
     };
-    submit(8);
+    submit(3);
     for (int minute = 0; minute < 360; ++minute) {
         if (const std::uint32_t count = world.look().order; count > 0) {
             ++orders_of_six_hours;
