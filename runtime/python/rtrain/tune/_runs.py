@@ -136,7 +136,7 @@ class TrialRuns:
         """The donor's newest committed checkpoint, held until the trial has read it; where it was then becomes the leg's base."""
         for leg in reversed(donors):
             for _ in range(_TRIES if leg.run_id else 0):
-                checkpoints = [one for one in self.head.items(f"/v1/runs/{part(leg.run_id)}/checkpoints") if not one["deleting"]]
+                checkpoints = self._checkpoints(leg.run_id)
                 if not checkpoints:
                     break
                 newest = next((one for one in checkpoints if one["latest"]), checkpoints[-1])
@@ -158,8 +158,14 @@ class TrialRuns:
             self.head.put(route, json.dumps({"status": PENDING}).encode())
         except (Conflict, NotFound):
             return False
+        if directory not in [one["directory"] for one in self._checkpoints(run_id)]:
+            return False  # its deletion had begun before: then the head takes the mark for nothing
         self._held[trial.trial_id] = route
         return True
+
+    def _checkpoints(self, run_id: str) -> list[dict[str, Any]]:
+        """The run's committed checkpoints, without those that are being deleted."""
+        return [one for one in self.head.items(f"/v1/runs/{part(run_id)}/checkpoints") if not one["deleting"]]
 
     def release(self, trial_id: str) -> None:
         """The trial has reported or ended: it needs its donor's checkpoint no more."""
