@@ -9,6 +9,8 @@ template <class... Rows>
 struct Table : Rows... {
     using Rows::operator()...;
 };
+template <class... Rows>
+Table(Rows...) -> Table<Rows...>;  // Clang 16 does not deduce an aggregate's arguments
 
 }  // namespace
 

@@ -21,8 +21,7 @@ class Draw {
     std::int64_t size() { return static_cast<std::int64_t>(number(~0ull >> 1)); }
     bool coin() { return number(1) == 1; }
     std::string text() {
-        static const char* const pieces[] = {"",     "a",  "\"quoted\"", "line\nend",
-                                             "ü€😀", "\\", "{}",         std::string().c_str()};
+        static const char* const pieces[] = {"", "a", "\"quoted\"", "line\nend", "ü€😀", "\\", "{}"};
         std::string out;
         for (auto n = number(4); n > 0; --n) out += pieces[number(6)];
         return out;
