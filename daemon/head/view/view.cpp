@@ -16,7 +16,7 @@ namespace {
 std::optional<RunId> with_id(const View& view, const std::string& text) {
     std::uint64_t counter = 0;
     const char* end = text.data() + text.size();
-    const auto [stop, fault] = std::from_chars(text.data() + text.rfind('-') + 1, end, counter);
+    const auto [stop, fault] = std::from_chars(text.data() + (text.rfind('-') + 1), end, counter);
     const RunId id{counter};
     if (fault != std::errc{} || stop != end || view.run_id(id) != text || !view.cluster.runs.contains(id))
         return std::nullopt;

@@ -1,5 +1,6 @@
 // Durations and amounts as people write them.
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -81,7 +82,9 @@ std::int64_t whole_number(const Value& value) {
     std::int64_t number = 0;
     const auto [end, failed] = std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
     if (failed == std::errc{} && end == value.text.data() + value.text.size()) return number;
-    return static_cast<std::int64_t>(real_number(value));  // "4.0": the schema has bounds on it
+    constexpr double most = 9'223'372'036'854'774'784.0;  // the largest one below 2^63
+    return static_cast<std::int64_t>(
+        std::clamp(real_number(value), -most, most));  // such as "4.0"; beyond 64 bits: the last number within
 }
 
 double real_number(const Value& value) { return std::strtod(value.text.c_str(), nullptr); }
