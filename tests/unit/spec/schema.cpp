@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
+#include "storage/spec/fields/rules.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/source_directory.hpp"
@@ -235,6 +237,14 @@ TEST_CASE("no bytes make the reader do anything but answer") {
         if (yaml.problems.empty()) CHECK_FALSE(json::parse(yaml.json, nullptr, false).is_discarded());
         job_from_json(text);
     }
+}
+
+TEST_CASE("a whole number beyond 64 bits is read as the last one within") {
+    const auto read = [](const char* text) { return whole_number(Value{.kind = Kind::number, .text = text}); };
+    CHECK(read("4.0") == 4);
+    CHECK(read("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
+    CHECK(read("18446744073709551615") == 9'223'372'036'854'774'784);  // by way of a double
+    CHECK(read("-1e300") == -9'223'372'036'854'774'784);
 }
 
 }  // namespace rtrain::spec
