@@ -37,6 +37,10 @@ struct Answer {
     json body;
     std::string text;
 };
+// Whether the answer's text has the words in it.
+inline bool says(const Answer& answer, const std::string& words) {
+    return answer.text.find(words) != std::string::npos;
+}
 
 class HeadUnderTest {
   public:

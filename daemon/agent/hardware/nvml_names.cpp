@@ -12,7 +12,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::array<std::string_view, 5> brands = {"NVIDIA", "Tesla", "GeForce", "Quadro", "GRID"};
-constexpr std::array<std::string_view, 3> families = {"RTX", "GTX", "TITAN"};
+constexpr std::array<std::string_view, 3> product_lines = {"RTX", "GTX", "TITAN"};
 constexpr std::array<std::string_view, 4> suffixes = {"Ti", "SUPER", "Ada", "D"};
 
 template <std::size_t Size>
@@ -41,7 +41,7 @@ std::string short_gpu_type(const std::string& nvml_name) {
     while (at + 1 < words.size() && is_one_of(brands, words[at])) ++at;
     if (at >= words.size()) return "GPU";
     std::string type = words[at];
-    if (!is_one_of(families, type)) return type;
+    if (!is_one_of(product_lines, type)) return type;
     if (++at < words.size()) type += words[at];
     if (at < words.size() && words[at] == "PRO" && ++at < words.size()) type += words[at];
     while (++at < words.size() && is_one_of(suffixes, words[at])) type += words[at];

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t answer_most = 1 << 16;
 constexpr std::size_t sockets_most = 1'000'000;
-constexpr std::array<std::uint8_t, 2> families = {AF_INET, AF_INET6};
+constexpr std::array<std::uint8_t, 2> address_families = {AF_INET, AF_INET6};
 constexpr std::uint32_t tcp_listen = 10, tcp_time_wait = 6;  // states that carry nothing: TCP_LISTEN, TCP_TIME_WAIT
 
 bool request_sockets(int socket, std::uint8_t family) {
@@ -88,7 +88,7 @@ std::optional<Sockets> tcp_sockets() {
     const timeval patience{.tv_sec = 2, .tv_usec = 0};
     if (::setsockopt(socket.number(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0) return std::nullopt;
     Sockets sockets;
-    for (const std::uint8_t family : families) {
+    for (const std::uint8_t family : address_families) {
         if (!request_sockets(socket.number(), family)) return std::nullopt;
         Read read = Read::more;
         while (read == Read::more) read = read_some(socket.number(), sockets);

@@ -23,7 +23,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr int socket_descriptor = 3, variables_descriptor = 4;  // of the keeper
+constexpr int socket_descriptor = 3, keeper_variables = 4;  // of the keeper
 constexpr std::size_t packet_max = 100'000, room_min = 64'000;
 
 void close_all(std::initializer_list<int> descriptors) {
@@ -61,8 +61,8 @@ pid_t spawn_keeper(const std::string& program, std::vector<std::string> words, i
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, socket, socket_descriptor);
-    ::posix_spawn_file_actions_adddup2(&actions, variables, variables_descriptor);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions, variables_descriptor + 1);
+    ::posix_spawn_file_actions_adddup2(&actions, variables, keeper_variables);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions, keeper_variables + 1);
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
@@ -165,8 +165,8 @@ Status Keepers::begin(const TemplateSpec& spec, const std::string& log) {
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return Error{ErrorCode::internal, std::string("no socket for a keeper: ") + std::strerror(errno), ""};
     const int sealed = sealed_environment(with_room(spec.environment));
-    const int theirs = ::fcntl(ends[1], F_DUPFD_CLOEXEC, variables_descriptor + 1);
-    const int variables = sealed < 0 ? -1 : ::fcntl(sealed, F_DUPFD_CLOEXEC, variables_descriptor + 1);
+    const int theirs = ::fcntl(ends[1], F_DUPFD_CLOEXEC, keeper_variables + 1);
+    const int variables = sealed < 0 ? -1 : ::fcntl(sealed, F_DUPFD_CLOEXEC, keeper_variables + 1);
     ::unlink(log.c_str());
     const bool whole = theirs >= 0 && variables >= 0;
     const pid_t pid = whole ? spawn_keeper(program_, arguments_of(spec, log), theirs, variables) : -EMFILE;

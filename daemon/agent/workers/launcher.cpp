@@ -41,7 +41,7 @@ std::uint64_t start_time(std::int64_t pid) {
     return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
 }
 
-bool still_runs(const std::map<std::string, std::string>& started) {
+bool worker_still_runs(const std::map<std::string, std::string>& started) {
     const auto boot = started.find("boot_id");
     if (boot == started.end() || boot->second != this_boot()) return false;
     const auto since = static_cast<std::uint64_t>(number(started, "start_time"));
@@ -52,7 +52,7 @@ bool still_runs(const std::map<std::string, std::string>& started) {
 // when they began.
 bool shim_is_meant(const std::map<std::string, std::string>& started) {
     const auto since = static_cast<std::uint64_t>(number(started, "shim_start_time"));
-    return since == 0 ? still_runs(started) : start_time(number(started, "shim")) == since;
+    return since == 0 ? worker_still_runs(started) : start_time(number(started, "shim")) == since;
 }
 
 std::int64_t wall_us() {
@@ -252,7 +252,8 @@ void Launcher::over(const Name& name) {
     const auto started = read_values(child->worker.directory + "/started");
     if (started.empty() && reaped && WIFEXITED(status) && WEXITSTATUS(status) != 0)
         return events_.ended(name.first, name.second, not_begun(child->worker, WEXITSTATUS(status)), wall_us());
-    if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
+    if (worker_still_runs(started))
+        ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
     const ExitCause cause{.signal = SIGKILL, .detail = "its shim (the worker's parent process) was killed"};
     events_.ended(name.first, name.second, cause, wall_us());
 }
@@ -315,7 +316,7 @@ void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number)
     const auto entry = children_.find({attempt, rank});
     if (entry == children_.end()) return;
     const auto started = read_values(entry->second->worker.directory + "/started");
-    if (still_runs(started))
+    if (worker_still_runs(started))
         ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
     else if (started.empty() && signal_number == SIGKILL && entry->second->pidfd >= 0)
         pidfd_kill(entry->second->pidfd);  // nobody knows the worker's pid; it dies with its shim

@@ -17,7 +17,7 @@ namespace http = storage::http;
 
 constexpr std::size_t queue_most = 4'096;  // some hundred runs' lives, 2 MB
 constexpr std::size_t batch_most = 512;    // a request of some 300 KB
-constexpr std::int64_t gather_ms = 1'000, retry_ms = 2'000;
+constexpr std::int64_t batch_ms = 1'000, retry_ms = 2'000;
 constexpr int tries_most = 4;  // with pauses of 2, 4 and 8 s: a collector that is restarted
 constexpr int connect_s = 5, stall_s = 10;
 constexpr std::chrono::seconds finish_patience{3};
@@ -64,7 +64,7 @@ void TraceExporter::add(std::vector<Span> spans) {
     const std::size_t taken = std::min(spans.size(), queue_most - queue_.size());
     std::move(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(taken), std::back_inserter(queue_));
     if (taken < spans.size()) drop(spans.size() - taken, "too many spans wait");
-    if (sending_.empty() && !queue_.empty()) begin_later(gather_ms);
+    if (sending_.empty() && !queue_.empty()) begin_later(batch_ms);
 }
 
 void TraceExporter::begin_later(std::int64_t delay_ms) {
@@ -105,7 +105,7 @@ void TraceExporter::done(const Outcome& outcome) {
     }
     tries_ = 0;
     sending_.clear();
-    if (!queue_.empty()) begin_later(queue_.size() >= batch_most ? 0 : gather_ms);
+    if (!queue_.empty()) begin_later(queue_.size() >= batch_most ? 0 : batch_ms);
 }
 
 // Said once, until spans are taken again.

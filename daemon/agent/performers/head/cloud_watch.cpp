@@ -8,7 +8,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t look_every_ms = 5'000;
+constexpr std::int64_t notice_every_ms = 5'000;
 constexpr const char* firmware = "/sys/class/dmi/id";
 
 }  // namespace
@@ -30,7 +30,7 @@ void CloudWatch::answered(const std::optional<CloudNotice>& notice) {
         if (!state_.reclaim) warn(notice->why + ", in " + std::to_string(notice->left_ms) + " ms: the node is drained");
         inputs_.enqueue(ReclaimAsked{.why = notice->why, .grace_ms = notice->left_ms, .ends = false});
     }
-    background_.after(look_every_ms, [this] { look(); });
+    background_.after(notice_every_ms, [this] { look(); });
 }
 
 }  // namespace rtrain::agent

@@ -11,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool says(const Answer& answer, const std::string& words) { return answer.text.find(words) != std::string::npos; }
-
 // Ann's run, which has ended, with its directory on the head's storage.
 struct OwnershipStory {
     explicit OwnershipStory(const std::string& storage_path = "cluster://") {

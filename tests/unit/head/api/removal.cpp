@@ -35,8 +35,6 @@ Answer remove(const HeadUnderTest& head, const std::string& run) {
     return HeadUnderTest::send(head.endpoint(head.admin), removal_of(run));
 }
 
-bool says(const Answer& answer, const std::string& words) { return answer.text.find(words) != std::string::npos; }
-
 // A run of one worker on this node, from its submission to its end.
 std::string run_on(const HeadUnderTest& head, HandMadeAgent& agent, const json& job) {
     const std::string run = submit(head, job);
