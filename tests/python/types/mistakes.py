@@ -1,4 +1,5 @@
 # ruff: noqa
+# pyright: reportUnusedExpression=none
 """Mistakes in calls of the public API. Each line with the comment `# wrong` must be an error for mypy and for pyright, and no other line.
 
 test_types.py checks this file; nothing runs it.
