@@ -26,19 +26,19 @@ def compiled(folder, nccl):
         raise Skip("needs a C++ compiler (g++)")
     torch = torch_folder()
     includes = ["-isystem", torch / "include", "-isystem", torch / "include/torch/csrc/api/include"]
-    own = {"gloo_backend.cpp": [f"-I{ROOT / 'runtime' / 'torch' / 'gloo_names'}"]}
-    sources = [ROOT / "runtime" / "torch" / name for name in _SOURCES] + [ROOT / "tests" / "gpu" / "jobs" / "ddp_worker.cpp"]
+    own_sources = ROOT / "runtime" / "torch"
+    # In one unit: LibTorch's headers are nearly all of the work, and each further unit would read them once more.
+    within = [part for name in _SOURCES for part in ("-include", own_sources / name)]
+    units = {ROOT / "tests" / "gpu" / "jobs" / "ddp_worker.cpp": [f"-I{own_sources / 'gloo_names'}", *within]}
     if nccl:
-        sources.append(ROOT / "runtime" / "torch" / "nccl_backend.cpp")
-        own["nccl_backend.cpp"] = ["-DUSE_C10D_NCCL", *nccl_includes(folder)]
+        units[own_sources / "nccl_backend.cpp"] = ["-DUSE_C10D_NCCL", *nccl_includes(folder)]
     folder.mkdir(parents=True)
     common = [*cached(compiler), "-std=c++20", "-O1", "-fPIC", "-w", f"-I{ROOT}", f"-D_GLIBCXX_USE_CXX11_ABI={abi()}", *includes]
     common += ["-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO", "-DUSE_RPC", "-DUSE_TENSORPIPE"]
     common += ["-DRTRAIN_WITH_NCCL"] if nccl else []
     commands = []
-    for source in sources:
-        target = folder / f"{source.stem}.o"
-        commands.append([*common, *own.get(source.name, []), "-c", source, "-o", target])
+    for source, own in units.items():
+        commands.append([*common, *own, "-c", source, "-o", folder / f"{source.stem}.o"])
     with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as threads:
         list(threads.map(run, commands))
     return link(compiler, torch, [command[-1] for command in commands], folder / "ddp_worker", nccl)

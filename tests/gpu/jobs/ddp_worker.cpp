@@ -1,7 +1,12 @@
 // A C++ rank for scripts/gpu-check: meets the others by the backend that the job names, sums, trains a small network
 // with DataParallel beside the same network trained alone, and reports. usage: ddp_worker FILE, where the facts are
 // written
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <fstream>
