@@ -1,7 +1,12 @@
 // A small C++ rank for tests/python/exact: trains an MLP in float64 on data that both languages compute alike, prints
 // what a sampler gives, reads and writes tensor files. usage: torch_probe train OUT FIRST LAST [FROM] | sampler N WORLD
 // EPOCH SEED | copy FROM TO
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <cstring>
