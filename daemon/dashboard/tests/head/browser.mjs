@@ -21,7 +21,8 @@ export async function have(what) {
 }
 
 export async function browse(scenario) {
-  const browser = await chromium.launch({ executablePath: facts.chromium, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
+  const args = ["--disable-gpu", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])]; // without a GPU's emulation: less work
+  const browser = await chromium.launch({ executablePath: facts.chromium, args });
   try {
     await scenario(browser);
   } finally {
