@@ -28,6 +28,7 @@ void adopt(const Adopters& to, const SavedAttempt& saved) {
     attempt.number = saved.number;
     AttemptFound adopted{.saved = saved};
     if (saved.launch) {
+        attempt.adopted = true;
         attempt.launch = *saved.launch;
         if (auto start_state = read_start_state(to.node.files.attempt(key)))
             attempt.start_state = std::move(*start_state);

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -197,11 +198,29 @@ def test_what_storage_did_not_take_is_written_neither_into_a_removed_run_nor_int
     assert bool(before) == run.exists() == again
 
 
+def test_an_attempt_whose_removal_was_cut_short_goes_at_the_next_start(cluster, tmp_path):
+    node = without_its_logs(cluster, tmp_path, "kept")
+    (ended,) = wait_for("the end to be noted", lambda: list((cluster.folder / node / "attempts").glob("*/ended.json")))
+    cluster.kill(node)
+    for entry in ended.parent.iterdir():
+        if entry != ended:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    shutil.rmtree(cluster.folder / node / "scratch" / ended.parent.name)
+    cluster.restart(node)
+    nothing_is_kept(cluster, node)
+
+
+@pytest.mark.parametrize("noted", [True, False])
 @pytest.mark.parametrize("wrong", ["a file", "not mounted"])
-def test_logs_stay_while_their_storage_is_not_what_it_should_be_at_the_start_of_an_agent(cluster, tmp_path, wrong):
+def test_logs_stay_while_their_storage_is_not_what_it_should_be_at_the_start_of_an_agent(cluster, tmp_path, wrong, noted):
+    """Not noted: the agent is killed before it notes that no process of the attempt is left."""
     node = without_its_logs(cluster, tmp_path, "kept")
     runs, aside = tmp_path / "runs", tmp_path / "aside"
+    attempts = cluster.folder / node / "attempts"
+    (ended,) = wait_for("the end to be noted", lambda: list(attempts.glob("*/ended.json")))
     cluster.kill(node)
+    if not noted:
+        ended.rename(ended.with_name("image.json"))
     (runs / "kept" / "logs").unlink()
     runs.rename(aside)
     runs.write_text("") if wrong == "a file" else runs.mkdir()

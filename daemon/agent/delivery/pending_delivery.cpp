@@ -68,6 +68,13 @@ PendingDelivery delivery_of(const SavedAttempt& saved, const std::string& mark, 
     return delivery;
 }
 
+Status run_is_there(const AttemptContext& context, std::uint32_t number) {
+    const auto gone = run_is_gone(context, number);
+    if (!gone) return gone.error();
+    if (*gone) return Error{ErrorCode::not_found, context.prepare.run_name + " is not in its storage any more", ""};
+    return Done{};
+}
+
 Tried deliver(const PendingDelivery& delivery, const NodeFacts& facts) {
     const auto result = context_of(delivery, facts);
     if (const auto* why = std::get_if<Trouble>(&result))

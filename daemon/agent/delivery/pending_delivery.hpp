@@ -40,4 +40,8 @@ struct Tried {
 // whose directory is another run's by now, is not written to.
 Tried deliver(const PendingDelivery& delivery, const NodeFacts& facts);
 
+// Whether an attempt whose workers were launched finds its run where it was: a path may be without its mount after a
+// restart of its node, and what is written there is lost. It reads one small file of the storage, and blocks.
+Status run_is_there(const AttemptContext& context, std::uint32_t number);
+
 }  // namespace rtrain::agent

@@ -17,6 +17,7 @@ struct LiveAttempt {
     std::uint32_t number = 0;       // SavedAttempts, WorkerStarts
     std::int64_t staged_bytes = 0;  // Checkpoints; of the last checkpoint, on this node
     bool killed = false;            // WorkerStarts; some worker died of a signal: strays are looked for
+    bool adopted = false;           // adopt_kept_attempts; its workers were launched by an agent before this one
 };
 
 class LiveAttempts {

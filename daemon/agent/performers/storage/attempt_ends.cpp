@@ -17,12 +17,14 @@ void AttemptEnds::finish_logs(const FinishLogs& out) {
     background_.offload_at(
         attempt->context->prepare.storage_path,
         [context = attempt->context, facts = node_.facts(), number = attempt->number, killed = attempt->killed,
-         node = node_.name(), groups = node_.cgroups, key = out.attempt, journal] {
+         adopted = attempt->adopted, node = node_.name(), groups = node_.cgroups, key = out.attempt, journal] {
             if (groups) groups->kill(key);
             Delivered done;
-            if (journal) done.metrics = deliver(*journal, *context, number);
+            if (adopted)
+                if (Status there = run_is_there(*context, number); !there) done = {.metrics = there, .logs = there};
+            if (done.metrics && journal) done.metrics = deliver(*journal, *context, number);
             if (killed) kill_strays(attempt_text(context->prepare, number), node);
-            done.logs = copy_logs(*context, facts, number);
+            if (done.logs) done.logs = copy_logs(*context, facts, number);
             return done;
         },
         [](const Error& error) { return Delivered{.metrics = error, .logs = error}; },

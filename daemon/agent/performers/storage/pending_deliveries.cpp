@@ -156,6 +156,8 @@ void PendingDeliveries::forget(AttemptKey key) {
     background_.offload(
         [scratch = node_.files.scratch(key), folder = node_.files.attempt(key)] {
             remove_tree(scratch);
+            remove_all_but(folder,
+                           ended_attempt_file);  // last: an agent that is killed here is followed by one that goes on
             remove_tree(folder);
         },
         [] {});
