@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -60,6 +62,9 @@ void ship_logs(const Adopters& to, const SavedAttempt& saved) {
 
 void adopt_kept_attempts(const Adopters& adopters) {
     const NodeFiles& files = adopters.node.files;
+    std::error_code failed;
+    for (const auto& folder : std::filesystem::directory_iterator(files.attempts(), failed))
+        ::rmdir(folder.path().c_str());  // only an empty one goes: its removal was cut short
     std::vector<std::string> damaged;
     for (const SavedAttempt& saved : kept_attempts(files, live_attempt_file, damaged)) adopt(adopters, saved);
     for (const SavedAttempt& saved : kept_attempts(files, ended_attempt_file, damaged)) {
