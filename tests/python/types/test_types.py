@@ -35,7 +35,7 @@ def mypy(*arguments: object, folder: pathlib.Path = ROOT) -> tuple[int, str]:
 def pyright() -> dict:
     """Its report on the examples and on the mistakes: one run, since most of its time is for the libraries that both import."""
     environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
-    assert 'include = ["examples"]' in (ROOT / "pyproject.toml").read_text()  # without arguments it checks this folder
+    assert 'include = ["examples"]' in (ROOT / "pyproject.toml").read_text()  # what `pyright` without arguments checks
     command = [sys.executable, "-m", "pyright", "--outputjson", "examples", str(MISTAKES)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode in (0, 1), done.stdout + done.stderr
