@@ -1,11 +1,11 @@
 // Why a run waits or has ended, why an attempt ended, why a node is out of use, why a checkpoint was requested: values,
 // saved as such, and the only thing that is decided by. sentences.cpp makes the text of each at the edge; no code
-// compares or searches a text.
+// compares or searches a text. Whatever takes the variant apart is in reason.cpp: nearly every file sees this class,
+// and a compiler makes a function of each alternative for each such operation.
 #pragma once
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include "scheduler/model/reasons.hpp"
@@ -25,24 +25,21 @@ class Reason {
                      reasons::RoomToGrow, reasons::DrainedBy, reasons::Silent, reasons::Quarantined>;
 
     Reason() = default;
-    explicit Reason(Value value) {
-        if (value.index() != 0) value_ = std::make_shared<const Value>(std::move(value));
-    }
+    explicit Reason(Value value);
     template <class T>
         requires requires { T::kind; }
-    Reason(T what) : Reason(Value(std::move(what))) {}
+    Reason(T what);
     bool none() const { return value_ == nullptr; }
     template <class T>
     bool is() const {
         return std::holds_alternative<T>(value());
     }
-    const Value& value() const {
-        static const Value nothing;
-        return value_ ? *value_ : nothing;
-    }
-    bool operator==(const Reason& other) const { return value_ == other.value_ || value() == other.value(); }
+    const Value& value() const;
+    bool operator==(const Reason& other) const { return value_ == other.value_ || same_value(other); }
 
   private:
+    bool same_value(const Reason& other) const;
+
     // Shared, and never changed: a record is copied at each change of it, its reason seldom changes, and the largest
     // alternative would make each run's record an eighth larger. None: null.
     std::shared_ptr<const Value> value_;
