@@ -5,6 +5,7 @@
 
 #include "cmd/line/settings.hpp"
 #include "daemon/net/client.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/percent.hpp"
 
 namespace rtrain::cmd {
@@ -132,7 +133,7 @@ Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect
 }
 
 Error Api::Body::refused(const net::Response& response, const net::Call& request) {
-    const json body = json::parse(response.body, nullptr, false);
+    const json body = parse_json(response.body);
     Error error{.code = code_from("", response.status),
                 .message = "the head at " + address + " answered " + request.method + " " + request.target +
                            " with HTTP " + std::to_string(response.status),
@@ -169,7 +170,7 @@ Result<net::Response> Api::Body::send(const net::Call& request) {
 Result<json> Api::Body::send_json(const net::Call& request) {
     Result<net::Response> response = send(request);
     if (!response) return response.error();
-    json value = json::parse(response->body.empty() ? "{}" : response->body, nullptr, false);
+    json value = parse_json(response->body.empty() ? "{}" : response->body);
     if (value.is_discarded())
         return Error{
             .code = ErrorCode::internal,
@@ -195,7 +196,7 @@ Result<json> Api::list(const std::string& target) {
         for (json& item : (*page)["items"]) all["items"].push_back(std::move(item));
         const json next = page->value("next_cursor", json());
         if (next.is_null() || next == "") return all;
-        const std::string following = next.is_string() ? next.get<std::string>() : next.dump();
+        const std::string following = next.is_string() ? next.get<std::string>() : json_text(next);
         if (following == cursor) return all;
         cursor = following;
     }
@@ -205,7 +206,7 @@ Result<json> Api::post(const std::string& target, const json& body) {
     net::Call request;
     request.method = "POST";
     request.target = target;
-    request.body = body.dump();
+    request.body = json_text(body);
     request.headers["content-type"] = "application/json";
     return body_->send_json(request);
 }

@@ -9,6 +9,7 @@
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::int64_t clocks_apart_ms = 60'000;
 constexpr std::int64_t alike_within_ms = 20'000;  // notices that differ in numbers alone: missing ranks come every 30 s
 
 std::string file_of(const json& line) {
-    return line.value("attempt", json(0)).dump() + "/" + line.value("rank", json(0)).dump() + "/" +
+    return json_text(line.value("attempt", json(0))) + "/" + json_text(line.value("rank", json(0))) + "/" +
            string_of(line, "stream");
 }
 
@@ -52,7 +53,7 @@ class Follower {
     }
 
     bool on_event(const StreamEvent& event) {
-        json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
+        json value = parse_json(event.data.empty() ? "{}" : event.data);
         if (event.name == "end") {
             if (value.is_object() && value.contains("run") && value["run"].is_object()) value = value["run"];
             if (value.is_object()) end_ = std::move(value);
@@ -109,7 +110,7 @@ void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& i
     Result<std::string> lines = api.bytes(log_target(id, wish, false));
     if (!lines) return call.out.talk("the failed ranks' lines: " + lines.error().message);
     for (const std::string& text : split(*lines, '\n')) {
-        const json line = json::parse(text, nullptr, false);
+        const json line = parse_json(text);
         if (line.is_object()) print_line(call, wish, line);
     }
 }
@@ -169,7 +170,7 @@ void print_line(Invocation& call, const LogWish& wish, const json& line) {
     const std::string text = string_of(line, "line");
     if (wish.grep && !wish.grep->found_in(text)) return;
     const json rank = line.value("rank", json(0));
-    std::string prefix = wish.prefix && rank.is_number() ? "rank " + rank.dump() + " | " : "";
+    std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
     if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
     call.out.each(line, "line", prefix + shown_line(text) + "\n");
 }

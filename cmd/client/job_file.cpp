@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::cmd {
@@ -45,13 +46,13 @@ std::string lines_of(const std::string& file, const std::string& text) {
         if (place.first > 0 &&
             (path.starts_with("scaling.") || path == "queue" || path == "priority" || path == "after"))
             if (path.find('[') == std::string::npos) at[path] = place.first;
-    return json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}}.dump();
+    return json_text(json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}});
 }
 
 // What --set's right side means is what YAML says: 3 is a number, "3" a text, [a, b] a list.
 Result<json> yaml_value(const std::string& text) {
     const spec::YamlAnswer answer = spec::strict_yaml("value: " + text + "\n");
-    const json whole = json::parse(answer.json.empty() ? "null" : answer.json, nullptr, false);
+    const json whole = parse_json(answer.json.empty() ? "null" : answer.json);
     if (!answer.problems.empty() || !whole.is_object() || !whole.contains("value"))
         return Error{.code = ErrorCode::usage,
                      .message = "--set: \"" + text + "\" is not a YAML value" +
@@ -121,20 +122,20 @@ Result<JobFile> read_job_file(Invocation& call, const std::string& path) {
 Error with_line(Error error, const JobFile& file, const std::string& path) {
     if (file.lines.empty()) return error;  // a driver: its job was made from the command line
     const std::string field = error.message.substr(0, error.message.find(':'));
-    const json at = json::parse(file.lines).value("at", json::object());
+    const json at = parse_json(file.lines).value("at", json::object());
     if (at.contains(field)) error.message = path + ":" + std::to_string(at[field].get<int>()) + ": " + error.message;
     return error;
 }
 
 Result<spec::Job> with_sets(Invocation& call, const std::string& job_json, const std::vector<std::string>& sets) {
-    json job = json::parse(job_json, nullptr, false);
+    json job = parse_json(job_json);
     if (!job.is_object())
         return Error{.code = ErrorCode::damaged,
                      .message = "the stored job spec is not JSON",
                      .next = "rtrain submit with the original job.yaml"};
     for (const std::string& set : sets)
         if (Status done = lay_over(job, set); !done) return done.error();
-    spec::ReadAnswer answer = spec::job_from_json(job.dump());
+    spec::ReadAnswer answer = spec::job_from_json(json_text(job));
     if (answer.job && answer.problems.empty()) return std::move(*answer.job);
     for (const Problem& p : answer.problems)
         call.out.talk(p.path + ": " + p.message + (p.suggestion.empty() ? "" : "; " + p.suggestion));

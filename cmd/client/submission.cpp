@@ -11,6 +11,7 @@
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 
@@ -83,7 +84,7 @@ Result<json> hand_over(Api& api, const Submission& submission) {
     constexpr std::int64_t pause_ms = 500;
     Result<json> secrets = secret_values(submission.job.secrets);
     if (!secrets) return secrets.error();
-    json body = {{"job", json::parse(spec::to_json(submission.job))},
+    json body = {{"job", parse_json(spec::to_json(submission.job))},
                  {"key", submission.key.empty() ? unique_key() : submission.key},
                  {"code_sha256", submission.code_sha256},
                  {"secrets", *secrets},
@@ -91,7 +92,7 @@ Result<json> hand_over(Api& api, const Submission& submission) {
                  {"restore_from", submission.restore_from},
                  {"new", submission.make_new}};
     if (!submission.array.empty()) body["array"] = submission.array;
-    if (!submission.lines.empty()) body["lines"] = json::parse(submission.lines);
+    if (!submission.lines.empty()) body["lines"] = parse_json(submission.lines);
     if (!submission.member.array.empty())
         body["array_member"] = {{"array", submission.member.array}, {"index", submission.member.index}};
     for (int left = tries;; --left) {
@@ -122,7 +123,7 @@ Result<json> hand_over_once(Api& api, Submission submission) {
 Result<int> print_and_follow(Invocation& call, Api& api, const json& run) {
     const std::string name = string_of(run, "name");
     for (const json& warning : run.value("warnings", json::array()))
-        call.out.talk("warning: " + (warning.is_string() ? warning.get<std::string>() : warning.dump()));
+        call.out.talk("warning: " + (warning.is_string() ? warning.get<std::string>() : json_text(warning)));
     if (const json members = run.value("array_runs", json()); members.is_array()) {
         std::string text;
         for (const json& one : members) text += string_of(one, "name") + " is " + string_of(one, "state") + "\n";

@@ -14,6 +14,7 @@
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 
@@ -95,7 +96,7 @@ Result<json> serve_detached(const HeadOptions& options, int until_pid) {
         now.again = start.again;
         if (start.again) now.port = port_of_before(pid_file, options.port);
         const Status served = serve(now, [&](const json& started_head) {
-            start.hand_over(started_head.dump());
+            start.hand_over(json_text(started_head));
             end_with(until_pid);
         });
         if (!served) return served.error();
@@ -103,7 +104,7 @@ Result<json> serve_detached(const HeadOptions& options, int until_pid) {
     };
     Result<Detached> started = detach_supervised(options.data_dir + "/head.log", pid_file, wait_ms, daemon);
     if (!started) return started.error();
-    return json::parse(started->handed_over);
+    return parse_json(started->handed_over);
 }
 
 Result<std::string> keep_context(Invocation& call, const json& started) {

@@ -13,6 +13,7 @@
 #include "daemon/agent/hardware/inventory.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
 #include "daemon/agent/workers/environment.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -111,14 +112,14 @@ Result<json> run_node_detached(const NodeOptions& options) {
     constexpr std::int64_t wait_ms = 30'000;
     const auto daemon = [&](const DaemonStart& start) -> Result<int> {
         if (Status joined = join_node(options); !joined) return joined.error();
-        const Status served = run_node(options, [&] { start.hand_over(node_json(options, getpid()).dump()); });
+        const Status served = run_node(options, [&] { start.hand_over(json_text(node_json(options, getpid()))); });
         if (!served) return served.error();
         return 0;
     };
     Result<Detached> started =
         detach_supervised(options.data + "/agent.log", options.data + node_pid_file, wait_ms, daemon);
     if (!started) return started.error();
-    return json::parse(started->handed_over);
+    return parse_json(started->handed_over);
 }
 
 }  // namespace rtrain::cmd

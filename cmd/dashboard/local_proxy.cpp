@@ -18,6 +18,7 @@
 
 #include "cmd/dashboard/peer_user.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -108,11 +109,11 @@ Status LocalProxy::sign_in(const std::string& token) {
     net::Client client(head_);
     const auto answer = client.call({.method = "POST",
                                      .target = "/v1/session",
-                                     .body = json{{"token", token}}.dump(),
+                                     .body = json_text(json{{"token", token}}),
                                      .headers = {{"content-type", "application/json"}, {"host", "rtrain-head"}}});
     if (!answer) return answer.error();
     if (answer->status == 201) return keep_cookie(*answer), Done{};
-    const json answer_body = json::parse(answer->body, nullptr, false);
+    const json answer_body = parse_json(answer->body);
     const bool known = answer_body.is_object();
     return Error{answer->status == 404 ? ErrorCode::not_found : ErrorCode::unauthorised,
                  "the head at " + host_ + " does not sign this token in: " +
@@ -134,7 +135,7 @@ void LocalProxy::sign_out() {
     net::Call call{.target = "/v1/session", .headers = {{"cookie", cookie_}, {"host", "rtrain-head"}}};
     const auto session = client.call(call);
     if (!session || session->status != 200) return;
-    const json facts = json::parse(session->body, nullptr, false);
+    const json facts = parse_json(session->body);
     call.method = "DELETE";
     call.headers["origin"] = head_origin();
     call.headers["x-rtrain-csrf"] = facts.is_object() ? facts.value("csrf", "") : "";

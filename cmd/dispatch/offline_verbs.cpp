@@ -4,6 +4,7 @@
 #include "cmd/client/job_file.hpp"
 #include "cmd/dispatch/completion.hpp"
 #include "cmd/dispatch/dispatch.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -17,11 +18,11 @@ Result<int> version(Invocation& call) {
 }
 
 Result<int> schema(Invocation& call) {
-    const json value = json::parse(spec::json_schema());
+    const json value = parse_json(spec::json_schema());
     if (call.out.format() == Format::yaml)
         call.out.raw(yaml_text(value));
     else
-        call.out.raw(json_text(value, call.out.format() == Format::jsonl ? -1 : 2) + "\n");
+        call.out.raw(terminal_json(value, call.out.format() == Format::jsonl ? -1 : 2) + "\n");
     return 0;
 }
 
@@ -29,7 +30,7 @@ Result<int> validate(Invocation& call) {
     const std::string path = call.arguments.argument(0);
     Result<JobFile> file = read_job_file(call, path);
     if (!file) return file.error();
-    const json job = json::parse(spec::to_json(file->job));
+    const json job = parse_json(spec::to_json(file->job));
     call.out.one({{"valid", true}, {"file", path}, {"name", file->job.name}, {"job", job}}, "file",
                  path + " is valid\n");
     return 0;

@@ -8,6 +8,7 @@
 #include "cmd/engines/job_script.hpp"
 #include "cmd/text/output.hpp"
 #include "storage/base/base64.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::cmd {
@@ -101,7 +102,7 @@ void escape_variables(json& value) {
 
 // The spec as the pod reads it: its variables were replaced here, and its code lies elsewhere there.
 std::string spec_text(const ManifestWish& wish) {
-    json job = json::parse(spec::to_json(wish.job));
+    json job = parse_json(spec::to_json(wish.job));
     const std::string folder = wish.code.empty() ? wish.code_in_pod : code_folder_in_pod;
     job["working_dir"] = folder.empty() ? json() : json(folder);
     for (const char* field : {"name", "working_dir", "env", "storage_path", "labels"})

@@ -97,7 +97,7 @@ Result<int> render(Invocation& call) {
     const Format format = call.out.format();
     if (format == Format::json || format == Format::jsonl) {
         const json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", *documents}};
-        call.out.raw(json_text(list, format == Format::json ? 2 : -1) + "\n");
+        call.out.raw(terminal_json(list, format == Format::json ? 2 : -1) + "\n");
         return 0;
     }
     for (const json& document : *documents) call.out.raw("---\n" + yaml_text(document));

@@ -6,6 +6,7 @@
 #include "cmd/text/suggest.hpp"
 #include "scheduler/model/records.hpp"
 #include "scheduler/placement/placement.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 
@@ -13,7 +14,9 @@ Error invalid(std::string message) {
     return {.code = ErrorCode::invalid, .message = std::move(message), .next = "docs/cli.md, plan"};
 }
 
-std::string text_of(const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>() : json_text(value);
+}
 
 namespace {
 
@@ -181,7 +184,7 @@ std::string answer_line(const std::string& line) {
     }
     answer["id"] = id;
     answer["schema_version"] = 1;
-    return answer.dump(-1, ' ', false, json::error_handler_t::replace);
+    return json_text(answer);
 }
 
 }  // namespace rtrain::cmd

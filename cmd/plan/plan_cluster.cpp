@@ -4,6 +4,7 @@
 #include <set>
 
 #include "cmd/plan/plan_case.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -45,7 +46,7 @@ Result<Amount> amount(const json& value) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX / Amount::per_unit)
         return units(static_cast<std::int64_t>(value.get<std::uint64_t>()));
     if (!value.is_string() && !value.is_number()) return invalid("it is not a number");
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     Result<Amount> plain = parse_amount(text);
     return plain ? plain : parse_amount(plain_decimal(text));
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/text/terminal.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/write_all.hpp"
 
 namespace rtrain::cmd {
@@ -22,7 +23,7 @@ json versioned(json value) {
 std::string name_of(const json& value, const char* field) {
     if (!value.is_object() || !value.contains(field)) return "";
     const json& name = value[field];
-    return shown_line(name.is_string() ? name.get<std::string>() : name.dump()) + "\n";
+    return shown_line(name.is_string() ? name.get<std::string>() : json_text(name)) + "\n";
 }
 
 }  // namespace
@@ -36,8 +37,8 @@ Format format_from(std::string_view text) {
     return Format::table;
 }
 
-std::string json_text(const json& value, int indent) {
-    const std::string text = value.dump(indent, ' ', false, json::error_handler_t::replace);
+std::string terminal_json(const json& value, int indent) {
+    const std::string text = json_text(value, indent);
     std::string out;  // the dump escapes C0; DEL and C1 (C2 80 .. C2 9F) are obeyed by some terminals
     out.reserve(text.size());
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -73,13 +74,13 @@ void Output::list(const json& answer, const std::vector<Column>& columns, const 
                 waiting_ += table_text(items, columns, format_, colour_);
             return;
         case Format::json:
-            waiting_ += json_text(versioned(answer), 2) + "\n";
+            waiting_ += terminal_json(versioned(answer), 2) + "\n";
             return;
         case Format::yaml:
             waiting_ += yaml_text(versioned(answer));
             return;
         case Format::jsonl:
-            for (const json& item : items) waiting_ += json_text(versioned(item), -1) + "\n";
+            for (const json& item : items) waiting_ += terminal_json(versioned(item), -1) + "\n";
             return;
         case Format::name:
             for (const json& item : items) waiting_ += name_of(item, name_field);
@@ -94,10 +95,10 @@ void Output::one(const json& value, const char* name_field, const std::string& t
             waiting_ += shown(text);
             return;
         case Format::json:
-            waiting_ += json_text(versioned(value), 2) + "\n";
+            waiting_ += terminal_json(versioned(value), 2) + "\n";
             return;
         case Format::jsonl:
-            waiting_ += json_text(versioned(value), -1) + "\n";
+            waiting_ += terminal_json(versioned(value), -1) + "\n";
             return;
         case Format::yaml:
             waiting_ += yaml_text(versioned(value));
@@ -116,7 +117,7 @@ void Output::each(const json& value, const char* name_field, const std::string& 
             break;
         case Format::json:
         case Format::jsonl:
-            waiting_ += json_text(versioned(value), -1) + "\n";
+            waiting_ += terminal_json(versioned(value), -1) + "\n";
             break;
         case Format::yaml:
             waiting_ += "---\n" + yaml_text(versioned(value));
@@ -148,7 +149,7 @@ void Output::error(const Error& error, const Problems& problems) {
     if (format_ != Format::table && format_ != Format::wide && format_ != Format::name) {
         const json value = error_json(error, problems);
         waiting_ +=
-            format_ == Format::yaml ? yaml_text(value) : json_text(value, format_ == Format::json ? 2 : -1) + "\n";
+            format_ == Format::yaml ? yaml_text(value) : terminal_json(value, format_ == Format::json ? 2 : -1) + "\n";
         flush();
     }
     std::string text = label + " " + shown(error.message) + "\n";

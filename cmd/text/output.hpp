@@ -49,7 +49,7 @@ class Output {
     std::string waiting_;
 };
 
-std::string json_text(const nlohmann::json& value, int indent);  // control characters beyond ASCII escaped too
+std::string terminal_json(const nlohmann::json& value, int indent);  // control characters beyond ASCII escaped too
 std::string yaml_text(const nlohmann::json& value);
 std::string table_text(const nlohmann::json& items, const std::vector<Column>& columns, Format format, bool colour);
 std::string cell_text(const nlohmann::json& item, const Column& column);

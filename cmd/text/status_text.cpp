@@ -8,6 +8,7 @@
 #include "cmd/text/output.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -20,7 +21,7 @@ std::string value_text(const json& value) {
         std::snprintf(text, sizeof text, "%.6g", value.get<double>());
         return text;
     }
-    return value.is_string() ? value.get<std::string>() : value.dump();
+    return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 json object_of(const json& value, const char* field) {

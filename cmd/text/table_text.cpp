@@ -5,6 +5,7 @@
 #include "cmd/text/output.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -33,7 +34,7 @@ std::string plain(const json& value) {
         std::snprintf(text, sizeof text, "%.6g", value.get<double>());
         return text;
     }
-    return value.is_null() ? "-" : value.dump(-1, ' ', false, json::error_handler_t::replace);
+    return value.is_null() ? "-" : json_text(value);
 }
 
 std::string amount_of_memory(const std::string& bytes) {

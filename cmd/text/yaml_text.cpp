@@ -24,7 +24,7 @@ bool bare(const std::string& text) {
 
 std::string scalar(const json& value) {
     if (value.is_string() && bare(value.get<std::string>())) return value.get<std::string>();
-    return json_text(value, -1);
+    return terminal_json(value, -1);
 }
 
 void write(const json& value, std::size_t depth, std::string& out);
@@ -42,7 +42,7 @@ void write(const json& value, std::size_t depth, std::string& out) {
     const std::string indent(depth * 2, ' ');
     if (value.is_object() && !value.empty()) {
         for (const auto& [key, inner] : value.items()) {
-            out += indent + (bare(key) ? key : json_text(json(key), -1)) + ":";
+            out += indent + (bare(key) ? key : terminal_json(json(key), -1)) + ":";
             write_inner(inner, depth + 1, out);
         }
         return;

@@ -6,6 +6,7 @@
 #include "cmd/text/progress.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {
@@ -15,7 +16,7 @@ using nlohmann::json;
 
 json manifest_json(const RunStore& place, const storage::CommittedCheckpoint& checkpoint) {
     const storage::Manifest& m = checkpoint.manifest;
-    const json metrics = json::parse(m.metrics_json.empty() ? "{}" : m.metrics_json, nullptr, false);
+    const json metrics = parse_json(m.metrics_json.empty() ? "{}" : m.metrics_json);
     return {{"directory", m.directory},
             {"attempt", m.attempt},
             {"report", m.report},
@@ -107,11 +108,11 @@ Result<int> inspect(Invocation& call) {
     for (const storage::ManifestFile& file : checkpoint->manifest.files)
         value["files"].push_back(
             {{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}, {"rank", file.rank}});
-    std::string text = value["path"].get<std::string>() + "\n  attempt " + value["attempt"].dump() + ", report " +
-                       value["report"].dump() + ", " + value["world_size"].dump() + " ranks, committed " +
+    std::string text = value["path"].get<std::string>() + "\n  attempt " + json_text(value["attempt"]) + ", report " +
+                       json_text(value["report"]) + ", " + json_text(value["world_size"]) + " ranks, committed " +
                        value["committed"].get<std::string>() +
                        (checkpoint->live ? "" : ", NOT on the live branch: never restored from") + "\n  metrics " +
-                       value["metrics"].dump() + "\n\n";
+                       json_text(value["metrics"]) + "\n\n";
     text += table_text(value["files"],
                        {{"FILE", "path"}, {"SIZE", "bytes", Shape::bytes}, {"RANK", "rank"}, {"SHA256", "sha256"}},
                        Format::table, false);

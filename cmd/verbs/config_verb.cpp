@@ -14,6 +14,7 @@
 #include "cmd/line/settings.hpp"
 #include "cmd/text/output.hpp"
 #include "cmd/text/suggest.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 
 namespace rtrain::cmd {
@@ -57,7 +58,7 @@ Status read_top(const std::string& path, const json& value, ConfigFile& config) 
                 if (Status read = read_place(path, name, place, config.contexts[name]); !read) return read;
         } else if (key == "defaults" && inner.is_object()) {
             for (const auto& [name, text] : inner.items())
-                config.defaults[name] = text.is_string() ? text.get<std::string>() : text.dump();
+                config.defaults[name] = text.is_string() ? text.get<std::string>() : json_text(text);
         } else {
             const std::string near = nearest(key, {"current", "contexts", "defaults"});
             return wrong(path, key + (near == key ? " has the wrong type" : " is not known") +
@@ -88,7 +89,7 @@ Result<ConfigFile> read_config(const std::string& path) {
         return wrong(path + ":" + std::to_string(p.line) + ":" + std::to_string(p.column), p.message);
     }
     ConfigFile config;
-    const json value = json::parse(answer.json.empty() ? "null" : answer.json, nullptr, false);
+    const json value = parse_json(answer.json.empty() ? "null" : answer.json);
     if (Status read = read_top(path, value, config); !read) return read.error();
     return config;
 }

@@ -6,6 +6,7 @@
 #include "cmd/client/follow.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -63,7 +64,7 @@ Result<int> logs(Invocation& call) {
     if (!lines) return lines.error();
     std::vector<json> parsed;
     for (const std::string& text : split(*lines, '\n'))
-        if (json line = json::parse(text, nullptr, false); line.is_object()) parsed.push_back(std::move(line));
+        if (json line = parse_json(text); line.is_object()) parsed.push_back(std::move(line));
     const bool any = !parsed.empty();
     print_lines(call, *wish, std::move(parsed));
     if (!any)
@@ -87,7 +88,7 @@ Result<int> follow_events(Invocation& call, Api& api, const std::string& filter,
     while (!interrupted()) {
         const Status followed =
             api.follow("/v1/events?follow=true&after=" + url_part(after) + filter, [&](const StreamEvent& event) {
-                const json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
+                const json value = parse_json(event.data.empty() ? "{}" : event.data);
                 if (!value.is_object() || value.empty()) return true;
                 if (!event.id.empty()) after = event.id;
                 reported_away = false;
@@ -119,7 +120,7 @@ Result<int> events(Invocation& call) {
     if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
     std::string last = after;
     for (const json& event : items)
-        last = event["id"].is_string() ? event["id"].get<std::string>() : event["id"].dump();
+        last = event["id"].is_string() ? event["id"].get<std::string>() : json_text(event["id"]);
     if (call.arguments.has("follow") || call.out.for_people()) {
         for (const json& event : items) print_event(call, event);
     } else {

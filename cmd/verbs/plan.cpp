@@ -16,6 +16,7 @@
 #include "cmd/text/suggest.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/placement/largest.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -134,8 +135,8 @@ std::string seats_text(const json& placement) {
 Result<json> plan_on_head(Invocation& call, const JobFile& file, const std::string& path) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
-    json body = {{"job", json::parse(spec::to_json(file.job))}};
-    if (!file.lines.empty()) body["lines"] = json::parse(file.lines);
+    json body = {{"job", parse_json(spec::to_json(file.job))}};
+    if (!file.lines.empty()) body["lines"] = parse_json(file.lines);
     Result<json> answer = api->post("/v1/plan", body);
     if (!answer) return with_line(answer.error(), file, path);
     return answer;

@@ -5,6 +5,7 @@
 #include "cmd/client/run_store.hpp"
 #include "cmd/client/submission.hpp"
 #include "cmd/text/status_text.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {
@@ -24,8 +25,8 @@ InForce in_force(const RunStore& place, const storage::RunHeader& header) {
                      .code_sha256 = claim ? claim->code_sha256.value_or(header.code_sha256) : header.code_sha256,
                      .member = {}};
     if (claim) in_force.member = {.array = claim->array, .index = claim->array_index};
-    json job = json::parse(in_force.job_json, nullptr, false);
-    if (job.is_object() && job.erase("after") > 0) in_force.job_json = job.dump();
+    json job = parse_json(in_force.job_json);
+    if (job.is_object() && job.erase("after") > 0) in_force.job_json = json_text(job);
     return in_force;
 }
 
@@ -96,7 +97,7 @@ Result<int> restore(Invocation& call) {
     if (call.arguments.has("dry-run")) {
         call.out.one({{"dry_run", true},
                       {"name", job->name},
-                      {"job", json::parse(spec::to_json(*job))},
+                      {"job", parse_json(spec::to_json(*job))},
                       {"code_sha256", newest.code_sha256}},
                      "name", "would restore " + place->shown + "\n");
         return 0;

@@ -6,6 +6,7 @@
 #include "cmd/client/follow.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -34,7 +35,7 @@ Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, co
     Shown out;
     std::set<json> begun;
     for (const std::string& one : split(*text, '\n')) {
-        json line = json::parse(one, nullptr, false);
+        json line = parse_json(one);
         if (!line.is_object()) continue;
         const json rank = line.value("rank", json(0));
         const std::string words = string_of(line, "line");
@@ -73,7 +74,7 @@ void print(Invocation& call, const LogWish& wish, const json& asked, const json&
 
 Error not_in_time(const Invocation& call, const json& silent) {
     std::string ranks;
-    for (const json& one : silent) ranks += (ranks.empty() ? "" : ", ") + one.dump();
+    for (const json& one : silent) ranks += (ranks.empty() ? "" : ", ") + json_text(one);
     const bool many = silent.size() > 1;
     return {.code = ErrorCode::timed_out,
             .message = std::string(many ? "ranks " : "rank ") + ranks + (many ? " have" : " has") +

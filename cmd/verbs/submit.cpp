@@ -10,6 +10,7 @@
 #include "cmd/text/reasons.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {
@@ -42,7 +43,7 @@ Result<JobFile> driver_job(Invocation& call) {
                       {"entrypoint", std::move(entrypoint)},
                       {"driver", true},
                       {"scaling", {{"workers", 1}, {"resources_per_worker", {{"CPU", 0}}}}}};
-    Result<spec::Job> checked = with_sets(call, job.dump(), call.arguments.list("set"));
+    Result<spec::Job> checked = with_sets(call, json_text(job), call.arguments.list("set"));
     if (!checked) return checked.error();
     const std::vector<std::string> sets = call.arguments.list("set");
     const bool named =
@@ -68,12 +69,12 @@ ArrayMember member_so_far(Invocation& call, const spec::Job& job) {
 // What would become of it; none: nobody answers, so nobody knows. What the head would refuse is refused.
 Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submission) {
     Result<Api> api = Api::open(call);
-    json body = {{"job", json::parse(spec::to_json(submission.job))},
+    json body = {{"job", parse_json(spec::to_json(submission.job))},
                  {"resume", submission.resume},
                  {"new", submission.make_new},
                  {"as_submitted", true}};
     if (!submission.array.empty()) body["array"] = submission.array;
-    if (!submission.lines.empty()) body["lines"] = json::parse(submission.lines);
+    if (!submission.lines.empty()) body["lines"] = parse_json(submission.lines);
     Result<json> plan = api ? api->post("/v1/plan", body) : Result<json>(api.error());
     if (plan) return std::optional(std::move(*plan));
     if (api && plan.error().code != ErrorCode::unreachable) return plan.error();
@@ -83,7 +84,7 @@ Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submi
 
 // What would be sent, and where it would start; nothing is sent but the question.
 Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const CodeFolder& code) {
-    json value = {{"dry_run", true}, {"name", file.job.name}, {"job", json::parse(spec::to_json(file.job))},
+    json value = {{"dry_run", true}, {"name", file.job.name}, {"job", parse_json(spec::to_json(file.job))},
                   {"code", nullptr}, {"verdict", nullptr},    {"plan", nullptr}};
     std::string text = "would submit " + file.job.name + "\n";
     if (Status set = secrets_are_set(file.job); !set) return set.error();

@@ -17,6 +17,7 @@
 
 #include "daemon/protocol/messages.hpp"
 #include "storage/base/base64.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::protocol {
 
@@ -174,7 +175,7 @@ class Reader {
         for (const auto& [text, one] : in.items()) {
             K key{};
             if constexpr (std::is_arithmetic_v<K>) {
-                const json number = json::parse(text, nullptr, false);
+                const json number = parse_json(text);
                 decoded(number, at + "." + text, key);
             } else {
                 key = text;

@@ -3,6 +3,7 @@
 
 #include "daemon/protocol/fields_json.hpp"
 #include "storage/base/json_depth.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/relative_path.hpp"
 
 namespace rtrain::protocol {
@@ -366,11 +367,12 @@ Result<Variant> from_json(const json& object, const char* tag) {
 
 template <class Variant>
 Result<Variant> parsed(const std::string& text) {
-    const bool deep = storage::nests_too_deep(text);
-    const json object = deep ? json() : json::parse(text, nullptr, false);
-    if (!object.is_object())
+    const json object = parse_json(text);
+    if (!object.is_object()) {
+        const bool deep = storage::nests_too_deep(text);
         return wrong("message is not a JSON object (" + std::to_string(text.size()) + " bytes)" +
                      (deep ? ": it has more than " + std::to_string(storage::json_levels_most) + " levels" : ""));
+    }
     return from_json<Variant>(object, "type");
 }
 

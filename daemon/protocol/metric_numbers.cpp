@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "storage/base/json_text.hpp"
+
 namespace rtrain::protocol {
 namespace {
 
@@ -27,7 +29,7 @@ bool not_finite(const json& value) {  // as reports write it
 
 std::map<std::string, double> numbers_of(const std::string& metrics_json, const std::string& score) {
     std::map<std::string, double> out;
-    const json metrics = json::parse(metrics_json, nullptr, false);
+    const json metrics = parse_json(metrics_json);
     if (!metrics.is_object()) return out;
     for (const auto& [key, value] : metrics.items())
         if (value.is_number()) out[key] = value.get<double>();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "daemon/protocol/fields_json.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::protocol {
 namespace {
@@ -12,7 +13,7 @@ bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && static_c
 
 void append_text(std::string& out, std::string_view text) {
     if (!std::all_of(text.begin(), text.end(), is_plain)) {
-        out += json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+        out += json_text(json(text));
         return;
     }
     out += '"';

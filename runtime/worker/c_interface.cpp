@@ -8,6 +8,7 @@
 #include "runtime/worker/session.hpp"
 #include "storage/base/checkpoint_name.hpp"
 #include "storage/base/json_depth.hpp"
+#include "storage/base/json_text.hpp"
 
 #define RTW_EXPORT __attribute__((visibility("default")))
 
@@ -65,7 +66,7 @@ std::string too_much_in(const std::string& metrics) {
 int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
     call.metrics_json = args.metrics_json ? args.metrics_json : "{}";
     const auto first = call.metrics_json.find_first_not_of(" \t\r\n");
-    if (first == std::string::npos || call.metrics_json[first] != '{' || !nlohmann::json::accept(call.metrics_json)) {
+    if (first == std::string::npos || call.metrics_json[first] != '{' || !rtrain::is_json(call.metrics_json)) {
         return failed(RTW_INVALID,
                       "the metrics are not one JSON object (numbers that are not finite are written as the strings "
                       "\"NaN\", \"Infinity\", \"-Infinity\"): " +

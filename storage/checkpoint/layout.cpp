@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdio>
 
-#include "storage/base/json_depth.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -74,7 +74,7 @@ std::string checkpoint_directory_name(const std::string& wish, std::uint64_t cou
 }
 
 Result<json> parse_object(const std::string& text, const std::string& path) {
-    json value = nests_too_deep(text) ? json() : json::parse(text, nullptr, false);
+    json value = parse_json(text);
     if (!value.is_object())
         return Error{ErrorCode::damaged, path + ": its " + std::to_string(text.size()) + " bytes are not a JSON object",
                      ""};
@@ -87,18 +87,17 @@ Result<json> read_object(Store& store, const std::string& path) {
     return parse_object(*text, path);
 }
 
-json embedded(const std::string& json_text) {
-    if (json_text.empty()) return nullptr;
-    if (nests_too_deep(json_text)) return json_text;
-    json value = json::parse(json_text, nullptr, false);
-    return value.is_discarded() ? json(json_text) : value;
+json embedded(const std::string& text) {
+    if (text.empty()) return nullptr;
+    json value = parse_json(text);
+    return value.is_discarded() ? json(text) : value;
 }
 
 std::string extracted(const json& value) {
     if (value.is_null()) return "";
-    return value.is_string() ? value.get<std::string>() : value.dump();
+    return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
-std::string file_text(const json& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+std::string file_text(const json& value) { return json_text(value, 2) + "\n"; }
 
 }  // namespace rtrain::storage

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "storage/base/json_text.hpp"
 #include "storage/base/relative_path.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -37,14 +38,11 @@ T integer_in(const nlohmann::json& value) {
                           ? std::in_range<T>(value.template get<std::uint64_t>())
                           : value.is_number_integer() && std::in_range<T>(value.template get<std::int64_t>());
     if (!fits)
-        throw nlohmann::json::out_of_range::create(
-            406,
-            value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + " is not an integer in its range",
-            nullptr);
+        throw nlohmann::json::out_of_range::create(406, json_text(value) + " is not an integer in its range", nullptr);
     return value.template get<T>();
 }
-nlohmann::json embedded(const std::string& json_text);  // the value; a string when it is not JSON
-std::string extracted(const nlohmann::json& value);     // and back
-std::string file_text(const nlohmann::json& value);     // as it lies on storage: for people too
+nlohmann::json embedded(const std::string& text);    // the value; a string when it is not JSON
+std::string extracted(const nlohmann::json& value);  // and back
+std::string file_text(const nlohmann::json& value);  // as it lies on storage: for people too
 
 }  // namespace rtrain::storage

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "storage/base/json_depth.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/crypto/digest.hpp"
 
@@ -30,7 +30,7 @@ json fields(const Manifest& manifest) {
 
 std::string own_hash(json value) {
     value.erase("manifest_sha256");
-    return crypto::sha256_hex(value.dump(-1, ' ', false, json::error_handler_t::replace));
+    return crypto::sha256_hex(json_text(value));
 }
 
 // Throws json::exception for what is missing or of another type.
@@ -66,12 +66,13 @@ std::string encode(const Manifest& manifest) {
 }
 
 Result<Manifest> decode_manifest(const std::string& text) {
-    const json value = nests_too_deep(text) ? json() : json::parse(text, nullptr, false);
+    const json value = parse_json(text);
     if (!value.is_object()) return damaged("its " + std::to_string(text.size()) + " bytes are not a JSON object");
     const json version = value.value("schema_version", json(1));
     if (!version.is_number_integer()) return damaged("its schema_version is not a whole number");
     if (version != json(1))
-        return Error{ErrorCode::invalid, "the manifest has version " + version.dump() + "; this rtrain reads version 1",
+        return Error{ErrorCode::invalid,
+                     "the manifest has version " + json_text(version) + "; this rtrain reads version 1",
                      "use the rtrain that wrote it, or a newer one"};
     if (value.value("manifest_sha256", json()) != json(own_hash(value))) return damaged("its own hash differs");
     try {

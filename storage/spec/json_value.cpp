@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {
@@ -70,7 +71,7 @@ class JsonBuilder {  // nlohmann's SAX interface
     std::vector<std::set<std::string>> keys_;  // of each level
 };
 
-std::string quoted(const std::string& text) { return json(text).dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string quoted(const std::string& text) { return json_text(json(text)); }
 
 void write(const Value& value, std::string& out) {
     switch (value.kind) {

@@ -1,6 +1,7 @@
 // Manifests and ends of attempts: files on a storage path that others can write.
 #include <nlohmann/json.hpp>
 
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/crypto/digest.hpp"
 #include "tests/fuzz/input.hpp"
@@ -11,11 +12,11 @@ namespace {
 
 // Returns the manifest with its own hash corrected; else no mutation would pass that check.
 std::string signed_anew(std::string_view text) {
-    auto value = nlohmann::json::parse(text, nullptr, false);
+    auto value = parse_json(text);
     if (!value.is_object()) return std::string(text);
     value.erase("manifest_sha256");
-    value["manifest_sha256"] = crypto::sha256_hex(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    value["manifest_sha256"] = crypto::sha256_hex(json_text(value));
+    return json_text(value);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "storage/base/json_text.hpp"
 #include "tests/oracle/oracle.hpp"
 
 namespace oracle {
@@ -131,11 +132,11 @@ void Check::preferences() {
 }  // namespace
 
 std::string fault(const Case& question, const Expected& expected, const std::string& text) {
-    const json answer = json::parse(text, nullptr, false);
+    const json answer = rtrain::parse_json(text);
     if (!answer.is_object()) return "no JSON object";
     if (answer["id"] != question.id) return "another id";
     if (answer["verdict"] != expected.verdict)
-        return "verdict " + answer["verdict"].dump() + ", expected " + expected.verdict;
+        return "verdict " + rtrain::json_text(answer["verdict"]) + ", expected " + expected.verdict;
     if (answer["proved"] != true) return "not proved";
     if (!expected.best) {
         if (answer.contains("placement")) return "a placement beside a refusal";

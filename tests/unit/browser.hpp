@@ -6,6 +6,7 @@
 
 #include "daemon/head/access/browser_requests.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 namespace rtrain::test {
@@ -17,13 +18,13 @@ class Browser {
         auto headers = this->headers();
         headers["content-type"] = "application/json";
         const auto signed_in = client.call(
-            {.method = "POST", .target = "/v1/session", .body = json{{"token", token}}.dump(), .headers = headers});
+            {.method = "POST", .target = "/v1/session", .body = json_text(json{{"token", token}}), .headers = headers});
         REQUIRE((signed_in ? "" : signed_in.error().message) == std::string());
         INFO(signed_in->body);
         REQUIRE(signed_in->status == 201);
         set_cookie = signed_in->headers.at("set-cookie");
         cookie = set_cookie.substr(0, set_cookie.find(';'));
-        csrf = json::parse(signed_in->body).at("csrf");
+        csrf = parse_json(signed_in->body).at("csrf");
     }
 
     void moved_to(const HeadUnderTest& head) { endpoint_ = head.endpoint(""); }
@@ -46,8 +47,8 @@ class Browser {
         return answer(method, target, headers());
     }
     Answer call(const std::string& method, const std::string& target, const json& body = nullptr) const {
-        const auto response = answer(method, target, headers(), body.is_null() ? "" : body.dump());
-        return {response.status, json::parse(response.body, nullptr, false), response.body};
+        const auto response = answer(method, target, headers(), body.is_null() ? "" : json_text(body));
+        return {response.status, parse_json(response.body), response.body};
     }
 
     std::string set_cookie, cookie, csrf;

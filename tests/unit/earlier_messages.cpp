@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "storage/base/json_text.hpp"
 #include "tests/unit/source_directory.hpp"
 
 namespace rtrain::test {
@@ -15,7 +16,7 @@ using Json = nlohmann::json;
 std::string difference(const Json& sent, const Json& decoded, const std::string& at) {
     if (sent.is_object() && decoded.is_object()) {
         for (const auto& [name, value] : sent.items()) {
-            if (!decoded.contains(name)) return at + "." + name + " is lost: " + value.dump();
+            if (!decoded.contains(name)) return at + "." + name + " is lost: " + json_text(value);
             if (std::string inner = difference(value, decoded.at(name), at + "." + name); !inner.empty()) return inner;
         }
         return "";
@@ -26,7 +27,7 @@ std::string difference(const Json& sent, const Json& decoded, const std::string&
                 return inner;
         return "";
     }
-    return sent == decoded ? "" : at + " was " + sent.dump() + " and is " + decoded.dump();
+    return sent == decoded ? "" : at + " was " + json_text(sent) + " and is " + json_text(decoded);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ std::vector<EarlierMessage> earlier_messages(const std::string& between) {
         if (!name.starts_with("messages-")) continue;
         std::ifstream file(entry.path());
         for (std::string line; std::getline(file, line);) {
-            const Json value = Json::parse(line);
+            const Json value = parse_json(line);
             if (value.at("between") == between)
                 messages.push_back({.release = name.substr(std::string("messages-").size()),
                                     .between = between,
@@ -51,7 +52,7 @@ std::vector<EarlierMessage> earlier_messages(const std::string& between) {
 }
 
 std::string lost_in(const std::string& sent, const std::string& decoded) {
-    return difference(Json::parse(sent), Json::parse(decoded), "message");
+    return difference(parse_json(sent), parse_json(decoded), "message");
 }
 
 }  // namespace rtrain::test

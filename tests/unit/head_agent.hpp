@@ -13,6 +13,7 @@
 
 #include "daemon/protocol/messages.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 namespace rtrain::test {
@@ -25,7 +26,7 @@ inline net::Endpoint join(const HeadUnderTest& head, const std::string& node) {
     const Answer answer = HeadUnderTest::send(
         to, {.method = "POST",
              .target = "/v1/join",
-             .body = json({{"token", token}, {"node", node}, {"request", request.request}}).dump()});
+             .body = json_text(json({{"token", token}, {"node", node}, {"request", request.request}}))});
     REQUIRE(answer.status == 200);
     to.certificate = answer.body.at("certificate");
     to.private_key = request.private_key;

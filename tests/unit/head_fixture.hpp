@@ -14,6 +14,7 @@
 
 #include "daemon/head/head.hpp"
 #include "daemon/net/client.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 namespace rtrain::test {
@@ -87,14 +88,15 @@ class HeadUnderTest {
     }
     Answer call_as(const std::string& bearer, const std::string& method, const std::string& target,
                    const json& body = nullptr) const {
-        return send(endpoint(bearer), {.method = method, .target = target, .body = body.is_null() ? "" : body.dump()});
+        return send(endpoint(bearer),
+                    {.method = method, .target = target, .body = body.is_null() ? "" : json_text(body)});
     }
     static Answer send(const net::Endpoint& to, const net::Call& call) {
         net::Client client(to);
         const auto response = client.call(call);
         // Some tests call from several threads, and Catch's macros are for one: only a failure uses them.
         if (!response) FAIL(call.method << " " << call.target << ": " << response.error().message);
-        return {response->status, json::parse(response->body, nullptr, false), response->body};
+        return {response->status, parse_json(response->body), response->body};
     }
     std::string make_token(const std::string& role, const std::string& user) const {
         return call("POST", "/v1/tokens", {{"role", role}, {"user", user}}).body.at("token");

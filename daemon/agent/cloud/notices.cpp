@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/cloud/plain_http.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -69,7 +70,7 @@ Cloud cloud_of(const FirmwareNames& names) {
 }
 
 std::optional<CloudNotice> aws_notice(const std::string& instance_action, std::int64_t wall_ms) {
-    const json action = json::parse(instance_action, nullptr, false);
+    const json action = parse_json(instance_action);
     if (!action.is_object()) return std::nullopt;
     const auto at = unix_ms(text_in(action, "time"), "%Y-%m-%dT%H:%M:%SZ");
     const std::string what = text_in(action, "action");
@@ -85,7 +86,7 @@ std::optional<CloudNotice> gcp_notice(const std::string& preempted) {
 
 std::optional<CloudNotice> azure_notice(const std::string& scheduled_events, const std::string& machine,
                                         std::int64_t wall_ms) {
-    const json answer = json::parse(scheduled_events, nullptr, false);
+    const json answer = parse_json(scheduled_events);
     if (!answer.is_object() || !answer.contains("Events") || !answer["Events"].is_array()) return std::nullopt;
     std::optional<CloudNotice> soonest;
     for (const json& event : answer["Events"]) {

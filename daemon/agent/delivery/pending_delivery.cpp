@@ -6,6 +6,7 @@
 
 #include "daemon/agent/delivery/uploads.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -47,7 +48,7 @@ Try<Context> context_of(const PendingDelivery& delivery, const NodeFacts& facts)
 std::string encode_mark(const PendingDelivery& delivery) {
     json mark{{"since_wall_ms", delivery.since_wall_ms}, {"logs", delivery.logs}};
     if (delivery.end) mark["end"] = storage::encode(*delivery.end);
-    return mark.dump();
+    return json_text(mark);
 }
 
 // An agent before this one wrote the time alone, and left logs behind.
@@ -57,7 +58,7 @@ PendingDelivery delivery_of(const SavedAttempt& saved, const std::string& mark, 
                              .number = saved.number,
                              .journal = std::make_shared<Journal>(files.journal(key_of(saved.prepare.attempt))),
                              .logs = true};
-    const json in = json::parse(mark, nullptr, false);
+    const json in = parse_json(mark);
     if (in.is_number_integer()) delivery.since_wall_ms = in.get<std::int64_t>();
     if (!in.is_object()) return delivery;
     if (const auto since = in.find("since_wall_ms"); since != in.end() && since->is_number_integer())

@@ -20,6 +20,7 @@
 #include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/beneath.hpp"
@@ -94,7 +95,7 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
                                                         Moving& moving) {
     std::vector<protocol::StagedFile> files;
     if (const auto kept = read_whole(kept_at)) {
-        const json list = json::parse(*kept, nullptr, false);
+        const json list = parse_json(*kept);
         if (!list.is_array()) return Error{ErrorCode::damaged, kept_at + " is not a list of files", ""};
         for (const json& one : list)
             files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
@@ -109,7 +110,7 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
         moving.done(file.bytes);
         files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
     }
-    if (Status kept = write_whole(kept_at, listed(files).dump(), 0600, Durable::no); !kept) return kept.error();
+    if (Status kept = write_whole(kept_at, json_text(listed(files)), 0600, Durable::no); !kept) return kept.error();
     return files;
 }
 
@@ -501,7 +502,7 @@ Result<bool> clear_directory(const std::string& storage_directory, const WorkerU
     if (!header) return storage::remove_aside(*top, order.run_name);
     const auto text = storage::read_opened(*header, name);
     if (!text) return text.error();
-    if (!named_in(json::parse(*text, nullptr, false), order)) return false;
+    if (!named_in(parse_json(*text), order)) return false;
     if (!handed) return handed.error();
     if (const auto aside = storage::set_aside(*top, order.run_name, *run); !aside) return aside.error();
     return storage::remove_aside(*top, order.run_name);
@@ -511,7 +512,7 @@ Result<bool> clear_bucket(storage::Store& store, const protocol::Clear& order) {
     const auto text = store.get(order.run_name + "/run.json");
     if (!text && text.error().code == ErrorCode::not_found) return false;
     if (!text) return text.error();
-    if (!named_in(json::parse(*text, nullptr, false), order)) return false;
+    if (!named_in(parse_json(*text), order)) return false;
     if (Status gone = remove_objects(store, order.run_name); !gone) return gone.error();
     return true;
 }
@@ -537,7 +538,7 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
 // Writes result.json. The head orders it for refused runs as well, and for runs that another run has resumed: their
 // result is not written, since the directory is not theirs.
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
-    const json result = json::parse(order.result_json, nullptr, false);
+    const json result = parse_json(order.result_json);
     if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may) return may;
     auto store = open_store_of_run(facts, order.storage_path, order.user, order.access);
     if (!store) return store.error();

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "daemon/agent/disk/node_files.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -112,11 +113,11 @@ std::string encode(const SavedAttempt& saved) {
     json out{{"version", 1}};
     Writer writer(out);
     fields(writer, const_cast<SavedAttempt&>(saved));  // the list is written for a value to be read into
-    return out.dump();
+    return json_text(out);
 }
 
 Result<SavedAttempt> decode_saved_attempt(const std::string& text) {
-    const json in = json::parse(text, nullptr, false);
+    const json in = parse_json(text);
     if (!in.is_object() || !in.contains("prepare")) return Error{ErrorCode::damaged, "this is no saved attempt", ""};
     try {
         SavedAttempt saved;

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/percent.hpp"
 
 namespace rtrain::agent {
@@ -54,7 +55,7 @@ ErrorCode code_of(int status) {
 
 // What the head said, as an Error about `doing path`.
 Error refused(const std::string& doing, const std::string& path, const net::Response& answer) {
-    const json body = json::parse(answer.body, nullptr, false);
+    const json body = parse_json(answer.body);
     Error error{.code = code_of(answer.status), .message = {}, .next = {}};
     std::string why = "status " + std::to_string(answer.status);
     if (body.is_object()) {
@@ -157,7 +158,7 @@ class ClusterStore final : public storage::Store {
         if (!answer) return answer.error();
         if (answer->status == 404) return std::vector<storage::StoreEntry>{};
         if (answer->status != 200) return refused("listing", prefix, *answer);
-        const json body = json::parse(answer->body, nullptr, false);
+        const json body = parse_json(answer->body);
         if (!body.is_object() || !body.contains("items"))
             return Error{ErrorCode::io, "listing cluster://" + prefix + ": the head's answer is not a list", ""};
         std::vector<storage::StoreEntry> entries;
@@ -224,7 +225,7 @@ class ClusterStore final : public storage::Store {
     std::optional<Present> present(const std::string& path, const std::string& id) const {
         const auto answer = request({.target = target(path) + "?upload=" + id});
         if (!answer || answer->status != 200) return std::nullopt;
-        const json body = json::parse(answer->body, nullptr, false);
+        const json body = parse_json(answer->body);
         const json bytes = body.is_object() ? body.value("bytes", json()) : json();
         if (!bytes.is_number_unsigned()) return std::nullopt;
         return Present{bytes.get<std::int64_t>(), body.value("done", json()) == json(true)};

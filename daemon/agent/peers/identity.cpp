@@ -18,6 +18,7 @@
 #include "daemon/agent/workers/environment.hpp"
 #include "daemon/agent/workers/launcher.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -27,7 +28,7 @@ using nlohmann::json;
 std::string folder(const std::string& data_dir) { return data_dir + "/identity"; }
 
 Error refused(const net::Response& answer, const std::string& doing) {
-    const json body = json::parse(answer.body, nullptr, false);
+    const json body = parse_json(answer.body);
     Error error{ErrorCode::unauthorised, doing + ": status " + std::to_string(answer.status), ""};
     if (!body.is_object()) return error;
     error.message = doing + ": " + body.value("message", "status " + std::to_string(answer.status));
@@ -78,11 +79,11 @@ Result<Identity> request_to_join(net::Client& head, const JoinWish& wish) {
     const json body{{"token", wish.token}, {"node", wish.node}, {"request", request->request}};
     auto answer = head.call({.method = "POST",
                              .target = "/v1/join",
-                             .body = body.dump(),
+                             .body = json_text(body),
                              .headers = {{"content-type", "application/json"}}});
     if (!answer) return answer.error();
     if (answer->status >= 300) return refused(*answer, "joining the cluster at " + wish.head_host);
-    const json reply = json::parse(answer->body, nullptr, false);
+    const json reply = parse_json(answer->body);
     if (!reply.is_object()) return Error{ErrorCode::io, "the head's answer to the join is not JSON", ""};
     Identity identity{.node = reply.value("node", wish.node),
                       .cluster_id = reply.value("cluster_id", ""),
@@ -105,7 +106,7 @@ Result<Identity> load_identity(const std::string& data_dir) {
     if (!text)
         return Error{ErrorCode::not_found, "this node has not joined a cluster (" + at + " is missing)",
                      "rtrain node join HOST:PORT --token T"};
-    const json in = json::parse(*text, nullptr, false);
+    const json in = parse_json(*text);
     const auto keys = in.is_object() ? keys_of(in, at) : std::nullopt;
     if (!keys)
         return Error{ErrorCode::damaged, "the identity in " + at + " is incomplete",
@@ -132,7 +133,7 @@ Status save_identity(const std::string& data_dir, const Identity& identity) {
                     {"certificate", identity.certificate},
                     {"private_key", identity.private_key},
                     {"ca", identity.ca}};
-    if (Status kept = write_whole(at + "/node.json", node.dump(2) + "\n", 0600, Durable::yes); !kept) return kept;
+    if (Status kept = write_whole(at + "/node.json", json_text(node, 2) + "\n", 0600, Durable::yes); !kept) return kept;
     for (const char* name : files_before) ::unlink((at + name).c_str());
     return Done{};
 }
@@ -159,11 +160,11 @@ Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t
     auto answer = net::Client(head_endpoint(identity))
                       .call({.method = "POST",
                              .target = "/v1/certificate",
-                             .body = json{{"request", request->request}}.dump(),
+                             .body = json_text(json{{"request", request->request}}),
                              .headers = {{"content-type", "application/json"}}});
     if (!answer) return answer.error();
     if (answer->status >= 300) return refused(*answer, "renewing this node's certificate");
-    const json reply = json::parse(answer->body, nullptr, false);
+    const json reply = parse_json(answer->body);
     if (!reply.is_object() || reply.value("certificate", "").empty())
         return Error{ErrorCode::io, "the head's answer to the renewal has no certificate", ""};
     identity.certificate = reply.value("certificate", "");

@@ -23,6 +23,7 @@
 #include "daemon/protocol/metric_numbers.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/base/hex.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/beneath.hpp"
 
@@ -131,7 +132,7 @@ bool has_written(const NodeFacts& facts, const protocol::Prepare& prepare, const
             net::Client(endpoint).call({.target = "/v1/probe?run=" + std::to_string(prepare.attempt.run) +
                                                   "&incarnation=" + std::to_string(prepare.attempt.incarnation)});
         if (!answer || answer->status != 200) return false;
-        const auto reply = nlohmann::json::parse(answer->body, nullptr, false);
+        const auto reply = parse_json(answer->body);
         return reply.is_object() && reply.value("probed", true);
     }
     return false;
@@ -480,7 +481,7 @@ std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& cla
             return number.first != score && (many || number.first.size() > name_most);
         });
         earlier.push_back({.directory = one.directory,
-                           .metrics_json = nlohmann::json(numbers).dump(),
+                           .metrics_json = json_text(nlohmann::json(numbers)),
                            .attempt = one.attempt,
                            .world_size = one.world_size,
                            .report = one.report,

@@ -16,6 +16,7 @@
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "storage/base/descriptor.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/s3/s3.hpp"
 
@@ -150,13 +151,13 @@ Result<std::unique_ptr<storage::Store>> open_bucket(const StorageAccess& access,
 Status keep_credentials(const StorageAccess& access, const std::string& attempt_directory) {
     if (!access.own) return Done{};
     const nlohmann::json values(access.secrets);
-    return write_whole(kept_file(attempt_directory), values.dump(), 0600, Durable::no);
+    return write_whole(kept_file(attempt_directory), json_text(values), 0600, Durable::no);
 }
 
 void take_kept_credentials(StorageAccess& access, const std::string& attempt_directory) {
     if (!access.own || !access.secrets.empty()) return;
     const auto text = read_whole(kept_file(attempt_directory));
-    const nlohmann::json values = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+    const nlohmann::json values = text ? parse_json(*text) : nlohmann::json();
     if (!values.is_object()) return;
     for (const auto& [name, value] : values.items())
         if (value.is_string()) access.secrets[name] = value.get<std::string>();

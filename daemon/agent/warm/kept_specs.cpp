@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/disk/node_files.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -44,12 +45,12 @@ TemplateSpec spec_of(const json& in) {
 Status keep_specs(const std::string& file, const std::vector<const TemplateSpec*>& specs) {
     json list = json::array();
     for (const TemplateSpec* spec : specs) list.push_back(json_of(*spec));
-    return write_whole(file, list.dump(-1, ' ', false, json::error_handler_t::replace), 0600, Durable::no);
+    return write_whole(file, json_text(list), 0600, Durable::no);
 }
 
 std::vector<TemplateSpec> kept_specs(const std::string& file) {
     const auto text = read_whole(file);
-    const json list = text ? json::parse(*text, nullptr, false) : json();
+    const json list = text ? parse_json(*text) : json();
     std::vector<TemplateSpec> specs;
     if (!list.is_array()) return specs;
     for (const json& one : list) {

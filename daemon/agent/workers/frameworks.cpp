@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "storage/base/json_text.hpp"
+
 namespace rtrain::agent {
 namespace {
 
@@ -32,8 +34,8 @@ std::string tf_config(const Prepare& prepare, const Launch& launch, const Launch
         for (const std::uint32_t rank : node.ranks)
             if (rank < addresses.size())
                 addresses[rank] = address_of(node, port_of(launch.master_port, taken[node.address]++));
-    return nlohmann::json{{"cluster", {{"worker", addresses}}}, {"task", {{"type", "worker"}, {"index", worker.rank}}}}
-        .dump();
+    return json_text(
+        nlohmann::json{{"cluster", {{"worker", addresses}}}, {"task", {{"type", "worker"}, {"index", worker.rank}}}});
 }
 
 }  // namespace

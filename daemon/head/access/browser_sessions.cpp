@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/base/hex.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/crypto/digest.hpp"
 
 namespace rtrain::head {
@@ -15,16 +16,15 @@ using nlohmann::json;
 std::string key_of(const std::string& id) { return BrowserSessions::prefix + id; }
 
 std::string text_of(const BrowserSession& session) {
-    return json{{"token", session.token_id},
-                {"token_hash", session.token_hash},
-                {"user", session.user},
-                {"begun_wall_ms", session.begun_wall_ms},
-                {"used_wall_ms", session.used_wall_ms}}
-        .dump();
+    return json_text(json{{"token", session.token_id},
+                          {"token_hash", session.token_hash},
+                          {"user", session.user},
+                          {"begun_wall_ms", session.begun_wall_ms},
+                          {"used_wall_ms", session.used_wall_ms}});
 }
 
 std::optional<BrowserSession> parse(const std::string& text) {
-    const json value = json::parse(text, nullptr, false);
+    const json value = parse_json(text);
     if (!value.is_object()) return std::nullopt;
     try {
         return BrowserSession{.token_id = value.at("token"),

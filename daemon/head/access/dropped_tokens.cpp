@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/base/clock.hpp"
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/head/files/plain_files.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/write_all.hpp"
 
 namespace rtrain::head {
@@ -89,7 +89,7 @@ Result<DroppedToken> drop_admin_token(const std::string& data_dir, const std::st
                         {"user", user},
                         {"created_wall_ms", fresh.row.created_wall_ms},
                         {"expires_wall_ms", expires_wall_ms}};
-    const auto written = write_file(*data, fresh.row.id, token.dump());
+    const auto written = write_file(*data, fresh.row.id, json_text(token));
     if (!written) return written.error();
     return DroppedToken{.id = fresh.row.id, .text = fresh.text, .file = data_dir + "/" + *written};
 }

@@ -5,6 +5,7 @@
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/base/number_ranges.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/history/limits.hpp"
 
 namespace rtrain::head {
@@ -27,7 +28,7 @@ Result<history::Window> window_of(const Exchange& exchange, std::uint64_t units_
 std::string head_of(const Exchange& exchange, json about) {
     about["schema_version"] = 1;
     if (const std::string key = exchange.query("key"); !key.empty()) about["key"] = key;
-    const std::string text = text_of(about);
+    const std::string text = json_text(about);
     return text.substr(1, text.size() - 2);
 }
 

@@ -4,6 +4,7 @@
 #include "daemon/head/loop/feeds.hpp"
 #include "daemon/head/requests/job_output.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -20,7 +21,7 @@ void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feed
             const auto rows = journal.events(EventId{after}, rows_each, run);
             for (const state::EventRow& row : rows) {
                 after = row.id.value;
-                if (!to.write(sse(text_of(event_for(view, caller, row)), std::to_string(after))))
+                if (!to.write(sse(json_text(event_for(view, caller, row)), std::to_string(after))))
                     return Feeds::Pumped::ended;
             }
             return rows.size() == rows_each ? Feeds::Pumped::again : Feeds::Pumped::goes_on;

@@ -9,6 +9,7 @@
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/logs/log_position.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 
 namespace rtrain::head {
@@ -184,7 +185,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
                 if (!to.write(std::move(piece))) return Feeds::Pumped::ended;
             more = look_->progressed && look_->more;
             if (ended && ended_before_ && shows_all(run->second)) {
-                to.write(sse(text_of(run_json(view_, run->second, JobWords::shown)), "", "end"));
+                to.write(sse(json_text(run_json(view_, run->second, JobWords::shown)), "", "end"));
                 return Feeds::Pumped::ended;
             }
         }
@@ -237,7 +238,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
             for (const state::EventRow& row : rows) {
                 notices_after_ = row.id.value;
                 if (row.kind != "Notice") continue;
-                if (!to.write(sse(text_of(event_json(view_, row)), "", "notice"))) return false;
+                if (!to.write(sse(json_text(event_json(view_, row)), "", "notice"))) return false;
             }
             if (rows.size() < events_at_once) break;
         }

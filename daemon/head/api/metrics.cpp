@@ -4,6 +4,7 @@
 #include "daemon/head/loop/feeds.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
@@ -58,7 +59,7 @@ void follow_reports(Exchange& exchange, const state::SqliteJournal& journal, Fee
                     break;
                 }
                 after = row.position;
-                out += sse(text_of(metric_json(row, question.ranks, question.key)), std::to_string(after));
+                out += sse(json_text(metric_json(row, question.ranks, question.key)), std::to_string(after));
             }
             if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
             if (!whole || rows.size() == rows_at_once) return Feeds::Pumped::again;

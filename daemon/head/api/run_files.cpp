@@ -13,6 +13,7 @@
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/protocol/group.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/percent.hpp"
 #include "storage/uri/files/file_rights.hpp"
 #include "storage/uri/files/store.hpp"
@@ -139,7 +140,7 @@ std::optional<CheckpointValidated> validation_in(const std::string& key, const R
     CheckpointValidated event{.run = run.id, .directory = validated_directory(key)};
     event.pending = validation.value("status", json()) == json("PENDING_VALIDATION");
     event.metrics =
-        protocol::numbers_of(validation.value("metrics", json()).dump(), run.spec.retention.score_attribute);
+        protocol::numbers_of(json_text(validation.value("metrics", json())), run.spec.retention.score_attribute);
     return event;
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/head/view/explanation_json.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/base/hex.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/spec/limits.hpp"
 #include "storage/uri/files/store.hpp"
@@ -109,7 +110,7 @@ struct ReadRequest {
 Result<ReadRequest> read_request(const Exchange& exchange) {
     auto body = body_of(exchange);
     if (!body) return body.error();
-    spec::ReadAnswer job = spec::job_from_json(body->contains("job") ? text_of((*body)["job"]) : "null");
+    spec::ReadAnswer job = spec::job_from_json(body->contains("job") ? json_text((*body)["job"]) : "null");
     return ReadRequest{.body = *std::move(body), .job = std::move(job)};
 }
 
@@ -133,7 +134,7 @@ void read_objects(const json& body, Submission& out, Problems& problems) {
     if (body.contains("lines") && body["lines"].is_object() && body["lines"].value("at", json()).is_object() &&
         body["lines"]["at"].size() <= lines_most)
         out.lines = body["lines"];
-    if (text_of(out.lines).size() > spec::request_lines_most)
+    if (json_text(out.lines).size() > spec::request_lines_most)
         problems.push_back(
             {.path = "lines", .message = "is longer than " + std::to_string(spec::request_lines_most) + " bytes"});
 }
@@ -296,7 +297,7 @@ RunSubmitted event_of(const Known& known, const Submission& submission, const st
 void accept(Exchange& exchange, const Known& known, const Stores& stores, const Submission& submission) {
     const auto after = predecessors(exchange.view, submission.job.after);
     if (!after) return refuse(exchange, after.error());
-    const std::string secrets = submission.secrets.empty() ? "" : submission.secrets.dump();
+    const std::string secrets = submission.secrets.empty() ? "" : json_text(submission.secrets);
     const Submissions::Files files{.code_sha256 = submission.code_sha256,
                                    .secrets_json = secrets,
                                    .for_any_user = submission.resume && is_admin(exchange.caller)};
@@ -305,7 +306,7 @@ void accept(Exchange& exchange, const Known& known, const Stores& stores, const 
         stores.blobs.let_use(spec::to_json(submission.job), submission.code_sha256, exchange.caller.user);
     if (!submission.lines.empty())
         exchange.events.save(
-            {.tokens = {}, .settings = {{lines_setting(submission.key), text_of(submission.lines)}}, .done = {}});
+            {.tokens = {}, .settings = {{lines_setting(submission.key), json_text(submission.lines)}}, .done = {}});
     audit_detail(exchange, "name=" + submission.job.name);
     const RunId next{exchange.view.cluster.meta.next_run};
     exchange.events.take(

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/head/base/node_name.hpp"
 #include "daemon/net/loop/side_thread.hpp"
 #include "scheduler/autoscale/demand.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -154,14 +154,14 @@ std::string Autoscaler::demand() const {
         for (const auto& [name, amount] : one.demand) resources[name] = to_text(amount);
         shapes.push_back({{"resources", resources}, {"workers", one.bundles}, {"runs", one.runs}});
     }
-    return text_of(json{{"demand", shapes}}) + "\n";
+    return json_text(json{{"demand", shapes}}) + "\n";
 }
 
 // The machines that have joined, and how many may still come: a set of pods has more, where some never did.
 std::string Autoscaler::joined() const {
     json names = json::array();
     for (const NodeId& node : state_.present) names.push_back(node.value);
-    return text_of(json{{"nodes", names}, {"ordered", count_ordered(state_)}}) + "\n";
+    return json_text(json{{"nodes", names}, {"ordered", count_ordered(state_)}}) + "\n";
 }
 
 std::string Autoscaler::most() const {
@@ -269,7 +269,7 @@ void Autoscaler::save_orders(std::function<void()> then) {
                        {"unjoined", unjoined},
                        {"failures", state_.failures},
                        {"order_after_wall_ms", uses_.clock.to_wall(state_.order_after)}};
-    uses_.events.save({.tokens = {}, .settings = {{setting, text_of(kept)}}, .done = std::move(then)});
+    uses_.events.save({.tokens = {}, .settings = {{setting, json_text(kept)}}, .done = std::move(then)});
 }
 
 void Autoscaler::note(const std::string& text, const std::string& node) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "daemon/head/events/news.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -187,7 +188,7 @@ bool on_s3(const Run& run) { return run.storage_path.starts_with("s3://"); }
 // Own credentials are named in the job's secrets; where they count may stand in its env as well.
 protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets) {
     protocol::StorageAccess access{.user = run.user, .queue = run.spec.queue};
-    const json job = on_s3(run) ? json::parse(run.job_json, nullptr, false) : json();
+    const json job = on_s3(run) ? parse_json(run.job_json) : json();
     if (!job.is_object()) return access;
     const json names = job.value("secrets", json::array()), env = job.value("env", json::object());
     const auto named = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "daemon/head/base/data_files.hpp"
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/history/report_numbers.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/history/limits.hpp"
 
 namespace rtrain::head {
@@ -44,7 +45,7 @@ void add_ranges(std::string& out, const std::vector<Point>& points) {
 }
 
 std::string keys_answer(const std::string& head, const std::vector<std::string>& keys, std::uint64_t last) {
-    return "{" + head + ",\"keys\":" + nlohmann::json(keys).dump() + ",\"last\":" + std::to_string(last) + "}";
+    return "{" + head + ",\"keys\":" + json_text(nlohmann::json(keys)) + ",\"last\":" + std::to_string(last) + "}";
 }
 
 }  // namespace

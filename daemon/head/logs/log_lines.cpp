@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
@@ -79,11 +79,11 @@ bool means(const LogQuestion& question, const LogName& name) {
 }
 
 std::string line_json(const LogName& name, std::int64_t wall_ms, const std::string& line) {
-    return text_of({{"attempt", name.attempt},
-                    {"rank", name.rank},
-                    {"stream", name.stream},
-                    {"time", wall_json(wall_ms)},
-                    {"line", line}});
+    return json_text({{"attempt", name.attempt},
+                      {"rank", name.rank},
+                      {"stream", name.stream},
+                      {"time", wall_json(wall_ms)},
+                      {"line", line}});
 }
 
 std::vector<ReadLine> read_lines(const std::string& path, std::uint64_t& offset, std::size_t bytes_at_most,

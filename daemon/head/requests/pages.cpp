@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/head/loop/slices.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "storage/base/json_depth.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
@@ -54,25 +54,25 @@ std::uint64_t after_of(const Exchange& exchange) {
 
 void Listing::add(const json& item) {
     if (count_++ > 0) text_ += ',';
-    text_ += text_of(item);
+    text_ += json_text(item);
 }
 
 void Listing::begin(const json& start, const std::string& array) {
     add(start);
     text_.back() = ',';  // the bracket
-    text_ += text_of(array) + ":[";
+    text_ += json_text(array) + ":[";
     first_element_ = true;
 }
 
 void Listing::add_element(const json& element) {
     if (!std::exchange(first_element_, false)) text_ += ',';
-    text_ += text_of(element);
+    text_ += json_text(element);
 }
 
 void Listing::end() { text_ += "]}"; }
 
 std::string Listing::finish(const json& next_cursor) && {
-    return R"({"items":[)" + std::move(text_) + R"(],"next_cursor":)" + text_of(next_cursor) +
+    return R"({"items":[)" + std::move(text_) + R"(],"next_cursor":)" + json_text(next_cursor) +
            R"(,"schema_version":1})";
 }
 
@@ -125,7 +125,7 @@ Result<json> body_of(const Exchange& exchange) {
     if (storage::exceeds(exchange.request.body, {.values = spec::request_values_most}))
         return Error{ErrorCode::usage, what + " has more than " + std::to_string(spec::request_values_most) + " values",
                      "data belongs into working_dir or onto the storage path"};
-    json body = json::parse(exchange.request.body, nullptr, false);
+    json body = parse_json(exchange.request.body);
     if (!body.is_object())
         return Error{ErrorCode::usage,
                      "the body of " + exchange.request.method + " " + exchange.request.path + " is not a JSON object",
@@ -135,7 +135,7 @@ Result<json> body_of(const Exchange& exchange) {
 
 void reply_json(Exchange& exchange, int status, json body) {
     body["schema_version"] = 1;
-    reply(exchange, status, text_of(body));
+    reply(exchange, status, json_text(body));
 }
 
 }  // namespace rtrain::head

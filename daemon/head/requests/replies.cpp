@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/head/requests/exchange.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -85,7 +86,7 @@ std::string error_body(const Error& error, const Problems& problems) {
                        {"message", error.message},
                        {"problems", std::move(list)},
                        {"next", error.next}};
-    return body.dump(-1, ' ', false, replaced);
+    return json_text(body);
 }
 
 std::string Exchange::query(const std::string& name, const std::string& otherwise) const {
@@ -145,8 +146,7 @@ void guarded(Exchange& exchange, const std::function<void()>& answer) {
         drop_body(exchange);
         refuse(exchange, failed.error);
     } catch (const std::exception& wrong) {
-        const std::string what =
-            exchange.request.method + " " + json(exchange.request.path).dump(-1, ' ', false, replaced);
+        const std::string what = exchange.request.method + " " + json_text(json(exchange.request.path));
         const Error error = net::thrown(wrong, what);
         std::fprintf(stderr, "rtrain head: %s\n", error.message.c_str());
         drop_body(exchange);

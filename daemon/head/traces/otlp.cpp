@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/head/base/json_text.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -44,8 +44,8 @@ std::string otlp_json(const TraceSource& source, const std::vector<Span>& spans)
          {attribute("service.name", "rtrain-head"), attribute("service.version", RTRAIN_VERSION),
           attribute("service.instance.id", source.cluster_id), attribute("rtrain.cluster", source.cluster_name)}}};
     const json scope = {{"name", "rtrain"}, {"version", RTRAIN_VERSION}};
-    return text_of({{"resourceSpans",
-                     {{{"resource", resource}, {"scopeSpans", {{{"scope", scope}, {"spans", std::move(list)}}}}}}}});
+    return json_text({{"resourceSpans",
+                       {{{"resource", resource}, {"scopeSpans", {{{"scope", scope}, {"spans", std::move(list)}}}}}}}});
 }
 
 }  // namespace rtrain::head

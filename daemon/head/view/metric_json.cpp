@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

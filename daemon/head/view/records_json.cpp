@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <set>
 
-#include "daemon/head/base/json_text.hpp"
 #include "daemon/head/view/goodput_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
 #include "scheduler/model/derived.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -227,7 +227,7 @@ std::string result_json(const View& view, const Run& run) {
         for (std::uint32_t rank = 0; rank < one->workers.size(); ++rank) workers.push_back(worker_json(*one, rank));
     }
     out["attempt_list"] = std::move(attempts);
-    return text_of(out);
+    return json_text(out);
 }
 
 json event_json(const View& view, const state::EventRow& row) {

@@ -6,6 +6,7 @@
 #include "daemon/head/events/news.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
 #include "runtime/worker/frames/stop.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -17,11 +18,11 @@ using nlohmann::json;
 std::string joined(const protocol::Reported& report) {
     std::string out = "{";
     for (const auto& [rank, text] : report.metrics_json) {
-        const bool whole = text.starts_with('{') && json::accept(text);
+        const bool whole = text.starts_with('{') && is_json(text);
         out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":" + (whole ? text : "{}");
     }
     if (!report.checkpoint.empty())
-        out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json(report.checkpoint).dump();
+        out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json_text(json(report.checkpoint));
     return out + "}";
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/base/base64.hpp"
 #include "storage/base/json_depth.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::worker {
 namespace {
@@ -46,7 +47,7 @@ class Fields {
     }
     std::string object(const char* name) {
         const Json* value = find(name);
-        if (value && value->is_object()) return value->dump(-1, ' ', false, Json::error_handler_t::replace);
+        if (value && value->is_object()) return json_text(*value);
         return wrong(name, "an object"), std::string{"{}"};
     }
     bool truth(const char* name) {  // may be left out
@@ -225,7 +226,7 @@ Result<Message> decoded(std::string_view body, const char* speaker, storage::Jso
     if (storage::exceeds(body, most))
         return fault("it has more than " + std::to_string(most.levels) + " levels or " + std::to_string(most.values) +
                      " values");
-    const Json object = Json::parse(body, nullptr, false);
+    const Json object = parse_json(body);
     if (!object.is_object()) return fault("it is not a JSON object");
     Fields fields(object);
     const std::string type = fields.text("type");
@@ -265,7 +266,7 @@ std::optional<Report> usual_report(std::string_view rest) {
     if (rest.size() > metrics_bytes_max || !rest.ends_with("}}") || storage::exceeds(rest, from_worker_most))
         return std::nullopt;
     const std::string_view metrics(rest.data() - 1, rest.size());  // with its '{', without the frame's '}'
-    if (!Json::accept(metrics)) return std::nullopt;
+    if (!is_json(metrics)) return std::nullopt;
     return Report{.index = *index, .metrics_json = std::string(metrics)};
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/base/base64.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::worker {
 namespace {
@@ -146,7 +147,7 @@ std::string framed_json(const OrderedJson& value) {
 std::string report_frame(const Report& report) {
     const auto first = report.metrics_json.find_first_not_of(" \t\r\n");
     const bool object = first != std::string::npos && report.metrics_json[first] == '{';
-    const bool sound = object && OrderedJson::accept(report.metrics_json);
+    const bool sound = object && is_json(report.metrics_json);
     std::string body;
     if (report.checkpoint || !report.checkpoint_error.empty()) {
         body = ToJson{}(report).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);

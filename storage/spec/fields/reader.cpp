@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 
 namespace rtrain::spec {
@@ -141,7 +142,7 @@ std::string to_json(const Job& job) {
         json& place = dot == std::string::npos ? out[path] : out[path.substr(0, dot)][path.substr(dot + 1)];
         place = rule.give(job);
     }
-    return out.dump(-1, ' ', false, json::error_handler_t::replace);
+    return json_text(out);
 }
 
 std::string problem_text(const Problem& problem, const std::string& file_name, const std::string& yaml_text) {

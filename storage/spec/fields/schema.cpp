@@ -1,5 +1,6 @@
 // The JSON Schema of a job, for editors: the same rows that the reader reads by.
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 
 namespace rtrain::spec {
@@ -7,7 +8,7 @@ namespace rtrain::spec {
 using nlohmann::json;
 
 std::string json_schema() {
-    const json defaults = json::parse(to_json(Job{}));
+    const json defaults = parse_json(to_json(Job{}));
     json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                    {"title", "rtrain job"},
                    {"description",
@@ -27,7 +28,7 @@ std::string json_schema() {
                 group = {{"type", {"object", "null"}}, {"additionalProperties", false}, {"properties", json::object()}};
             place = &group["properties"];
         }
-        json field = json::parse(rule.schema);
+        json field = parse_json(rule.schema);
         if (path != "entrypoint") field = {{"anyOf", {field, {{"type", "null"}}}}};
         if (const std::size_t most = list_limit(rule.path); most > 0)
             field[std::string_view(rule.schema).find("\"array\"") != std::string_view::npos ? "maxItems"
@@ -38,7 +39,7 @@ std::string json_schema() {
         if (path != "entrypoint" && path != "scaling.resources_per_worker") field["default"] = value;
         (*place)[dot == std::string::npos ? path : path.substr(dot + 1)] = std::move(field);
     }
-    return schema.dump(2) + "\n";
+    return json_text(schema, 2) + "\n";
 }
 
 }  // namespace rtrain::spec

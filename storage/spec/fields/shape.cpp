@@ -6,6 +6,7 @@
 #include <map>
 #include <regex>
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 
 namespace rtrain::spec {
@@ -198,7 +199,7 @@ bool too_long(Reading& reading, const Rule& rule, const Value& value) {
 // The entries of a map that fit although others do not: what is wrong with these is told together with the others.
 std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
     if (value.kind != Kind::map || value.entries.size() > list_limit(rule.path)) return std::nullopt;
-    const json schema = json::parse(rule.schema);
+    const json schema = parse_json(rule.schema);
     const json& choices = schema.contains("anyOf") ? schema["anyOf"] : json::array({schema});
     for (const json& choice : choices) {
         if (!fits_itself(choice, value)) continue;
@@ -215,7 +216,7 @@ std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
 
 bool check_shape(Reading& reading, const Rule& rule, const Value& value) {
     if (too_long(reading, rule, value)) return false;
-    const json schema = json::parse(rule.schema);
+    const json schema = parse_json(rule.schema);
     if (fits(schema, value)) return true;
     const std::string path(rule.path);
     const json& choices = schema.contains("anyOf") ? schema["anyOf"] : json::array({schema});

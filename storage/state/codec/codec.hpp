@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "scheduler/model/result.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/state/codec/record_json.hpp"
 
 namespace rtrain::state {
@@ -42,7 +43,10 @@ bool take_alternative(const Json& json, const std::string& type, Variant& value)
 template <class Variant>
 Result<Variant> decode_variant(const std::string& what, const std::string& text) {
     try {
-        Json json = Json::parse(text);
+        Json json = parse_json(text);
+        if (json.is_discarded())
+            return Error{ErrorCode::damaged, what + " cannot be read: it is not JSON",
+                         "rtrain head restore-backup FILE"};
         int version = json.at("v").get<int>();
         if (version > text_version)
             return Error{ErrorCode::conflict,
@@ -72,9 +76,9 @@ std::string members_beyond(const std::string& text, const Variant& value) {
         },
         value);
     std::string out;
-    Json json = Json::parse(text, nullptr, false);
+    Json json = parse_json(text);
     for (const auto& [name, member] : json.items())
-        if (!known.contains(name)) out += "," + Json(name).dump() + ":" + member.dump();
+        if (!known.contains(name)) out += "," + json_text(Json(name)) + ":" + json_text(member);
     return out;
 }
 

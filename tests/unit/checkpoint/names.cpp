@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "storage/base/checkpoint_name.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -40,7 +41,7 @@ struct NamedRun {  // a store with the run "r" in it
     }
     // As the library of a rank does it, whose files lie there already.
     void claim_deeper(const std::string& path, std::uint32_t attempt, std::uint64_t report) const {
-        write("names/" + path, json{{"schema_version", 1}, {"attempt", attempt}, {"report", report}}.dump());
+        write("names/" + path, json_text(json{{"schema_version", 1}, {"attempt", attempt}, {"report", report}}));
     }
     Status commit(const std::string& directory, std::uint32_t attempt, std::uint64_t report) {
         REQUIRE(store->put("r/" + directory + "/model.pt", "weights").ok());
@@ -83,7 +84,7 @@ TEST_CASE("a name is its first report's, exactly, and nobody else's ever again")
     CHECK(run.listed().empty());
     CHECK_FALSE(fs::exists(run.path + "/r/latest"));
     CHECK_FALSE(run.claim("latest", 2, 5));  // also after its deletion
-    CHECK(json::parse(*run.store->get("r/names/latest")) == json{{"schema_version", 1}, {"attempt", 1}, {"report", 3}});
+    CHECK(parse_json(*run.store->get("r/names/latest")) == json{{"schema_version", 1}, {"attempt", 1}, {"report", 3}});
 }
 
 TEST_CASE("of attempts that race for a name exactly one has it") {
@@ -190,17 +191,17 @@ TEST_CASE("a run of before keeps names with their attempt; one of after is refus
     CHECK_FALSE(header.contains("wall_ms"));  // binaries of before need it: they refuse the run
     CHECK(read_run(*run.store, "r")->format == 3);
     header["format"] = 2;  // of before deeper directories
-    run.write("run.json", header.dump());
+    run.write("run.json", json_text(header));
     CHECK(run.claim("earlier", 1, 1));
     header.erase("format");
     header["wall_ms"] = header["created_wall_ms"];
     header.erase("created_wall_ms");
-    run.write("run.json", header.dump());
+    run.write("run.json", json_text(header));
     CHECK(read_run(*run.store, "r")->format == 1);
     CHECK_FALSE(run.claim("best", 1, 1));
     CHECK_FALSE(fs::exists(run.path + "/r/names/best"));
     header["format"] = 4;
-    run.write("run.json", header.dump());
+    run.write("run.json", json_text(header));
     const auto later = read_run(*run.store, "r");
     REQUIRE_FALSE(later);
     CHECK(later.error().code == ErrorCode::invalid);

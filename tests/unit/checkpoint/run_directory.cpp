@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "storage/base/json_text.hpp"
 #include "storage/crypto/digest.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/far_store.hpp"
@@ -327,23 +328,23 @@ TEST_CASE("a manifest with a file of less than no bytes is damaged") {
 }
 
 TEST_CASE("a number in a file of the run directory that is no integer, or beyond its field's range, is damage") {
-    nlohmann::json manifest = nlohmann::json::parse(
+    nlohmann::json manifest = parse_json(
         encode({.directory = "x-a001", .attempt = 1, .metrics_json = "", .files = {{"model.pt", 1, "", 0}}}));
     manifest.erase("manifest_sha256");
-    nlohmann::json end = nlohmann::json::parse(encode(AttemptEnd{.number = 1, .first_failure = 0, .ranks = {}}));
+    nlohmann::json end = parse_json(encode(AttemptEnd{.number = 1, .first_failure = 0, .ranks = {}}));
     for (const char* number : {"9.3e18", "-1e300", "0.5", "-1", "4294967296", "true", "[]"}) {
         CAPTURE(number);
         nlohmann::json changed = manifest;
-        changed["attempt"] = nlohmann::json::parse(number);
-        changed["manifest_sha256"] = crypto::sha256_hex(changed.dump());
-        CHECK(decode_manifest(changed.dump()).error().code == ErrorCode::damaged);
+        changed["attempt"] = parse_json(number);
+        changed["manifest_sha256"] = crypto::sha256_hex(json_text(changed));
+        CHECK(decode_manifest(json_text(changed)).error().code == ErrorCode::damaged);
         for (const char* field : {"attempt", "first_failure_rank"}) {
             changed = end;
-            changed[field] = nlohmann::json::parse(number);
-            CHECK(decode_end(changed.dump(), "end.json").error().code == ErrorCode::damaged);
+            changed[field] = parse_json(number);
+            CHECK(decode_end(json_text(changed), "end.json").error().code == ErrorCode::damaged);
         }
     }
-    CHECK(decode_end(end.dump(), "end.json").ok());
+    CHECK(decode_end(json_text(end), "end.json").ok());
 }
 
 TEST_CASE("a manifest whose fields are of other types, or nested without end, is damaged, and ends nobody") {

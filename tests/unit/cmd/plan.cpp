@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/plan/plan_case.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
@@ -10,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-json answer(const std::string& line) { return json::parse(answer_line(line)); }
+json answer(const std::string& line) { return parse_json(answer_line(line)); }
 
 std::string one_node(const std::string& resources, const std::string& bundles, const std::string& more = "") {
     return R"({"id":"x","nodes":[{"id":"a","resources":)" + resources +
@@ -63,7 +64,7 @@ TEST_CASE("all that is wrong with a map of amounts is told at once") {
 
 TEST_CASE("all that is wrong with nodes and allocations is told at once, each at its path") {
     Problems wrong;
-    cluster_from(json::parse(R"({"nodes": [
+    cluster_from(parse_json(R"({"nodes": [
         {"id": "a", "resources": {"CPU": 4, "GPU": 1}},
         {"id": "b", "state": "asleep", "labels": [], "resources": {"CPU": "x", "GPU": 0.5}},
         {"resources": {}}, {"id": "a"}, {"id": "c", "resources": 7}],
@@ -88,7 +89,7 @@ TEST_CASE("all that is wrong with nodes and allocations is told at once, each at
         "allocations[4].resources.CPU | allocation on b: resources.CPU: \"-1\" is not an amount: it is negative"};
     CHECK(problems == expected);
     wrong.clear();
-    cluster_from(json::parse(R"({"nodes": {"a": {}}, "allocations": 7})"), wrong);
+    cluster_from(parse_json(R"({"nodes": {"a": {}}, "allocations": 7})"), wrong);
     REQUIRE(wrong.size() == 2);
     CHECK((wrong[0].message == "nodes must be a list" && wrong[1].message == "allocations must be a list"));
 }

@@ -9,6 +9,7 @@
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
 #include "cmd/verbs/audit_verbs.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
@@ -87,9 +88,9 @@ TEST_CASE("terminal escapes are shown, not obeyed") {
 }
 
 TEST_CASE("JSON for programs is safe on a terminal as well") {
-    const std::string text = json_text({{"name", "\x1b[2J\xc2\x9b\x7f"}}, -1);
+    const std::string text = terminal_json({{"name", "\x1b[2J\xc2\x9b\x7f"}}, -1);
     CHECK(text == R"({"name":"\u001b[2J\u009b\u007f"})");
-    CHECK(json::parse(text)["name"] == "\x1b[2J\xc2\x9b\x7f");
+    CHECK(parse_json(text)["name"] == "\x1b[2J\xc2\x9b\x7f");
 }
 
 TEST_CASE("a table shows the first line of a text that has several") {
@@ -131,8 +132,8 @@ TEST_CASE("YAML leaves no string bare that a reader of YAML 1.1 or 1.2 takes for
           ".nan", "nan", "inf",  "0o14", "2024-01-01", " lead", "trail ", "#c",   "@x",   "`x",   "%x",    "!t",
           "&a",   "*a",  "?",    "|",    ">",          "{}",    "[]",     "'q'",  "a\nb", "a\tb", "---"}) {
         CAPTURE(text);
-        CHECK(yaml_text({{"key", text}}) == "key: " + json(text).dump() + "\n");
-        CHECK(yaml_text({{text, 1}}) == json(text).dump() + ": 1\n");
+        CHECK(yaml_text({{"key", text}}) == "key: " + json_text(json(text)) + "\n");
+        CHECK(yaml_text({{text, 1}}) == json_text(json(text)) + ": 1\n");
     }
 }
 

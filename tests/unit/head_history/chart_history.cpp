@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "storage/base/json_text.hpp"
 #include "storage/history/limits.hpp"
 #include "storage/history/store.hpp"
 #include "storage/state/journal.hpp"
@@ -33,11 +34,11 @@ struct World {
         state::Batch batch;
         for (std::uint64_t index = from; index <= to; ++index) {
             losses.push_back(static_cast<double>((losses.size() * 7'919) % 1'000) / 8 - static_cast<double>(attempt));
-            batch.metrics.push_back(
-                {.attempt = {.run = run, .number = attempt},
-                 .index = index,
-                 .wall_ms = static_cast<std::int64_t>(1'000 * losses.size()),
-                 .ranks_json = json{{"0", {{"loss", losses.back()}, {"ok", true}}}, {"1", {{"loss", -1e9}}}}.dump()});
+            batch.metrics.push_back({.attempt = {.run = run, .number = attempt},
+                                     .index = index,
+                                     .wall_ms = static_cast<std::int64_t>(1'000 * losses.size()),
+                                     .ranks_json = json_text(json{{"0", {{"loss", losses.back()}, {"ok", true}}},
+                                                                  {"1", {{"loss", -1e9}}}})});
         }
         REQUIRE(journal->commit(batch).ok());
     }
@@ -56,7 +57,7 @@ struct World {
         loop.run();
         if (end == End::stopped) charts.finish();
         if (!text) FAIL(text.error().message);
-        return json::parse(*text);
+        return parse_json(*text);
     }
     // Each point is what a look at all its reports says.
     void check(const json& answer, const history::Window& window) const {
@@ -183,7 +184,7 @@ TEST_CASE("what nodes and ranks use is kept, goes with the run, and comes back a
                                  .window = {.first = 1'800'000'000, .last = last, .points = 500},
                                  .head = "\"of\":1"},
                                 [&](const Result<std::string>& text) {
-                                    answer = text ? json::parse(*text) : json(text.error().message);
+                                    answer = text ? parse_json(*text) : json(text.error().message);
                                     loop.stop();
                                 }));
         loop.run();

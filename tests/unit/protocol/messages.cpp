@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
@@ -235,12 +236,11 @@ TEST_CASE("what is no message says so") {
 TEST_CASE("another node's agent names a checkpoint's directory, and no path") {
     for (const char* type : {"released", "committed"}) {
         const auto decoded = [&](const std::string& name) {
-            nlohmann::json message =
-                nlohmann::json::parse(encode(GroupMessage{GroupReleased{.index = 1, .directory = "x"}}));
+            nlohmann::json message = parse_json(encode(GroupMessage{GroupReleased{.index = 1, .directory = "x"}}));
             if (type == std::string("committed"))
-                message = nlohmann::json::parse(encode(GroupMessage{GroupCommitted{.index = 1, .directory = "x"}}));
+                message = parse_json(encode(GroupMessage{GroupCommitted{.index = 1, .directory = "x"}}));
             message["directory"] = name;
-            return decode_group(message.dump());
+            return decode_group(json_text(message));
         };
         CHECK(decoded("checkpoint_000001-a001").ok());
         CHECK(decoded("").ok());

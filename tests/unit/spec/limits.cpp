@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"
@@ -29,7 +30,7 @@ json job_with(const std::string& path, json value) {
     (dot == std::string::npos ? job[path] : job[path.substr(0, dot)][path.substr(dot + 1)]) = std::move(value);
     return job;
 }
-ReadAnswer read(const json& job, JsonFrom from = JsonFrom::submitter) { return job_from_json(job.dump(), from); }
+ReadAnswer read(const json& job, JsonFrom from = JsonFrom::submitter) { return job_from_json(json_text(job), from); }
 // The only problem of a job.
 std::string problem_of(const json& job) {
     const ReadAnswer answer = read(job);

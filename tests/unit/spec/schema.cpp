@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"
@@ -48,7 +49,7 @@ std::string verdicts(const json& schema, const std::vector<json>& jobs) {
     std::string folder = (fs::temp_directory_path() / "rtrain-schema-XXXXXX").string();
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
     std::ofstream(folder + "/check.py") << validator;
-    std::ofstream(folder + "/given.json") << json{{"schema", schema}, {"jobs", jobs}}.dump();
+    std::ofstream(folder + "/given.json") << json_text(json{{"schema", schema}, {"jobs", jobs}});
     const int code = std::system(
         (python.string() + " " + folder + "/check.py " + folder + "/given.json > " + folder + "/out").c_str());
     std::string out = text_of(folder + "/out");
@@ -116,16 +117,16 @@ std::vector<json> odd_values() {
                              "{\"tensorboard\":1}",
                              "{\"zone\":\"!us\"}",
                              "{\"zone\":\"in(\"}"}) {
-        const json value = json::parse(text, nullptr, false);
+        const json value = parse_json(text);
         if (!value.is_discarded()) values.push_back(value);
     }
     return values;
 }
 
 std::vector<json> odd_jobs(const json& schema) {
-    std::vector<json> jobs = {json::parse(R"({"entrypoint":"x"})"), json::object(), json::array(),
-                              json::parse(R"({"entrypoint":"x","nam":1})"),
-                              json::parse(R"({"entrypoint":"x","scaling":{"wokers":1}})")};
+    std::vector<json> jobs = {parse_json(R"({"entrypoint":"x"})"), json::object(), json::array(),
+                              parse_json(R"({"entrypoint":"x","nam":1})"),
+                              parse_json(R"({"entrypoint":"x","scaling":{"wokers":1}})")};
     for (const auto& [name, field] : schema["properties"].items()) {
         for (const json& value : odd_values()) {
             json job = {{"entrypoint", "x"}};
@@ -168,7 +169,7 @@ bool only_the_reader_can_see(const Problems& problems) {
 }  // namespace
 
 TEST_CASE("the schema and the reader agree on every odd value in every field") {
-    const json schema = json::parse(json_schema());
+    const json schema = parse_json(json_schema());
     const std::vector<json> jobs = odd_jobs(schema);
     const std::string by_schema = verdicts(schema, jobs);
     if (by_schema.empty()) {
@@ -177,17 +178,17 @@ TEST_CASE("the schema and the reader agree on every odd value in every field") {
     }
     std::size_t good = 0, seen_by_reader_only = 0;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-        const ReadAnswer answer = job_from_json(jobs[i].dump());
+        const ReadAnswer answer = job_from_json(json_text(jobs[i]));
         const bool schema_takes = by_schema.at(i) == '1';
         const bool agree = answer.job.has_value() == schema_takes;
         good += answer.job ? 1 : 0;
         if (answer.job) {  // and what was read is written so that it is read the same
             const ReadAnswer again = job_from_json(to_json(*answer.job));
-            CAPTURE(jobs[i].dump());
+            CAPTURE(json_text(jobs[i]));
             CHECK((again.job && *again.job == *answer.job));
         }
         if (agree) continue;
-        CAPTURE(jobs[i].dump(), answer.problems.empty() ? "" : answer.problems[0].message);
+        CAPTURE(json_text(jobs[i]), answer.problems.empty() ? "" : answer.problems[0].message);
         CHECK(schema_takes);  // what the reader takes, the schema takes
         CHECK(only_the_reader_can_see(answer.problems));
         ++seen_by_reader_only;
@@ -204,7 +205,7 @@ TEST_CASE("the schema in configs/ is the one of this program") {
         return;
     }
     INFO("renew it: rtrain schema > configs/job.schema.json");
-    CHECK(json::parse(text_of(file)) == json::parse(json_schema()));
+    CHECK(parse_json(text_of(file)) == parse_json(json_schema()));
 }
 
 TEST_CASE("no bytes make the reader do anything but answer") {
@@ -234,7 +235,7 @@ TEST_CASE("no bytes make the reader do anything but answer") {
         CHECK(answer.job.has_value() == answer.problems.empty());
         for (const Problem& problem : answer.problems) CHECK_FALSE(problem_text(problem, "job.yaml", text).empty());
         const YamlAnswer yaml = strict_yaml(text);
-        if (yaml.problems.empty()) CHECK_FALSE(json::parse(yaml.json, nullptr, false).is_discarded());
+        if (yaml.problems.empty()) CHECK_FALSE(parse_json(yaml.json).is_discarded());
         job_from_json(text);
     }
 }

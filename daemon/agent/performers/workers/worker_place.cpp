@@ -8,6 +8,7 @@
 
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/workers/entrypoint.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -112,7 +113,7 @@ std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::
         context["previous_world_size"] = prepare.workers_before;
         context["previous_end"] = prepare.ended_before;
     }
-    return context.dump();
+    return json_text(context);
 }
 
 }  // namespace rtrain::agent

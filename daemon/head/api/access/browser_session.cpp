@@ -6,6 +6,7 @@
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -69,7 +70,7 @@ void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, Browser
                  });
              answer.body["schema_version"] = 1;
              kept.responder->send(net::Response{
-                 .status = answer.status, .body = text_of(answer.body), .headers = {{"set-cookie", answer.cookie}}});
+                 .status = answer.status, .body = json_text(answer.body), .headers = {{"set-cookie", answer.cookie}}});
          }});
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "storage/base/descriptor.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -122,7 +123,7 @@ TEST_CASE("the head's log tells each hour where the audit ends, so that a cut en
         const auto feed_ends = [&] {
             const json last = rows_of(head).back();
             const std::string line =
-                "the audit ends at " + last["sequence"].dump() + ":" + last["hash"].get<std::string>();
+                "the audit ends at " + json_text(last["sequence"]) + ":" + last["hash"].get<std::string>();
             return eventually([&] {
                 std::ifstream in(log);
                 const std::string text{std::istreambuf_iterator<char>(in), {}};

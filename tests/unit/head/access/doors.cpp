@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "daemon/head/routes/routes.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/source_directory.hpp"
 
@@ -64,7 +65,7 @@ TEST_CASE("roles: a viewer reads, a user submits and stops his own runs, an admi
     CHECK(head.call_as(ann, "POST", "/v1/runs/a/stop").status == 202);
     CHECK(head.call_as(ann, "GET", "/v1/tokens").status == 403);
     const json tokens = head.call("GET", "/v1/tokens").body["items"];
-    CHECK(tokens.dump().find("secret") == std::string::npos);
+    CHECK(json_text(tokens).find("secret") == std::string::npos);
     for (const json& one : tokens)
         if (one["user"] == "bob")
             CHECK(head.call("DELETE", "/v1/tokens/" + one["id"].get<std::string>()).body["revoked"] == true);
@@ -93,7 +94,7 @@ TEST_CASE("a join token lets one node in, once, and only under the name it asked
     node.certificate = answer.body["certificate"];
     node.private_key = request.private_key;
     CHECK(HeadUnderTest::send(node, {.target = "/v1/runs"}).status == 403);
-    const std::string body = json({{"request", security::make_request("n1").value().request}}).dump();
+    const std::string body = json_text(json({{"request", security::make_request("n1").value().request}}));
     CHECK(HeadUnderTest::send(node, {.method = "POST", .target = "/v1/certificate", .body = body}).body["node"] ==
           "n1");
 }
@@ -111,7 +112,7 @@ TEST_CASE("a join token with several uses lets so many nodes in, at once too, an
         threads.emplace_back([&, i] {
             const json body{{"token", made.body["token"]}, {"node", "n" + std::to_string(i)}, {"request", request}};
             net::Client client(head.endpoint(""));  // no assertions of Catch here: they are for one thread
-            const auto answer = client.call({.method = "POST", .target = "/v1/join", .body = body.dump()});
+            const auto answer = client.call({.method = "POST", .target = "/v1/join", .body = json_text(body)});
             ++(answer && answer->status == 200 ? came_in : refused);
         });
     for (std::thread& thread : threads) thread.join();
@@ -279,7 +280,7 @@ TEST_CASE("two heads on one data directory: the second refuses, and says so") {
 }
 
 TEST_CASE("the page for machines describes exactly the routes there are, and the repository holds its copy") {
-    const json page = json::parse(head::openapi());
+    const json page = parse_json(head::openapi());
     std::set<std::string> described, routed;
     for (const auto& [path, methods] : page["paths"].items())
         for (const auto& [method, operation] : methods.items()) {

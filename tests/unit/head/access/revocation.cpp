@@ -1,6 +1,7 @@
 // Certificates of nodes that left, or that joined anew: refused by the head, and made known to every agent.
 #include <algorithm>
 
+#include "storage/base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -19,7 +20,7 @@ Answer asked_by(const net::Endpoint& node) {
 Answer request_to_join(const HeadUnderTest& head, const std::string& token, const std::string& node,
                        const std::string& request) {
     const json body{{"token", token}, {"node", node}, {"request", request}};
-    return HeadUnderTest::send(head.endpoint(""), {.method = "POST", .target = "/v1/join", .body = body.dump()});
+    return HeadUnderTest::send(head.endpoint(""), {.method = "POST", .target = "/v1/join", .body = json_text(body)});
 }
 
 bool known(const HeadUnderTest& head, const std::string& node) {
@@ -92,7 +93,7 @@ TEST_CASE("a node renews its certificate with the one it has: same name, new ser
     net::Endpoint node = join(head, "n1");
     const auto request = security::make_request("node:somebody-else").value();
     const Answer renewed = HeadUnderTest::send(
-        node, {.method = "POST", .target = "/v1/certificate", .body = json({{"request", request.request}}).dump()});
+        node, {.method = "POST", .target = "/v1/certificate", .body = json_text(json({{"request", request.request}}))});
     REQUIRE(renewed.status == 200);
     net::Endpoint fresh = node;
     fresh.certificate = renewed.body["certificate"];

@@ -1,5 +1,6 @@
 // Signing a browser in and out on a real head, and what a browser that was lured can do with a session: nothing.
 #include "daemon/head/routes/routes.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/browser.hpp"
 
 using namespace rtrain;
@@ -13,7 +14,7 @@ net::Response sign_in(const HeadUnderTest& head, const std::string& token,
     net::Client client(head.endpoint(""));
     const auto answer = client.call({.method = "POST",
                                      .target = "/v1/session",
-                                     .body = json{{"token", token}}.dump(),
+                                     .body = json_text(json{{"token", token}}),
                                      .headers = std::move(headers)});
     REQUIRE(answer.ok());
     return *answer;

@@ -3,6 +3,7 @@
 
 #include "daemon/head/loop/event_loop.hpp"
 #include "daemon/head/requests/exchange.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 using namespace rtrain;
@@ -44,7 +45,7 @@ struct GuardedRequest {
 TEST_CASE("what a handler throws is its answer, with what was asked and what to do") {
     GuardedRequest story;
     guarded(story.exchange, [] { throw std::out_of_range("the sky"); });
-    const test::json error = test::json::parse(story.body());
+    const test::json error = parse_json(story.body());
     CHECK(error["code"] == "internal");
     CHECK(error["message"].get<std::string>().find("the sky") != std::string::npos);
     CHECK(error["message"].get<std::string>().find(R"(POST "/v1/ru\nns")") != std::string::npos);

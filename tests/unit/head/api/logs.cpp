@@ -3,6 +3,7 @@
 
 #include "daemon/head/logs/log_answers.hpp"
 #include "daemon/head/logs/log_position.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -68,7 +69,7 @@ std::vector<std::string> shown(const std::string& text, std::string* last_id = n
         at = end + 1;
         if (row.starts_with("id: ")) id = row.substr(4);
         if (row.starts_with("data: ")) row = row.substr(6);
-        const json line = json::parse(row, nullptr, false);
+        const json line = parse_json(row);
         if (!line.is_object() || !line.contains("line")) continue;
         const std::string words = line["line"];
         out.push_back(words.substr(0, words.find(' ', words.find(' ') + 1)));

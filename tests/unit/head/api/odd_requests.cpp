@@ -2,6 +2,7 @@
 // no double holds, nesting without end. Each is answered, and the head is there afterwards.
 #include <random>
 
+#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -146,16 +147,16 @@ TEST_CASE("values of wrong types in any field of any body are answered, and the 
                 if (body.target == std::string("/v1/head/backup")) {
                     if (changed[name].is_string() && changed[name].get<std::string>().starts_with("/")) continue;
                 }
-                request(body.method, body.target, changed.dump());
+                request(body.method, body.target, json_text(changed));
             }
     std::vector<std::string> places;
-    add_places(json::parse(spec::json_schema()), "", places);
+    add_places(parse_json(spec::json_schema()), "", places);
     CHECK(places.size() > 40);
     for (const std::string& place : places)
         for (int round = 0; round < 12; ++round) {
             json changed = planned;
             changed["job"][json::json_pointer(place)] = odd.value();
-            request("POST", "/v1/plan", changed.dump());
+            request("POST", "/v1/plan", json_text(changed));
         }
     CHECK(head.call("GET", "/v1/status").status == 200);
     const json runs = head.call("GET", "/v1/runs?limit=1000&all=true").body.at("items");
@@ -170,7 +171,7 @@ TEST_CASE("bodies that are no object, cut off, or nested without end are refused
     REQUIRE(head.call("POST", "/v1/runs", {{"job", job("waits")}}).status == 201);
     Requester request(head);
     constexpr std::size_t deep = 2'000'000;
-    const std::string body = R"({"job":)" + json(job("deep")).dump();
+    const std::string body = R"({"job":)" + json_text(json(job("deep")));
     for (const char* route : {"/v1/runs", "/v1/plan"}) {
         for (const char* text : {"[]", "7", "null", "{", "\"x\"", "{\"job\":}", "{\"job\":1e999}", "\xff\xfe"})
             CHECK(request("POST", route, text) >= 400);

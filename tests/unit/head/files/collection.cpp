@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "storage/base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -81,7 +82,7 @@ TEST_CASE("lines carry the time at which the node saw them; a clock that runs ah
     end_well(agent, attempt, 1);
     REQUIRE(eventually([&] { return state_of(head, "timed") == "SUCCEEDED"; }));
     const std::string lines = head.call("GET", "/v1/runs/timed/logs").text;
-    const json early = json::parse(lines.substr(0, lines.find('\n')));
+    const json early = parse_json(lines.substr(0, lines.find('\n')));
     CHECK(early["time"] == "2020-09-13T12:26:40.000Z");
     CHECK(lines.find("2286-") == std::string::npos);
 }

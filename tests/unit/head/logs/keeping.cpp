@@ -1,6 +1,7 @@
 // What the head lets go of: logs past their time, and what agents keep of a removed run.
 #include <fstream>
 
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -83,7 +84,7 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
             REQUIRE(eventually([&] { return put("validation-" + directory, pending).status == 200; }));
     }
     for (int i = 0; i < 1'000; ++i) {
-        std::ofstream(place + "/validation-checkpoint_" + std::to_string(i)) << validated.dump();
+        std::ofstream(place + "/validation-checkpoint_" + std::to_string(i)) << json_text(validated);
         if (i < 999) std::ofstream(place + "/other-" + std::to_string(i)) << "1";
     }
     CHECK(put("validation-checkpoint_1000", validated).status == 200);

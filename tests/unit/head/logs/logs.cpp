@@ -12,6 +12,7 @@
 #include "daemon/head/logs/log_merge.hpp"
 #include "daemon/head/logs/log_store.hpp"
 #include "daemon/head/view/reports.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 
@@ -45,7 +46,7 @@ std::string lines(const LogStore& store, const LogQuestion& question) {
 std::vector<std::string> texts(const std::string& all) {
     std::vector<std::string> out;
     for (std::size_t at = 0; at < all.size(); at = all.find('\n', at) + 1)
-        out.push_back(nlohmann::json::parse(all.substr(at, all.find('\n', at) - at)).at("line"));
+        out.push_back(parse_json(all.substr(at, all.find('\n', at) - at)).at("line"));
     return out;
 }
 LogQuestion tail_of(std::size_t count) {

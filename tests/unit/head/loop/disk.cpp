@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/net_raw.hpp"
 
@@ -145,7 +146,7 @@ TEST_CASE("times of requests that no clock holds are refused, or count as all th
     for (const json& time :
          {json(std::numeric_limits<std::uint64_t>::max()), json(std::numeric_limits<std::int64_t>::max()),
           json(std::uint64_t{1} << 63), json(1e19), json(-1)}) {
-        INFO(time.dump());
+        INFO(json_text(time));
         CHECK(head.call("POST", "/v1/tokens", {{"role", "user"}, {"user", "ann"}, {"expires_ms", time}}).status == 400);
         CHECK(head.call("POST", "/v1/runs/mine/stop", {{"deadline_ms", time}}).status == 400);
         CHECK(head.call("POST", "/v1/nodes/n1/drain", {{"deadline_ms", time}}).status == 400);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "storage/base/json_text.hpp"
 #include "storage/state/sqlite.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -52,7 +53,7 @@ TEST_CASE("a commit that fails ends the head with the reason, and nothing of it 
             const NoRoomToGrow full(1'024);
             net::Client client(head.endpoint(head.admin));
             const auto answer =
-                client.call({.method = "POST", .target = "/v1/runs", .body = json({{"job", job("lost")}}).dump()});
+                client.call({.method = "POST", .target = "/v1/runs", .body = json_text(json({{"job", job("lost")}}))});
             CHECK((!answer || answer->status >= 500));
             ended = head.outcome();
         }

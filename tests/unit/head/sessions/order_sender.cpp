@@ -6,6 +6,7 @@
 
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/events/news.hpp"
+#include "storage/base/json_text.hpp"
 #include "tests/unit/head_core.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
@@ -125,7 +126,7 @@ RunSubmitted s3_submission(const stories::Job& job) {
 }
 
 std::string summary_of(const std::string& result) {
-    const auto fields = test::json::parse(result);
+    const auto fields = parse_json(result);
     return fields.at("name").get<std::string>() + " in " + std::to_string(fields.at("attempt_list").size()) +
            " attempts";
 }
