@@ -6,8 +6,10 @@
 
 namespace rtrain {
 
-Reason::Reason(Value value) {
-    if (value.index() != 0) value_ = std::make_shared<const Value>(std::move(value));
+Reason Reason::of(Value value) {
+    Reason reason;
+    if (value.index() != 0) reason.value_ = std::make_shared<const Value>(std::move(value));
+    return reason;
 }
 
 template <class T>

@@ -25,10 +25,11 @@ class Reason {
                      reasons::RoomToGrow, reasons::DrainedBy, reasons::Silent, reasons::Quarantined>;
 
     Reason() = default;
-    explicit Reason(Value value);
     template <class T>
         requires requires { T::kind; }
     Reason(T what);
+    // No constructor: every file that makes a reason would ask whether what it gives converts to the variant.
+    static Reason of(Value value);
     bool none() const { return value_ == nullptr; }
     template <class T>
     bool is() const {

@@ -242,7 +242,7 @@ template <class Change>
 Reason changed(const Reason& reason, const Change& change) {
     Reason::Value value = reason.value();
     std::visit(change, value);
-    return Reason(std::move(value));
+    return Reason::of(std::move(value));
 }
 struct Shorten {
     void operator()(reasons::RankFailed& why) const { why.exit.detail = first_line(why.exit.detail); }

@@ -139,7 +139,7 @@ Variant random_value(Dice& dice, std::size_t alternative) {
     return any_alternative<Variant>(dice, alternative, std::make_index_sequence<std::variant_size_v<Variant>>{});
 }
 inline void fill(Dice& dice, Reason& reason) {
-    reason = Reason(random_value<Reason::Value>(dice, dice.below(std::variant_size_v<Reason::Value>)));
+    reason = Reason::of(random_value<Reason::Value>(dice, dice.below(std::variant_size_v<Reason::Value>)));
 }
 
 }  // namespace rtrain::state

@@ -33,7 +33,7 @@ void take(const Json& json, Reason& reason) {
     } else if (reasons::Text old; take(json, old.text), !old.text.empty()) {
         value = std::move(old);
     }
-    reason = Reason(std::move(value));
+    reason = Reason::of(std::move(value));
 }
 
 }  // namespace rtrain::state
