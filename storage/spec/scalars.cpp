@@ -3,8 +3,8 @@
 
 #include <array>
 #include <charconv>
-#include <regex>
 
+#include "storage/spec/pattern.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {
@@ -29,17 +29,8 @@ constexpr std::array traps = {
     Trap{R"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))", "is not a finite number"},
 };
 
-bool matches(const std::string& text, const std::regex& pattern) {
-    return text.size() <= 64 && std::regex_match(text, pattern);
-}
-
-const std::vector<std::pair<std::regex, const char*>>& compiled_traps() {
-    static const auto list = [] {
-        std::vector<std::pair<std::regex, const char*>> made;
-        for (const Trap& trap : traps) made.emplace_back(std::regex(trap.pattern), trap.why);
-        return made;
-    }();
-    return list;
+bool matches(const std::string& text, std::string_view pattern) {
+    return text.size() <= 64 && is_pattern(text, pattern);
 }
 
 // "+.5" and "5." are numbers in YAML, and not in JSON.
@@ -70,12 +61,11 @@ Plain plain_scalar(const std::string& text) {
     if (text.empty() ||
         (std::isdigit(static_cast<unsigned char>(text[0])) == 0 && text[0] != '-' && text[0] != '+' && text[0] != '.'))
         return {};  // most words end here
-    static const std::regex hexadecimal_number(R"(0x[0-9a-fA-F]+)");
-    static const std::regex number(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
-    for (const auto& [pattern, why] : compiled_traps())
-        if (matches(text, pattern)) return {.trap = why};
-    if (matches(text, hexadecimal_number)) return hexadecimal(text);
-    if (matches(text, number)) return {.kind = Kind::number, .json = json_number(text)};
+    for (const Trap& trap : traps)
+        if (matches(text, trap.pattern)) return {.trap = trap.why};
+    if (matches(text, R"(0x[0-9a-fA-F]+)")) return hexadecimal(text);
+    if (matches(text, R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)"))
+        return {.kind = Kind::number, .json = json_number(text)};
     return {};
 }
 

@@ -1,8 +1,6 @@
 // What can be said about a file before it is parsed: its size, its encoding, and characters that YAML does not want.
-
-#include <regex>
-
 #include "storage/base/hex.hpp"
+#include "storage/spec/pattern.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {
@@ -53,8 +51,7 @@ Problems character_problems(const std::string& text) {
 
 // Returns whether this line begins a literal or folded block, whose body may contain tabs.
 bool opens_block(const std::string& line) {
-    static const std::regex opening(R"((^|[:\-?] +|: *)[|>][-+0-9]*[ \t]*(#.*)?\r?$)");
-    return line.size() < 4096 && std::regex_search(line, opening);
+    return line.size() < pattern_text_most && has_pattern(line, R"((^|[:\-?] +|: *)[|>][-+0-9]*[ \t]*(#.*)?\r?$)");
 }
 
 Problems line_problems(const std::string& text) {

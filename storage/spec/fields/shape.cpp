@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <regex>
 
 #include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
+#include "storage/spec/pattern.hpp"
 
 namespace rtrain::spec {
 namespace {
 
 using nlohmann::json;
-constexpr std::size_t pattern_text_most = 4096;  // std::regex recurses on its input
 
 std::string article(const Value& value) {
     switch (value.kind) {
@@ -57,11 +55,8 @@ bool has_type(const std::string& type, const Value& value) {
 }
 
 bool matches(const std::string& text, const std::string& pattern) {
-    static thread_local std::map<std::string, std::regex> compiled;
     if (text.size() > pattern_text_most) return pattern.find('$') == std::string::npos;
-    auto entry = compiled.find(pattern);
-    if (entry == compiled.end()) entry = compiled.emplace(pattern, std::regex(pattern, std::regex::ECMAScript)).first;
-    return std::regex_search(text, entry->second);
+    return has_pattern(text, pattern);
 }
 
 bool number_fits(const json& schema, const Value& value) {
