@@ -206,7 +206,11 @@ Result<json> Api::post(const std::string& target, const json& body) {
     net::Call request;
     request.method = "POST";
     request.target = target;
-    request.body = json_text(body);
+    std::optional<std::string> text = exact_json_text(body);
+    if (!text)
+        return Error{ErrorCode::usage, "the request to " + target + " holds text that is not UTF-8",
+                     "write names and arguments in UTF-8"};
+    request.body = std::move(*text);
     request.headers["content-type"] = "application/json";
     return body_->send_json(request);
 }

@@ -27,6 +27,10 @@ Result<json> secret_values(const std::vector<std::string>& names) {
             return Error{.code = ErrorCode::invalid,
                          .message = "secrets: " + name + " is not set in your environment",
                          .next = "export " + name + "=..., then again"};
+        if (!exact_json_text(value))
+            return Error{.code = ErrorCode::invalid,
+                         .message = "secrets: the value of " + name + " in your environment is not UTF-8",
+                         .next = "encode it (base64), and decode it in the job"};
         values[name] = value;
     }
     return values;

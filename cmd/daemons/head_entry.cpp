@@ -104,7 +104,10 @@ Result<json> serve_detached(const HeadOptions& options, int until_pid) {
     };
     Result<Detached> started = detach_supervised(options.data_dir + "/head.log", pid_file, wait_ms, daemon);
     if (!started) return started.error();
-    return parse_json(started->handed_over);
+    json answer = parse_json(started->handed_over);
+    if (answer.is_object()) return answer;
+    return Error{ErrorCode::internal, "the daemon answered \"" + started->handed_over + "\", which is no JSON object",
+                 "read its log"};
 }
 
 Result<std::string> keep_context(Invocation& call, const json& started) {

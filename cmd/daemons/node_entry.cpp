@@ -119,7 +119,10 @@ Result<json> run_node_detached(const NodeOptions& options) {
     Result<Detached> started =
         detach_supervised(options.data + "/agent.log", options.data + node_pid_file, wait_ms, daemon);
     if (!started) return started.error();
-    return parse_json(started->handed_over);
+    json answer = parse_json(started->handed_over);
+    if (answer.is_object()) return answer;
+    return Error{ErrorCode::internal, "the daemon answered \"" + started->handed_over + "\", which is no JSON object",
+                 "read its log"};
 }
 
 }  // namespace rtrain::cmd

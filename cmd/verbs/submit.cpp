@@ -43,7 +43,12 @@ Result<JobFile> driver_job(Invocation& call) {
                       {"entrypoint", std::move(entrypoint)},
                       {"driver", true},
                       {"scaling", {{"workers", 1}, {"resources_per_worker", {{"CPU", 0}}}}}};
-    Result<spec::Job> checked = with_sets(call, json_text(job), call.arguments.list("set"));
+    const std::optional<std::string> text = exact_json_text(job);
+    if (!text)
+        return Error{.code = ErrorCode::usage,
+                     .message = "an argument of " + program.filename().string() + " is not UTF-8",
+                     .next = "pass it in UTF-8, or in a file"};
+    Result<spec::Job> checked = with_sets(call, *text, call.arguments.list("set"));
     if (!checked) return checked.error();
     const std::vector<std::string> sets = call.arguments.list("set");
     const bool named =

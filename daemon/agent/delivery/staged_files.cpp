@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "storage/base/checkpoint_name.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/base/relative_path.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
@@ -125,6 +127,11 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
         if (!opened) return opened.error();
         if (::fstat(opened->number(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;  // a link to a directory
         entry.bytes = static_cast<std::int64_t>(facts.st_size);
+        if (!exact_json_text(nlohmann::json(entry.name)))  // the manifest would name a file that is not there
+            return Error{ErrorCode::invalid,
+                         "the file " + json_text(nlohmann::json(entry.name)) + " of rank " + std::to_string(rank) +
+                             "'s checkpoint has a name that is not UTF-8",
+                         "give it another name"};
         files.emplace(entry.name, std::move(entry));
     }
     return Done{};

@@ -12,7 +12,6 @@ namespace rtrain::head {
 namespace {
 
 using nlohmann::json;
-constexpr auto replaced = json::error_handler_t::replace;
 
 }  // namespace
 

@@ -226,7 +226,7 @@ Result<Message> decoded(std::string_view body, const char* speaker, storage::Jso
     if (storage::exceeds(body, most))
         return fault("it has more than " + std::to_string(most.levels) + " levels or " + std::to_string(most.values) +
                      " values");
-    const Json object = parse_json(body);
+    const Json object = parse_json(body, most.levels);
     if (!object.is_object()) return fault("it is not a JSON object");
     Fields fields(object);
     const std::string type = fields.text("type");

@@ -255,3 +255,23 @@ TEST_CASE("after files were read as another user, the thread has its own rights 
     CHECK(*read_whole(story.secret) == "for root alone");
     CHECK(UserRights(WorkerUser{}).open_file(story.secret));
 }
+
+TEST_CASE("a file whose name is not UTF-8 is refused, and named: a manifest could not say it") {
+    Folder folder;
+    AttemptContext context;
+    context.prepare.run_name = "digits";
+    context.prepare.storage_path = folder.path;
+    context.staging = folder.path + "/digits/.staging/1/n1";
+    context.spool = folder.path + "/spool";
+    auto store = storage::open_file_store(folder.path);
+    REQUIRE(store);
+    context.store = std::move(*store);
+    const std::string stage = context.spool + "/rank-00000-1";
+    REQUIRE(make_directory(stage, 0755));
+    write(stage + "/a.pt", "first");
+    CHECK(list_staged(context, {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}).files.size() == 1);
+    write(stage + "/caf\xe9.pt", "second");
+    const StagedListed listed = list_staged(context, {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}});
+    CHECK(listed.why.find("\"caf\xef\xbf\xbd.pt\" of rank 0's checkpoint has a name that is not UTF-8") !=
+          std::string::npos);
+}

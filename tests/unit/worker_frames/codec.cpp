@@ -6,6 +6,7 @@
 #include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/base/base64.hpp"
+#include "storage/base/json_depth.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
@@ -192,6 +193,15 @@ TEST_CASE("what an agent would hand on is bounded, so that no worker's words are
     CHECK(std::get<Fail>(cause).text.size() == std::size_t{256} << 10);
     const auto refused = decode_from_worker(body_of(encode(FromWorker{Report{.index = 1, .checkpoint_error = big}})));
     CHECK(std::get<Report>(refused.value()).checkpoint_error.size() == std::size_t{16} << 10);
+}
+
+TEST_CASE("the worker reads metrics as deep as a manifest may hold them") {
+    const std::size_t levels = storage::json_levels_most - 1;  // in the object of all metrics
+    const std::string metrics = R"({"a":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
+    const Welcome welcome{.checkpoint = ResumeFrom{.path = "/c", .directory = "d", .metrics_json = metrics}};
+    const auto read = decode_from_agent(body_of(encode(FromAgent{welcome})));
+    REQUIRE(read);
+    CHECK(std::get<Welcome>(*read) == welcome);
 }
 
 TEST_CASE("a frame that nests without bound, or is made of very many values, is refused before it is parsed") {
