@@ -74,6 +74,13 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
     assert "stay here" not in capsys.readouterr().err
 
 
+def test_an_installed_program_that_only_imports_a_kernel_has_no_folder(tmp_path, monkeypatch) -> None:
+    """pytest is one. Its working directory is nobody's project, and may change from run to run."""
+    pytest.importorskip("ipykernel")
+    monkeypatch.chdir(tmp_path)
+    assert _package.script_directory() is None
+
+
 def test_a_folder_that_a_rule_brings_back_brings_no_secrets(tmp_path) -> None:
     """`!*.pub` is about keys, and fits this folder's name too."""
     for name in ("keys.pub/.ssh/config", "keys.pub/id_rsa", "keys.pub/id_rsa.pub", "src/.git/config", "src/a.py", "x"):

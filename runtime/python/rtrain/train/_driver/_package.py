@@ -249,13 +249,13 @@ def _is_run(folder: pathlib.Path) -> bool:
 
 
 def script_directory() -> pathlib.Path | None:
-    """Where the modules beside the driver lie: its script's folder, a notebook's working directory; None for folders that
-    are nobody's project (the home directory, /tmp, a system folder)."""
+    """Where the modules beside the driver lie: its script's folder, a notebook's working directory; None for an installed program,
+    and for folders that are nobody's project (the home directory, /tmp, a system folder)."""
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     if file is not None and not _installed(file):
         folder = pathlib.Path(file).resolve().parent
-    elif (file is None and hasattr(sys, "ps1")) or "ipykernel" in sys.modules:
+    elif (file is None and hasattr(sys, "ps1")) or _is_ipython():
         folder = pathlib.Path.cwd()
     else:
         return None
@@ -267,6 +267,12 @@ def script_directory() -> pathlib.Path | None:
         pathlib.Path("/root"),
     }
     return None if folder in nobodys else folder
+
+
+def _is_ipython() -> bool:
+    """Whether IPython runs this process, as a notebook's kernel or as a shell. A program that only imports it is neither."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and ipython.get_ipython() is not None
 
 
 def _installed(file: str) -> bool:
