@@ -187,6 +187,7 @@ def test_every_view_light_and_dark_narrow_and_without_a_finding_of_axe(cluster):
 
 def test_views_tell_what_happened(cluster):
     play(cluster, "told")
+    cluster.run("stop", "spirals", "--now", "--yes")  # no later test looks at it, and it computes
 
 
 def test_names_and_lines_are_data(cluster):

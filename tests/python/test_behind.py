@@ -111,6 +111,7 @@ t.report({{"step": 3}})
 def test_an_error_that_no_call_could_raise_fails_the_process_at_its_end(agent, start):
     output = start(BEGIN + FAILS).finish(expect=1)
     assert "report 1, best: checkpoint_upload_fn failed" in output and "ConnectionResetError: the bucket is gone" in output
+    agent.wait(lambda: any(one["type"] == "fail" for one in agent.heard))
     [fail] = agent.frames("fail")
     assert "the bucket is gone" in fail["text"]
     assert agent.frames("report") == []

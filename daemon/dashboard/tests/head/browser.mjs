@@ -81,7 +81,7 @@ export function requestsOf(page, part) {
   return asked;
 }
 
-export async function sound(page, name) {
+export async function sound(page, name, rules = {}) {
   const alert = page.locator("main .note.bad[role=alert]");
   if (await alert.count()) expect(false, `${name}: ${await alert.first().innerText()}`);
   const seen = await page.evaluate(() => ({ title: document.title, ran: "owned" in globalThis, markup: document.querySelectorAll("main img, main script, main iframe").length }));
@@ -89,7 +89,7 @@ export async function sound(page, name) {
   const text = await page.locator("main").innerText();
   const broken = /\b(NaN|undefined|\[object Object\])\b/.exec(text);
   expect(broken === null, `${name}: it says ${broken?.[0]}`);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const found = await page.evaluate((rules) => globalThis.axe.run(document, { resultTypes: ["violations"], ...rules }), rules);
   for (const one of found.violations)
     if (one.impact === "serious" || one.impact === "critical") expect(false, `${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 200)}`);
 }
