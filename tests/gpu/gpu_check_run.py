@@ -20,7 +20,7 @@ NEEDS_GPU = {
 
 def run(*arguments, python=sys.executable, root=ROOT, **how):
     command = [str(python), str(root / "scripts" / "gpu-check"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **how)
+    return subprocess.run(command, capture_output=True, text=True, timeout=1_800, check=False, **how)
 
 
 def verdicts(*arguments, **how):
@@ -33,14 +33,14 @@ def verdicts(*arguments, **how):
     return done.returncode, rows, answer
 
 
-def checked(group, folder):
-    """The rows of that group on the CPU: none may be FAILED, and none skipped but those of NEEDS_GPU. Nothing is left in `folder`."""
-    code, rows, answer = verdicts("--cpu", "--checkpoint-gb", "0.02", "--dir", folder, group)
+def checked(groups, folder):
+    """The rows of those groups on the CPU: none may be FAILED, and none skipped but those of NEEDS_GPU. Nothing is left in `folder`."""
+    code, rows, answer = verdicts("--cpu", "--checkpoint-gb", "0.02", "--dir", folder, *groups)
     wrong = {key: row["reason"] for key, row in rows.items() if row["verdict"] == "FAILED"}
     assert not wrong and code == 0, wrong
     skipped = {key: row["reason"] for key, row in rows.items() if row["verdict"] == "skipped"}
-    assert skipped == {key: reason for key, reason in NEEDS_GPU.items() if key[0] == group}
-    assert {key[0] for key in rows} == {group} and all(row["seen"] for row in rows.values() if row["verdict"] == "ok")
+    assert skipped == {key: reason for key, reason in NEEDS_GPU.items() if key[0] in groups}
+    assert {key[0] for key in rows} == set(groups) and all(row["seen"] for row in rows.values() if row["verdict"] == "ok")
     assert answer["mode"] == "cpu" and answer["machine"].startswith(CPU_NOTE)
     assert not list(folder.iterdir()), "files are left"
     return rows
