@@ -102,12 +102,10 @@ Result<json> serve_detached(const HeadOptions& options, int until_pid) {
         if (!served) return served.error();
         return 0;
     };
-    Result<Detached> started = detach_supervised(options.data_dir + "/head.log", pid_file, wait_ms, daemon);
+    const std::string log_file = options.data_dir + "/head.log";
+    Result<Detached> started = detach_supervised(log_file, pid_file, wait_ms, daemon);
     if (!started) return started.error();
-    json answer = parse_json(started->handed_over);
-    if (answer.is_object()) return answer;
-    return Error{ErrorCode::internal, "the daemon answered \"" + started->handed_over + "\", which is no JSON object",
-                 "read its log"};
+    return answer_of(*started, log_file);
 }
 
 Result<std::string> keep_context(Invocation& call, const json& started) {

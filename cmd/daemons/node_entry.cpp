@@ -116,13 +116,10 @@ Result<json> run_node_detached(const NodeOptions& options) {
         if (!served) return served.error();
         return 0;
     };
-    Result<Detached> started =
-        detach_supervised(options.data + "/agent.log", options.data + node_pid_file, wait_ms, daemon);
+    const std::string log_file = options.data + "/agent.log";
+    Result<Detached> started = detach_supervised(log_file, options.data + node_pid_file, wait_ms, daemon);
     if (!started) return started.error();
-    json answer = parse_json(started->handed_over);
-    if (answer.is_object()) return answer;
-    return Error{ErrorCode::internal, "the daemon answered \"" + started->handed_over + "\", which is no JSON object",
-                 "read its log"};
+    return answer_of(*started, log_file);
 }
 
 }  // namespace rtrain::cmd

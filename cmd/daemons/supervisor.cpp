@@ -11,6 +11,9 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -143,6 +146,13 @@ std::optional<std::int64_t> pause_before_restart(const DaemonEnd& end, std::int6
 Result<Detached> detach_supervised(const std::string& log_file, const std::string& pid_file, std::int64_t wait_ms,
                                    const Daemon& daemon) {
     return detach(log_file, wait_ms, [&](const Starter& starter) { return Supervisor(daemon, starter).run(pid_file); });
+}
+
+Result<nlohmann::json> answer_of(const Detached& started, const std::string& log_file) {
+    nlohmann::json answer = parse_json(started.handed_over);
+    if (answer.is_object()) return answer;
+    return Error{ErrorCode::internal, "the daemon answered \"" + started.handed_over + "\", which is no JSON object",
+                 "read its log, " + log_file};
 }
 
 std::optional<Running> read_daemon(const std::string& pid_file) {

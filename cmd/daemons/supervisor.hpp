@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -34,6 +35,8 @@ using Daemon = std::function<Result<int>(const DaemonStart& start)>;
 // Forks a supervisor and its daemon, as `detach`. A daemon that ends before it has handed over is not started again.
 Result<Detached> detach_supervised(const std::string& log_file, const std::string& pid_file, std::int64_t wait_ms,
                                    const Daemon& daemon);
+// Returns the JSON object that the daemon handed over. Where it is none, the error names the daemon's log.
+Result<nlohmann::json> answer_of(const Detached& started, const std::string& log_file);
 
 // The daemon of a pid file, or its supervisor while it waits to start it again; none: neither runs.
 std::optional<Running> read_daemon(const std::string& pid_file);
