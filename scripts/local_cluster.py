@@ -44,6 +44,14 @@ def wait_for(what, condition, seconds=180, pause=0.1):
     raise Failed(f"waited {seconds} s for {what}")
 
 
+def alive(pid):
+    """True while the process runs; one that has ended and is not waited for does not. It may end while its file is read."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class LocalCluster:
     """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`. `pass_env`:
     which variables of this process's environment jobs get besides PATH, HOME and the like. `program`: the `rtrain` of all of it."""

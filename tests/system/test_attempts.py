@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from jobs_on_disk import JOBS, write_job
-from local_cluster import LocalCluster, wait_for
+from local_cluster import LocalCluster, alive, wait_for
 
 
 class WithQuota(LocalCluster):
@@ -23,14 +23,6 @@ def cluster(tmp_path):
     made = WithQuota(tmp_path / "cluster", nodes=1, resources="CPU=4")
     yield made
     made.stop()
-
-
-def alive(pid):
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def end_of(folder, run, attempt=1):

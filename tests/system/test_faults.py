@@ -11,7 +11,7 @@ import time
 
 import pytest
 from jobs_on_disk import ranks_job, write_job
-from local_cluster import RTRAIN, LocalCluster, free_port, wait_for
+from local_cluster import RTRAIN, LocalCluster, alive, free_port, wait_for
 from small_disk import fill, small_disk
 
 
@@ -33,14 +33,6 @@ def checkpoints_of(cluster, run):
 def reported(cluster, run):
     report = cluster.json("describe", run)["last_report"]
     return report["metrics"]["step"] if report else 0
-
-
-def alive(pid):
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def parent(pid):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from jobs_on_disk import ranks_job, write_job
-from local_cluster import LocalCluster, wait_for
+from local_cluster import LocalCluster, alive, wait_for
 
 GRACE = "20s"
 PREEMPTED = pathlib.Path(__file__).resolve().parent.parent / "jobs" / "preempted.py"
@@ -29,13 +29,6 @@ def cluster(tmp_path):
 
 def worker_of(cluster, run):
     return cluster.json("describe", run)["attempt_list"][-1]["workers"][0]
-
-
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_run_moves_with_the_checkpoint_that_it_is_asked_for(cluster, tmp_path):
