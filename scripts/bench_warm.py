@@ -10,24 +10,21 @@ import subprocess
 import bench_recovery
 from bench_api import JOBS, measured, torchrun_seconds
 from bench_first_step import first_steps
-from local_cluster import ROOT, LocalCluster, wait_for
+from local_cluster import ROOT, WarmCluster, wait_for
 
 ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "20"))
 CALLS = 10
 PYTHON = ROOT / ".venv/bin/python"
 
 
-class WarmCluster(LocalCluster):
-    def command(self, name, *arguments):
-        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
-
+class CountingCluster(WarmCluster):
     def templates(self):
         return (self.folder / "node-1.log").read_text().count("a template of warm workers is ready")
 
 
 def warm(work):
     """on a warm node, beside torchrun: 2 workers to the first step <= 0.15 x, a restart <= 0.15 x, fit() <= 0.2 x; a remote function <= 100 ms"""
-    cluster = WarmCluster(work / "warm", nodes=1, resources="CPU=2")
+    cluster = CountingCluster(work / "warm", nodes=1, resources="CPU=2")
     files = work / "warm-files"
     files.mkdir()
     try:

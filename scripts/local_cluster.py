@@ -171,6 +171,13 @@ class LocalCluster:
                 os.kill(pid, signal.SIGKILL)  # a shim's worker dies with it
 
 
+class WarmCluster(LocalCluster):
+    """Its nodes fork workers from a template that has imported PyTorch: those of an environment, from its second start on."""
+
+    def command(self, name, *arguments):
+        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
+
+
 def shims_below(folder):
     """Pids of the shims whose attempt lies below `folder`."""
     for entry in pathlib.Path("/proc").iterdir():

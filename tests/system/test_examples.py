@@ -1,4 +1,5 @@
-"""The Python examples as people run them: a script on its own, against a real cluster, or where there is none."""
+"""The Python examples as people run them: a script on its own, against a real cluster, or where there is none. The nodes joined with
+--warm: each script of the cluster has workers that are started and, from its second run or attempt on, workers that are forked."""
 
 import json
 import os
@@ -6,14 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from local_cluster import ROOT, RTRAIN, LocalCluster
+from local_cluster import ROOT, RTRAIN, WarmCluster
 
 EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    made = LocalCluster(tmp_path_factory.mktemp("cluster") / "c", nodes=2, resources="CPU=1")
+    made = WarmCluster(tmp_path_factory.mktemp("cluster") / "c", nodes=2, resources="CPU=1")
     yield made
     made.stop()
 

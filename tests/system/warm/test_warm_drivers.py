@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from local_cluster import ROOT, wait_for
-from test_warm_runs import WarmCluster
+from local_cluster import ROOT, WarmCluster, wait_for
 
 PACKAGE = ROOT / "runtime" / "python"
 FIT = """

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import LocalCluster, wait_for
+from local_cluster import WarmCluster, wait_for
 
 HOLDS = """
 import os, pathlib, sys
@@ -26,11 +26,6 @@ dist.barrier()
 dist.destroy_process_group()
 """
 ENDS = "import os, torch\nprint('threads', torch.get_num_threads(), os.environ['RTRAIN_ATTEMPT'])\n"
-
-
-class WarmCluster(LocalCluster):
-    def command(self, name, *arguments):
-        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
 
 
 @pytest.fixture(scope="module")
