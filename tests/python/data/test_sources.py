@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import pathlib
 import pickle
+import queue
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -15,6 +19,8 @@ import pyarrow as pa
 import pytest
 import rtrain.data as data
 from pyarrow import fs
+from rtrain.data._files import Csv
+from rtrain.data._paths import Files
 
 
 def ids(dataset) -> list[int]:
@@ -87,6 +93,40 @@ def test_parquet_by_folder_list_glob_and_columns(parquet: pathlib.Path):
     assert data.read_parquet(parquet.as_uri()).count() == 1000
     assert data.read_parquet(str(parquet), include_paths=True).take(1)[0]["path"].endswith("part-0.parquet")
     assert len(whole.input_files()) == 3 and whole.num_blocks() == 16 and whole.size_bytes() > 4000
+
+
+class SlowCsv(io.RawIOBase):
+    """A CSV file of a million rows that takes 20 ms for a read, and says at its end whether it was read then."""
+
+    def __init__(self, ends: queue.Queue[str]) -> None:
+        self.content = io.BytesIO(b"id,name\n" + b"1,one\n" * 1_000_000)
+        self.reading = False
+        self.ends = ends
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        self.reading = True
+        threading.Event().wait(0.02)
+        content = self.content.read(min(size, 1 << 16))
+        self.reading = False
+        return content
+
+    def close(self) -> None:
+        if not self.closed:
+            self.ends.put("while it was read" if self.reading else "at rest")
+        super().close()
+
+
+def test_a_table_of_which_the_first_rows_are_taken_is_not_closed_while_it_is_read():
+    """Arrow's thread would go on with the descriptor, which belongs to the next file that is opened: that one lost rows."""
+    ends: queue.Queue[str] = queue.Queue()
+    system = SimpleNamespace(open_input_stream=lambda *_, **__: pa.PythonFile(SlowCsv(ends), "r"))
+    blocks = Csv(Files(system, ["slow.csv"], [1]), {}, include_paths=False).open(0, 0)
+    assert next(blocks).columns["id"][0].as_py() == 1
+    blocks.close()
+    assert ends.get(timeout=60) == "at rest"
 
 
 def test_lines_and_tables_as_text(tmp_path: pathlib.Path):

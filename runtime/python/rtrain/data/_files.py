@@ -159,10 +159,12 @@ class Csv(OfFiles):
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
         if self.files.sizes[place] == 0:
             return
-        with self.files.system.open_input_stream(self.where(place), compression="detect") as stream:
-            for number, batch in enumerate(batch for batch in arrow_csv.open_csv(stream, **self.options) if batch.num_rows):
-                if number >= piece:
-                    yield _block.from_arrow(batch)
+        # Arrow reads ahead in a thread of its own, which outlives this generator where a caller wants the first rows only. The stream
+        # is closed when that thread lets go of it: closed here, the thread would read from the file that gets the same descriptor next.
+        stream = self.files.system.open_input_stream(self.where(place), compression="detect")
+        for number, batch in enumerate(batch for batch in arrow_csv.open_csv(stream, **self.options) if batch.num_rows):
+            if number >= piece:
+                yield _block.from_arrow(batch)
 
 
 class Lines(OfFiles):
