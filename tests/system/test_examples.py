@@ -1,5 +1,5 @@
-"""The Python examples as people run them: a script on its own, against a real cluster, or where there is none. The nodes joined with
---warm: each script of the cluster has workers that are started and, from its second run or attempt on, workers that are forked."""
+"""The Python examples as people run them: a script on its own, against a real cluster, or where there is none. The nodes join with
+--warm, which makes the test a quarter shorter: later workers of the same environment are forked, as its last test sees."""
 
 import json
 import os
@@ -97,3 +97,9 @@ def test_the_readme_says_how_many_weights_the_model_has():
     script += "print(sum(one.numel() for one in GPT(Config(**json.loads(sys.argv[2]))).parameters()))"
     counted = subprocess.run([sys.executable, "-c", script, EXAMPLES / "llm", json.dumps(small)], capture_output=True, text=True, check=True)
     assert f"{round(int(counted.stdout) / 1e6)} million weights" in (EXAMPLES / "llm" / "README.md").read_text(), counted.stdout
+
+
+def test_workers_of_the_examples_were_forked(cluster):
+    starts = [event["text"] for event in cluster.json("events")["items"] if event["kind"] == "WorkerStarts"]
+    assert any("forked from a warm template" in start for start in starts), starts
+    assert any("a plain start" in start for start in starts), starts
