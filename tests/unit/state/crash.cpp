@@ -51,13 +51,13 @@ Wreck wreck() {
     return wreck;
 }
 
-// The next byte at which a WAL is cut or torn: every byte of the headers, and every seventh of a page. To SQLite a
+// The next byte at which a WAL is cut or torn: every byte of the headers, and every 31st of a page. To SQLite a
 // page's bytes are alike, since its frame counts whole or not at all.
 std::size_t next_place(std::size_t at) {
     constexpr std::size_t file_header = 32, frame_header = 24, frame = frame_header + 1'024;
     if (at < file_header) return at + 1;
     const std::size_t in_frame = (at - file_header) % frame;
-    return in_frame < frame_header ? at + 1 : std::min(at + 7, at + frame - in_frame);
+    return in_frame < frame_header ? at + 1 : std::min(at + 31, at + frame - in_frame);
 }
 
 Result<Cluster> opened_from(const std::string& directory, const Wreck& wreck, std::string_view wal) {
@@ -116,7 +116,7 @@ TEST_CASE("a changed byte in the main file is noticed at open and answered with 
     whole.main = read_bytes(scratch / "first/state.db");
     whole.lock = read_bytes(scratch / "first/state.lock");
     std::size_t noticed = 0;
-    for (std::size_t at = 0; at < whole.main.size(); at += at < 1'024 ? 1 : 29) {
+    for (std::size_t at = 0; at < whole.main.size(); at += at < 1'024 ? 1 : 61) {
         Wreck changed = whole;
         changed.main[at] = static_cast<char>(changed.main[at] ^ (1 << at % 8));
         Result<Cluster> cluster = opened_from(scratch / "data", changed, "");
