@@ -127,12 +127,25 @@ def slow_rank_named(run):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def browser():
+    """The address of a Chromium. Each scenario is a person of its own there, with an own profile."""
+    command = [node(), DASHBOARD / "tests" / "head" / "chromium.mjs", chromium()]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.stdin.close()
+        process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, browser):
     made = Cluster(tmp_path_factory.mktemp("page") / "cluster")
     try:
         if not has_page(made):
             print("page: skipped: this head was built without node: scripts/bootstrap page, and build again")
             pytest.skip("this head was built without node")
+        made.browser = browser
         fill(made)
         yield made
     finally:
@@ -157,7 +170,7 @@ def play(cluster, scenario, **more):
         "runs": cluster.runs,
         "tokens": cluster.tokens,
         "hostile": HOSTILE,
-        "chromium": chromium(),
+        "browser": cluster.browser,
         "shots": os.environ.get("PAGE_SHOTS", ""),
         **more,
     }

@@ -21,8 +21,7 @@ export async function have(what) {
 }
 
 export async function browse(scenario) {
-  const args = ["--disable-gpu", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])]; // without a GPU's emulation: less work
-  const browser = await chromium.launch({ executablePath: facts.chromium, args });
+  const browser = await chromium.connect(facts.browser);
   try {
     await scenario(browser);
   } finally {
