@@ -25,7 +25,7 @@ gate.open().read()
 dist.barrier()
 dist.destroy_process_group()
 """
-ENDS = "import os, torch\nprint('threads', torch.get_num_threads(), os.environ['RTRAIN_ATTEMPT'])\n"
+ENDS = "pass\n"  # its environment gets a template, whatever the script imports
 
 
 @pytest.fixture(scope="module")
