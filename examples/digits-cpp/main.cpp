@@ -70,7 +70,7 @@ class Training {
 
   private:
     static constexpr double learning_rate =
-        0.015;  // falls to 0 along a line, by position: a resumed run makes the same steps
+        0.03;  // falls to 0 along a line, by position: a resumed run makes the same steps
 
     void resume() {
         const auto text = worker_.checkpoint_json();
@@ -134,8 +134,8 @@ class Training {
     torch::nn::Sequential net_;
     std::optional<torch::optim::SGD> optimizer_;
     std::optional<rtrain::ddp::DataParallel> parallel_;
-    const std::int64_t epochs_ = setting("EPOCHS", 3), batch_ = setting("BATCH", 16),
-                       checkpoint_steps_ = setting("CHECKPOINT_STEPS", 15);
+    const std::int64_t epochs_ = setting("EPOCHS", 3), batch_ = setting("BATCH", 32),
+                       checkpoint_steps_ = setting("CHECKPOINT_STEPS", 8);
     std::int64_t epoch_ = 0, step_ = 0;  // the next step to make
 };
 
