@@ -128,14 +128,21 @@ def slow_rank_named(run):
 
 @pytest.fixture(scope="module")
 def browser():
-    """The address of a Chromium. Each scenario is a person of its own there, with an own profile."""
+    """The address of a Chromium. Each page of a scenario has a profile of its own there."""
     command = [node(), DASHBOARD / "tests" / "head" / "chromium.mjs", chromium()]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        yield process.stdout.readline().strip()
+        address = process.stdout.readline().strip()
+        assert address.startswith("ws://"), f"chromium.mjs gave no address: {address!r}, exit {process.poll()}"
+        yield address
     finally:
         process.stdin.close()
-        process.wait(60)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
 
 @pytest.fixture(scope="module")

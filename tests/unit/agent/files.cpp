@@ -416,7 +416,7 @@ TEST_CASE(
         for (int number = 0; number < 50; ++number) std::ofstream(directory + "/" + std::to_string(number)) << "text";
     };
     fill(precious);
-    for (int round = 0; round < 80; ++round) {
+    for (int round = 0; round < 200; ++round) {
         fill(tree + "/inner");
         fs::create_directory_symlink(precious, tree + "/link");
         std::atomic<bool> over = false;
