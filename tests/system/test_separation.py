@@ -77,7 +77,9 @@ def test_a_path_that_the_head_cannot_tell_is_judged_by_the_agent(cluster, people
     linked.symlink_to(runs)
     assert ann.submit("told", SAVES, job={"storage_path": str(runs)})[0] == 201
     cluster.wait_state("told", "SUCCEEDED")
-    wait_for("the result", (runs / "told" / "result.json").exists, seconds=60)  # its node writes it afterwards
+    end = runs / "told" / "attempts" / "000001" / "end.json"  # its node writes it, and again with the head's words
+    wait_for("the head's words", lambda: end.exists() and "every rank ended with 0" in end.read_text(), seconds=60)
+    wait_for("the result", (runs / "told" / "result.json").exists, seconds=60)
     before = {path: path.read_bytes() for path in (runs / "told").rglob("*.json")}
     status, run = bob.submit("told", "true", resume=True, job={"storage_path": str(linked)})
     assert status == 201, run
