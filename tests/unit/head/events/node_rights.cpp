@@ -13,7 +13,7 @@ using namespace rtrain::test;
 namespace {
 
 const NodeId one{"node-1"}, two{"node-2"}, stranger{"node-3"};
-constexpr RunId run{7}, gone{6};
+constexpr RunId run{7};
 const protocol::AttemptRef attempt{.run = 7, .incarnation = 12, .number = 2};
 const protocol::AttemptRef unknown{.run = 7, .incarnation = 99, .number = 2};
 const protocol::AttemptRef removed{.run = 6, .incarnation = 5, .number = 1};
