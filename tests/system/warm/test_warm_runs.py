@@ -25,7 +25,7 @@ gate.open().read()
 dist.barrier()
 dist.destroy_process_group()
 """
-ENDS = "pass\n"  # its environment gets a template, whatever the script imports
+ENDS = "pass\n"  # a run's environment gets a template, whatever the script imports
 
 
 @pytest.fixture(scope="module")
