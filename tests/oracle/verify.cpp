@@ -38,7 +38,7 @@ void Check::read(const json& placement) {
     for (std::size_t i = 0; i < question.bundles.size(); ++i) {
         const json& seat = placement[std::to_string(i)];
         Seated made;
-        while (made.node < question.nodes.size() && question.nodes[made.node].id != seat["node"]) ++made.node;
+        while (made.node < question.nodes.size() && json(question.nodes[made.node].id) != seat["node"]) ++made.node;
         if (made.node == question.nodes.size()) return blame("an unknown node");
         for (const auto& [device, amount] : seat["gpu"].items())
             made.gpu[std::stoi(device)] = static_cast<std::int64_t>(amount.get<double>() * unit + 0.5);
