@@ -79,11 +79,11 @@ class Checked:
             return list(self.inner(environ, start_response))
 
     def instance(self, environ, start_response):
-        """What an EC2 instance is told of its role. What it lends ends within the hour, and differs each time."""
+        """What an EC2 instance or a container is told of its role. What it lends ends within the hour, and differs each time."""
         asked, text = environ["PATH_INFO"].removeprefix("/latest/"), None
         if asked == "api/token" and environ["REQUEST_METHOD"] == "PUT" and "HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS" in environ:
             text = "instance-token"
-        elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") == "instance-token":
+        elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") == "instance-token" or environ.get("HTTP_AUTHORIZATION") == "container-token":
             self.lent += 1
             ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=self.options.lend_for)
             lent = {"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": f"session-{self.lent}",

@@ -3,9 +3,11 @@
 
 #include "storage/uri/s3/lent.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace rtrain::storage::s3 {
 namespace {
@@ -50,13 +52,30 @@ Result<Credentials> read(const Result<std::string>& json, const std::string& sou
     return credentials;
 }
 
+// The one line of a file that holds a token; not_found: it cannot be read, is empty, or has more lines than one.
+Result<std::string> token_of(const std::string& path) {
+    const auto refused = [&](const std::string& why) {
+        return Error{ErrorCode::not_found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is " + path + ", which " + why, ""};
+    };
+    errno = 0;
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();  // fails where nothing is read, also from a folder
+    if (!text && errno != 0) return refused("cannot be read: " + std::string(std::strerror(errno)));
+    std::string token = text.str();
+    while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();
+    if (token.empty()) return refused("is empty");
+    if (token.find_first_of("\r\n") != token.npos) return refused("has more than one line");
+    return token;
+}
+
 Result<Credentials> of_container(const Variables& variables, http::Connections& connections, const std::string& url) {
     Headers headers;
     std::string token = variables("AWS_CONTAINER_AUTHORIZATION_TOKEN");
     if (const std::string file = variables("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); !file.empty()) {
-        std::ifstream bytes(file);
-        token = {std::istreambuf_iterator<char>(bytes), {}};
-        while (token.ends_with('\n')) token.pop_back();
+        auto read_token = token_of(file);
+        if (!read_token) return read_token.error();
+        token = std::move(*read_token);
     }
     if (!token.empty()) headers.emplace_back("authorization", token);
     return read(send_request(connections, "GET", url, headers), "the container's role");

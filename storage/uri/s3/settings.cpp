@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include "storage/uri/s3/s3.hpp"
 
@@ -102,14 +103,16 @@ std::string endpoint_of(const Variables& variables, Files& files) {
     return url;
 }
 
-Error none_found(const Files& files, bool lender_asked) {
-    return {ErrorCode::unauthorised,
-            "no S3 credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set, and profile '" +
-                files.profile + "' is not in " + files.credentials_file +
-                (lender_asked ? ", and no role of a container or an EC2 instance lends any" : ""),
-            "set both in the environment of the program that reports this (the agent of a node is such a program), or "
-            "write them "
-            "into that file for its user"};
+// `why_not_lent`: what whoever lends credentials answered; none: nobody was asked.
+Error none_found(const Files& files, const std::optional<Error>& why_not_lent) {
+    return {
+        ErrorCode::unauthorised,
+        "no S3 credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set, and profile '" +
+            files.profile + "' is not in " + files.credentials_file +
+            (why_not_lent ? ", and no role of a container or an EC2 instance lends any (" + why_not_lent->message + ")"
+                          : ""),
+        "set both in the environment of the program that reports this (the agent of a node is such a program), or "
+        "write them into that file for its user"};
 }
 
 }  // namespace
@@ -124,8 +127,9 @@ Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
     Settings settings;
     settings.credentials = find_credentials(variables, files);
     if (!whole(settings.credentials)) {
-        const auto lent = lend ? lend() : Error{ErrorCode::not_found, "", ""};
-        if (!lent) return none_found(files, static_cast<bool>(lend));
+        if (!lend) return none_found(files, std::nullopt);
+        const auto lent = lend();
+        if (!lent) return none_found(files, lent.error());
         settings.credentials = *lent;
     }
     settings.region = first_of({variables("AWS_REGION"), variables("AWS_DEFAULT_REGION"), files.config["region"],

@@ -8,6 +8,7 @@
 #include "storage/crypto/digest.hpp"
 #include "storage/uri/s3/lent.hpp"
 #include "storage/uri/s3/xml.hpp"
+#include "tests/unit/folder.hpp"
 #include "tests/unit/s3_server.hpp"
 
 namespace rtrain::storage {
@@ -131,6 +132,32 @@ TEST_CASE("a machine's role lends credentials, which are renewed before they end
     off["AWS_CONTAINER_CREDENTIALS_FULL_URI"] =
         server.endpoint + "/latest/meta-data/iam/security-credentials/trainer-role";
     CHECK_FALSE(s3::lent_credentials(variables_of(off), **connections).ok());  // refused without its token
+    off["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "container-token";
+    CHECK(s3::lent_credentials(variables_of(off), **connections)->source == "the container's role");
+}
+
+TEST_CASE("the token of a container's role is the one line of a file, or the error says what the file is") {
+    S3Server server;
+    auto connections = http::Connections::open();
+    const Folder place;
+    const std::string& folder = place.path;
+    Named values{{"AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                  server.endpoint + "/latest/meta-data/iam/security-credentials/trainer-role"},
+                 {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", folder + "/token"},
+                 {"HOME", "/nonexistent"}};
+    const auto why_not = [&] { return s3::lent_credentials(variables_of(values), **connections).error().message; };
+    CHECK(why_not() == "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is " + folder +
+                           "/token, which cannot be read: No such file or directory");
+    std::ofstream(folder + "/token").close();
+    CHECK(why_not().ends_with("/token, which is empty"));
+    std::ofstream(folder + "/token") << "container-token\nx-header: forged\n";
+    CHECK(why_not().ends_with("/token, which has more than one line"));
+    std::ofstream(folder + "/token") << "container-token\n";
+    CHECK(s3::lent_credentials(variables_of(values), **connections)->source == "the container's role");
+    values["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = folder;
+    CHECK(says(
+        open_s3_store("s3://runs/lent", variables_of(values)).error(),
+        "lends any (AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is " + folder + ", which cannot be read: Is a directory)"));
 }
 
 TEST_CASE("a journal on S3 is a row of objects that are never half written") {
