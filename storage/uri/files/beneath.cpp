@@ -18,6 +18,7 @@ namespace rtrain::storage {
 namespace {
 
 constexpr int exchanged_tries = 16;  // EAGAIN: a name on the way was exchanged while the kernel looked
+constexpr int removed_tries = 64;    // a directory on the way was removed, being empty, before the next was made in it
 
 Error failure(const Descriptor& top, const std::string& path, const std::string& doing, int error_number) {
     const std::string name = shown(top, path);
@@ -110,6 +111,24 @@ Descriptor walk_to_top(const std::string& directory, int access, int& error) {
     Descriptor top(::open("/", flags | O_CLOEXEC));
     error = top.open() ? 0 : errno;
     return top;
+}
+
+// One try to make the directory `path`; not_found: somebody removed a directory on the way meanwhile.
+Result<Descriptor> try_to_make(const Descriptor& top, const std::string& path, unsigned int mode) {
+    constexpr int directory = O_RDONLY | O_DIRECTORY;
+    if (path.empty()) return open_beneath(top, path, directory);
+    auto there = open_beneath(top, path, directory);
+    if (there || there.error().code != ErrorCode::not_found) return there;
+    const std::size_t slash = path.rfind('/');
+    auto parent = try_to_make(top, slash == std::string::npos ? "" : path.substr(0, slash), mode);
+    if (!parent) return parent;
+    const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+    if (::mkdirat(parent->number(), name.c_str(), mode) != 0 && errno != EEXIST)
+        return failure(*parent, name, "making", errno == ESTALE ? ENOENT : errno);  // ESTALE: removed, over NFS
+    // Some network file systems cannot sync a directory; they make names durable at once.
+    if (::fsync(parent->number()) != 0 && errno != EINVAL && errno != EROFS)
+        return failure(*parent, "", "bringing to the disk", errno);
+    return open_beneath(*parent, name, directory);
 }
 
 }  // namespace
@@ -205,20 +224,10 @@ Result<Descriptor> open_in_root(const Descriptor& root, const std::string& path,
 }
 
 Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode) {
-    constexpr int directory = O_RDONLY | O_DIRECTORY;
-    if (path.empty()) return open_beneath(top, path, directory);
-    auto there = open_beneath(top, path, directory);
-    if (there || there.error().code != ErrorCode::not_found) return there;
-    const std::size_t slash = path.rfind('/');
-    auto parent = make_beneath(top, slash == std::string::npos ? "" : path.substr(0, slash), mode);
-    if (!parent) return parent;
-    const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-    if (::mkdirat(parent->number(), name.c_str(), mode) != 0 && errno != EEXIST)
-        return failure(*parent, name, "making", errno);
-    // Some network file systems cannot sync a directory; they make names durable at once.
-    if (::fsync(parent->number()) != 0 && errno != EINVAL && errno != EROFS)
-        return failure(*parent, "", "bringing to the disk", errno);
-    return open_beneath(*parent, name, directory);
+    auto made = try_to_make(top, path, mode);
+    for (int i = 1; i < removed_tries && !made && made.error().code == ErrorCode::not_found; ++i)
+        made = try_to_make(top, path, mode);
+    return made;
 }
 
 Result<Place> place_beneath(const Descriptor& top, const std::string& path) {

@@ -19,8 +19,8 @@ Result<Descriptor> open_top(const std::string& directory);
 // Errors: invalid (the path), unauthorised (a link, or no permission), not_found, full, io.
 Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, int flags, unsigned int mode = 0);
 
-// Opens the directory `path` beneath `top` and makes what is missing of it. Each new directory is on the disk when this
-// returns. `mode` is less the umask.
+// Opens the directory `path` beneath `top` and makes what is missing of it, again where others remove it while it is
+// empty. Each new directory is on the disk when this returns. `mode` is less the umask.
 Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode = 0777);
 
 // Opens `path`, relative as above, as a process would whose root is `root`: links are followed, and an absolute one, or

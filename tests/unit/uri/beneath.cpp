@@ -212,6 +212,26 @@ TEST_CASE("directories are made beneath, with their parents", "[beneath]") {
     CHECK(make_beneath(*top, "file/z").error().code == ErrorCode::io);
 }
 
+TEST_CASE("a directory that others remove as soon as it is empty is made again", "[beneath]") {
+    const Folder folder;
+    const auto top = open_top(folder.path);
+    REQUIRE(top.ok());
+    std::atomic<int> left{0}, removed{0};  // how often the other may still remove it, and has
+    std::jthread removing([&](const std::stop_token& over) {
+        while (!over.stop_requested())
+            if (left > 0 && ::unlinkat(top->number(), "a", AT_REMOVEDIR) == 0) --left, ++removed;
+    });
+    for (int round = 0; round < 20; ++round) {
+        left = 3;
+        const auto made = make_beneath(*top, "a/b/c");
+        left = 0;
+        CHECK(made.ok());
+        CHECK(fs::is_directory(folder.path + "/a/b/c"));
+        fs::remove_all(folder.path + "/a");
+    }
+    CHECK(removed > 0);
+}
+
 TEST_CASE("a directory that is exchanged for a link all the time never leads outside", "[beneath]") {
     const Folder folder, outside;
     fs::create_directories(folder.path + "/real");
