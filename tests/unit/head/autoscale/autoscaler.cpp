@@ -31,13 +31,10 @@ struct MachineStory : test::HeadCore {
         happens(NodeDrained{.node = {"n1"}, .by = autoscale_user, .reason = "idle"});
     }
     Autoscaler::Uses uses() {
-        return {loop,
-                events,
-                events.cluster(),
-                clock,
-                metrics,
-                options,
-                [this](const std::string& node) { left.push_back(node); }};
+        return {loop, events, events.cluster(), clock, metrics, options, [this](const std::string& node) {
+                    left.push_back(node);
+                    events.take(NodeLeft{NodeId{node}});  // as the head does; a node that stays is released again
+                }};
     }
     NodeState state() const { return events.cluster().nodes.at(NodeId{"n1"}).state; }
 };
