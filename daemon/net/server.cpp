@@ -24,8 +24,11 @@ class TlsServer final : public Server {
   public:
     TlsServer(Loop& loop, ServerOptions options, Handler handler, TlsContext tls)
         : state_(std::make_shared<ServerState>(loop, std::move(options), std::move(handler))), tls_(std::move(tls)) {
-        for (std::uint32_t i = 0; i < std::max(1u, state_->options.threads); ++i)
+        for (std::uint32_t i = 0; i < std::max(1u, state_->options.threads); ++i) {
             state_->io_threads.push_back(std::make_unique<IoThread>());
+            // The first socket of an io_context opens its epoll, which throws where no descriptor is free.
+            const Tcp opens_epoll(state_->io_threads.back()->io);
+        }
         acceptor_ = std::make_unique<Acceptor>(state_->io_threads.front()->io);
         pause_ = std::make_unique<Timer>(state_->io_threads.front()->io);
     }

@@ -1,6 +1,10 @@
 // Bytes that no client of ours sends: random ones before and inside TLS, malformed and endless requests. The server
 // answers with an error or closes, and serves the next one.
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -149,6 +153,29 @@ TEST_CASE("a caller gets in beside 1,024 idle connections, and the oldest of the
     char byte = 0;
     CHECK(recv(open.front(), &byte, 1, 0) == 0);  // closed without a word
     for (const int fd : open) close(fd);
+    still_serves(server);
+}
+
+TEST_CASE("a server without a free descriptor goes on with connections when there is one") {
+    net::ServerOptions options;
+    options.threads = 2;  // the second has had no connection yet
+    TestServer server(echo, options);
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(server.server->port());
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    rlimit none = before;
+    none.rlim_cur = 1;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const int connected = connect(caller, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    poll(nullptr, 0, 500);  // several tries to accept it
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(connected == 0);
+    close(caller);
+    still_serves(server);
     still_serves(server);
 }
 
