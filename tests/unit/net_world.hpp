@@ -20,6 +20,13 @@
 namespace net_tests {
 
 using namespace rtrain;
+#if defined(__SANITIZE_ADDRESS__)  // GCC
+constexpr bool with_address_sanitizer = true;
+#elif defined(__has_feature)  // Clang
+constexpr bool with_address_sanitizer = __has_feature(address_sanitizer);
+#else
+constexpr bool with_address_sanitizer = false;
+#endif
 constexpr auto patience = std::chrono::seconds(60);  // a sanitizer on a busy machine is slow
 
 // A value that other threads write and a test waits for.
