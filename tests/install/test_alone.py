@@ -1,4 +1,4 @@
-"""scripts/alone: which sources it takes, and that it names the one whose include is missing, in a small project."""
+"""scripts/alone: which files it compiles, and that it names the one whose include is missing, in a small project."""
 
 import json
 import os
@@ -37,21 +37,29 @@ PRESET = {
 
 @pytest.fixture
 def project(tmp_path):
-    """A repository in which b.cpp, and b.hpp by c.hpp in c.cpp, are what the last commit changed."""
+    """A repository in which b.cpp, and b.hpp by c.hpp in c.cpp, were changed since the commit in .ci/alone."""
     (tmp_path / "scripts").mkdir()
+    (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / "scripts" / "alone", tmp_path / "scripts")
     files = {"CMakeLists.txt": CMAKE, "CMakePresets.json": json.dumps(PRESET), ".gitignore": "build\n", "d.cpp": "int d;\n"}
-    files |= {"a.cpp": "std::vector<int> broken_long_ago;\n", "b.hpp": "#pragma once\n", "c.hpp": '#include "b.hpp"\n'}
+    files |= {"a.cpp": "std::vector<int> broken_long_ago;\n", "b.hpp": "#pragma once\nstruct B {};\n", "c.hpp": '#include "b.hpp"\n'}
     files |= {"b.cpp": "int b;\n", "c.cpp": '#include "c.hpp"\nB c;\n'}
     write(tmp_path, files, "all")
-    write(tmp_path, {"b.hpp": "#pragma once\nstruct B {};\n", "b.cpp": "int b = 1;\n"}, "the last")
+    record(tmp_path)
+    write(tmp_path, {"b.hpp": "#pragma once\nstruct B { int b; };\n", "b.cpp": "int b = 1;\n"}, "the last")
     return tmp_path
+
+
+def record(folder):
+    head = git(folder, "rev-parse", "HEAD").stdout
+    write(folder, {".ci/alone": f"# Each file compiled.\n{head}"}, "a record")
 
 
 def git(folder, *arguments):
     names = ["-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "init.defaultBranch=main"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # of a hook that runs this
-    subprocess.run(["git", "-C", folder, *names, *arguments], check=True, env={**environment, "GIT_CONFIG_GLOBAL": os.devnull})
+    command = ["git", "-C", folder, *names, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env={**environment, "GIT_CONFIG_GLOBAL": os.devnull})
 
 
 def write(folder, files, commit=None):
@@ -67,22 +75,31 @@ def alone(folder, *arguments):
     return done.returncode, done.stdout
 
 
-def test_what_the_last_commit_changed_is_taken_first(project):
-    assert alone(project, "2") == (0, "alone: 2 sources that were changed last, 0 of them do not compile by themselves\n")
+def test_what_was_changed_since_the_record_is_compiled_and_what_includes_a_changed_header(project):
+    commit = git(project, "rev-parse", "--short=8", "HEAD~2").stdout.strip()
+    changed = f"4 of 6 files changed since {commit}, themselves or a header of theirs"  # b.cpp, b.hpp, c.hpp, c.cpp
+    assert alone(project) == (0, f"alone: {changed}: 0 of them do not compile by themselves\n")
     code, printed = alone(project, "all")
     assert code == 1 and printed.startswith("alone: a.cpp does not compile by itself:\n"), printed
-    assert printed.endswith("alone: 4 sources that were changed last, 1 of them do not compile by themselves\n"), printed
+    assert printed.endswith("alone: 6 of 6 files: 1 of them do not compile by themselves\n"), printed
 
 
 def test_a_source_fails_when_a_header_that_it_has_by_another_loses_what_it_needs(project):
     write(project, {"b.hpp": "#pragma once\n"}, "a header loses B")
-    code, printed = alone(project, "2")
+    code, printed = alone(project)
     assert code == 1 and printed.startswith("alone: c.cpp does not compile by itself:\n") and "unknown type name 'B'" in printed, printed
 
 
-def test_what_is_not_committed_counts_as_the_newest(project):
+def test_a_header_fails_that_only_its_user_gives_what_it_needs(project):
+    write(project, {"c.hpp": "#pragma once\ninline B b;\n", "c.cpp": '#include "b.hpp"\n#include "c.hpp"\nB c;\n'})
+    code, printed = alone(project)
+    assert code == 1 and printed.startswith("alone: c.hpp does not compile by itself:\n"), printed
+    assert "c.cpp does not" not in printed, printed
+
+
+def test_what_is_not_committed_counts_as_changed(project):
     write(project, {"d.cpp": "Missing d;\n"})
-    code, printed = alone(project, "1")
+    code, printed = alone(project)
     assert code == 1 and printed.startswith("alone: d.cpp does not compile by itself:\n"), printed
 
 
@@ -90,36 +107,59 @@ def test_what_is_not_committed_counts_as_the_newest(project):
 def test_a_source_that_git_does_not_know_yet_is_new_and_so_is_one_in_the_last_commit(project, name):
     write(project, {name: "Missing e;\n", "CMakeLists.txt": CMAKE + f'add_library(more "{name}")\n'})
     for commit in ("another source", None):
-        code, printed = alone(project, "1")
+        code, printed = alone(project)
         assert code == 1 and printed.startswith(f"alone: {name} does not compile by itself:\n"), printed
         write(project, {}, commit)
 
 
-def test_what_a_merge_brings_is_new(project):
+def test_what_a_merge_brings_is_new_whichever_record_it_keeps(project):
     git(project, "checkout", "-q", "-b", "branch")
     write(project, {"d.cpp": "Missing d;\n"}, "on a branch")
     git(project, "checkout", "-q", "main")
-    write(project, {"b.cpp": "int b = 2;\n"}, "on main meanwhile")
+    record(project)
     git(project, "merge", "-q", "-m", "merge", "branch")
-    code, printed = alone(project, "1")
+    code, printed = alone(project)
     assert code == 1 and printed.startswith("alone: d.cpp does not compile by itself:\n"), printed
 
 
-def test_a_header_that_many_include_leaves_room_for_others(project):
-    many = {f"many{i}.cpp": '#include "many.hpp"\nMany x;\n' for i in range(20)}
-    write(project, many | {"CMakeLists.txt": CMAKE + f"add_library(many {' '.join(many)})\n", "many.hpp": "struct Many {};\n"}, "many")
+def test_a_record_is_written_where_all_that_was_changed_compiles_and_shortens_the_next_run(project):
     write(project, {"b.hpp": "#pragma once\n"}, "a header loses B")
-    write(project, {"many.hpp": "#pragma once\nstruct Many {};\n"}, "a newer header that twenty sources include")
-    changed = ["a.cpp", "b.cpp", "d.cpp", *list(many)[:4]]
-    write(project, {name: f"int own{i};\n" for i, name in enumerate(changed)}, "seven sources")
-    code, printed = alone(project, "14")  # these seven, six with many.hpp, and c.cpp
-    assert code == 1 and printed.startswith("alone: c.cpp does not compile by itself:\n"), printed
+    before = (project / ".ci" / "alone").read_text()
+    assert alone(project, "--record")[0] == 1 and (project / ".ci" / "alone").read_text() == before
+    write(project, {"b.hpp": "#pragma once\nstruct B {};\n"}, "and has it again")
+    write(project, {"d.cpp": "int d = 2;\n"})
+    assert alone(project, "--record") == (1, "") and (project / ".ci" / "alone").read_text() == before  # a tree with changes
+    write(project, {}, "d")
+    head = git(project, "rev-parse", "HEAD").stdout
+    assert alone(project, "--record")[0] == 0 and (project / ".ci" / "alone").read_text().endswith(f"\n{head}")
+    write(project, {"d.cpp": "int d = 3;\n"})
+    assert alone(project)[1].startswith("alone: 1 of 6 files changed since " + head[:8])
+
+
+@pytest.mark.parametrize("text", ["", "main\n", "0" * 40 + "\n", "a commit of another branch"])
+def test_without_a_commit_that_this_one_descends_from_every_file_is_compiled(project, text):
+    if text.startswith("a commit"):
+        git(project, "checkout", "-q", "-b", "other", "HEAD~1")
+        write(project, {"d.cpp": "int d = 4;\n"}, "elsewhere")
+        record(project)
+        text = (project / ".ci" / "alone").read_text()
+        git(project, "checkout", "-q", "main")
+    write(project, {".ci/alone": text})
+    code, printed = alone(project)
+    assert code == 1 and "alone: a.cpp does not" in printed and "alone: 6 of 6 files: 1 of them" in printed, printed
+
+
+def test_a_shallow_clone_that_lacks_the_commit_compiles_every_file(project, tmp_path_factory):
+    clone = tmp_path_factory.mktemp("shallow") / "clone"
+    git(project, "clone", "-q", "--depth", "1", f"file://{project}", clone)
+    assert "alone: 6 of 6 files: 1 of them" in alone(clone)[1]
 
 
 def test_a_header_that_the_build_makes_is_made_and_nothing_else(project):
     sources = {"under.cpp": "int under;\n", "over.cpp": '#include "made.hpp"\nint over = answer;\n'}
     write(project, sources | {"template": "constexpr int answer = 42;\n", "CMakeLists.txt": CMAKE + GENERATED_HEADER})
-    assert alone(project, "2") == (0, "alone: 2 sources that were changed last, 0 of them do not compile by themselves\n")
+    code, printed = alone(project)
+    assert code == 0 and printed.startswith("alone: 6 of 8 files"), printed
     assert not list((project / "build").rglob("*.o"))
 
 
@@ -127,7 +167,7 @@ def test_a_folder_that_is_reached_by_a_link_is_the_same(project, tmp_path_factor
     link = tmp_path_factory.mktemp("links") / "link"
     link.symlink_to(project)
     write(project, {"d.cpp": "Missing d;\n"})
-    done = subprocess.run(["scripts/alone", "1"], cwd=link, env={**os.environ, "PWD": str(link)}, capture_output=True, text=True)
+    done = subprocess.run(["scripts/alone"], cwd=link, env={**os.environ, "PWD": str(link)}, capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout.startswith("alone: d.cpp does not compile by itself:\n"), done
 
 
@@ -138,7 +178,7 @@ def test_a_project_without_sources_or_that_cmake_refuses_is_a_failure(project):
     assert alone(project) == (1, "")
 
 
-@pytest.mark.parametrize("arguments", [["0"], ["-1"], ["many"], ["1", "2"]])
-def test_a_count_that_is_none_is_refused_with_the_usage(arguments):
+@pytest.mark.parametrize("arguments", [["0"], ["48"], ["every"], ["all", "--recorded"]])
+def test_an_argument_that_is_none_is_refused_with_the_usage(arguments):
     done = subprocess.run([ROOT / "scripts" / "alone", *arguments], capture_output=True, text=True)
-    assert done.returncode == 2 and "usage: scripts/alone [COUNT | all]" in done.stderr, done
+    assert done.returncode == 2 and "usage: scripts/alone [all] [--record]" in done.stderr, done
