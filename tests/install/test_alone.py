@@ -77,11 +77,11 @@ def alone(folder, *arguments):
 
 def test_what_was_changed_since_the_record_is_compiled_and_what_includes_a_changed_header(project):
     commit = git(project, "rev-parse", "--short=8", "HEAD~2").stdout.strip()
-    changed = f"4 of 6 files changed since {commit}, themselves or a header of theirs"  # b.cpp, b.hpp, c.hpp, c.cpp
-    assert alone(project) == (0, f"alone: {changed}: 0 of them do not compile by themselves\n")
+    changed = f"4 of 6 files, which were changed since {commit} or include what was"  # b.cpp, b.hpp, c.hpp, c.cpp
+    assert alone(project) == (0, f"alone: {changed}: each compiles by itself\n")
     code, printed = alone(project, "all")
     assert code == 1 and printed.startswith("alone: a.cpp does not compile by itself:\n"), printed
-    assert printed.endswith("alone: 6 of 6 files: 1 of them do not compile by themselves\n"), printed
+    assert printed.endswith("alone: 6 of 6 files: 1 do not compile by themselves\n"), printed
 
 
 def test_a_source_fails_when_a_header_that_it_has_by_another_loses_what_it_needs(project):
@@ -133,7 +133,18 @@ def test_a_record_is_written_where_all_that_was_changed_compiles_and_shortens_th
     head = git(project, "rev-parse", "HEAD").stdout
     assert alone(project, "--record")[0] == 0 and (project / ".ci" / "alone").read_text().endswith(f"\n{head}")
     write(project, {"d.cpp": "int d = 3;\n"})
-    assert alone(project)[1].startswith("alone: 1 of 6 files changed since " + head[:8])
+    assert alone(project)[1].startswith("alone: 1 of 6 files, which were changed since " + head[:8])
+
+
+def test_nothing_is_recorded_where_the_tree_changes_while_the_compiler_runs(project):
+    compiler = '#!/bin/sh\ncase "$*" in *-fsyntax-only*) echo "int d = 3;" >"$(dirname "$0")/d.cpp";; esac\nexec clang++-16 "$@"\n'
+    write(project, {"compiler": compiler, "CMakePresets.json": json.dumps(PRESET).replace("clang++-16", "${sourceDir}/compiler")})
+    (project / "compiler").chmod(0o755)
+    write(project, {}, "a compiler that changes d.cpp")
+    before = (project / ".ci" / "alone").read_text()
+    code, printed = alone(project, "--record")
+    assert code == 1 and printed.endswith(": each compiles by itself\n"), printed
+    assert (project / ".ci" / "alone").read_text() == before
 
 
 @pytest.mark.parametrize("text", ["", "main\n", "0" * 40 + "\n", "a commit of another branch"])
@@ -146,13 +157,13 @@ def test_without_a_commit_that_this_one_descends_from_every_file_is_compiled(pro
         git(project, "checkout", "-q", "main")
     write(project, {".ci/alone": text})
     code, printed = alone(project)
-    assert code == 1 and "alone: a.cpp does not" in printed and "alone: 6 of 6 files: 1 of them" in printed, printed
+    assert code == 1 and "alone: a.cpp does not" in printed and "alone: 6 of 6 files: 1 do not" in printed, printed
 
 
 def test_a_shallow_clone_that_lacks_the_commit_compiles_every_file(project, tmp_path_factory):
     clone = tmp_path_factory.mktemp("shallow") / "clone"
     git(project, "clone", "-q", "--depth", "1", f"file://{project}", clone)
-    assert "alone: 6 of 6 files: 1 of them" in alone(clone)[1]
+    assert "alone: 6 of 6 files: 1 do not" in alone(clone)[1]
 
 
 def test_a_header_that_the_build_makes_is_made_and_nothing_else(project):
