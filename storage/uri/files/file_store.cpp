@@ -24,7 +24,7 @@ Result<Descriptor> top_of(const std::string& root) { return open_top(root.empty(
 // Returns the directory that `path` is written to, and makes it.
 Result<Place> make_place(const std::string& root, const std::string& path) {
     if (auto fine = check_path(path); !fine) return fine.error();
-    if (auto made = disk::make_directories(root.empty() ? "/" : root); !made) return made.error();
+    if (auto status = disk::make_directories(root.empty() ? "/" : root); !status) return status.error();
     const auto top = top_of(root);
     if (!top) return top.error();
     const std::size_t slash = path.rfind('/');
@@ -146,22 +146,19 @@ class FileStore final : public Store {
         if (!prefix.empty())
             if (auto fine = check_path(prefix); !fine) return fine.error();
         std::vector<StoreEntry> entries;
-        const auto absent = [&entries](const Error& error) -> Result<std::vector<StoreEntry>> {
-            if (error.code == ErrorCode::not_found) return entries;
-            return error;
-        };
         const auto top = top_of(root_);
-        if (!top) return absent(top.error());
-        if (!prefix.empty()) {
-            const auto place = place_beneath(*top, prefix);
-            if (!place) return absent(place.error());
-            struct stat seen{};
-            const int directory = place->directory.number();
-            if (::fstatat(directory, place->name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(seen.st_mode))
-                return std::vector<StoreEntry>{{prefix, static_cast<std::int64_t>(seen.st_size)}};
-        }
+        if (!top && top.error().code == ErrorCode::not_found) return entries;
+        if (!top) return top.error();
         const auto directory = open_beneath(*top, prefix, O_RDONLY | O_DIRECTORY);
-        if (!directory) return absent(directory.error());
+        if (!directory && directory.error().code == ErrorCode::not_found) return entries;
+        if (!directory) {  // a file? Asked afterwards, since another process may have created it a moment ago
+            const auto place = prefix.empty() ? Result<Place>(directory.error()) : place_beneath(*top, prefix);
+            struct stat seen{};
+            if (place && ::fstatat(place->directory.number(), place->name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+                S_ISREG(seen.st_mode))
+                return std::vector<StoreEntry>{{prefix, static_cast<std::int64_t>(seen.st_size)}};
+            return directory.error();
+        }
         if (Status added = add_files(*directory, prefix.empty() ? "" : prefix + "/", entries); !added)
             return added.error();
         std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
@@ -231,7 +228,7 @@ Status copy_opened(const Descriptor& file, const std::string& name, const std::s
 
 Status keep_opened(const Descriptor& file, const std::string& name, const std::string& local,
                    const Progress& progress) {
-    if (auto made = disk::make_directories(disk::directory_of(local)); !made) return made;
+    if (auto status = disk::make_directories(disk::directory_of(local)); !status) return status;
     return copy(file, name, Aside::begin(local), progress);
 }
 

@@ -91,9 +91,17 @@ TEST_CASE("of attempts that race for a name exactly one has it") {
     NamedRun run;
     std::vector<std::thread> racing;
     std::vector<int> won(8);
+    std::vector<std::string> failures(won.size());
     for (std::uint32_t i = 0; i < won.size(); ++i)
-        racing.emplace_back([&, i] { won[i] = *claim_directory(*run.store, "r", "best", {i + 1, 1}) ? 1 : 0; });
-    for (std::thread& one : racing) one.join();
+        racing.emplace_back([&, i] {
+            const auto claimed = claim_directory(*run.store, "r", "best", {i + 1, 1});
+            if (claimed)
+                won[i] = *claimed ? 1 : 0;
+            else
+                failures[i] = claimed.error().message;
+        });
+    for (std::thread& attempt : racing) attempt.join();
+    CHECK(failures == std::vector<std::string>(won.size()));
     CHECK(std::count(won.begin(), won.end(), 1) == 1);
     const auto owner = owner_of(*run.store, "r", "best");
     REQUIRE(owner);

@@ -57,6 +57,22 @@ TEST_CASE("what is put is read back, listed in order, replaced and removed") {
     CHECK(store->list("run")->empty());
 }
 
+TEST_CASE("a name that becomes a file while it is listed is there or is not, and no error") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("names/other", "x").ok());
+    for (int round = 0; round < 400; ++round) {
+        std::jthread creating([&] { std::ofstream(folder.path + "/names/best") << "1"; });
+        for (bool listed = false; !listed;) {
+            const auto entries = store->list("names/best");
+            if (!entries) FAIL(entries.error().message);
+            listed = !entries->empty();
+        }
+        creating.join();
+        REQUIRE(store->remove("names/best").ok());
+    }
+}
+
 TEST_CASE("of many who create one name, exactly one succeeds and everyone reads a whole file") {
     Folder folder;
     auto store = store_at(folder.path);
