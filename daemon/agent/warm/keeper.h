@@ -1,5 +1,5 @@
 /* The keeper: the parent of one template and of the workers that are forked from it. It may be root, outlives the
- * agent, and writes `started` and `exit` as the shim does. See docs/decisions/0045. */
+ * agent, and writes `started` and `exit` as the shim does. See docs/warm-workers.md. */
 #ifndef RTRAIN_AGENT_KEEPER_H
 #define RTRAIN_AGENT_KEEPER_H
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// See template_spec.hpp. The rules are in docs/decisions/0045.
+// See template_spec.hpp. The rules are in docs/warm-workers.md.
 #include "daemon/agent/warm/template_spec.hpp"
 
 #include <fcntl.h>
