@@ -74,8 +74,8 @@ def first_step(work):
         ours, torchrun = first_steps(cluster, work, ROOT / ".venv/bin/python", workers=2, rounds=7)
     finally:
         cluster.stop()
-    mine, peer = statistics.median(ours), statistics.median(torchrun)
-    return f"{mine / peer:.2f} x torchrun", f"rtrain {mine:.2f} s, torchrun {peer:.2f} s, medians of 7 alternating runs"
+    rtrain_s, peer = statistics.median(ours), statistics.median(torchrun)
+    return f"{rtrain_s / peer:.2f} x torchrun", f"rtrain {rtrain_s:.2f} s, torchrun {peer:.2f} s, medians of 7 alternating runs"
 
 
 @row
@@ -215,7 +215,7 @@ def placement(work):
     unlike = [row["p99_us"] / 1e3 for name, row in rows.items() if "1000 runs wait" in name]
     scan = rows["PACK 512 without the index"]["p50_us"] / rows["PACK 512"]["p50_us"]
     return (
-        f"PACK {packs} us; {spreads} ms; refusal {p99['a refusal']:.2f} us; waiting {waiting:.2f} ms; unlike {', '.join(f'{one:.2f}' for one in unlike)} ms",
+        f"PACK {packs} us; {spreads} ms; refusal {p99['a refusal']:.2f} us; waiting {waiting:.2f} ms; unlike {', '.join(f'{millis:.2f}' for millis in unlike)} ms",
         f"p99 of processor time; 60-85 % full; a look at every node takes {scan:.0f} x as long for 512",
     )
 

@@ -38,9 +38,9 @@ def api(work):
         kept = measured(ROOT / ".venv/bin/python", "rtrain", "checkpoint", folder, cluster.env, COPIES)
     finally:
         cluster.stop()
-    mine, peer = statistics.median(ours), statistics.median(torchrun)
-    reached = f"{mine / peer:.2f} x torchrun, {cost['p50_us']:.0f} us, {kept['blocked_ms'] / kept['copy_ms']:.2f} x copy"
-    how = f"fit {mine:.2f} s, torchrun {peer:.2f} s; {REPORTS:,} reports, p50 (mean {cost['mean_us']:.0f} us); blocked {kept['blocked_ms']:.0f} ms, copy {kept['copy_ms']:.0f} ms, best of {COPIES} each (medians {kept['blocked_median_ms']:.0f} and {kept['copy_median_ms']:.0f} ms)"
+    rtrain_s, peer = statistics.median(ours), statistics.median(torchrun)
+    reached = f"{rtrain_s / peer:.2f} x torchrun, {cost['p50_us']:.0f} us, {kept['blocked_ms'] / kept['copy_ms']:.2f} x copy"
+    how = f"fit {rtrain_s:.2f} s, torchrun {peer:.2f} s; {REPORTS:,} reports, p50 (mean {cost['mean_us']:.0f} us); blocked {kept['blocked_ms']:.0f} ms, copy {kept['copy_ms']:.0f} ms, best of {COPIES} each (medians {kept['blocked_median_ms']:.0f} and {kept['copy_median_ms']:.0f} ms)"
     return reached, f"{how}; {ray(folder, cluster.env)}"
 
 

@@ -72,9 +72,9 @@ class FileSystem:
 
     def make(self, at, name, mode):
         self.last += 1
-        made = self.files[self.last] = File(self.last, mode)
+        file = self.files[self.last] = File(self.last, mode)
         self.files[at].names[name.split(b"\0")[0]] = self.last
-        return made
+        return file
 
     def remove(self, at, name):
         if self.named(at, name).names:
@@ -107,11 +107,11 @@ class FileSystem:
         _, offset, size = struct.unpack_from("<QQI", body)
         out = b""
         for place, (name, number) in enumerate(list(self.files[at].names.items())[offset:], offset + 1):
-            one = struct.pack("<QQII", number, place, len(name), self.files[number].mode >> 12) + name
-            one += bytes(-len(one) % 8)
-            if len(out) + len(one) > size:
+            dirent = struct.pack("<QQII", number, place, len(name), self.files[number].mode >> 12) + name
+            dirent += bytes(-len(dirent) % 8)
+            if len(out) + len(dirent) > size:
                 break
-            out += one
+            out += dirent
         return out
 
     def answer(self, operation, at, body):

@@ -232,10 +232,10 @@ def hostile(work):
 def uploader(port, ca, token):
     answers = [0] * UPLOADS
 
-    def one(number):
+    def upload(number):
         answers[number] = Hostile(port, ca, token).upload(f"f{number}")
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(UPLOADS)]
+    threads = [threading.Thread(target=upload, args=(number,)) for number in range(UPLOADS)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -71,7 +71,7 @@ def submit_all(connect, jobs):
     waiting, guard, millis = iter(jobs), threading.Lock(), []
 
     def submit_some():
-        head, mine = connect(), []
+        head, own_millis = connect(), []
         while True:
             with guard:
                 job = next(waiting, None)
@@ -79,9 +79,9 @@ def submit_all(connect, jobs):
                 break
             begin = time.perf_counter()
             head.ask("POST", "/v1/runs", {"job": job, "key": job["name"]})
-            mine.append(1e3 * (time.perf_counter() - begin))
+            own_millis.append(1e3 * (time.perf_counter() - begin))
         with guard:
-            millis.extend(mine)
+            millis.extend(own_millis)
 
     threads = [threading.Thread(target=submit_some) for _ in range(SUBMITTERS)]
     for thread in threads:

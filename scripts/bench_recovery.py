@@ -31,10 +31,10 @@ def recovery(work):
             saving.append(of_rtrain(cluster, python, work / f"saving-{number}", "checkpoints"))
     finally:
         cluster.stop()
-    mine, with_checkpoints, peer = map(statistics.median, (ours, saving, theirs))
+    rtrain_s, with_checkpoints, peer = map(statistics.median, (ours, saving, theirs))
     return (
-        f"{mine / peer:.2f} x torchrun, {with_checkpoints / peer:.2f} x with a checkpoint each half second",
-        f"{mine:.2f} s, {with_checkpoints:.2f} s, torchrun {peer:.2f} s, medians of {ROUNDS} alternating rounds; "
+        f"{rtrain_s / peer:.2f} x torchrun, {with_checkpoints / peer:.2f} x with a checkpoint each half second",
+        f"{rtrain_s:.2f} s, {with_checkpoints:.2f} s, torchrun {peer:.2f} s, medians of {ROUNDS} alternating rounds; "
         f"torchrun hung in {hung} more",
     )
 

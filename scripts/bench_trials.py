@@ -29,11 +29,11 @@ def trials(work):
             theirs.append(timed(cluster.env, "alone", trained)[0])
     finally:
         cluster.stop()
-    mine, peer = statistics.median(ours), statistics.median(theirs)
-    ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
+    sweep_s, peer = statistics.median(ours), statistics.median(theirs)
+    ratio = statistics.median(sweep / alone for sweep, alone in zip(ours, theirs, strict=True))
     return (
         f"{ratio:.2f} x",
-        f"{mine:.2f} s, one process {peer:.2f} s, medians of {ROUNDS} rounds; {min(epochs)} to {max(epochs)} epochs",
+        f"{sweep_s:.2f} s, one process {peer:.2f} s, medians of {ROUNDS} rounds; {min(epochs)} to {max(epochs)} epochs",
     )
 
 

@@ -41,7 +41,7 @@ def modules_named(node, known):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         inside = [f"{node.module}.{alias.name}" for alias in node.names]
-        return [one if one in known else node.module for one in inside]
+        return [name if name in known else node.module for name in inside]
     called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
     if called.rpartition(".")[2] == "import_module" and node.args and isinstance(node.args[0], ast.Constant):
         return [node.args[0].value]

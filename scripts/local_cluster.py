@@ -145,7 +145,7 @@ class LocalCluster:
             return wait_for(f"{run} to be {' or '.join(states)}", lambda: self.json("describe", run)["state"] in states, seconds)
         except Failed as late:
             printed = [self.run("describe", run), self.run("explain", run), self.run("logs", run, "--tail", "20")]
-            raise Failed("\n".join([str(late), *(one.stdout + one.stderr for one in printed)])) from None
+            raise Failed("\n".join([str(late), *(process.stdout + process.stderr for process in printed)])) from None
 
     def kill(self, name):
         """SIGKILL, as a power cut would."""

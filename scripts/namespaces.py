@@ -136,7 +136,7 @@ def possible():
     if os.geteuid() != 0:
         return False
     name = f"rtprobe{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
-    if made:
+    added = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
+    if added:
         subprocess.run(["ip", "netns", "del", name], capture_output=True)
-    return made
+    return added

@@ -159,8 +159,8 @@ std::size_t checkpoint_begin(const std::string& text) {
     const auto at = text.rfind('@');
     if (at == text.npos || (is_path(text) && fs::exists(text, failed))) return text.npos;
     if (text.find('/', at) == text.npos) return at;
-    for (auto one = text.find('@'); one != text.npos; one = text.find('@', one + 1))
-        if (is_run_at(text.substr(0, one))) return one;
+    for (auto sign = text.find('@'); sign != text.npos; sign = text.find('@', sign + 1))
+        if (is_run_at(text.substr(0, sign))) return sign;
     return text.npos;
 }
 

@@ -130,12 +130,13 @@ Result<int> print_and_follow(Invocation& call, Api& api, const json& run) {
         call.out.talk("warning: " + (warning.is_string() ? warning.get<std::string>() : json_text(warning)));
     if (const json members = run.value("array_runs", json()); members.is_array()) {
         std::string text;
-        for (const json& one : members) text += string_of(one, "name") + " is " + string_of(one, "state") + "\n";
-        call.out.one(run, "array", text);
+        for (const json& member : members)
+            text += string_of(member, "name") + " is " + string_of(member, "state") + "\n";
+        call.out.document(run, "array", text);
         return 0;
     }
     if (!call.arguments.has("follow")) {
-        call.out.one(run, "name", run_line(run) + "\n");
+        call.out.document(run, "name", run_line(run) + "\n");
         if (call.out.for_people()) call.out.talk("follow it with: rtrain logs " + name + " -f");
         return 0;
     }

@@ -33,7 +33,7 @@ Result<json> head_of(Invocation& call, const std::string& base) {
     options.name = call.arguments.text("name", "local");
     options.port = static_cast<std::uint16_t>(call.arguments.number("port", options.port));
     if (call.arguments.has("storage-root")) options.storage_root = absolute(call.arguments.text("storage-root"));
-    if (Status made = make_directory(options.data_dir); !made) return made.error();
+    if (Status status = make_directory(options.data_dir); !status) return status.error();
     Result<json> head = serve_detached(options, until_pid(call.arguments));
     if (!head) return head;
     for (const json& warning : (*head)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
@@ -72,7 +72,7 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     options.allow_setuid = call.arguments.has("allow-setuid");
     options.warm = call.arguments.has("warm");
     options.until_pid = until_pid(call.arguments);
-    if (Status made = make_directory(options.data); !made) return made.error();
+    if (Status status = make_directory(options.data); !status) return status.error();
     Result<json> token = api.post("/v1/tokens", {{"role", "node"}, {"user", options.name}});
     if (!token) return token.error();
     options.token = string_of(*token, "token");
@@ -177,10 +177,11 @@ Result<int> up(Invocation& call) {
     (*head)["nodes"] = started;
     head->erase("join_token");
     head->erase("join_command");
-    call.out.one(*head, "name",
-                 "head at " + string_of(*head, "address") + " and " + std::to_string(nodes) +
-                     (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*head, "context") +
-                     "\" is in use; data in " + base + "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
+    call.out.document(*head, "name",
+                      "head at " + string_of(*head, "address") + " and " + std::to_string(nodes) +
+                          (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*head, "context") +
+                          "\" is in use; data in " + base +
+                          "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
     return 0;
 }
 

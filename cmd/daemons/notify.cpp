@@ -30,17 +30,17 @@ std::int64_t number_of(std::string_view text) {  // 0: not a number
 
 Notifier Notifier::from_environment() {
     constexpr std::int64_t us_per_ms = 1'000;
-    Notifier made;
-    made.socket_ = environment("NOTIFY_SOCKET");
-    if (made.wanted()) {
-        made.from_ = storage::Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        ::setsockopt(made.from_.number(), SOL_SOCKET, SO_SNDTIMEO, &longest_wait, sizeof longest_wait);
+    Notifier notifier;
+    notifier.socket_ = environment("NOTIFY_SOCKET");
+    if (notifier.wanted()) {
+        notifier.from_ = storage::Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        ::setsockopt(notifier.from_.number(), SOL_SOCKET, SO_SNDTIMEO, &longest_wait, sizeof longest_wait);
     }
     const std::string pid = environment("WATCHDOG_PID");
-    if (made.wanted() && (pid.empty() || number_of(pid) == ::getpid()))
-        made.watchdog_ms_ = number_of(environment("WATCHDOG_USEC")) / us_per_ms;
+    if (notifier.wanted() && (pid.empty() || number_of(pid) == ::getpid()))
+        notifier.watchdog_ms_ = number_of(environment("WATCHDOG_USEC")) / us_per_ms;
     for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) ::unsetenv(name);
-    return made;
+    return notifier;
 }
 
 int Notifier::send(const std::string& state, int flags) const {

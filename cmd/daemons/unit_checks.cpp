@@ -130,9 +130,9 @@ Status provide_directory(const MachineRoot& root, const std::string& path, const
     if (!parent) return parent.error();
     const std::string name = path.substr(slash + 1);
     if (::mkdirat(parent->number(), name.c_str(), S_IRWXU) != 0) return of_system("making " + path, errno);
-    auto made = storage::open_beneath(*parent, name, O_RDONLY | O_DIRECTORY);
-    if (!made) return made.error();
-    if (::fchown(made->number(), account.uid, account.gid) != 0 || ::fchmod(made->number(), passable) != 0)
+    auto directory = storage::open_beneath(*parent, name, O_RDONLY | O_DIRECTORY);
+    if (!directory) return directory.error();
+    if (::fchown(directory->number(), account.uid, account.gid) != 0 || ::fchmod(directory->number(), passable) != 0)
         return of_system("giving " + path + " to " + account.name, errno);
     return check_access(account, path, W_OK | X_OK, "open the directories above it to " + account.name);
 }

@@ -44,7 +44,7 @@ Result<UnitFile> UnitFile::prepare(const MachineRoot& root, const std::string& d
                                    const std::string& text) {
     UnitFile unit;
     unit.path_ = root.shown(directory + "/" + name);
-    if (std::any_of(text.begin(), text.end(), [](char one) { return one == '\0' || one == '\r'; }))
+    if (std::any_of(text.begin(), text.end(), [](char c) { return c == '\0' || c == '\r'; }))
         return Error{.code = ErrorCode::invalid,
                      .message = "a flag has a control character, which no line of a unit may have",
                      .next = ""};
@@ -65,7 +65,7 @@ Result<UnitFile> UnitFile::prepare(const MachineRoot& root, const std::string& d
                      .message = "writing " + unit.path_ + ": making it readable: " + std::strerror(errno),
                      .next = ""};
     if (Status synced = storage::disk::sync(aside->number(), unit.path_); !synced) return synced.error();
-    unit.change_ = before->has_value() ? Change::replaced : Change::made;
+    unit.change_ = before->has_value() ? Change::replaced : Change::created;
     unit.aside_.emplace(std::move(*aside));
     return unit;
 }

@@ -11,7 +11,7 @@
 
 namespace rtrain::cmd {
 
-enum class Change { none, made, replaced };
+enum class Change { none, created, replaced };
 
 class UnitFile {
   public:

@@ -14,14 +14,14 @@ constexpr const char* confined_from = "# A user of its own";  // from this line 
 // A word of a list: quoted where it must be, and "%" is no specifier. An end of a line is no end of the unit's.
 std::string unit_word(const std::string& word) {
     std::string text;
-    for (const char one : word) {
-        if (one == '\n') {
+    for (const char c : word) {
+        if (c == '\n') {
             text += "\\n";
             continue;
         }
-        if (one == '"' || one == '\\') text += '\\';
-        if (one == '%') text += one;
-        text += one;
+        if (c == '"' || c == '\\') text += '\\';
+        if (c == '%') text += c;
+        text += c;
     }
     const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\;") == word.npos;
     return plain ? text : '"' + text + '"';
@@ -75,7 +75,7 @@ std::string wished_line(const std::string& line, const UnitWish& wish) {
 
 std::string command_word(const std::string& word) {
     std::string text;
-    for (const char one : word) text += one == '$' ? "$$" : std::string(1, one);
+    for (const char c : word) text += c == '$' ? "$$" : std::string(1, c);
     return unit_word(text);
 }
 

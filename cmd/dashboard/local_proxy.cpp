@@ -97,7 +97,7 @@ Result<std::unique_ptr<LocalProxy>> LocalProxy::start(net::Endpoint head) {
     std::unique_ptr<LocalProxy> proxy(new LocalProxy(std::move(head)));
     if (Status in = proxy->sign_in(token); !in) return in.error();
     if (Status listening = proxy->listen(); !listening) return listening.error();
-    proxy->acceptor_ = std::thread([&one = *proxy] { one.accept_all(); });
+    proxy->acceptor_ = std::thread([&server = *proxy] { server.accept_all(); });
     return proxy;
 }
 

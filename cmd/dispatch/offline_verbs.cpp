@@ -13,7 +13,7 @@ using nlohmann::json;
 
 Result<int> version(Invocation& call) {
     const json value = {{"version", RTRAIN_VERSION}, {"program", "rtrain"}, {"protocol", 1}};
-    call.out.one(value, "version", "rtrain " RTRAIN_VERSION "\n");
+    call.out.document(value, "version", "rtrain " RTRAIN_VERSION "\n");
     return 0;
 }
 
@@ -31,8 +31,8 @@ Result<int> validate(Invocation& call) {
     Result<JobFile> file = read_job_file(call, path);
     if (!file) return file.error();
     const json job = parse_json(spec::to_json(file->job));
-    call.out.one({{"valid", true}, {"file", path}, {"name", file->job.name}, {"job", job}}, "file",
-                 path + " is valid\n");
+    call.out.document({{"valid", true}, {"file", path}, {"name", file->job.name}, {"job", job}}, "file",
+                      path + " is valid\n");
     return 0;
 }
 
@@ -68,7 +68,7 @@ Result<int> completion(Invocation& call) {
                      .next = "rtrain completion bash"};
     const std::string shell = call.arguments.argument(0);
     if (call.arguments.has("output") && !call.out.for_people())
-        call.out.one({{"shell", shell}, {"script", script}}, "shell", script);
+        call.out.document({{"shell", shell}, {"script", script}}, "shell", script);
     else  // a shell reads it: what RTRAIN_OUTPUT or a file says is not meant for it
         call.out.raw(script);
     return 0;

@@ -48,7 +48,7 @@ class Reader {
 
     Result<Parsed> read() {
         for (; at_ < words_.size(); ++at_) {
-            Status step = one();
+            Status step = read_word();
             if (!step) return step.error();
             if (parsed_.command != nullptr && parsed_.command->raw) {
                 parsed_.arguments.positional.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
@@ -62,7 +62,7 @@ class Reader {
     }
 
   private:
-    Status one() {
+    Status read_word() {
         const std::string& word = words_[at_];
         if (only_positional_ || word == "-" || !word.starts_with("-")) {
             if (parsed_.command == nullptr) return verb_word(word);

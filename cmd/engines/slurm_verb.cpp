@@ -106,9 +106,9 @@ Result<int> slurm_submit(Invocation& call) {
     const Result<std::string> answer = sbatch(*script);
     if (!answer) return answer.error();
     const std::string id = answer->substr(0, answer->find(';'));  // of several clusters: ID;CLUSTER
-    call.out.one({{"job_id", id}, {"name", wish->run}, {"nodes", wish->nodes}}, "job_id",
-                 "Slurm's job " + id + " runs " + wish->run + " on " + std::to_string(wish->nodes) +
-                     (wish->nodes == 1 ? " node\n" : " nodes\n"));
+    call.out.document({{"job_id", id}, {"name", wish->run}, {"nodes", wish->nodes}}, "job_id",
+                      "Slurm's job " + id + " runs " + wish->run + " on " + std::to_string(wish->nodes) +
+                          (wish->nodes == 1 ? " node\n" : " nodes\n"));
     return 0;
 }
 

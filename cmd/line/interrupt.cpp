@@ -22,8 +22,8 @@ struct Watcher {
 };
 
 Watcher& watcher() {
-    static Watcher* one = new Watcher;  // never destroyed: its thread may outlive main's statics
-    return *one;
+    static Watcher* instance = new Watcher;  // never destroyed: its thread may outlive main's statics
+    return *instance;
 }
 
 void wait_for_signal() {

@@ -153,7 +153,7 @@ namespace {
 // A case's answer has one text for all of them.
 Error joined(const Problems& wrong) {
     std::string text;
-    for (const Problem& one : wrong) text += (text.empty() ? "" : "; ") + one.message;
+    for (const Problem& problem : wrong) text += (text.empty() ? "" : "; ") + problem.message;
     return invalid(std::move(text));
 }
 

@@ -76,11 +76,11 @@ Resources resources(const json& value, const OnProblem& on_problem) {
         return amounts;
     }
     for (const auto& [key, inner] : value.get_ref<const json::object_t&>()) {
-        Result<Amount> one = amount(inner);
-        if (!one)
-            on_problem("." + key, ": " + one.error().message);
-        else if (one->ticks > 0)
-            amounts.emplace(key, *one);
+        Result<Amount> quantity = amount(inner);
+        if (!quantity)
+            on_problem("." + key, ": " + quantity.error().message);
+        else if (quantity->ticks > 0)
+            amounts.emplace(key, *quantity);
     }
     return amounts;
 }

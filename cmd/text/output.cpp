@@ -88,7 +88,7 @@ void Output::list(const json& answer, const std::vector<Column>& columns, const 
     }
 }
 
-void Output::one(const json& value, const char* name_field, const std::string& text) {
+void Output::document(const json& value, const char* name_field, const std::string& text) {
     switch (format_) {
         case Format::table:
         case Format::wide:

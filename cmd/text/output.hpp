@@ -30,7 +30,7 @@ class Output {
     void list(const nlohmann::json& answer, const std::vector<Column>& columns, const char* name_field,
               const char* none);
     // One thing; `text` is what people read.
-    void one(const nlohmann::json& value, const char* name_field, const std::string& text);
+    void document(const nlohmann::json& value, const char* name_field, const std::string& text);
     // One of a stream: printed at once, one line each in json and jsonl.
     void each(const nlohmann::json& value, const char* name_field, const std::string& text);
     void raw(std::string_view text);     // a schema, a script: the same in every format

@@ -16,7 +16,8 @@ struct Group {
 };
 
 bool contains_text(const json& groups, const std::string& text) {
-    return std::any_of(groups.begin(), groups.end(), [&](const json& one) { return one.value("text", "") == text; });
+    return std::any_of(groups.begin(), groups.end(),
+                       [&](const json& group) { return group.value("text", "") == text; });
 }
 
 }  // namespace

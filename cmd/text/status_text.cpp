@@ -203,7 +203,7 @@ std::string run_text(const json& run, const json& attempts) {
         text += row("checkpoints", value_text(run["checkpoints"]) + ", latest " + string_of(run, "latest_checkpoint"));
     text += row("restored", string_of(run, "restored_from"));
     text += row("time", goodput_line(run));
-    for (const json& one : list_of(run, "advice")) text += row("advice", string_of(one, "text"));
+    for (const json& advice : list_of(run, "advice")) text += row("advice", string_of(advice, "text"));
     if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));
     for (const json& warning : list_of(run, "warnings")) text += row("warning", value_text(warning));
     for (const json& starts : list_of(run, "starts")) text += row("starts", string_of(starts, "text"));

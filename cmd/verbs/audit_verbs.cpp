@@ -117,7 +117,7 @@ Result<int> audit_verify(Invocation& call) {
                          std::to_string(end.sequence) + " rows",
                      "compare it with a backup: rtrain audit --data DIR"};
     const std::string at = std::to_string(end.sequence) + ":" + end.hash;
-    call.out.one(
+    call.out.document(
         {{"sound", true}, {"rows", end.sequence}, {"head", at}}, "head",
         std::to_string(end.sequence) + " rows, each with the hash of the row before it; the end is " + at + "\n");
     return 0;

@@ -116,7 +116,7 @@ Result<int> inspect(Invocation& call) {
     text += table_text(value["files"],
                        {{"FILE", "path"}, {"SIZE", "bytes", Shape::bytes}, {"RANK", "rank"}, {"SHA256", "sha256"}},
                        Format::table, false);
-    call.out.one(value, "directory", text);
+    call.out.document(value, "directory", text);
     return 0;
 }
 

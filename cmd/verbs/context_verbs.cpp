@@ -58,8 +58,8 @@ Result<int> context_use(Invocation& call) {
     if (!config) return config.error();
     if (config->contexts.find(name) == config->contexts.end()) return unknown(name, *config);
     if (Status changed = change_config(path, {}, {}, name); !changed) return changed.error();
-    call.out.one({{"name", name}}, "name",
-                 "commands go to \"" + name + "\" (" + config->contexts[name].address + ") from now on\n");
+    call.out.document({{"name", name}}, "name",
+                      "commands go to \"" + name + "\" (" + config->contexts[name].address + ") from now on\n");
     return 0;
 }
 
@@ -77,10 +77,10 @@ Result<int> context_show(Invocation& call) {
     const auto entry = config->contexts.find(name);
     if (entry == config->contexts.end()) return unknown(name, *config);
     const json value = context_json(name, entry->second, config->current);
-    call.out.one(value, "name",
-                 "name     " + name + "\naddress  " + entry->second.address + "\ntoken    " +
-                     masked(entry->second.token) + "\nca       " +
-                     (entry->second.ca.empty() ? entry->second.ca_fingerprint : "pinned") + "\n");
+    call.out.document(value, "name",
+                      "name     " + name + "\naddress  " + entry->second.address + "\ntoken    " +
+                          masked(entry->second.token) + "\nca       " +
+                          (entry->second.ca.empty() ? entry->second.ca_fingerprint : "pinned") + "\n");
     return 0;
 }
 
@@ -121,8 +121,8 @@ Result<int> context_add(Invocation& call) {
     const bool use = config->current.empty() || call.arguments.has("use");
     if (Status changed = change_config(path, {{name, place}}, {}, use ? std::optional(name) : std::nullopt); !changed)
         return changed.error();
-    call.out.one(context_json(name, place, use ? name : config->current), "name",
-                 "context \"" + name + "\" added" + (use ? " and in use" : "") + "\n");
+    call.out.document(context_json(name, place, use ? name : config->current), "name",
+                      "context \"" + name + "\" added" + (use ? " and in use" : "") + "\n");
     return 0;
 }
 
@@ -138,7 +138,7 @@ Result<int> context_remove(Invocation& call) {
             return sure.error();
         if (Status changed = change_config(path, {}, {name}, std::nullopt); !changed) return changed.error();
     }
-    call.out.one({{"name", name}, {"dry_run", dry}}, "name", (dry ? "would forget " : "forgot ") + name + "\n");
+    call.out.document({{"name", name}, {"dry_run", dry}}, "name", (dry ? "would forget " : "forgot ") + name + "\n");
     return 0;
 }
 

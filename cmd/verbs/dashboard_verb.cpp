@@ -52,8 +52,8 @@ Result<int> dashboard(Invocation& call) {
     const std::string link = (*proxy)->link(), program = call.arguments.has("no-open") ? "" : opener();
     std::optional<LinkFile> page;
     if (!program.empty()) {
-        Result<LinkFile> made = LinkFile::make(link);
-        made ? (void)page.emplace(std::move(*made)) : call.out.talk(made.error().message);
+        Result<LinkFile> file = LinkFile::make(link);
+        file ? (void)page.emplace(std::move(*file)) : call.out.talk(file.error().message);
     }
     const bool opened = page && open_in_browser(program, page->address());
     call.out.each({{"link", link}, {"opened", opened}}, "link", link + "\n");

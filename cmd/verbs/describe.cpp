@@ -26,7 +26,7 @@ Result<int> describe_run(Invocation& call, Api& api, json run) {
         if (!notice) return notice.error();
         run["notice"] = *std::move(notice);
     }
-    call.out.one(run, "name", run_text(run, run["attempt_list"]));
+    call.out.document(run, "name", run_text(run, run["attempt_list"]));
     return 0;
 }
 
@@ -39,7 +39,7 @@ Result<int> describe(Invocation& call) {
     if (run.error().code != ErrorCode::not_found) return run.error();
     Result<json> node = api->get("/v1/nodes/" + url_part(name));
     if (node) {
-        call.out.one(*node, "node", node_text(*node));
+        call.out.document(*node, "node", node_text(*node));
         return 0;
     }
     if (node.error().code != ErrorCode::not_found) return node.error();
@@ -53,7 +53,7 @@ Result<int> explain(Invocation& call) {
     if (!api) return api.error();
     Result<json> answer = api->get("/v1/runs/" + url_part(call.arguments.argument(0)) + "/explain");
     if (!answer) return answer.error();
-    call.out.one(*answer, "state", explanation_text(*answer));
+    call.out.document(*answer, "state", explanation_text(*answer));
     return 0;
 }
 

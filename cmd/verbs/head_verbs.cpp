@@ -79,14 +79,14 @@ void announce(Invocation& call, json head) {
     for (const json& warning : head["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
     head["context"] = name;
     head.erase("admin_token");  // it is in the context; never in a log
-    call.out.one(head, "address", text);
+    call.out.document(head, "address", text);
     call.out.flush();
 }
 
 Result<int> head_start(Invocation& call) {
     Result<HeadOptions> options = head_options(call);
     if (!options) return options.error();
-    if (Status made = make_directory(options->data_dir); !made) return made.error();
+    if (Status status = make_directory(options->data_dir); !status) return status.error();
     if (const auto running = read_daemon(options->data_dir + head_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "a head runs on " + options->data_dir + " already: pid " +
@@ -123,9 +123,9 @@ Result<int> head_stop(Invocation& call) {
     if (const auto ended = names_a_cluster(call.arguments) ? std::nullopt : end_daemon(pid_file, wait_ms)) {
         if (!*ended) return ended->error();
         const EndedDaemon& head = **ended;
-        call.out.one({{"stopped", true}, {"pid", head.pid}, {"killed", head.killed}}, "pid",
-                     "head " + std::to_string(head.pid) +
-                         (head.killed ? " did not end in 30 s and was killed\n" : " stopped\n"));
+        call.out.document({{"stopped", true}, {"pid", head.pid}, {"killed", head.killed}}, "pid",
+                          "head " + std::to_string(head.pid) +
+                              (head.killed ? " did not end in 30 s and was killed\n" : " stopped\n"));
         return 0;
     }
     if (call.arguments.has("data"))
@@ -136,8 +136,8 @@ Result<int> head_stop(Invocation& call) {
     if (!api) return api.error();
     Result<json> answer = api->post("/v1/head/stop", json::object());
     if (!answer) return answer.error();
-    call.out.one({{"stopped", true}, {"address", api->address()}}, "address",
-                 "the head at " + api->address() + " stops\n");
+    call.out.document({{"stopped", true}, {"address", api->address()}}, "address",
+                      "the head at " + api->address() + " stops\n");
     return 0;
 }
 
@@ -156,9 +156,10 @@ Result<int> head_status(Invocation& call) {
         (*status)["pid"] = running->pid;
         (*status)["data"] = data;
     }
-    call.out.one(*status, "name",
-                 status_text(*status) +
-                     (running ? "process   pid " + std::to_string(running->pid) + ", data in " + data + "\n" : ""));
+    call.out.document(
+        *status, "name",
+        status_text(*status) +
+            (running ? "process   pid " + std::to_string(running->pid) + ", data in " + data + "\n" : ""));
     return 0;
 }
 
@@ -166,7 +167,7 @@ Result<int> head_verify(Invocation& call) {
     const std::string data = head_data(call.arguments);
     Result<std::string> verified = state::SqliteJournal::verify(data);
     if (!verified) return verified.error();
-    call.out.one({{"sound", true}, {"data", data}, {"summary", *verified}}, "data", *verified + "\n");
+    call.out.document({{"sound", true}, {"data", data}, {"summary", *verified}}, "data", *verified + "\n");
     return 0;
 }
 
@@ -187,9 +188,9 @@ Result<int> head_backup(Invocation& call) {
         if (!api) return api.error();
         if (Result<json> done = api->post("/v1/head/backup", {{"file", file}}); !done) return done.error();
     }
-    call.out.one({{"file", file}}, "file",
-                 "the head's state is in " + file + (here ? "" : " on the head's machine") +
-                     "; restore it with `rtrain head restore-backup`\n");
+    call.out.document({{"file", file}}, "file",
+                      "the head's state is in " + file + (here ? "" : " on the head's machine") +
+                          "; restore it with `rtrain head restore-backup`\n");
     return 0;
 }
 
@@ -207,7 +208,7 @@ Result<int> head_restore_backup(Invocation& call) {
                      .next = "rtrain head stop --data " + data};
     const bool present = std::filesystem::exists(data, failed) && !std::filesystem::is_empty(data, failed);
     if (call.arguments.has("dry-run")) {
-        call.out.one(
+        call.out.document(
             {{"file", file}, {"data", data}, {"replaces", present}, {"dry_run", true}}, "data",
             "would " + std::string(present ? "replace the state in " : "make ") + data + " from " + file + "\n");
         return 0;
@@ -215,10 +216,10 @@ Result<int> head_restore_backup(Invocation& call) {
     if (present)
         if (Status sure = confirm(call, "The state in " + data + " will be replaced by " + file + "."); !sure)
             return sure.error();
-    if (Status made = make_directory(data); !made) return made.error();
+    if (Status status = make_directory(data); !status) return status.error();
     if (Status done = state::SqliteJournal::restore_backup(file, data); !done) return done.error();
-    call.out.one({{"file", file}, {"data", data}}, "data",
-                 "restored into " + data + "; start it with `rtrain head start --data " + data + "`\n");
+    call.out.document({{"file", file}, {"data", data}}, "data",
+                      "restored into " + data + "; start it with `rtrain head start --data " + data + "`\n");
     return 0;
 }
 

@@ -44,7 +44,7 @@ struct Wanted {
 
 Result<int> print(Invocation& call, const UnitTarget& target, const Wanted& unit) {
     const std::string path = target.root.shown(target.directory + "/" + unit.name);
-    call.out.one({{"unit", path}, {"text", unit.text}, {"dry_run", true}}, "unit", unit.text);
+    call.out.document({{"unit", path}, {"text", unit.text}, {"dry_run", true}}, "unit", unit.text);
     return 0;
 }
 
@@ -60,7 +60,7 @@ Result<int> put(Invocation& call, const UnitTarget& target, const Wanted& unit, 
         lines += "\n";
     }
     if (target.of_user) lines += "      loginctl enable-linger    (it then runs while you are not logged in)\n";
-    call.out.one({{"unit", file.path()}, {"changed", changed}}, "unit", lines + unit.then);
+    call.out.document({{"unit", file.path()}, {"changed", changed}}, "unit", lines + unit.then);
     return 0;
 }
 
@@ -139,7 +139,7 @@ Status provide_directories(const Arguments& arguments, const UnitTarget& target,
         Result<Account> account = find_account(arguments.text("as"));
         if (!account) return account.error();
         for (const std::string& path : paths)
-            if (Status made = provide_directory(target.root, path, *account); !made) return made;
+            if (Status status = provide_directory(target.root, path, *account); !status) return status;
         return Done{};
     }
     for (const std::string& path : paths)
@@ -193,7 +193,7 @@ Result<int> head_install(Invocation& call) {
 
 // Once, here: the unit has no token in it. An agent that runs as this node has joined, and holds its directory.
 Status join_here(Invocation& call, const NodeOptions& options) {
-    if (Status made = make_directory(options.data); !made) return made;
+    if (Status status = make_directory(options.data); !status) return status;
     if (Result<bool> serves = node_serves(options); !serves || *serves) {
         if (serves) call.out.talk("the agent of this node runs: it has joined, and goes on as it is");
         return serves ? Status(Done{}) : serves.error();

@@ -22,7 +22,7 @@ using nlohmann::json;
 Result<int> node_join(Invocation& call) {
     Result<NodeOptions> options = node_options(call.arguments);
     if (!options) return options.error();
-    if (Status made = make_directory(options->data); !made) return made.error();
+    if (Status status = make_directory(options->data); !status) return status.error();
     if (const auto running = read_daemon(options->data + node_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "an agent runs on " + options->data + " already: pid " + std::to_string(running->pid),
@@ -37,14 +37,14 @@ Result<int> node_join(Invocation& call) {
     if (call.arguments.has("detach")) {
         Result<json> node = run_node_detached(*options);
         if (!node) return node.error();
-        call.out.one(*node, "node", joined_text(*node));
+        call.out.document(*node, "node", joined_text(*node));
         return 0;
     }
     const Notifier manager = Notifier::from_environment();
     if (Status joined = join_node(*options); !joined) return joined.error();
     const Status served = run_node(*options, [&] {
         const json node = node_json(*options, getpid());
-        call.out.one(node, "node", joined_text(node));
+        call.out.document(node, "node", joined_text(node));
         call.out.flush();
         if (Status known = manager.ready("node " + options->name + " of the head at " + options->head); !known)
             call.out.talk("warning: " + known.error().message + "\n  next: " + known.error().next);
@@ -59,7 +59,7 @@ Result<int> on_node(Invocation& call, const std::string& node, const std::string
     if (!api) return api.error();
     Result<json> answer = api->post("/v1/nodes/" + url_part(node) + "/" + verb, body);
     if (!answer) return answer.error();
-    call.out.one(*answer, "node", node + " " + text + "\n");
+    call.out.document(*answer, "node", node + " " + text + "\n");
     return 0;
 }
 
@@ -74,7 +74,7 @@ Result<int> node_leave(Invocation& call) {
         Result<json> node = api->get("/v1/nodes/" + url_part(name));
         if (!node) return node.error();
         const std::string runs = cell_text(*node, {"", "runs", Shape::list});
-        call.out.one(*node, "node", name + " would leave; runs on it: " + runs + "\n");
+        call.out.document(*node, "node", name + " would leave; runs on it: " + runs + "\n");
         return 0;
     }
     if (Status sure = confirm(call, "The node " + name + " will leave the cluster; what runs on it is stopped."); !sure)

@@ -170,7 +170,7 @@ Result<int> plan(Invocation& call) {
                                                         : plan_on_head(call, *file, path);
     if (!answer) return answer.error();
     const std::string verdict = answer->value("verdict", "");
-    call.out.one(*answer, "verdict", plan_text(*answer));
+    call.out.document(*answer, "verdict", plan_text(*answer));
     if (verdict == "feasible now") return 0;
     if (verdict == "pending") return exit_code(ErrorCode::timed_out);
     return exit_code(verdict == "infeasible" ? ErrorCode::unplaceable : ErrorCode::invalid);

@@ -40,9 +40,9 @@ Result<int> stop_array(Invocation& call, Api& api, const json& body, const Error
     Result<json> members = api.list("/v1/runs?limit=500&name=" + url_part(call.arguments.argument(0)));
     if (!members) return members.error();
     json items = json::array();
-    for (const json& one : (*members)["items"]) {
-        if (is_terminal(one)) continue;
-        Result<json> run = api.post("/v1/runs/" + url_part(string_of(one, "run_id")) + "/stop", body);
+    for (const json& member : (*members)["items"]) {
+        if (is_terminal(member)) continue;
+        Result<json> run = api.post("/v1/runs/" + url_part(string_of(member, "run_id")) + "/stop", body);
         if (!run) return run.error();
         items.push_back(*std::move(run));
     }
@@ -78,7 +78,7 @@ Result<int> stop(Invocation& call) {
         Result<int> waited = wait_for(call, *api, *run, "ended", is_terminal);
         if (!waited || *waited != 0) return waited;
     }
-    call.out.one(*run, "name", run_line(*run) + "\n");
+    call.out.document(*run, "name", run_line(*run) + "\n");
     return 0;
 }
 
@@ -103,7 +103,7 @@ Result<int> resize(Invocation& call) {
         });
         if (!waited || *waited != 0) return waited;
     }
-    call.out.one(*run, "name", run_line(*run) + "\n");
+    call.out.document(*run, "name", run_line(*run) + "\n");
     return is_terminal(*run) ? 1 : 0;
 }
 
@@ -121,7 +121,7 @@ Result<int> request_checkpoint(Invocation& call) {
         });
         if (!waited || *waited != 0) return waited;
     }
-    call.out.one(*run, "name", run_line(*run) + "\n");
+    call.out.document(*run, "name", run_line(*run) + "\n");
     return 0;
 }
 

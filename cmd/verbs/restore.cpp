@@ -95,11 +95,11 @@ Result<int> restore(Invocation& call) {
     print_last_end(call, *place);
     if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();
     if (call.arguments.has("dry-run")) {
-        call.out.one({{"dry_run", true},
-                      {"name", job->name},
-                      {"job", parse_json(spec::to_json(*job))},
-                      {"code_sha256", newest.code_sha256}},
-                     "name", "would restore " + place->shown + "\n");
+        call.out.document({{"dry_run", true},
+                           {"name", job->name},
+                           {"job", parse_json(spec::to_json(*job))},
+                           {"code_sha256", newest.code_sha256}},
+                          "name", "would restore " + place->shown + "\n");
         return 0;
     }
     Result<Api> api = Api::open(call);

@@ -17,7 +17,7 @@ Result<int> status(Invocation& call) {
     if (!api) return api.error();
     Result<json> value = api->get("/v1/status");
     if (!value) return value.error();
-    call.out.one(*value, "name", status_text(*value));
+    call.out.document(*value, "name", status_text(*value));
     return 0;
 }
 
@@ -70,9 +70,9 @@ Result<int> runs_rm(Invocation& call) {
     if (!answer) return answer.error();
     (*answer)["name"] = answer->value("name", name);
     const std::string directory = string_of(*answer, "files"), stay = string_of(*answer, "files_error");
-    call.out.one(*answer, "name",
-                 (dry ? "would remove " : "removed ") + name +
-                     (directory.empty() || !stay.empty() ? "" : " and its files, " + directory) + "\n");
+    call.out.document(*answer, "name",
+                      (dry ? "would remove " : "removed ") + name +
+                          (directory.empty() || !stay.empty() ? "" : " and its files, " + directory) + "\n");
     if (!stay.empty()) call.out.talk("its files stay: " + stay);
     return stay.empty() ? 0 : 1;
 }
@@ -99,7 +99,7 @@ Result<int> runs_stored(Invocation& call) {
         json value = {{"name", string_of(*run, "name")}, {"stored", missing->empty()}, {"missing", *missing}};
         std::string text = name + (missing->empty() ? " is whole in " : " is not whole in ") + place->shown + "\n";
         for (const std::string& path : *missing) text += "missing: " + path + "\n";
-        call.out.one(value, "name", text);
+        call.out.document(value, "name", text);
         return missing->empty() ? 0 : exit_code(ErrorCode::timed_out);
     }
 }

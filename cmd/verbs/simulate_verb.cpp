@@ -67,10 +67,11 @@ Result<int> node_simulate(Invocation& call) {
                                 {"pid", getpid()},
                                 {"join_ms", started.join_ms},
                                 {"register_ms", started.register_ms}};
-        call.out.one(simulated, "first",
-                     "simulates " + std::to_string(options->count) + " nodes (" + simulated.value("first", "") +
-                         " to " + simulated.value("last", "") + "): joined in " + std::to_string(started.join_ms) +
-                         " ms, welcomed in " + std::to_string(started.register_ms) + " ms more; Ctrl-C ends them\n");
+        call.out.document(simulated, "first",
+                          "simulates " + std::to_string(options->count) + " nodes (" + simulated.value("first", "") +
+                              " to " + simulated.value("last", "") + "): joined in " + std::to_string(started.join_ms) +
+                              " ms, welcomed in " + std::to_string(started.register_ms) +
+                              " ms more; Ctrl-C ends them\n");
         call.out.flush();
     });
     if (!end) return end.error();

@@ -34,8 +34,8 @@ Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, co
     if (!text) return text.error();
     Shown out;
     std::set<json> begun;
-    for (const std::string& one : split(*text, '\n')) {
-        json line = parse_json(one);
+    for (const std::string& line_text : split(*text, '\n')) {
+        json line = parse_json(line_text);
         if (!line.is_object()) continue;
         const json rank = line.value("rank", json(0));
         const std::string words = string_of(line, "line");
@@ -74,7 +74,7 @@ void print(Invocation& call, const LogWish& wish, const json& asked, const json&
 
 Error not_in_time(const Invocation& call, const json& silent) {
     std::string ranks;
-    for (const json& one : silent) ranks += (ranks.empty() ? "" : ", ") + json_text(one);
+    for (const json& rank : silent) ranks += (ranks.empty() ? "" : ", ") + json_text(rank);
     const bool many = silent.size() > 1;
     return {.code = ErrorCode::timed_out,
             .message = std::string(many ? "ranks " : "rank ") + ranks + (many ? " have" : " has") +
@@ -99,8 +99,8 @@ Result<int> stack(Invocation& call) {
         waited_for(*api, string_of(*asked, "run_id"), wish, *asked, call.arguments.duration_ms("timeout", 10'000));
     if (!shown) return shown.error();
     json silent = json::array();
-    for (const json& one : (*asked)["ranks"])
-        if (!shown->answered.contains(one)) silent.push_back(one);
+    for (const json& asked_rank : (*asked)["ranks"])
+        if (!shown->answered.contains(asked_rank)) silent.push_back(asked_rank);
     print(call, wish, *asked, silent, std::move(shown->lines));
     if (silent.empty()) return 0;
     const Error late = not_in_time(call, silent);

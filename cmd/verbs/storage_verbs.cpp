@@ -136,8 +136,8 @@ Result<Found> look(Invocation& call, const Place& place, const Live& live) {
             call.out.talk("left alone: " + garbage.root + "/" + run + " has not ended");
             continue;
         }
-        for (const storage::Garbage& one : plan->items) {
-            garbage.bytes += one.bytes;
+        for (const storage::Garbage& leftover : plan->items) {
+            garbage.bytes += leftover.bytes;
             ++garbage.count;
         }
         garbage.by_run[run] = std::move(plan->items);
@@ -154,8 +154,9 @@ Status look_again(Invocation& call, const Live& before, Found& garbage) {
         return Error{.code = ErrorCode::unreachable,
                      .message = "the head at " + before.head + " went away meanwhile: nothing was removed",
                      .next = "run it again: without a head it goes by what lies on storage"};
-    std::erase_if(garbage.by_run,
-                  [&](const auto& one) { return leave_alone(call, *now, garbage.root + "/" + one.first, one.first); });
+    std::erase_if(garbage.by_run, [&](const auto& run_garbage) {
+        return leave_alone(call, *now, garbage.root + "/" + run_garbage.first, run_garbage.first);
+    });
     return Done{};
 }
 
@@ -178,14 +179,14 @@ Result<int> gc(Invocation& call) {
     json items = json::array();
     std::int64_t bytes = 0;
     for (const auto& [run, list] : garbage->by_run)
-        for (const storage::Garbage& one : list) {
+        for (const storage::Garbage& leftover : list) {
             if (!dry)
-                if (Status gone = storage::remove_garbage(*garbage->store, run, one); !gone) return gone.error();
-            bytes += one.bytes;
-            items.push_back({{"path", garbage->root + "/" + one.path},
+                if (Status gone = storage::remove_garbage(*garbage->store, run, leftover); !gone) return gone.error();
+            bytes += leftover.bytes;
+            items.push_back({{"path", garbage->root + "/" + leftover.path},
                              {"run", run},
-                             {"bytes", one.bytes},
-                             {"why", one.why},
+                             {"bytes", leftover.bytes},
+                             {"why", leftover.why},
                              {"removed", !dry}});
         }
     call.out.list({{"items", items}, {"bytes", bytes}, {"dry_run", dry}},
@@ -200,8 +201,8 @@ Result<int> list(Invocation& call) {
     Result<std::vector<storage::StoreEntry>> entries = place->store->list(place->path);
     if (!entries) return entries.error();
     json items = json::array();
-    for (const storage::StoreEntry& one : *entries)
-        items.push_back({{"path", place->root + one.path}, {"bytes", one.bytes}});
+    for (const storage::StoreEntry& file : *entries)
+        items.push_back({{"path", place->root + file.path}, {"bytes", file.bytes}});
     call.out.list({{"items", items}}, {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}}, "path",
                   "there are no files");
     return 0;
@@ -250,13 +251,14 @@ Result<int> get(Invocation& call) {
     std::vector<Copy> copies;
     std::int64_t bytes = 0;
     json items = json::array();
-    for (const storage::StoreEntry& one : *entries) {
-        const std::string below =
-            one.path == place->path ? std::string() : one.path.substr(place->path.empty() ? 0 : place->path.size() + 1);
+    for (const storage::StoreEntry& file : *entries) {
+        const std::string below = file.path == place->path
+                                      ? std::string()
+                                      : file.path.substr(place->path.empty() ? 0 : place->path.size() + 1);
         if (!below.empty() && ::fnmatch(only.c_str(), below.c_str(), 0) != 0) continue;
-        copies.push_back({.from = one.path, .to = below.empty() ? to : to + "/" + below, .bytes = one.bytes});
-        items.push_back({{"path", place->root + one.path}, {"file", copies.back().to}, {"bytes", one.bytes}});
-        bytes += one.bytes;
+        copies.push_back({.from = file.path, .to = below.empty() ? to : to + "/" + below, .bytes = file.bytes});
+        items.push_back({{"path", place->root + file.path}, {"file", copies.back().to}, {"bytes", file.bytes}});
+        bytes += file.bytes;
     }
     if (Status got = copy_all(*place->store, copies, place->root.starts_with("s3://")); !got) return got.error();
     call.out.list({{"items", items}, {"bytes", bytes}},

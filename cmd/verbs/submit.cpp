@@ -109,7 +109,7 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& sub
     if (known && verdict != "feasible now") text += explanation_text(**plan);
     if (known) value["verdict"] = verdict;
     if (known) value["plan"] = std::move(**plan);
-    call.out.one(value, "name", text);
+    call.out.document(value, "name", text);
     return 0;
 }
 

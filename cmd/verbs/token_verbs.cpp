@@ -40,25 +40,25 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
                      .message = "--data makes an admin token, and no other",
                      .next = "make others with it: rtrain token create --role user --user NAME"};
     const std::int64_t ms = lasts.value_or(person_token_ms), until = ms == 0 ? 0 : wall_now_ms() + ms;
-    const auto made =
+    const auto token =
         head::drop_admin_token(absolute(call.arguments.text("data")), call.arguments.text("user", "admin"), until);
-    if (!made) return made.error();
+    if (!token) return token.error();
     bool taken = false;
     for (int left = looks; left > 0 && !taken; --left) {
-        taken = access(made->file.c_str(), F_OK) != 0;
+        taken = access(token->file.c_str(), F_OK) != 0;
         if (!taken && wait_or_interrupt(pause_ms)) break;
     }
-    const json value = {{"id", made->id},
+    const json value = {{"id", token->id},
                         {"role", "admin"},
-                        {"token", made->text},
+                        {"token", token->text},
                         {"expires", until == 0 ? json() : json(time_text(until))},
                         {"opens", taken}};
-    call.out.one(value, "token", made->text + "\n");
+    call.out.document(value, "token", token->text + "\n");
     if (call.out.for_people())
         call.out.talk(
             std::string("role admin, ") + (until == 0 ? "without end" : "until " + time_text(until)) +
             (taken ? "" : "; no head has taken it within 5 s: it opens once the head of this directory runs") +
-            "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " + made->text +
+            "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " + token->text +
             " --ca " + call.arguments.text("data") + "/ca.crt");
     return 0;
 }
@@ -86,7 +86,7 @@ Result<int> token_create(Invocation& call) {
     const std::string expires = string_of(*answer, "expires");
     const std::string line = use_of(role, api->address(), token);
     (*answer)["command"] = line;
-    call.out.one(*answer, "token", token + "\n");
+    call.out.document(*answer, "token", token + "\n");
     if (call.out.for_people())
         call.out.talk("role " + role + (expires.empty() ? ", without end" : ", until " + expires) +
                       (role == "node" ? nodes_text(answer->value("uses_left", 1)) : "") +
@@ -119,7 +119,7 @@ Result<int> token_revoke(Invocation& call) {
         if (!all) return all.error();
         for (const json& token : (*all)["items"])
             if (string_of(token, "id") == id) {
-                call.out.one(
+                call.out.document(
                     token, "id",
                     "would revoke " + id + " (" + string_of(token, "role") + " " + string_of(token, "user") + ")\n");
                 return 0;
@@ -130,7 +130,7 @@ Result<int> token_revoke(Invocation& call) {
     Result<json> answer = api->remove("/v1/tokens/" + url_part(id));
     if (!answer) return answer.error();
     (*answer)["id"] = id;
-    call.out.one(*answer, "id", "revoked " + id + "\n");
+    call.out.document(*answer, "id", "revoked " + id + "\n");
     return 0;
 }
 

@@ -34,12 +34,12 @@ Status make_directories(const HeadOptions& options) {
     std::error_code ignored;  // leftovers of uploads that a crash cut off
     fs::remove_all(options.data_dir + "/tmp", ignored);
     for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
-        if (auto made = make_directory(options.data_dir + name, 0700); !made) return made;
+        if (auto status = make_directory(options.data_dir + name, 0700); !status) return status;
     // Users read their runs' files through the head. A directory that the operator has made keeps its mode.
     if (!fs::exists(options.storage_root, ignored))
-        if (auto made = make_directory(options.storage_root, 0700); !made) return made;
+        if (auto status = make_directory(options.storage_root, 0700); !status) return status;
     const std::string uploads = options.storage_root + "/.uploads";
-    if (auto made = make_directory(uploads, 0700); !made) return made;
+    if (auto status = make_directory(uploads, 0700); !status) return status;
     std::vector<fs::path> cut_off;  // uploads in one piece; those in pieces go on where they were
     for (fs::directory_iterator at(uploads, ignored), end; !ignored && at != end; at.increment(ignored))
         if (at->path().extension() == ".whole") cut_off.push_back(at->path());
@@ -73,7 +73,7 @@ std::optional<std::string> variable(const std::string& name) {
 Status serve_head(const HeadOptions& wished, const std::function<void(const HeadListening&)>& ready) {
     HeadOptions options = wished;
     if (options.storage_root.empty()) options.storage_root = options.data_dir + "/storage";
-    if (auto made = make_directories(options); !made) return made;
+    if (auto status = make_directories(options); !status) return status;
     auto traces = head::trace_settings(variable);
     if (!traces) return traces.error();
     auto journal = state::SqliteJournal::open(options.data_dir);  // refuses a second head on this directory

@@ -164,7 +164,7 @@ Status Head::open_all() {
     for (const auto& [setting, value] : journal_->settings(left_prefix))
         tokens_.set_left(setting.substr(std::string(left_prefix).size()), value == "1");
     if (auto taken = take_dropped_tokens(options_.data_dir, *journal_, tokens_); !taken) return taken;
-    if (auto made = first_admin_.open(*journal_, tokens_, options_.again); !made) return made;
+    if (auto status = first_admin_.open(*journal_, tokens_, options_.again); !status) return status;
     for (const auto& [run_id, run] : cluster.runs) {
         names_.saw(run);
         if (!terminal(run.state)) (void)tokens_.run_token(run_id, run.user);

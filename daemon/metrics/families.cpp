@@ -38,13 +38,13 @@ std::string number_text(double value) {
 }
 
 void append_escaped(std::string& to, std::string_view text, bool quotes) {
-    for (const char one : text) {
-        if (one == '\n') {
+    for (const char character : text) {
+        if (character == '\n') {
             to += "\\n";
             continue;
         }
-        if (one == '\\' || (quotes && one == '"')) to += '\\';
-        to += one;
+        if (character == '\\' || (quotes && character == '"')) to += '\\';
+        to += character;
     }
 }
 

@@ -100,8 +100,8 @@ constexpr std::array table = {
 std::span<const Description> descriptions() { return table; }
 
 const Description& description(std::string_view name) {
-    for (const Description& one : table)
-        if (one.name == name) return one;
+    for (const Description& row : table)
+        if (row.name == name) return row;
     RTRAIN_CHECK(!"a metric without a description", std::string(name));
     return table[0];
 }

@@ -57,11 +57,11 @@ void WorkerTotals::add_samples(Families& families, const Records& records, const
         gauges[worker.attempt.run].workers += 1;
         gauges[worker.attempt.run].resident_bytes += static_cast<double>(worker.resident_bytes);
     }
-    std::erase_if(last_, [&](const auto& one) {
-        const auto run = records.runs.find(one.first.first.run);
-        return run == records.runs.end() || one.first.first.number < run->second.attempts;
+    std::erase_if(last_, [&](const auto& worker) {
+        const auto run = records.runs.find(worker.first.first.run);
+        return run == records.runs.end() || worker.first.first.number < run->second.attempts;
     });
-    std::erase_if(totals_, [&](const auto& one) { return !records.runs.contains(one.first); });
+    std::erase_if(totals_, [&](const auto& total) { return !records.runs.contains(total.first); });
     for (const auto& [run, total] : totals_) {
         const SampleLabels labels = {{"run_id", run_id_text(records.cluster_id, run)}};
         families.add("run_workers", labels, gauges[run].workers);

@@ -119,7 +119,7 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
 
     Response response_;
     std::shared_ptr<AnswerFile> file_;
-    std::shared_ptr<MadeBody> made_;
+    std::shared_ptr<MadeBody> made_body_;
     std::shared_ptr<StreamShared> stream_;
     std::size_t stream_writing_ = 0;
 };

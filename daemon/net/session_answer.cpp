@@ -77,7 +77,7 @@ void Session::write_head(const Response& response, std::uint64_t length) {
 }
 
 void Session::write_head_of_made() {
-    made_ = std::make_shared<MadeBody>(response_);
+    made_body_ = std::make_shared<MadeBody>(response_);
     std::string ending = "Transfer-Encoding: chunked\r\n";
     if (close_after_) ending += "Connection: close\r\n";
     const Step then = parser_->head().method == "HEAD" ? &Session::end_exchange : &Session::make_piece;

@@ -97,9 +97,9 @@ void Session::drop_upload() {
 }
 
 void Session::drop_file() {
-    if (made_) {
-        const std::string place = made_->place();
-        server_.files.add(place, [made = std::exchange(made_, nullptr)] {});
+    if (made_body_) {
+        const std::string place = made_body_->place();
+        server_.files.add(place, [body = std::exchange(made_body_, nullptr)] {});
     }
     if (!file_) return;
     const std::string place = file_->place();
@@ -135,19 +135,19 @@ void Session::send_file_piece() {
 }
 
 void Session::make_piece() {
-    if (made_->piece && made_->piece->last) return write("0\r\n\r\n", &Session::end_exchange);
+    if (made_body_->piece && made_body_->piece->last) return write("0\r\n\r\n", &Session::end_exchange);
     if (response_.permitted && !response_.permitted()) return close();
     if (in_.size() >= early_limit) return close();
     watchdog_.never();
     read();  // pieces may be empty for long: only this tells that the peer went
-    on_files(made_->place(), [made = made_] { made->next(); }, &Session::send_made_piece);
+    on_files(made_body_->place(), [body = made_body_] { body->next(); }, &Session::send_made_piece);
 }
 
 void Session::send_made_piece() {
     if (state_ != State::writing) return;
-    if (!made_->piece) return close();
-    if (made_->piece->bytes.empty()) return make_piece();
-    write(as_chunk(std::exchange(made_->piece->bytes, {})), &Session::make_piece);
+    if (!made_body_->piece) return close();
+    if (made_body_->piece->bytes.empty()) return make_piece();
+    write(as_chunk(std::exchange(made_body_->piece->bytes, {})), &Session::make_piece);
 }
 
 }  // namespace rtrain::net

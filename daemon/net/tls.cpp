@@ -35,9 +35,9 @@ std::vector<Certificate> read_certificates(const std::string& pem) {
     std::vector<Certificate> out;
     Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
     while (bio) {
-        Certificate one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-        if (!one) break;
-        out.push_back(std::move(one));
+        Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+        if (!certificate) break;
+        out.push_back(std::move(certificate));
     }
     ERR_clear_error();
     return out;
@@ -96,8 +96,10 @@ bool carries_name(X509* certificate, const std::string& expected) {
 // The authority with the fingerprint that the token carries, out of what the peer presented.
 X509* find_authority(STACK_OF(X509) * chain, const std::string& fingerprint) {
     for (int i = 0; i < sk_X509_num(chain); ++i) {
-        X509* one = sk_X509_value(chain, i);
-        if (X509_check_ca(one) == 1 && strcasecmp(fingerprint_of(one).c_str(), fingerprint.c_str()) == 0) return one;
+        X509* certificate = sk_X509_value(chain, i);
+        if (X509_check_ca(certificate) == 1 &&
+            strcasecmp(fingerprint_of(certificate).c_str(), fingerprint.c_str()) == 0)
+            return certificate;
     }
     return nullptr;
 }

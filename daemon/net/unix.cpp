@@ -300,8 +300,8 @@ void bound(const std::set<std::shared_ptr<UnixSocket>>& sockets, std::size_t of_
         share.used += part;
         if (!share.oldest || socket->begun() < share.oldest->begun()) share.oldest = socket;
     }
-    const auto most = std::max_element(users.begin(), users.end(), [](const auto& one, const auto& other) {
-        return one.second.used < other.second.used;
+    const auto most = std::max_element(users.begin(), users.end(), [](const auto& user, const auto& other) {
+        return user.second.used < other.second.used;
     });
     if (most == users.end() || (most->second.used <= of_user && sum <= in_all)) return;
     most->second.oldest->ended(why);
@@ -310,12 +310,12 @@ void bound(const std::set<std::shared_ptr<UnixSocket>>& sockets, std::size_t of_
 
 void UnixSockets::bound_strangers() {
     bound(all, limits.strangers_of_user, limits.strangers, "too many connections that have not said who they are",
-          [](const UnixSocket& one) { return std::size_t{one.stranger()}; });
+          [](const UnixSocket& socket) { return std::size_t{socket.stranger()}; });
 }
 
 void UnixSockets::bound_unfinished() {
     bound(all, limits.unfinished_of_user, limits.unfinished, "too many bytes of messages that are not finished",
-          [](const UnixSocket& one) { return one.unfinished(); });
+          [](const UnixSocket& socket) { return socket.unfinished(); });
 }
 
 // Shared with the completion that waits for the next connection, which may come after the server's end.

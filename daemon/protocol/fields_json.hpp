@@ -164,15 +164,15 @@ class Reader {
     template <class T>
     void decoded(const json& in, const std::string& at, std::vector<T>& out) {
         if (!in.is_array()) return complain(at, "is not a list");
-        for (const json& one : in) {
+        for (const json& element : in) {
             const std::string place = at + "[" + std::to_string(out.size()) + "]";
-            decoded(one, place, out.emplace_back());
+            decoded(element, place, out.emplace_back());
         }
     }
     template <class K, class T, class C>
     void decoded(const json& in, const std::string& at, std::map<K, T, C>& out) {
         if (!in.is_object()) return complain(at, "is not an object");
-        for (const auto& [text, one] : in.items()) {
+        for (const auto& [text, value] : in.items()) {
             K key{};
             if constexpr (std::is_arithmetic_v<K>) {
                 const json number = parse_json(text);
@@ -180,7 +180,7 @@ class Reader {
             } else {
                 key = text;
             }
-            decoded(one, at + "." + text, out[key]);
+            decoded(value, at + "." + text, out[key]);
         }
     }
     template <Message T>

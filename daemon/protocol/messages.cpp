@@ -287,8 +287,8 @@ template <class Variant>
 void write(Writer& v, const Variant& message, const char* tag);
 
 template <class T>
-void contents(Writer& v, const T& one) {
-    fields(v, const_cast<T&>(one));
+void contents(Writer& v, const T& message) {
+    fields(v, const_cast<T&>(message));
 }
 void contents(Writer& v, const News& news) {
     v("seq", news.seq);
@@ -301,7 +301,7 @@ void contents(Writer& v, const NewsBatch& batch) {
 template <class Variant>
 void write(Writer& v, const Variant& message, const char* tag) {
     v(tag, std::string_view(names<Variant>[message.index()]));
-    std::visit([&](const auto& one) { contents(v, one); }, message);
+    std::visit([&](const auto& alternative) { contents(v, alternative); }, message);
 }
 
 template <class Variant>

@@ -55,7 +55,7 @@ def main() -> None:
     @tf.function
     def step(images: Any, digits: Any) -> list[Any]:
         seen = strategy.run(learn, args=(images, digits))
-        return [strategy.reduce(tf.distribute.ReduceOp.MEAN, one, axis=None) for one in seen]
+        return [strategy.reduce(tf.distribute.ReduceOp.MEAN, metric, axis=None) for metric in seen]
 
     start = 0
     checkpoint = rtrain.train.get_checkpoint()
@@ -66,7 +66,7 @@ def main() -> None:
         start = checkpoint.metrics["epoch"] + 1
     first = rtrain.train.get_context().get_world_rank() == 0
     for epoch in range(start, EPOCHS):
-        loss, accuracy = (float(one) for one in np.mean([step(*batch) for batch in data], axis=0))
+        loss, accuracy = (float(mean) for mean in np.mean([step(*batch) for batch in data], axis=0))
         metrics = {"epoch": epoch, "loss": loss, "accuracy": accuracy}
         with rtrain.train.checkpoint_dir() as directory:
             if first:

@@ -63,7 +63,7 @@ def main() -> None:
     )
     results = tuner.fit()
     best = results.get_best_result()
-    epochs = sum((one.metrics or {})["training_iteration"] for one in results)
+    epochs = sum((result.metrics or {})["training_iteration"] for result in results)
     assert best.metrics is not None and best.checkpoint is not None
     accuracy, config = best.metrics["accuracy"], best.config
     print(f"best of {len(results)}: accuracy {accuracy:.3f} with lr {config['lr']:.2g}, width {config['width']}")

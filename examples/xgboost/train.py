@@ -50,12 +50,12 @@ def resumed() -> tuple[xgboost.Booster | None, int]:
 def train(rank: int, world_size: int) -> xgboost.Booster:
     pixels, labels = load_digits(return_X_y=True)
     rows = slice(rank, len(labels) - TEST_ROWS, world_size)
-    mine = xgboost.DMatrix(pixels[rows], labels[rows])
+    share = xgboost.DMatrix(pixels[rows], labels[rows])
     test = xgboost.DMatrix(pixels[-TEST_ROWS:], labels[-TEST_ROWS:])
     parameters = {"objective": "multi:softmax", "num_class": 10, "eval_metric": "merror", "max_depth": 4, "nthread": 1}
     model, done = resumed()
     return xgboost.train(
-        parameters, mine, ROUNDS - done, evals=[(test, "test")], xgb_model=model, callbacks=[Report(rank)], verbose_eval=False
+        parameters, share, ROUNDS - done, evals=[(test, "test")], xgb_model=model, callbacks=[Report(rank)], verbose_eval=False
     )
 
 

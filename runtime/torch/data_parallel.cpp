@@ -75,11 +75,11 @@ DataParallel::DataParallel(Group group, const std::vector<at::Tensor>& parameter
               .first_bucket_bytes = options.first_bucket_bytes,
               .find_unused = options.unused == DataParallelOptions::Unused::may_occur};
     std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(plan.parameters),
-                 [](const at::Tensor& one) { return one.requires_grad(); });
+                 [](const at::Tensor& parameter) { return parameter.requires_grad(); });
     c10d::verify_params_across_processes(c10d_group, plan.parameters, std::nullopt);
     std::vector<at::Tensor> state;
     for (const auto* tensors : {&parameters, &buffers}) {
-        for (const at::Tensor& one : *tensors) state.push_back(one.detach());
+        for (const at::Tensor& tensor : *tensors) state.push_back(tensor.detach());
     }
     group.broadcast(state);
 

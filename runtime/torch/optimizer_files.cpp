@@ -35,12 +35,12 @@ const at::Tensor& wanted(const TensorFiles& files, const std::string& key, const
 void save_training(const std::string& directory, const std::string& name, const torch::nn::Module& model,
                    torch::optim::SGD& optimizer, const std::string& values_json) {
     TensorFiles files{.tensors = {}, .values_json = values_json};
-    for (const auto& one : model.named_buffers()) files.tensors["model." + one.key()] = one.value();
-    for (const auto& one : model.named_parameters()) {
-        files.tensors["model." + one.key()] = one.value();
-        const SGDParamState* state = momentum_of(optimizer, one.value());
+    for (const auto& buffer : model.named_buffers()) files.tensors["model." + buffer.key()] = buffer.value();
+    for (const auto& parameter : model.named_parameters()) {
+        files.tensors["model." + parameter.key()] = parameter.value();
+        const SGDParamState* state = momentum_of(optimizer, parameter.value());
         if (state && state->momentum_buffer().defined())
-            files.tensors["momentum." + one.key()] = state->momentum_buffer();
+            files.tensors["momentum." + parameter.key()] = state->momentum_buffer();
     }
     save_tensors(directory, name, files);
 }
@@ -49,14 +49,15 @@ std::string load_training(const std::string& directory, const std::string& name,
                           torch::optim::SGD& optimizer) {
     const TensorFiles files = load_tensors(directory, name);
     const torch::NoGradGuard no_gradients;
-    for (auto& one : model.named_buffers()) one.value().copy_(wanted(files, "model." + one.key(), one.value()));
-    for (auto& one : model.named_parameters()) {
-        one.value().copy_(wanted(files, "model." + one.key(), one.value()));
-        if (!files.tensors.contains("momentum." + one.key())) continue;
-        const at::Tensor& momentum = wanted(files, "momentum." + one.key(), one.value());
+    for (auto& buffer : model.named_buffers())
+        buffer.value().copy_(wanted(files, "model." + buffer.key(), buffer.value()));
+    for (auto& parameter : model.named_parameters()) {
+        parameter.value().copy_(wanted(files, "model." + parameter.key(), parameter.value()));
+        if (!files.tensors.contains("momentum." + parameter.key())) continue;
+        const at::Tensor& momentum = wanted(files, "momentum." + parameter.key(), parameter.value());
         auto state = std::make_unique<SGDParamState>();
-        state->momentum_buffer(momentum.to(one.value().device()));
-        optimizer.state()[one.value().unsafeGetTensorImpl()] = std::move(state);
+        state->momentum_buffer(momentum.to(parameter.value().device()));
+        optimizer.state()[parameter.value().unsafeGetTensorImpl()] = std::move(state);
     }
     return files.values_json;
 }

@@ -255,7 +255,7 @@ void Session::on_message(const Committed& news) {
     }
     if (news.directory.empty()) return;  // given up: the one before stays the newest
     const auto metrics = std::find_if(recent_metrics_.begin(), recent_metrics_.end(),
-                                      [&](const auto& one) { return one.first == news.index; });
+                                      [&](const auto& past_report) { return past_report.first == news.index; });
     newest_ = ResumeFrom{.path = news.path,
                          .directory = news.directory,
                          .metrics_json = metrics == recent_metrics_.end() ? "{}" : metrics->second};

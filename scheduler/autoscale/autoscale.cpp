@@ -33,14 +33,14 @@ bool has_joined(const Cluster& cluster, const NodeId& name) {
 // Whether a node has no work, and no waiting run has reserved it.
 class Empty {
   public:
-    explicit Empty(const Cluster& cluster) : index_(in_step(cluster, made_)) {
+    explicit Empty(const Cluster& cluster) : index_(in_step(cluster, scratch_)) {
         for (const RunId id : index_.reserving())
             for (const NodeId& node : cluster.runs.at(id).nodes_reserved) reserved_.insert(node);
     }
     bool operator()(const NodeId& node) const { return index_.on_node(node).empty() && !reserved_.contains(node); }
 
   private:
-    ClusterIndex made_;
+    ClusterIndex scratch_;
     const ClusterIndex& index_;
     std::set<NodeId> reserved_;
 };

@@ -34,8 +34,8 @@ std::map<std::string, Demand> of_gang(const GangRequest& gang) {
 }  // namespace
 
 std::vector<Demand> waiting_demand(const Cluster& cluster) {
-    ClusterIndex made;
-    const ClusterIndex& index = in_step(cluster, made);
+    ClusterIndex scratch;
+    const ClusterIndex& index = in_step(cluster, scratch);
     std::map<std::uint32_t, std::uint64_t> runs_of;  // by the number of the shape
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches) runs_of[shape] += batch.by_age.size();

@@ -21,8 +21,8 @@ bool kept_out_by_quota(const Run& run) {
 // By resource, the least that every bundle of what waits asks for.
 Resources least_demand(const std::vector<WaitingGang>& waiting) {
     std::optional<Resources> least;
-    for (const WaitingGang& one : waiting)
-        for (const Bundle& bundle : one.gang.bundles) {
+    for (const WaitingGang& waiting_gang : waiting)
+        for (const Bundle& bundle : waiting_gang.gang.bundles) {
             if (!least) least = bundle.demand;
             for (auto entry = least->begin(); entry != least->end();) {
                 const auto demand = bundle.demand.find(entry->first);
@@ -55,15 +55,15 @@ NodeView new_node(const NodeOffer& offer, std::uint32_t number) {
             .gpus_free = std::vector<Amount>(offer.gpus, units(1))};
 }
 
-void add_new(std::vector<NodeView>& nodes, const NodeOffer& offer, std::uint32_t count, std::uint32_t& made) {
-    for (std::uint32_t i = 0; i < count; ++i) nodes.push_back(new_node(offer, made++));
+void add_new(std::vector<NodeView>& nodes, const NodeOffer& offer, std::uint32_t count, std::uint32_t& next_number) {
+    for (std::uint32_t i = 0; i < count; ++i) nodes.push_back(new_node(offer, next_number++));
     std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
 }
 
 void take_seats(std::vector<NodeView>& nodes, const GangRequest& gang, const Seats& seats, std::set<NodeId>& used) {
     for (std::size_t i = 0; i < seats.size(); ++i) {
         const auto node =
-            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& one) { return one.id == seats[i].node; });
+            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seats[i].node; });
         if (node == nodes.end()) continue;
         Resources demand = gang.bundles[i].demand;
         demand.erase(std::string(gpu_key));
@@ -104,8 +104,8 @@ std::optional<std::uint32_t> least_new(std::vector<NodeView>& nodes, const GangR
 // A quota counts those before: what all that wait would use together, were there room, stays within it.
 AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePolicy& policy,
                                      const AutoscaleState& state) {
-    ClusterIndex made;
-    const ClusterIndex& index = in_step(cluster, made);
+    ClusterIndex scratch;
+    const ClusterIndex& index = in_step(cluster, scratch);
     AutoscaleQuestion question{.nodes = {},
                                .waiting = {},
                                .offer = policy.node,
@@ -138,8 +138,8 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
 
 NodesNeeded nodes_needed(const AutoscaleQuestion& question) {
     std::vector<NodeView> nodes = question.nodes;
-    std::uint32_t made = 0;
-    add_new(nodes, question.offer, question.ordered, made);
+    std::uint32_t next_number = 0;
+    add_new(nodes, question.offer, question.ordered, next_number);
     NodesNeeded needed;
     for (const auto& [run, gang] : question.waiting) {
         PlacementAnswer answer = place(nodes, gang);
@@ -147,7 +147,7 @@ NodesNeeded nodes_needed(const AutoscaleQuestion& question) {
             const auto more = least_new(nodes, gang, question.offer, question.room - needed.nodes);
             if (!more && !fits_with(nodes, gang, question.offer, question.max)) needed.hopeless.insert(run);
             if (!more) continue;
-            add_new(nodes, question.offer, *more, made);
+            add_new(nodes, question.offer, *more, next_number);
             needed.nodes += *more;
             answer = place(nodes, gang);
         }

@@ -201,7 +201,7 @@ void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same
 // What is not the queue's: predecessors, places in a job array, growth.
 void ClusterIndex::renew_waits(const Run& run, Known& known) {
     if (terminal(run.state)) return;
-    for (const After& one : run.after) known.after.push_back(one.run);
+    for (const After& predecessor : run.after) known.after.push_back(predecessor.run);
     for (const RunId before : known.after) dependents_.insert({before, run.id});
     if (run.array_waits) known.array = array_key(run.array, run.user);
     if (!known.array.empty()) array_waiting_.insert({known.array, run.id});

@@ -128,8 +128,9 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
         views_[known->second] = std::move(view);
         return;
     }
-    const auto after = std::lower_bound(views_.begin(), views_.end(), id,
-                                        [](const NodeView& one, const NodeId& wanted) { return one.id < wanted; });
+    const auto after =
+        std::lower_bound(views_.begin(), views_.end(), id,
+                         [](const NodeView& other_view, const NodeId& wanted) { return other_view.id < wanted; });
     const auto place = static_cast<std::size_t>(after - views_.begin());
     for (auto& [other, at] : places_) at += at >= place ? 1 : 0;
     places_.emplace(id, place);

@@ -30,8 +30,9 @@ double score(const Checkpoint& checkpoint, const Retention& retention) {
 // A name that no report carries is a mistake: by it the best would be deleted.
 bool ranked(const Retention& retention, const std::vector<const Checkpoint*>& all) {
     const std::string& name = retention.score_attribute;
-    return name.empty() ||
-           std::any_of(all.begin(), all.end(), [&](const Checkpoint* one) { return one->metrics.contains(name); });
+    return name.empty() || std::any_of(all.begin(), all.end(), [&](const Checkpoint* checkpoint) {
+               return checkpoint->metrics.contains(name);
+           });
 }
 
 void delete_checkpoint(Change& change, const CheckpointKey& key) {
@@ -50,7 +51,7 @@ namespace {
 // Returns the run's checkpoints that `num_to_keep` counts and may delete.
 std::vector<const Checkpoint*> counted_ones(const Cluster& cluster, RunId run) {
     auto all = retained_checkpoints(cluster, run);
-    std::erase_if(all, [](const Checkpoint* one) { return one->spared; });
+    std::erase_if(all, [](const Checkpoint* checkpoint) { return checkpoint->spared; });
     return all;
 }
 
@@ -80,9 +81,10 @@ void keep_the_best(Change& change, RunId id) {
     const Checkpoint* latest = latest_goes ? nullptr : latest_checkpoint(change.seen(), id);
     std::vector<CheckpointKey> going;
     for (std::size_t i = all.size(); i > *retention.num_to_keep && going.size() < limits::deletions_most; --i) {
-        const Checkpoint& one = *all[i - 1];
-        const bool pinned = live != nullptr && live->from == one.directory;
-        if (&one != latest && !pinned && !one.validating) going.push_back({.run = id, .directory = one.directory});
+        const Checkpoint& checkpoint = *all[i - 1];
+        const bool pinned = live != nullptr && live->from == checkpoint.directory;
+        if (&checkpoint != latest && !pinned && !checkpoint.validating)
+            going.push_back({.run = id, .directory = checkpoint.directory});
     }
     note_earlier(change, id, going);
     for (const CheckpointKey& key : going) {
@@ -117,9 +119,9 @@ void repeat_deletions(Change& change, const NodeId& node) {
 }
 
 void know_earlier(Change& change, RunId id, const std::vector<Checkpoint>& earlier) {
-    for (const Checkpoint& one : earlier) {
-        if (change.seen().checkpoints.contains({.run = id, .directory = one.directory})) continue;
-        Checkpoint known = one;
+    for (const Checkpoint& checkpoint : earlier) {
+        if (change.seen().checkpoints.contains({.run = id, .directory = checkpoint.directory})) continue;
+        Checkpoint known = checkpoint;
         known.run = id;
         known.earlier = true;
         std::erase_if(known.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });

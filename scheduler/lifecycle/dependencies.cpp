@@ -11,8 +11,8 @@ bool satisfied(const After& after, RunState state) {
 }
 
 bool waits_for(const Run& run, RunId other) {
-    return !terminal(run.state) &&
-           std::any_of(run.after.begin(), run.after.end(), [&](const After& one) { return one.run == other; });
+    return !terminal(run.state) && std::any_of(run.after.begin(), run.after.end(),
+                                               [&](const After& predecessor) { return predecessor.run == other; });
 }
 
 }  // namespace
@@ -32,7 +32,9 @@ std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec) {
 
 std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec) {
     std::vector<After> waits = spec.after;
-    std::erase_if(waits, [&](const After& one) { return satisfied(one, cluster.runs.at(one.run).state); });
+    std::erase_if(waits, [&](const After& predecessor) {
+        return satisfied(predecessor, cluster.runs.at(predecessor.run).state);
+    });
     return waits;
 }
 
@@ -40,14 +42,15 @@ void settle_dependents(Change& change, RunId id, RunState state) {
     for (const RunId other : change.seen().index.dependents(id)) {
         if (!waits_for(change.seen().runs.at(other), id)) continue;
         Run& run = change.edit(other);
-        const bool lost = std::any_of(run.after.begin(), run.after.end(),
-                                      [&](const After& one) { return one.run == id && !satisfied(one, state); });
+        const bool lost = std::any_of(run.after.begin(), run.after.end(), [&](const After& predecessor) {
+            return predecessor.run == id && !satisfied(predecessor, state);
+        });
         if (lost) {
             const RunState end = state == RunState::stopped ? RunState::stopped : RunState::failed;
             end_run(change, other, end, reasons::PredecessorEnded{.name = name_of(change.seen(), id), .state = state});
             continue;
         }
-        std::erase_if(run.after, [&](const After& one) { return one.run == id; });
+        std::erase_if(run.after, [&](const After& predecessor) { return predecessor.run == id; });
         run.reason = blocked_by(change.seen(), run);
         if (run.reason.none()) run.let_go = change.now();
         change.look_for_room();
@@ -70,8 +73,8 @@ void settle_array(Change& change, const Run& ended) {
 Reason blocked_by(const Cluster& cluster, const Run& run) {
     if (!run.after.empty()) {
         reasons::AfterRuns reason;
-        for (const After& one : run.after)
-            reason.runs.push_back({.name = name_of(cluster, one.run), .until = one.what});
+        for (const After& predecessor : run.after)
+            reason.runs.push_back({.name = name_of(cluster, predecessor.run), .until = predecessor.what});
         return reason;
     }
     if (!run.array_waits) return {};

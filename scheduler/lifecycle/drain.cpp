@@ -135,14 +135,14 @@ std::vector<NodeId> blamed_by(const Cluster& cluster, RunId run) {
     std::vector<NodeId> blamed;
     for (const auto& [id, node] : cluster.nodes)
         if (std::any_of(node.failures.begin(), node.failures.end(),
-                        [&](const NodeFailure& one) { return one.attempt.run == run; }))
+                        [&](const NodeFailure& failure) { return failure.attempt.run == run; }))
             blamed.push_back(id);
     return blamed;
 }
 
 void forget_failures_of(Change& change, RunId run) {
     for (const NodeId& id : blamed_by(change.seen(), run))
-        std::erase_if(change.edit(id).failures, [&](const NodeFailure& one) { return one.attempt.run == run; });
+        std::erase_if(change.edit(id).failures, [&](const NodeFailure& failure) { return failure.attempt.run == run; });
 }
 
 void quarantine_on_evidence(Change& change, const NodeId& id) {
@@ -166,7 +166,7 @@ void quarantine_on_evidence(Change& change, const NodeId& id) {
 
 void forget_old_failures(Change& change, const NodeId& id) {
     const Time since{change.now().ms - change.seen().meta.quarantine.window.ms};
-    const auto old = [&](const NodeFailure& one) { return one.at < since; };
+    const auto old = [&](const NodeFailure& failure) { return failure.at < since; };
     const auto& failures = change.seen().nodes.at(id).failures;
     if (std::any_of(failures.begin(), failures.end(), old)) std::erase_if(change.edit(id).failures, old);
 }

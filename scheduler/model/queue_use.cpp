@@ -34,12 +34,12 @@ Amount scaled(Amount amount, std::uint64_t factor) {
 }  // namespace
 
 std::uint64_t decay(Duration passed, Duration half_life) {
-    constexpr std::uint64_t one = std::uint64_t{1} << 32;
-    if (passed.ms <= 0) return one;
+    constexpr std::uint64_t unity = std::uint64_t{1} << 32;
+    if (passed.ms <= 0) return unity;
     const auto lives = (static_cast<unsigned __int128>(passed.ms) << decay_bits) /
                        static_cast<unsigned __int128>(std::max<std::int64_t>(half_life.ms, 1));
     if (lives >> decay_bits >= 32) return 0;
-    std::uint64_t factor = one >> static_cast<std::uint64_t>(lives >> decay_bits);
+    std::uint64_t factor = unity >> static_cast<std::uint64_t>(lives >> decay_bits);
     for (int bit = 0; bit < decay_bits; ++bit)
         if ((lives >> (decay_bits - 1 - bit)) & 1U) factor = (factor * roots[static_cast<std::size_t>(bit)]) >> 32;
     return factor;

@@ -108,8 +108,8 @@ Resources saturated(const Sums& sums) {
 }
 
 bool recorded_as(const Resources& record, const Sums& sums) {
-    return std::equal(record.begin(), record.end(), sums.begin(), sums.end(), [](const auto& one, const auto& sum) {
-        return one.first == sum.first && one.second == in_64_bits(sum.second);
+    return std::equal(record.begin(), record.end(), sums.begin(), sums.end(), [](const auto& amount, const auto& sum) {
+        return amount.first == sum.first && amount.second == in_64_bits(sum.second);
     });
 }
 

@@ -230,9 +230,10 @@ struct Sentence {
         std::string text = std::to_string(why.attempts) + " attempts of " + std::to_string(why.runs) +
                            " runs failed here first within " + std::to_string(why.window.ms / 60'000) +
                            " min, none succeeded in between:";
-        for (const reasons::Evidence& one : why.evidence)
-            text += (&one == &why.evidence.front() ? " " : "; ") + one.run + " attempt " + std::to_string(one.attempt) +
-                    " (" + of(one.cause) + (one.went_on ? "; the run went on without this node" : "") + ")";
+        for (const reasons::Evidence& evidence : why.evidence)
+            text += (&evidence == &why.evidence.front() ? " " : "; ") + evidence.run + " attempt " +
+                    std::to_string(evidence.attempt) + " (" + of(evidence.cause) +
+                    (evidence.went_on ? "; the run went on without this node" : "") + ")";
         return text;
     }
 };
@@ -267,8 +268,8 @@ struct Hide {
     void operator()(reasons::NotPrepared& why) const { why.why = without_output(why.why); }
     void operator()(reasons::Text& why) const { why.text = without_output(why.text); }
     void operator()(reasons::Quarantined& why) const {
-        for (reasons::Evidence& one : why.evidence)
-            for (Reason& cause : one.cause) cause = changed(cause, *this);
+        for (reasons::Evidence& evidence : why.evidence)
+            for (Reason& cause : evidence.cause) cause = changed(cause, *this);
     }
     template <class Other>
     void operator()(Other& why) const {

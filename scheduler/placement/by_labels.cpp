@@ -40,7 +40,7 @@ struct Slots {  // of one node
     }
     void remove(std::uint32_t kind) {
         for (auto& [known, count] : occupants) count -= known == kind;
-        std::erase_if(occupants, [](const auto& one) { return one.second == 0; });
+        std::erase_if(occupants, [](const auto& occupant) { return occupant.second == 0; });
     }
 };
 
@@ -154,12 +154,15 @@ bool LabelMatching::move_others(std::uint32_t kind) {
 Seats LabelMatching::seats() const {
     Seats out(wanted_.request.bundles.size());
     std::vector<std::size_t> next(kinds_.size());
-    for (const Slots& one : slots_) {
-        Room room{.node = one.at->node, .free = *one.at->free, .gpus = one.at->gpus, .seated = one.at->seated};
-        for (const auto& [kind, count] : one.occupants)
+    for (const Slots& node_slots : slots_) {
+        Room room{.node = node_slots.at->node,
+                  .free = *node_slots.at->free,
+                  .gpus = node_slots.at->gpus,
+                  .seated = node_slots.at->seated};
+        for (const auto& [kind, count] : node_slots.occupants)
             for (std::uint32_t i = 0; i < count; ++i) {
                 const std::uint32_t index = kinds_[kind].bundles[next[kind]++];
-                out[index] = {.node = one.at->node->id, .gpus = room.take(wanted_.request.bundles[index])};
+                out[index] = {.node = node_slots.at->node->id, .gpus = room.take(wanted_.request.bundles[index])};
             }
     }
     return out;

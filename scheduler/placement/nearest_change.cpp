@@ -167,7 +167,7 @@ void Nearest::bundles_of_some_node() {
         tried.resize(std::min(tried.size(), limits::nodes_tried));
         for (const Resources& cap : tried) {
             if (alike)
-                for (Bundle& one : smaller.bundles) one.demand = cap;
+                for (Bundle& smaller_bundle : smaller.bundles) smaller_bundle.demand = cap;
             else
                 smaller.bundles[i].demand = cap;
             if (!alike || fits(smaller)) break;

@@ -19,10 +19,10 @@ Commits commits_of(const Cluster& cluster, AttemptId id) {
     Commits commits;
     for (auto at = cluster.checkpoints.lower_bound({.run = id.run, .directory = {}});
          at != cluster.checkpoints.end() && at->first.run == id.run; ++at) {
-        const Checkpoint& one = at->second;
-        if (one.attempt != id.number) continue;
-        if (commits.first == nullptr || one.sequence < commits.first->sequence) commits.first = &one;
-        if (commits.latest == nullptr || one.sequence > commits.latest->sequence) commits.latest = &one;
+        const Checkpoint& checkpoint = at->second;
+        if (checkpoint.attempt != id.number) continue;
+        if (commits.first == nullptr || checkpoint.sequence < commits.first->sequence) commits.first = &checkpoint;
+        if (commits.latest == nullptr || checkpoint.sequence > commits.latest->sequence) commits.latest = &checkpoint;
     }
     return commits;
 }

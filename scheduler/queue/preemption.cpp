@@ -255,9 +255,9 @@ Victims chosen_of(const Cluster& cluster, const WhatIf& what_if, const Victims& 
                                              .possible = [&](const Victims& some) { return possible(beside(some)); },
                                              .looks = looks});
     Victims shrinking = shrunk;
-    std::erase_if(shrinking, [&](const Victim& one) {
+    std::erase_if(shrinking, [&](const Victim& victim) {
         return std::any_of(stopped.begin(), stopped.end(),
-                           [&](const Victim& other) { return other.attempt == one.attempt; });
+                           [&](const Victim& other) { return other.attempt == victim.attempt; });
     });
     shrinking = without_unneeded(std::move(shrinking), [&](Victims some) {
         some.insert(some.end(), stopped.begin(), stopped.end());

@@ -104,9 +104,9 @@ Victims cheapest(const Victims& all, const Search& search) {
     std::size_t singles = 0;
     for (; singles < all.size() && tries.looks > search.looks / 2 && tries.sets > limits::victim_sets_most / 2;
          ++singles) {
-        Choice one{.lost = all[singles].lost, .of = {singles}};
-        if (!best.dearer_than(one)) break;
-        if (tries.enough(one)) best = std::move(one);
+        Choice single{.lost = all[singles].lost, .of = {singles}};
+        if (!best.dearer_than(single)) break;
+        if (tries.enough(single)) best = std::move(single);
     }
     return victims_of(all, cheapest_set(tries, std::move(best), singles));
 }

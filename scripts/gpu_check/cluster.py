@@ -19,7 +19,7 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 def import_path():
     """PYTHONPATH of drivers and workers: the package and the jobs of this tree first."""
-    before = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    before = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return os.pathsep.join(dict.fromkeys([*map(str, IMPORTS), *before]))
 
 

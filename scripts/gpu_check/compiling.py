@@ -84,7 +84,7 @@ def abi():
 def wheels():
     """The folders `include` of NVIDIA's wheels beside this PyTorch."""
     places = [sysconfig.get_path("purelib"), *site.getsitepackages(), str(torch_folder().parent)]
-    return [one for place in dict.fromkeys(places) for one in sorted(pathlib.Path(place, "nvidia").glob("*/include"))]
+    return [folder for place in dict.fromkeys(places) for folder in sorted(pathlib.Path(place, "nvidia").glob("*/include"))]
 
 
 def nccl_includes(folder):
@@ -102,5 +102,10 @@ def nccl_includes(folder):
     names = folder.with_name(f"{folder.name}-names")
     names.mkdir(parents=True)
     (names / "cusolver_common.h").write_text("#include <cusolverDn.h>\n")
-    system = [one for place in dict.fromkeys(directories) if place != pathlib.Path("/usr/include") for one in ("-isystem", place)]
+    system = [
+        argument
+        for place in dict.fromkeys(directories)
+        if place != pathlib.Path("/usr/include")
+        for argument in ("-isystem", place)
+    ]
     return [*system, "-idirafter", ROOT / "runtime" / "torch" / "cuda_names", "-idirafter", names]

@@ -35,10 +35,10 @@ def files():
 def installed(package, oldest):
     """The package as scripts/bootstrap or else this interpreter has it. None: neither does, or as a release before `oldest`."""
     for path in ([*map(str, ROOT.glob(".venv/lib/python3.*/site-packages"))], sys.path):
-        for one in importlib.metadata.distributions(name=package, path=path):
-            numbers = [int(part) for part in one.version.split(".")[:2] if part.isdigit()]
+        for distribution in importlib.metadata.distributions(name=package, path=path):
+            numbers = [int(part) for part in distribution.version.split(".")[:2] if part.isdigit()]
             if tuple(numbers) >= oldest:
-                return one
+                return distribution
     return None
 
 

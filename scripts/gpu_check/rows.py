@@ -62,7 +62,7 @@ class Rows:
         except Exception as error:
             traceback.print_exc()
             verdict, reason = FAILED, f"{type(error).__name__}: {_shortened(str(error))}"
-        shown = ", ".join(one for one in seen if one)
+        shown = ", ".join(text for text in seen if text)
         if verdict == OK and not shown:
             verdict, reason = FAILED, "the row saw nothing"
         self.add(Row(self.group, name, expected, shown, verdict, reason))

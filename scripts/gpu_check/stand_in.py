@@ -51,7 +51,7 @@ def take(uuid, count):
 
 
 def _smi(arguments):
-    fields = next(one for one in arguments if one.startswith("--query-gpu=")).partition("=")[2].split(",")
+    fields = next(argument for argument in arguments if argument.startswith("--query-gpu=")).partition("=")[2].split(",")
     mib = 1 << 20
     for gpu in nvml.gpus():
         known = {

@@ -42,8 +42,12 @@ def python_page(modules):
         for member in module.members.values():
             if member.name.startswith("_") or member.kind == "module":
                 continue
-            own = [one for one in getattr(member, "own_members", ()) if one.kind == "function" and not one.name.startswith("_")]
-            inner = [(one.name, f"{page}#{one.qualname}") for one in own]
+            own = [
+                function
+                for function in getattr(member, "own_members", ())
+                if function.kind == "function" and not function.name.startswith("_")
+            ]
+            inner = [(function.name, f"{page}#{function.qualname}") for function in own]
             lines.append(entry(member.name, f"{page}#{member.qualname}", first_sentence(member.docstring), inner))
     return "\n".join(lines)
 
@@ -65,14 +69,14 @@ def link_of(identity):
 def cpp_page(xml):
     """`xml`: the folder that Doxygen wrote its XML to."""
     documents = [ElementTree.parse(file).getroot().find("compounddef") for file in sorted(xml.glob("*.xml"))]
-    compounds = [one for one in documents if one is not None]
+    compounds = [compound for compound in documents if compound is not None]
     full = to("../cpp/html/files.html", "full reference")
     lines = [f"{HEAD}# C and C++ reference", "", f"The {full} has every header, and a search of its own.", ""]
-    headers = [one for one in compounds if one.get("kind") == "file"]
+    headers = [compound for compound in compounds if compound.get("kind") == "file"]
     for header in sorted(headers, key=file_of):
         lines += [f"## {file_of(header)}", f"{to(link_of(header.get('id') + '_1'))} · {first_sentence(comment_of(header))}", ""]
-        same_file = [one for one in compounds if file_of(one) == file_of(header)]
-        lines += [class_entry(one) for one in same_file if one.get("kind") in ("class", "struct")]
+        same_file = [compound for compound in compounds if file_of(compound) == file_of(header)]
+        lines += [class_entry(compound) for compound in same_file if compound.get("kind") in ("class", "struct")]
         for member in members_of(header, compounds):
             lines.append(entry(member.findtext("name"), link_of(member.get("id")), first_sentence(comment_of(member))))
     return "\n".join(lines)
@@ -83,8 +87,8 @@ def file_of(element):
 
 
 def class_entry(kind):
-    members = [one for one in kind.iter("memberdef") if one.get("kind") == "function" and one.get("prot") == "public"]
-    inner = {one.findtext("name"): link_of(one.get("id")) for one in members}
+    members = [member for member in kind.iter("memberdef") if member.get("kind") == "function" and member.get("prot") == "public"]
+    inner = {member.findtext("name"): link_of(member.get("id")) for member in members}
     name = kind.findtext("compoundname")
     text = f"`{name}`: {first_sentence(comment_of(kind))}"
     return entry(name.split("::")[-1], f"../cpp/html/{kind.get('id')}.html", text, inner.items())
@@ -92,7 +96,11 @@ def class_entry(kind):
 
 def members_of(header, compounds):
     """The functions, enumerations and macros of a header that are in no class: those of its namespaces too."""
-    places = [header, *(one for one in compounds if one.get("kind") == "namespace")]
-    members = [one for place in places for one in place.iter("memberdef") if file_of(one) == file_of(header)]
-    named = {one.get("id"): one for one in members if not one.findtext("name").startswith("@") and one.get("kind") != "typedef"}
+    places = [header, *(compound for compound in compounds if compound.get("kind") == "namespace")]
+    members = [member for place in places for member in place.iter("memberdef") if file_of(member) == file_of(header)]
+    named = {
+        member.get("id"): member
+        for member in members
+        if not member.findtext("name").startswith("@") and member.get("kind") != "typedef"
+    }
     return named.values()

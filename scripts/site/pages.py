@@ -73,7 +73,7 @@ def owner(name, names):
     """The README that has the page `name` below it: of its folder, or of the nearest folder above that has one."""
     folder = pathlib.PurePath(name).parent
     folders = [folder, *folder.parents][1 if name.endswith("README.md") else 0 :]
-    return next((str(one / "README.md") for one in folders if str(one / "README.md") in names), None)
+    return next((str(ancestor / "README.md") for ancestor in folders if str(ancestor / "README.md") in names), None)
 
 
 def navigation_below(name, names):
@@ -81,8 +81,8 @@ def navigation_below(name, names):
     if name == "README.md":
         return "\n".join(toctree([entry(page) for page in pages], caption) for caption, pages in NAVIGATION)
     named = {page for _, pages in NAVIGATION for page in pages}
-    below = [one for one in names if owner(one, names) == name and page_of(one) not in named]
-    return toctree([f"/{page_of(one)}" for one in below]) if below else ""
+    below = [document for document in names if owner(document, names) == name and page_of(document) not in named]
+    return toctree([f"/{page_of(document)}" for document in below]) if below else ""
 
 
 def linked_files(name, text):

@@ -60,7 +60,11 @@ def show_private_bases(pdoc):
     def own_members(kind):
         members = own(kind)
         return members + [
-            one for (module, _), ones in inherited(kind).items() if is_private(module) for one in ones if one not in members
+            member
+            for (module, _), ones in inherited(kind).items()
+            if is_private(module)
+            for member in ones
+            if member not in members
         ]
 
     def inherited_members(kind):
@@ -115,13 +119,13 @@ def python_reference(folder):
     modules, left_out = public_modules()
     lend_names(moved)
     for name in modules:  # functions that only refuse are made elsewhere, with these annotations
-        for one in (Any, NoReturn):
-            vars(sys.modules[name]).setdefault(one.__name__, one)
+        for annotation in (Any, NoReturn):
+            vars(sys.modules[name]).setdefault(annotation.__name__, annotation)
     pdoc.render.configure(docformat="markdown", show_source=False, search=True, template_directory=HERE / "pdoc")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         pdoc.pdoc(*modules, *(f"!{name}._" for name in modules), output_directory=folder)
         documents = [pdoc.doc.Module(sys.modules[name]) for name in modules]
         page = names.python_page(documents)
-    texts = dict.fromkeys(str(one.message) for one in caught)
+    texts = dict.fromkeys(str(warning.message) for warning in caught)
     return page, [text for text in texts if not any(part in text for part in HARMLESS)], left_out

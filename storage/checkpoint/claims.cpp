@@ -216,7 +216,7 @@ std::optional<Claim> newest_claim(Store& store, const std::string& run_name) {
     const auto claims = read_claims(store, run_name);
     if (!claims) return std::nullopt;
     const auto entry =
-        std::find_if(claims->rbegin(), claims->rend(), [](const Claim& one) { return !one.job_json.empty(); });
+        std::find_if(claims->rbegin(), claims->rend(), [](const Claim& claim) { return !claim.job_json.empty(); });
     return entry == claims->rend() ? std::nullopt : std::optional(*entry);
 }
 

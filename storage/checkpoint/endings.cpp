@@ -17,9 +17,10 @@ std::optional<T> or_none(const json& value) {
 
 json ranks_json(const AttemptEnd& end) {
     json ranks = json::object();
-    for (const auto& [rank, one] : end.ranks)
-        ranks[std::to_string(rank)] = {
-            {"exit_code", or_null(one.exit_code)}, {"signal", or_null(one.signal)}, {"detail", one.detail}};
+    for (const auto& [rank, rank_end] : end.ranks)
+        ranks[std::to_string(rank)] = {{"exit_code", or_null(rank_end.exit_code)},
+                                       {"signal", or_null(rank_end.signal)},
+                                       {"detail", rank_end.detail}};
     return ranks;
 }
 
@@ -52,11 +53,11 @@ Result<AttemptEnd> decode_end(const std::string& text, const std::string& path) 
                        .started_wall_ms = integer_in<std::int64_t>(value->at("started_wall_ms")),
                        .ended_wall_ms = integer_in<std::int64_t>(value->at("ended_wall_ms")),
                        .ranks = {}};
-        for (const auto& [rank, one] : value->at("ranks").items())
+        for (const auto& [rank, rank_end] : value->at("ranks").items())
             end.ranks[static_cast<std::uint32_t>(std::stoul(rank))] = {
-                .exit_code = or_none<std::int32_t>(one.at("exit_code")),
-                .signal = or_none<std::int32_t>(one.at("signal")),
-                .detail = one.at("detail").get<std::string>()};
+                .exit_code = or_none<std::int32_t>(rank_end.at("exit_code")),
+                .signal = or_none<std::int32_t>(rank_end.at("signal")),
+                .detail = rank_end.at("detail").get<std::string>()};
         return end;
     } catch (const std::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }

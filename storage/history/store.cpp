@@ -34,7 +34,7 @@ Status make_tables(Database& database) {
     auto transaction = Transaction::begin(database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     for (const char* statement : tables)
-        if (Status made = database.run(statement); !made) return made;
+        if (Status status = database.run(statement); !status) return status;
     for (const auto& [pragma, value] : {std::pair{"application_id", application_id}, {"user_version", file_version}})
         if (Status set = database.run("PRAGMA " + std::string(pragma) + "=" + std::to_string(value)); !set) return set;
     return transaction->commit();
@@ -50,7 +50,7 @@ Result<Database> opened(const std::string& path) {
     const auto objects = database->integer("SELECT count(*) FROM sqlite_schema");
     if (!objects) return objects.error();
     if (*objects == 0)
-        if (Status made = make_tables(*database); !made) return made.error();
+        if (Status status = make_tables(*database); !status) return status.error();
     const auto id = database->integer("PRAGMA application_id"), version = database->integer("PRAGMA user_version");
     if (!id || !version) return id ? version.error() : id.error();
     if (*id != application_id || *version != file_version)

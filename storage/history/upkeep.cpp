@@ -26,7 +26,7 @@ std::string keys_text(const std::vector<std::string>& names) {
 
 std::size_t bytes_of(const Levels& levels, const std::vector<FullChunk>& full) {
     std::size_t sum = levels.bytes();
-    for (const FullChunk& one : full) sum += bytes_of(one.chunk);
+    for (const FullChunk& full_chunk : full) sum += bytes_of(full_chunk.chunk);
     return sum;
 }
 

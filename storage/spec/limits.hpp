@@ -50,8 +50,8 @@ inline constexpr std::array list_limits = {
     ListLimit{"scaling.trainer_resources", 64},
 };
 constexpr std::size_t list_limit(std::string_view path) {
-    for (const ListLimit& one : list_limits)
-        if (one.path == path) return one.most;
+    for (const ListLimit& limit : list_limits)
+        if (limit.path == path) return limit.most;
     return 0;  // none: the row takes neither
 }
 

@@ -117,8 +117,8 @@ StorageRulesAnswer RulesReader::answer() && {
 }
 
 bool names(const std::vector<std::string>& list, const std::string& name) {
-    return list.empty() || std::any_of(list.begin(), list.end(), [&](const std::string& one) {
-               return one == everything || (one == name && !name.empty());
+    return list.empty() || std::any_of(list.begin(), list.end(), [&](const std::string& listed_name) {
+               return listed_name == everything || (listed_name == name && !name.empty());
            });
 }
 
@@ -173,9 +173,9 @@ Status may_use(const StorageRules& rules, const StorageUser& who, const std::str
     std::string allowed;
     for (const StorageRule& rule : rules.rules) {
         if (!holds_for(rule, who)) continue;
-        for (const std::string& one : rule.allow) {
-            if (allows(one, *place)) return Done{};
-            allowed += (allowed.empty() ? "" : ", ") + one;
+        for (const std::string& allowed_path : rule.allow) {
+            if (allows(allowed_path, *place)) return Done{};
+            allowed += (allowed.empty() ? "" : ", ") + allowed_path;
         }
     }
     const std::string whose = who.user.empty() ? "a user whom the head does not name" : "user '" + who.user + "'";

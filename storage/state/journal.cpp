@@ -36,7 +36,7 @@ Status prepare(Database& database, DirectoryLock& lock) {
         return Error{ErrorCode::damaged, "the state database holds no tables, though this directory had some",
                      "rtrain head restore-backup FILE"};
     if (*fresh)
-        if (Status made = create_tables(database); !made) return made.error();
+        if (Status status = create_tables(database); !status) return status.error();
     if (Status whole = check_whole(database); !whole) return whole.error();
     if (Status renewed = bring_up_to_date(database); !renewed) return renewed.error();
     return lock.database_is_made();
@@ -87,7 +87,7 @@ std::vector<RunId> erased_runs(const std::vector<Entry>& entries) {  // their me
     std::vector<RunId> gone;
     for (const Entry& entry : entries)
         for (const Record& record : entry.records)
-            if (const EraseRun* one = std::get_if<EraseRun>(&record)) gone.push_back(one->id);
+            if (const EraseRun* erasure = std::get_if<EraseRun>(&record)) gone.push_back(erasure->id);
     return gone;
 }
 

@@ -97,9 +97,9 @@ Status save_records(Database& database, const std::vector<Written>& records, Kep
     std::vector<Place> places;
     std::map<RowKey, std::size_t> last;
     std::map<AttemptId, std::size_t> last_whole;
-    for (const Written& one : records) {
-        places.push_back(std::visit(PlaceOf{}, *one.record));
-        if (!std::holds_alternative<EraseRun>(*one.record)) last[places.back().key] = places.size() - 1;
+    for (const Written& written : records) {
+        places.push_back(std::visit(PlaceOf{}, *written.record));
+        if (!std::holds_alternative<EraseRun>(*written.record)) last[places.back().key] = places.size() - 1;
         if (places.back().whole) last_whole[*places.back().whole] = places.size() - 1;
     }
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -161,7 +161,7 @@ std::int64_t checksum_of(const std::vector<Record>& records) {
 
 std::int64_t checksum_of(std::span<const Written> records) {
     Values texts;
-    for (const Written& one : records) texts.emplace_back(one.json);
+    for (const Written& written : records) texts.emplace_back(written.json);
     return checksum(texts);
 }
 

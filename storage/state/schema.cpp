@@ -187,7 +187,7 @@ Status change_tables(Database& database, const Statements& changes) {
     Result<Transaction> transaction = Transaction::begin(database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     for (const char* statement : changes)
-        if (Status made = database.run(statement); !made) return made.error();
+        if (Status status = database.run(statement); !status) return status.error();
     std::string version = std::to_string(schema_version);
     for (const std::string& pragma :
          {"PRAGMA application_id=" + std::to_string(application_id), "PRAGMA user_version=" + version})

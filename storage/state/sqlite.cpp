@@ -81,8 +81,8 @@ Result<sqlite3_stmt*> Database::prepared(const std::string& sql, const Values& v
     auto& kept = statements_[sql];
     if (!kept) {
         sqlite3_stmt* statement = nullptr;
-        int made = sqlite3_prepare_v3(handle_.get(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-        if (made != SQLITE_OK) return error("preparing \"" + sql + "\"");
+        int code = sqlite3_prepare_v3(handle_.get(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+        if (code != SQLITE_OK) return error("preparing \"" + sql + "\"");
         kept.reset(statement);
     }
     for (std::size_t i = 0; i < values.size(); ++i) {

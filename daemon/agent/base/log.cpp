@@ -8,12 +8,12 @@ namespace rtrain::agent {
 namespace {
 
 spdlog::logger& logger() {
-    static const std::shared_ptr<spdlog::logger> one = [] {
-        auto made = spdlog::stderr_logger_mt("agent");
-        made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-        return made;
+    static const std::shared_ptr<spdlog::logger> agent_logger = [] {
+        auto stderr_logger = spdlog::stderr_logger_mt("agent");
+        stderr_logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+        return stderr_logger;
     }();
-    return *one;
+    return *agent_logger;
 }
 
 }  // namespace

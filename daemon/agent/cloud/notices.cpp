@@ -42,8 +42,9 @@ bool takes_machine(const json& event, const std::string& machine) {
     if (type != "Preempt" && type != "Terminate" && type != "Redeploy" && type != "Reboot") return false;
     const auto resources = event.find("Resources");
     return resources != event.end() && resources->is_array() &&
-           std::any_of(resources->begin(), resources->end(),
-                       [&](const json& one) { return one.is_string() && one.get<std::string>() == machine; });
+           std::any_of(resources->begin(), resources->end(), [&](const json& resource) {
+               return resource.is_string() && resource.get<std::string>() == machine;
+           });
 }
 
 std::optional<std::string> fetched(const MetadataPlace& place, HttpQuestion question) {

@@ -120,7 +120,7 @@ void LogShipper::note_growth(File& file) {
     struct stat info{};
     if (::stat(file.path.c_str(), &info) != 0) return;
     const auto size = static_cast<std::uint64_t>(info.st_size);
-    std::erase_if(file.seen, [&](const File::Seen& one) { return one.bytes <= file.acknowledged; });
+    std::erase_if(file.seen, [&](const File::Seen& sighting) { return sighting.bytes <= file.acknowledged; });
     if (size <= (file.seen.empty() ? file.acknowledged : file.seen.back().bytes)) return;
     const std::int64_t written = std::int64_t{info.st_mtim.tv_sec} * 1'000 + info.st_mtim.tv_nsec / 1'000'000;
     const bool close = !file.seen.empty() && written - file.seen.back().wall_ms < seen_apart_ms;
@@ -157,7 +157,7 @@ bool LogShipper::pump_file(File& file) {
     if (file.later) return true;
     while (file.sent < size && file.sent - file.acknowledged < window) {
         const auto seen = std::find_if(file.seen.begin(), file.seen.end(),
-                                       [&](const File::Seen& one) { return one.bytes > file.sent; });
+                                       [&](const File::Seen& sighting) { return sighting.bytes > file.sent; });
         const std::uint64_t end = seen == file.seen.end() ? size : std::min(size, seen->bytes);
         std::string bytes = read_piece(file.path, file.sent, std::min(piece, end - file.sent));
         if (bytes.empty()) break;

@@ -111,19 +111,19 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     }
     auto entries = storage::entries_below(*stage);
     if (!entries) return entries.error();
-    for (storage::TreeEntry& one : *entries) {
-        if (one.path == storage::manifest_name) continue;
+    for (storage::TreeEntry& tree_entry : *entries) {
+        if (tree_entry.path == storage::manifest_name) continue;
         StagedEntry entry{.rank = rank,
                           .stage = place,
                           .named = named,
-                          .name = one.path,
-                          .bytes = one.bytes,
-                          .link = one.link,
+                          .name = tree_entry.path,
+                          .bytes = tree_entry.bytes,
+                          .link = tree_entry.link,
                           .in_place = !noted.path.empty()};
         // Opened now, since an upload that cannot read them would be tried again and again.
         auto opened = open_entry(entry);
         struct stat facts{};
-        if (!opened && one.link && opened.error().code == ErrorCode::not_found) continue;  // a link to nothing
+        if (!opened && tree_entry.link && opened.error().code == ErrorCode::not_found) continue;  // a link to nothing
         if (!opened) return opened.error();
         if (::fstat(opened->number(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;  // a link to a directory
         entry.bytes = static_cast<std::int64_t>(facts.st_size);

@@ -82,8 +82,8 @@ class Moving {
 
 json listed(const std::vector<protocol::StagedFile>& files) {
     json list = json::array();
-    for (const auto& one : files)
-        list.push_back({{"rank", one.rank}, {"path", one.path}, {"bytes", one.bytes}, {"sha256", one.sha256}});
+    for (const auto& file : files)
+        list.push_back({{"rank", file.rank}, {"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}});
     return list;
 }
 
@@ -97,9 +97,9 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
     if (const auto kept = read_whole(kept_at)) {
         const json list = parse_json(*kept);
         if (!list.is_array()) return Error{ErrorCode::damaged, kept_at + " is not a list of files", ""};
-        for (const json& one : list)
-            files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
-                             one.value("sha256", "")});
+        for (const json& file : list)
+            files.push_back({file.value("rank", 0u), file.value("path", ""), file.value("bytes", std::int64_t{0}),
+                             file.value("sha256", "")});
         for (const auto& file : files) moving.done(file.bytes);
         return files;
     }
@@ -215,8 +215,8 @@ Status make_on_storage(const AttemptContext& context, const std::string& place) 
     const std::string root = context.store->local_path("");
     const auto top = storage::open_top(root);
     if (!top) return top.error();
-    const auto made = storage::make_beneath(*top, place.substr(root.size()), stage_mode);
-    return made ? Status(Done{}) : made.error();
+    const auto stage = storage::make_beneath(*top, place.substr(root.size()), stage_mode);
+    return stage ? Status(Done{}) : stage.error();
 }
 
 // Makes a staging directory in the agent's own spool and gives it to the user by its descriptor.
@@ -277,7 +277,7 @@ Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank
                                std::int64_t expected) {
     std::optional<std::int64_t> storage_free;
     if (context.store->local()) storage_free = free_bytes(context.store->local_path(""), context.user);
-    if (Status made = make_directory(context.spool, 0711); !made) return made.error();
+    if (Status status = make_directory(context.spool, 0711); !status) return status.error();
     StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(context.spool));
     if (chosen == StagePlace::nowhere && drop_all_kept(context.kept))
         chosen = place_to_stage(expected, storage_free, free_bytes(context.spool));
@@ -288,9 +288,9 @@ Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank
                          ", and more than a fifth of what is free below " + context.spool,
                      "make room on one of the two"};
     const std::string name = rank_text(rank) + "-" + unique;
-    const Status made = chosen == StagePlace::spool ? make_in_spool(context, name)
-                                                    : make_on_storage(context, context.staging + "/" + name);
-    if (!made) return made.error();
+    const Status status = chosen == StagePlace::spool ? make_in_spool(context, name)
+                                                      : make_on_storage(context, context.staging + "/" + name);
+    if (!status) return status.error();
     return (chosen == StagePlace::spool ? context.spool : context.staging) + "/" + name;
 }
 
@@ -356,7 +356,7 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
     auto entries = staged.list(order.staged);
     if (!entries) return fail(entries.error());
     const std::string kept_at = context.spool + "/" + one_name(order.directory) + ".files";
-    if (Status made = make_directory(context.spool, 0711); !made) return fail(made.error());
+    if (Status status = make_directory(context.spool, 0711); !status) return fail(status.error());
     drop_lists(context.spool, kept_at);
     Moving moving(moved);
     auto files = settled_files(staged, *entries, order.skip, kept_at, moving);
@@ -423,7 +423,8 @@ void drop_staging(const AttemptContext& context) {
     const UserRights rights(context.user);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return;
-    for (const std::string& one : {below, context.prepare.run_name + "/.staging"}) remove_if_empty(*context.store, one);
+    for (const std::string& directory : {below, context.prepare.run_name + "/.staging"})
+        remove_if_empty(*context.store, directory);
 }
 
 // The metrics of a rank are sound JSON (the worker's frame was read), if on several lines: there a line break is space.

@@ -43,7 +43,7 @@ Status Journal::write(const std::string& line) {
     const std::string path = file(number_);
     const auto failed = [&](int why) { return Error{ErrorCode::io, path + ": " + std::strerror(why), ""}; };
     if (descriptor_ < 0) {
-        if (Status made = make_directory(folder_, 0700); !made) return made;
+        if (Status status = make_directory(folder_, 0700); !status) return status;
         descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
         if (descriptor_ < 0) return failed(errno);
     }

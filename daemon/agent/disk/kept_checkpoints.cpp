@@ -99,7 +99,7 @@ Status keep_sent(const Descriptor& file, const std::string& sent, const std::str
 Status keep_committed(const std::string& kept, const std::string& directory, const std::string& sent) {
     const std::string place = kept + "/" + directory;
     if (!storage::safe_relative(directory)) return Error{ErrorCode::invalid, directory + " is no name", ""};
-    if (Status made = make_directory(fs::path(place).parent_path(), 0700); !made) return made;
+    if (Status status = make_directory(fs::path(place).parent_path(), 0700); !status) return status;
     const bool renamed = ::rename(sent.c_str(), place.c_str()) == 0;
     // Nothing was sent from here, or another agent before this one has kept it.
     if (renamed || errno == ENOENT || errno == EEXIST || errno == ENOTEMPTY) return Done{};
@@ -116,16 +116,17 @@ void drop_replaced(const std::string& kept, const std::string& directory) {
     const auto space = fs::space(kept, unseen);
     constexpr std::uintmax_t most = std::numeric_limits<std::int64_t>::max() / 2;
     if (unseen) return;
-    for (const std::string& one :
+    for (const std::string& checkpoint :
          beyond_room(kept_below(kept), static_cast<std::int64_t>(std::min(space.available, most)))) {
-        log_info("checkpoint " + one + " is not kept on this node: it would take more than a fifth of what is free");
-        remove_tree(kept + "/" + one);
+        log_info("checkpoint " + checkpoint +
+                 " is not kept on this node: it would take more than a fifth of what is free");
+        remove_tree(kept + "/" + checkpoint);
     }
 }
 
 std::vector<std::string> beyond_room(std::vector<KeptCheckpoint> all, std::int64_t free_bytes) {
     std::int64_t kept_bytes = 0;
-    for (const KeptCheckpoint& one : all) kept_bytes += one.bytes;
+    for (const KeptCheckpoint& checkpoint : all) kept_bytes += checkpoint.bytes;
     const std::int64_t room = (free_bytes + kept_bytes) / share;
     std::sort(all.begin(), all.end(), [&](const KeptCheckpoint& a, const KeptCheckpoint& b) {
         const bool a_alone = a.bytes > room, b_alone = b.bytes > room;
@@ -133,10 +134,10 @@ std::vector<std::string> beyond_room(std::vector<KeptCheckpoint> all, std::int64
         return std::tie(a.kept_wall_ms, a.directory) < std::tie(b.kept_wall_ms, b.directory);
     });
     std::vector<std::string> gone;
-    for (const KeptCheckpoint& one : all) {
+    for (const KeptCheckpoint& checkpoint : all) {
         if (kept_bytes <= room) break;
-        kept_bytes -= one.bytes;
-        gone.push_back(one.directory);
+        kept_bytes -= checkpoint.bytes;
+        gone.push_back(checkpoint.directory);
     }
     return gone;
 }
@@ -164,8 +165,8 @@ bool KeptFiles::first_claim() const {
     bool first = true;
     for (const std::string& name : names_below(kept_ + "/" + run_id_)) {
         const std::string mark = kept_ + "/" + run_id_ + "/" + name + "/" + claimed_mark;
-        const Descriptor made(::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-        first = first && made.open();
+        const Descriptor mark_file(::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        first = first && mark_file.open();
     }
     return first;
 }

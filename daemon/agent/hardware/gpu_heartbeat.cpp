@@ -46,7 +46,7 @@ std::vector<protocol::GpuHeartbeat> gpu_heartbeats(const std::vector<GpuStats>& 
     std::vector<protocol::GpuHeartbeat> heartbeats;
     for (const GpuDevice& device : devices) {
         const auto sample =
-            std::find_if(stats.begin(), stats.end(), [&](const GpuStats& one) { return one.uuid == device.uuid; });
+            std::find_if(stats.begin(), stats.end(), [&](const GpuStats& gpu) { return gpu.uuid == device.uuid; });
         heartbeats.push_back(sample == stats.end() ? protocol::GpuHeartbeat{.uuid = device.uuid}
                                                    : heartbeat_of(*sample));
         if (sample != stats.end()) count_foreign(heartbeats.back(), *sample, is_foreign);
@@ -64,7 +64,7 @@ std::set<std::uint32_t> busy_gpus(const std::vector<protocol::GpuHeartbeat>& hea
 }
 
 bool has_real_gpus(const std::vector<GpuDevice>& devices) {
-    return std::any_of(devices.begin(), devices.end(), [](const GpuDevice& one) { return !one.fake; });
+    return std::any_of(devices.begin(), devices.end(), [](const GpuDevice& device) { return !device.fake; });
 }
 
 }  // namespace rtrain::agent

@@ -76,17 +76,19 @@ Amount usable_cpus(std::size_t processors) {
 
 // Processors that both our affinity and our cpuset allow, and what the machine is made of.
 void find_processors(Hardware& hardware) {
-    hwloc_topology_t made = nullptr;
-    RTRAIN_CHECK(hwloc_topology_init(&made) == 0, "hwloc does not start");
-    Topology topology(made);
+    hwloc_topology_t handle = nullptr;
+    RTRAIN_CHECK(hwloc_topology_init(&handle) == 0, "hwloc does not start");
+    Topology topology(handle);
     Bitmap allowed(hwloc_bitmap_alloc());
-    bool bound = hwloc_topology_load(made) == 0 && hwloc_get_cpubind(made, allowed.get(), HWLOC_CPUBIND_PROCESS) == 0;
+    bool bound =
+        hwloc_topology_load(handle) == 0 && hwloc_get_cpubind(handle, allowed.get(), HWLOC_CPUBIND_PROCESS) == 0;
     if (bound) {
-        hwloc_bitmap_and(allowed.get(), allowed.get(), hwloc_topology_get_allowed_cpuset(made));
+        hwloc_bitmap_and(allowed.get(), allowed.get(), hwloc_topology_get_allowed_cpuset(handle));
         for (int cpu = hwloc_bitmap_first(allowed.get()); cpu >= 0; cpu = hwloc_bitmap_next(allowed.get(), cpu))
             hardware.allowed_cpus.push_back(static_cast<std::uint32_t>(cpu));
-        hardware.facts["cores"] = std::to_string(std::max(1, hwloc_get_nbobjs_by_type(made, HWLOC_OBJ_CORE)));
-        hardware.facts["numa_nodes"] = std::to_string(std::max(1, hwloc_get_nbobjs_by_type(made, HWLOC_OBJ_NUMANODE)));
+        hardware.facts["cores"] = std::to_string(std::max(1, hwloc_get_nbobjs_by_type(handle, HWLOC_OBJ_CORE)));
+        hardware.facts["numa_nodes"] =
+            std::to_string(std::max(1, hwloc_get_nbobjs_by_type(handle, HWLOC_OBJ_NUMANODE)));
     }
     std::size_t processors = hardware.allowed_cpus.size();
     if (processors == 0) processors = static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));

@@ -55,9 +55,9 @@ Status make_node(const storage::Descriptor& dev, const DeviceNode& node) {
     struct stat there{};
     if (::fstatat(dev.number(), node.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) return Done{};
     const dev_t number = ::makedev(node.major, node.minor);
-    const bool made = ::mknodat(dev.number(), node.name.c_str(), S_IFCHR | 0600, number) == 0;
-    if (!made && errno == EEXIST) return Done{};  // somebody else was quicker
-    if (made && ::fchownat(dev.number(), node.name.c_str(), node.uid, node.gid, AT_SYMLINK_NOFOLLOW) == 0 &&
+    const bool created = ::mknodat(dev.number(), node.name.c_str(), S_IFCHR | 0600, number) == 0;
+    if (!created && errno == EEXIST) return Done{};  // somebody else was quicker
+    if (created && ::fchownat(dev.number(), node.name.c_str(), node.uid, node.gid, AT_SYMLINK_NOFOLLOW) == 0 &&
         ::fchmodat(dev.number(), node.name.c_str(), node.mode, 0) == 0)
         return Done{};
     return Error{ErrorCode::io, "making the device file " + node.name + ": " + std::strerror(errno),
@@ -101,7 +101,7 @@ Status make_nvidia_nodes(const std::string& proc, const std::string& dev) {
     const auto top = storage::open_top(dev);
     if (!top) return top.error();
     for (const DeviceNode& node : nvidia_nodes(*devices, *params, gpus))
-        if (Status made = make_node(*top, node); !made) return made;
+        if (Status status = make_node(*top, node); !status) return status;
     return Done{};
 }
 

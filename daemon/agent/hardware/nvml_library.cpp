@@ -45,7 +45,7 @@ bool bind_all(void* library, NvmlApi& api) {
         bind(library, "nvmlDeviceRegisterEvents", api.register_events),
         bind(library, "nvmlEventSetWait_v2", api.event_wait_v2),
     };
-    return std::all_of(std::begin(bound), std::end(bound), [](bool one) { return one; });
+    return std::all_of(std::begin(bound), std::end(bound), [](bool is_bound) { return is_bound; });
 }
 
 // Whether root alone decides what lies at each step of the way, and of those that links on it lead to. In a directory

@@ -13,7 +13,7 @@ Ports::Ports(std::uint16_t start, std::function<bool(std::uint16_t)> free)
     : next_(static_cast<std::uint16_t>(first + start % (last - first + 1))), free_(std::move(free)) {}
 
 std::optional<std::uint16_t> Ports::take(Time now) {
-    std::erase_if(given_, [&](const auto& one) { return now.ms - one.second.ms >= rest_ms; });
+    std::erase_if(given_, [&](const auto& given) { return now.ms - given.second.ms >= rest_ms; });
     for (int tried = 0; tried <= last - first; ++tried) {
         const std::uint16_t port = next_;
         next_ = port == last ? first : static_cast<std::uint16_t>(port + 1);

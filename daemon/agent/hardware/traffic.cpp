@@ -32,26 +32,26 @@ std::vector<Interface> interfaces(const std::string& proc) {
         const auto colon = line.find(':');  // the two lines of the heading have none
         if (colon == std::string::npos) continue;
         std::istringstream name(line.substr(0, colon)), values(line.substr(colon + 1));
-        Interface one;
+        Interface interface;
         std::int64_t other = 0;  // packets errs drop fifo frame compressed multicast
-        name >> one.name;
-        values >> one.carried.received;
+        name >> interface.name;
+        values >> interface.carried.received;
         for (int i = 0; i < 7; ++i) values >> other;
-        if (values >> one.carried.sent) all.push_back(one);
+        if (values >> interface.carried.sent) all.push_back(interface);
     }
     return all;
 }
 
 void add_network(protocol::Traffic& traffic, const std::string& proc, const std::string& sys) {
     std::vector<Interface> all = interfaces(proc), devices;
-    for (const Interface& one : all)
-        if (std::filesystem::exists(sys + "/class/net/" + one.name + "/device")) devices.push_back(one);
-    std::erase_if(all, [](const Interface& one) { return one.name == "lo"; });
+    for (const Interface& interface : all)
+        if (std::filesystem::exists(sys + "/class/net/" + interface.name + "/device")) devices.push_back(interface);
+    std::erase_if(all, [](const Interface& interface) { return interface.name == "lo"; });
     if (all.empty()) return;
     traffic.network_received = traffic.network_sent = 0;
-    for (const Interface& one : devices.empty() ? all : devices) {
-        traffic.network_received += one.carried.received;
-        traffic.network_sent += one.carried.sent;
+    for (const Interface& interface : devices.empty() ? all : devices) {
+        traffic.network_received += interface.carried.received;
+        traffic.network_sent += interface.carried.sent;
     }
 }
 
@@ -123,7 +123,7 @@ std::int64_t processors_worked_ms(const std::string& proc) {
 
 std::map<WorkerName, protocol::Traffic> WorkerTraffic::look(const Pids& workers,
                                                             const std::optional<Sockets>& sockets) {
-    std::erase_if(counted_, [&](const auto& one) { return !workers.contains(one.first); });
+    std::erase_if(counted_, [&](const auto& counted) { return !workers.contains(counted.first); });
     std::map<WorkerName, protocol::Traffic> out;
     for (const auto& [name, pid] : workers) {
         Counted& counted = counted_[name];

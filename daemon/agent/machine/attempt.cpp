@@ -15,7 +15,7 @@ AttemptKey key(const LocalAttempt& attempt) { return key_of(attempt.saved.prepar
 
 bool all_exited(const LocalAttempt& attempt) {
     return std::all_of(attempt.workers.begin(), attempt.workers.end(),
-                       [](const auto& one) { return one.second.exited; });
+                       [](const auto& worker) { return worker.second.exited; });
 }
 
 void gone(Step& step, AttemptKey key) {

@@ -192,14 +192,14 @@ GroupReleased released_with_files(const Commit& commit, const std::string& node)
 // Names the directory of a checkpoint. A repeated name is noticed once, since a program that uses one again does so
 // with every report.
 std::string new_directory(Coordinator& c, const Wish& wish, GroupSink& sink) {
-    NewDirectory made = name_directory(c, wish.name);
-    if (!made.first_repeated.empty())
+    NewDirectory directory = name_directory(c, wish.name);
+    if (!directory.first_repeated.empty())
         notice(c, "checkpoint_name_again",
-               "the name '" + made.first_repeated +
+               "the name '" + directory.first_repeated +
                    "' was given to a checkpoint of this attempt before, which stays as it is: this one is " +
-                   made.name + ", and later ones are numbered on",
+                   directory.name + ", and later ones are numbered on",
                sink);
-    return std::move(made.name);
+    return std::move(directory.name);
 }
 
 void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gathered& gathering, Wish wish,
@@ -272,7 +272,8 @@ void on_message(Coordinator& c, Time now, const std::string& node, GroupReport r
     if (report.index > c.passed + 1) {  // this coordinator was restarted: who reports N has passed N - 1
         c.passed = report.index - 1;
         for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
-            for (const auto& [late, one] : old->second.nodes) send(c, late, GroupReleased{.index = old->first}, sink);
+            for (const auto& [late, late_report] : old->second.nodes)
+                send(c, late, GroupReleased{.index = old->first}, sink);
             old = c.gathering.erase(old);
         }
     }
@@ -366,7 +367,7 @@ void on_message(Coordinator& c, const std::string& node, const GroupBroadcast& n
 void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) {
     const auto foreign = [&](std::uint32_t rank) { return !own.contains(rank); };
     if (auto* report = std::get_if<GroupReport>(&message)) {
-        std::erase_if(report->metrics_json, [&](const auto& one) { return foreign(one.first); });
+        std::erase_if(report->metrics_json, [&](const auto& metrics) { return foreign(metrics.first); });
         std::erase_if(report->files, [&](const StagedFile& file) { return foreign(file.rank); });
         const bool in_place = report->exact && is_checkpoint_directory(report->directory_name);
         if (foreign(0) && !in_place) report->directory_name.clear();
@@ -394,11 +395,11 @@ void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage m
     forget_far_ahead(c.gathering);
     forget_far_ahead(c.broadcast_nodes);
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
-    if (auto* one = std::get_if<GroupReport>(&message)) on_message(c, now, node, std::move(*one), sink);
-    if (const auto* one = std::get_if<GroupUploaded>(&message)) return on_message(c, now, node, *one, sink);
-    if (const auto* one = std::get_if<GroupArrived>(&message)) on_message(c, now, *one);
+    if (auto* report = std::get_if<GroupReport>(&message)) on_message(c, now, node, std::move(*report), sink);
+    if (const auto* uploaded = std::get_if<GroupUploaded>(&message)) return on_message(c, now, node, *uploaded, sink);
+    if (const auto* arrived = std::get_if<GroupArrived>(&message)) on_message(c, now, *arrived);
     end_hopeless(c, now, sink);
-    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return on_message(c, node, *one, sink);
+    if (const auto* broadcast = std::get_if<GroupBroadcast>(&message)) return on_message(c, node, *broadcast, sink);
 }
 
 // Every node says again what it has uploaded once it is connected; the own one uploads again.

@@ -82,15 +82,15 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     for (GroupNews& news : delivery.news) {
         if (auto* commit = std::get_if<Committed>(&news))
             commit->answers = commit->index > attempt.saved.asked_after ? attempt.saved.asked : 0;
-        std::visit([&](auto& one) { add_news(step, NewsBody(std::move(one))); }, news);
+        std::visit([&](auto& body) { add_news(step, NewsBody(std::move(body))); }, news);
     }
     remember(step, attempt);
     std::move(acts.begin(), acts.end(), std::back_inserter(step.out));
 }
 
 bool answered(const LocalAttempt& attempt) {
-    return std::any_of(attempt.local->settled.begin(), attempt.local->settled.end(), [&](const auto& one) {
-        return one.first > attempt.saved.asked_after && !one.second.directory.empty();
+    return std::any_of(attempt.local->settled.begin(), attempt.local->settled.end(), [&](const auto& settled) {
+        return settled.first > attempt.saved.asked_after && !settled.second.directory.empty();
     });
 }
 
@@ -234,7 +234,7 @@ bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) 
 
 bool is_member(const LocalAttempt& attempt, const std::string& node) {
     const auto& nodes = attempt.saved.prepare.nodes;
-    return std::any_of(nodes.begin(), nodes.end(), [&](const PeerNode& one) { return one.node == node; });
+    return std::any_of(nodes.begin(), nodes.end(), [&](const PeerNode& peer) { return peer.node == node; });
 }
 
 bool coordinates_here(const LocalAttempt& attempt, const std::string& node) {
@@ -245,7 +245,7 @@ bool coordinates_here(const LocalAttempt& attempt, const std::string& node) {
 }  // namespace
 
 void take_early(Step& step, LocalAttempt& attempt) {
-    for (const PeerMessage& one : std::exchange(attempt.early, {})) on(step, one);
+    for (const PeerMessage& message : std::exchange(attempt.early, {})) on(step, message);
 }
 
 void on(Step& step, const PeerMessage& input) {
@@ -261,8 +261,8 @@ void on(Step& step, const PeerMessage& input) {
         } else if (attempt->local && from_its_coordinator(*attempt, input.node)) {
             from_coordinator(*attempt->local, step.now, input.message, sink);
         } else if (!attempt->local && coordinates_here(*attempt, step.state.node) && is_member(*attempt, input.node)) {
-            std::erase_if(attempt->early, [&](const PeerMessage& one) {
-                return one.node == input.node && one.message.index() == input.message.index();
+            std::erase_if(attempt->early, [&](const PeerMessage& early) {
+                return early.node == input.node && early.message.index() == input.message.index();
             });
             attempt->early.push_back(input);
         }
@@ -282,7 +282,7 @@ void on(Step& step, const GroupCut& input) {
     if (!attempt) return;
     attempt->nodes_cut.emplace(input.node, step.now);
     // The node repeats these messages when it joins again. Handled later, they would make a cut node look connected.
-    std::erase_if(attempt->early, [&](const PeerMessage& one) { return one.node == input.node; });
+    std::erase_if(attempt->early, [&](const PeerMessage& early) { return early.node == input.node; });
     settle_end(step, input.attempt);
 }
 

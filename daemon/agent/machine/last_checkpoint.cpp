@@ -50,8 +50,8 @@ std::optional<Time> give_up_at(const AgentState& state, const LocalAttempt& atte
     const auto missing = parts_missing(attempt);
     std::optional<Time> at = stands_still_at(attempt, from, !missing.empty());
     const auto no_later_than = [&](Time since, std::int64_t ms) {
-        const Time one = std::max(from, since) + Duration{ms};
-        at = at ? std::min(*at, one) : one;
+        const Time latest = std::max(from, since) + Duration{ms};
+        at = at ? std::min(*at, latest) : latest;
     };
     const bool only_heard =
         !attempt.coordinator && attempt.local && attempt.local->upload && attempt.local->upload->done;

@@ -63,18 +63,18 @@ void gather(LocalRanks& local, GroupSink& sink) {
         report.checkpoint_error = "ranks of this node have ended";
         report.error_reason = "ranks_ended";
     }
-    for (auto& [rank, one] : local.come) {
-        report.metrics_json.emplace_hint(report.metrics_json.end(), rank, std::move(one.metrics_json));
-        report.sync = report.sync || wants_sync(local, one);
-        if (one.checkpoint) staged[rank] = one.checkpoint->path;
-        report.checkpoint = report.checkpoint || wants_upload(local, one);
+    for (auto& [rank, rank_report] : local.come) {
+        report.metrics_json.emplace_hint(report.metrics_json.end(), rank, std::move(rank_report.metrics_json));
+        report.sync = report.sync || wants_sync(local, rank_report);
+        if (rank_report.checkpoint) staged[rank] = rank_report.checkpoint->path;
+        report.checkpoint = report.checkpoint || wants_upload(local, rank_report);
         // A real fault is told rather than that another rank has replaced its files.
         if (report.checkpoint_error.empty() ||
-            (report.error_reason == worker::replaced_reason && !one.checkpoint_error.empty())) {
-            report.checkpoint_error = one.checkpoint_error;
-            report.error_reason = one.error_reason;
+            (report.error_reason == worker::replaced_reason && !rank_report.checkpoint_error.empty())) {
+            report.checkpoint_error = rank_report.checkpoint_error;
+            report.error_reason = rank_report.error_reason;
         }
-        if (rank == 0 && one.checkpoint) report.directory_name = one.checkpoint->directory_name;
+        if (rank == 0 && rank_report.checkpoint) report.directory_name = rank_report.checkpoint->directory_name;
     }
     bound_metrics(report.metrics_json);
     if (!staged.empty()) local.staged[report.index] = staged;
@@ -271,18 +271,18 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
 }
 
 void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, GroupSink& sink) {
-    if (const auto* one = std::get_if<GroupReleased>(&message)) {
-        released(local, *one, sink);
+    if (const auto* release = std::get_if<GroupReleased>(&message)) {
+        released(local, *release, sink);
         return take_ahead(local, now, sink);
     }
-    if (const auto* one = std::get_if<GroupCommitted>(&message)) return committed(local, *one, sink);
-    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
-    if (const auto* one = std::get_if<GroupUploaded>(&message)) return in_trouble(local, one->index, sink);
-    if (const auto* one = std::get_if<GroupArrived>(&message); one && one->index == local.passed + 1)
-        local.hopeless = one->hopeless;
-    if (const auto* one = std::get_if<GroupStacks>(&message)) {
-        DumpStacks dump{.attempt = local.attempt, .why = one->why};
-        for (const std::uint32_t rank : one->ranks)
+    if (const auto* commit = std::get_if<GroupCommitted>(&message)) return committed(local, *commit, sink);
+    if (const auto* broadcast = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *broadcast, sink);
+    if (const auto* part = std::get_if<GroupUploaded>(&message)) return in_trouble(local, part->index, sink);
+    if (const auto* arrived = std::get_if<GroupArrived>(&message); arrived && arrived->index == local.passed + 1)
+        local.hopeless = arrived->hopeless;
+    if (const auto* stacks = std::get_if<GroupStacks>(&message)) {
+        DumpStacks dump{.attempt = local.attempt, .why = stacks->why};
+        for (const std::uint32_t rank : stacks->ranks)
             if (local.ranks.contains(rank)) dump.ranks.push_back(rank);
         if (!dump.ranks.empty()) sink.out.push_back(std::move(dump));
     }

@@ -31,7 +31,7 @@ void on(Step& step, const TimerFired&) {
 
 Outputs step(AgentState& state, Time now, const Input& input) {
     Step step{state, now};
-    std::visit([&](const auto& one) { on(step, one); }, input);
+    std::visit([&](const auto& typed_input) { on(step, typed_input); }, input);
     if (state.reclaim && !std::holds_alternative<TimerFired>(input)) reclaim_time(step);
     return std::move(step.out);
 }

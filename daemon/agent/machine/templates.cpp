@@ -17,24 +17,24 @@ constexpr std::string_view standby_mark = "+standby";
 
 using Entry = std::map<std::string, Template>::iterator;
 
-bool takes_memory(const Template& one) {
-    return one.phase == TemplatePhase::ready || one.phase == TemplatePhase::starting;
+bool takes_memory(const Template& warm_template) {
+    return warm_template.phase == TemplatePhase::ready || warm_template.phase == TemplatePhase::starting;
 }
 
-std::int64_t bytes_of(const Templates& templates, const Template& one) {
-    return one.phase == TemplatePhase::ready ? one.bytes : templates.policy.memory_guess;
+std::int64_t bytes_of(const Templates& templates, const Template& warm_template) {
+    return warm_template.phase == TemplatePhase::ready ? warm_template.bytes : templates.policy.memory_guess;
 }
 
 std::int64_t all_bytes(const Templates& templates) {
     std::int64_t bytes = 0;
-    for (const auto& [key, one] : templates.all)
-        if (takes_memory(one)) bytes += bytes_of(templates, one);
+    for (const auto& [key, warm_template] : templates.all)
+        if (takes_memory(warm_template)) bytes += bytes_of(templates, warm_template);
     return bytes;
 }
 
-std::size_t made(const Templates& templates) {
+std::size_t count_in_memory(const Templates& templates) {
     return static_cast<std::size_t>(std::count_if(templates.all.begin(), templates.all.end(),
-                                                  [](const auto& one) { return takes_memory(one.second); }));
+                                                  [](const auto& entry) { return takes_memory(entry.second); }));
 }
 
 // The ready one that is needed the least, but not `spared`: a standby, or else the one whose last use is the longest
@@ -54,38 +54,38 @@ void end(Step& step, Entry entry) {
     step.state.templates.all.erase(entry);
 }
 
-void want(Step& step, Template& one, std::int64_t in_ms) {
-    one.phase = TemplatePhase::wanted;
-    one.due = step.now + Duration{in_ms};
+void want(Step& step, Template& warm_template, std::int64_t in_ms) {
+    warm_template.phase = TemplatePhase::wanted;
+    warm_template.due = step.now + Duration{in_ms};
 }
 
 // A standby is tried again as long as attempts of its environment are here; a template, when it is used after that
 // time.
-void call_unfit(Step& step, const std::string& key, Template& one) {
-    want(step, one, step.state.templates.policy.unfit_ms);
-    if (!is_standby(key)) one.phase = TemplatePhase::unfit;
+void call_unfit(Step& step, const std::string& key, Template& warm_template) {
+    want(step, warm_template, step.state.templates.policy.unfit_ms);
+    if (!is_standby(key)) warm_template.phase = TemplatePhase::unfit;
 }
 
 // One failure may be chance, and the next use tries again. Each one more costs the imports of a template, and its
 // worker the wait for it: from the second one on the environment has plain starts for a while.
-void note_failure(Step& step, Template& one, const std::string& failure) {
+void note_failure(Step& step, Template& warm_template, const std::string& failure) {
     const WarmPolicy& policy = step.state.templates.policy;
-    one.failure = failure;
-    one.bytes = 0;
-    one.attempts.clear();
-    one.pause_ms = one.failures == 0   ? 0
-                   : one.failures == 1 ? policy.pause_ms
-                                       : std::min(2 * one.pause_ms, policy.pause_max_ms);
-    ++one.failures;
-    one.phase = one.pause_ms == 0 ? TemplatePhase::known : TemplatePhase::paused;
-    one.due = step.now + Duration{one.pause_ms == 0 ? policy.known_ms : one.pause_ms};
+    warm_template.failure = failure;
+    warm_template.bytes = 0;
+    warm_template.attempts.clear();
+    warm_template.pause_ms = warm_template.failures == 0   ? 0
+                             : warm_template.failures == 1 ? policy.pause_ms
+                                                           : std::min(2 * warm_template.pause_ms, policy.pause_max_ms);
+    ++warm_template.failures;
+    warm_template.phase = warm_template.pause_ms == 0 ? TemplatePhase::known : TemplatePhase::paused;
+    warm_template.due = step.now + Duration{warm_template.pause_ms == 0 ? policy.known_ms : warm_template.pause_ms};
 }
 
-void note_failure_of_standby(Step& step, Template& one, const std::string& failure) {
-    const std::set<AttemptKey> attempts = one.attempts;
-    note_failure(step, one, failure);
-    one.attempts = attempts;
-    want(step, one, std::max(one.pause_ms, step.state.templates.policy.standby_delay_ms));
+void note_failure_of_standby(Step& step, Template& warm_template, const std::string& failure) {
+    const std::set<AttemptKey> attempts = warm_template.attempts;
+    note_failure(step, warm_template, failure);
+    warm_template.attempts = attempts;
+    want(step, warm_template, std::max(warm_template.pause_ms, step.state.templates.policy.standby_delay_ms));
 }
 
 // A standby may be made again after that time.
@@ -97,7 +97,7 @@ void end_for_now(Step& step, Entry entry, std::int64_t standby_again_ms) {
 
 bool has_room(const Templates& templates, std::int64_t bytes) {
     const WarmPolicy& policy = templates.policy;
-    return made(templates) < policy.templates_max && all_bytes(templates) + bytes <= policy.memory_max;
+    return count_in_memory(templates) < policy.templates_max && all_bytes(templates) + bytes <= policy.memory_max;
 }
 
 // Ends templates until one more of `bytes` fits, but none for a standby; false: it does not.
@@ -112,8 +112,8 @@ bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     return true;
 }
 
-void forget_ended(Step& step, Template& one) {
-    std::erase_if(one.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
+void forget_ended(Step& step, Template& warm_template) {
+    std::erase_if(warm_template.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
 }
 
 // Workers of the template run: its standby is wanted, after a pause that begins with the first of the attempts here.
@@ -136,33 +136,35 @@ std::int64_t bytes_to_expect(const Templates& templates, const std::string& key)
 
 void begin(Step& step, const std::string& key) {
     Templates& templates = step.state.templates;
-    const bool other_starts = std::any_of(templates.all.begin(), templates.all.end(),
-                                          [](const auto& one) { return one.second.phase == TemplatePhase::starting; });
-    Template& one = templates.all.at(key);
-    one.due = step.now + Duration{look_again_ms};
-    forget_ended(step, one);
-    if (is_standby(key) && one.attempts.empty()) return void(templates.all.erase(key));
+    const bool other_starts = std::any_of(templates.all.begin(), templates.all.end(), [](const auto& entry) {
+        return entry.second.phase == TemplatePhase::starting;
+    });
+    Template& warm_template = templates.all.at(key);
+    warm_template.due = step.now + Duration{look_again_ms};
+    forget_ended(step, warm_template);
+    if (is_standby(key) && warm_template.attempts.empty()) return void(templates.all.erase(key));
     if (other_starts) return;
     const std::int64_t bytes = bytes_to_expect(templates, key);
     const bool standby_serves = may_fork_from(templates, standby_of(key));
-    if (standby_serves && !has_room(templates, bytes)) return want(step, one, templates.policy.standby_delay_ms);
-    if (!make_room(step, key, bytes)) return call_unfit(step, key, one);
-    one.phase = TemplatePhase::starting;
-    one.due = step.now + Duration{templates.policy.import_ms};
+    if (standby_serves && !has_room(templates, bytes))
+        return want(step, warm_template, templates.policy.standby_delay_ms);
+    if (!make_room(step, key, bytes)) return call_unfit(step, key, warm_template);
+    warm_template.phase = TemplatePhase::starting;
+    warm_template.due = step.now + Duration{templates.policy.import_ms};
     step.out.push_back(StartTemplate{key});
 }
 
 // A template whose attempt is still here stays for as long again: a worker of the attempt may fail.
 void end_unused(Step& step, Entry entry) {
-    Template& one = entry->second;
-    forget_ended(step, one);
-    if (one.attempts.empty()) return end(step, entry);
-    one.used_at = step.now;
+    Template& warm_template = entry->second;
+    forget_ended(step, warm_template);
+    if (warm_template.attempts.empty()) return end(step, entry);
+    warm_template.used_at = step.now;
 }
 
-Time wake_of(const WarmPolicy& policy, const std::string& key, const Template& one) {
-    if (one.phase != TemplatePhase::ready) return one.due;
-    return one.used_at + Duration{is_standby(key) ? policy.standby_idle_ms : policy.idle_ms};
+Time wake_of(const WarmPolicy& policy, const std::string& key, const Template& warm_template) {
+    if (warm_template.phase != TemplatePhase::ready) return warm_template.due;
+    return warm_template.used_at + Duration{is_standby(key) ? policy.standby_idle_ms : policy.idle_ms};
 }
 
 void forget_some(Templates& templates) {
@@ -235,11 +237,11 @@ void on(Step& step, const TemplateReady& input) {
     Templates& templates = step.state.templates;
     const Entry entry = templates.all.find(input.key);
     if (entry == templates.all.end() || entry->second.phase != TemplatePhase::starting) return;
-    Template& one = entry->second;
-    call_unfit(step, input.key, one);  // until there is room for it
+    Template& warm_template = entry->second;
+    call_unfit(step, input.key, warm_template);  // until there is room for it
     if (!make_room(step, input.key, input.bytes)) return step.out.push_back(EndTemplate{input.key});
-    one.phase = TemplatePhase::ready;
-    one.bytes = input.bytes;
+    warm_template.phase = TemplatePhase::ready;
+    warm_template.bytes = input.bytes;
 }
 
 // A template that was ready, and ended, is made again with its next use: its files may have changed.
@@ -276,8 +278,8 @@ void on(Step& step, const StartsChosen& input) {
 void templates_time(Step& step) {
     Templates& templates = step.state.templates;
     std::vector<std::string> due;
-    for (const auto& [key, one] : templates.all)
-        if (step.now >= wake_of(templates.policy, key, one)) due.push_back(key);
+    for (const auto& [key, warm_template] : templates.all)
+        if (step.now >= wake_of(templates.policy, key, warm_template)) due.push_back(key);
     std::stable_partition(due.begin(), due.end(), [](const std::string& key) { return !is_standby(key); });
     for (const std::string& key : due) {
         const Entry entry = templates.all.find(key);
@@ -307,8 +309,8 @@ void templates_time(Step& step) {
 
 std::optional<Time> next_template(const AgentState& state) {
     std::optional<Time> at;
-    for (const auto& [key, one] : state.templates.all)
-        if (const Time wake = wake_of(state.templates.policy, key, one); !at || wake < *at) at = wake;
+    for (const auto& [key, warm_template] : state.templates.all)
+        if (const Time wake = wake_of(state.templates.policy, key, warm_template); !at || wake < *at) at = wake;
     return at;
 }
 

@@ -59,8 +59,8 @@ Found addresses_of(const std::string& host, std::uint16_t port, int flags) {
     hints.ai_flags = flags;
     addrinfo* list = nullptr;
     if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
-    return {list, [](addrinfo* one) {
-                if (one) ::freeaddrinfo(one);
+    return {list, [](addrinfo* addresses) {
+                if (addresses) ::freeaddrinfo(addresses);
             }};
 }
 
@@ -87,8 +87,8 @@ std::string connected_end(const addrinfo& there) {
     const int probe = ::socket(there.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (probe < 0) return {};
     int error = ::connect(probe, there.ai_addr, there.ai_addrlen) == 0 ? 0 : errno;
-    pollfd one{.fd = probe, .events = POLLOUT, .revents = 0};
-    if (error == EINPROGRESS && ::poll(&one, 1, answers_within_ms) > 0) {
+    pollfd writable{.fd = probe, .events = POLLOUT, .revents = 0};
+    if (error == EINPROGRESS && ::poll(&writable, 1, answers_within_ms) > 0) {
         socklen_t size = sizeof error;
         ::getsockopt(probe, SOL_SOCKET, SO_ERROR, &error, &size);
     }
@@ -116,8 +116,9 @@ std::string listening_host(const std::string& address, const net::Endpoint& head
     // which the head answers at some: the one that answers counts, else (the head is not up yet) the first.
     const Found addresses = addresses_of(head.host == "localhost" ? "127.0.0.1" : head.host, head.port, 0);
     std::string own;
-    for (const addrinfo* one = addresses.get(); one != nullptr && own.empty(); one = one->ai_next)
-        own = connected_end(*one);
+    for (const addrinfo* head_address = addresses.get(); head_address != nullptr && own.empty();
+         head_address = head_address->ai_next)
+        own = connected_end(*head_address);
     if (own.empty() && addresses) own = own_end(*addresses);
     if (!own.empty() && own.find('%') == std::string::npos) return own;
     warn("the way to the head at " + head.host + " is not known yet: other agents are listened for at every address; " +
@@ -200,13 +201,13 @@ void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Resp
     auto self = std::make_shared<std::shared_ptr<net::Socket>>();  // held until it is closed
     const auto socket = responder->accept_socket({.on_text =
                                                       [this, self, node](const std::string& text) {
-                                                          if (const auto one = *self)
-                                                              on_member_message(one, node, text);
+                                                          if (const auto member = *self)
+                                                              on_member_message(member, node, text);
                                                       },
                                                   .on_closed =
                                                       [this, self, node](const std::string&) {
-                                                          if (const auto one = std::exchange(*self, nullptr))
-                                                              cut_member(one, node);
+                                                          if (const auto member = std::exchange(*self, nullptr))
+                                                              cut_member(member, node);
                                                       }});
     *self = socket;
 }
@@ -226,8 +227,8 @@ void GroupLinks::on_member_message(const std::shared_ptr<net::Socket>& socket, c
     auto message = protocol::decode_group(text);
     if (!message) return socket->close(message.error().message);
     std::optional<AttemptKey> attempt;
-    for (const auto& [who, one] : members_)
-        if (one == socket) attempt = who.first;
+    for (const auto& [who, member] : members_)
+        if (member == socket) attempt = who.first;
     if (const auto* join = std::get_if<protocol::GroupJoin>(&*message)) {
         if (attempt && *attempt != key_of(join->attempt)) return socket->close("a connection is for one attempt");
         attempt = key_of(join->attempt);
@@ -239,7 +240,7 @@ void GroupLinks::on_member_message(const std::shared_ptr<net::Socket>& socket, c
 
 void GroupLinks::cut_member(const std::shared_ptr<net::Socket>& socket, const std::string& node) {
     const auto entry =
-        std::find_if(members_.begin(), members_.end(), [&](const auto& one) { return one.second == socket; });
+        std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second == socket; });
     if (entry == members_.end()) return;
     const AttemptKey attempt = entry->first.first;
     members_.erase(entry);

@@ -124,8 +124,8 @@ Result<Identity> load_identity(const std::string& data_dir) {
 // leave.
 Status save_identity(const std::string& data_dir, const Identity& identity) {
     const std::string at = folder(data_dir);
-    if (Status made = make_directory(data_dir, 0711); !made) return made;
-    if (Status made = make_directory(at, 0700); !made) return made;
+    if (Status status = make_directory(data_dir, 0711); !status) return status;
+    if (Status status = make_directory(at, 0700); !status) return status;
     const json node{{"node", identity.node},
                     {"cluster_id", identity.cluster_id},
                     {"head_host", identity.head_host},
@@ -174,7 +174,7 @@ Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t
 }
 
 Result<DirectoryLock> DirectoryLock::take(const std::string& data_dir) {
-    if (Status made = make_directory(data_dir, 0711); !made) return made.error();
+    if (Status status = make_directory(data_dir, 0711); !status) return status.error();
     const std::string path = data_dir + "/lock";
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor < 0) return Error{ErrorCode::io, "opening " + path + ": " + std::strerror(errno), ""};

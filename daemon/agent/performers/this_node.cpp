@@ -21,8 +21,8 @@ namespace {
 
 std::map<std::string, std::string> own_environment() {
     std::map<std::string, std::string> out;
-    for (char** one = environ; *one; ++one) {
-        const std::string text = *one;
+    for (char** variable = environ; *variable; ++variable) {
+        const std::string text = *variable;
         if (const auto equals = text.find('='); equals != std::string::npos)
             out[text.substr(0, equals)] = text.substr(equals + 1);
     }
@@ -32,8 +32,8 @@ std::map<std::string, std::string> own_environment() {
 // A worker cannot have device files made any more: see nvidia_nodes.hpp. NVML needs them too.
 Result<Inventory> own_inventory(const AgentOptions& options) {
     const bool root = ::geteuid() == 0;
-    if (Status made = root ? make_nvidia_nodes("/proc", "/dev") : Status(Done{}); !made)
-        warn(made.error().message + "; " + made.error().next);
+    if (Status status = root ? make_nvidia_nodes("/proc", "/dev") : Status(Done{}); !status)
+        warn(status.error().message + "; " + status.error().next);
     auto inventory = discover(wishes(options));
     if (inventory) inventory->facts["jobs_run_as"] = root ? "their users" : "one user";  // doctor reads it
     return inventory;
@@ -71,8 +71,8 @@ Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) 
     auto inventory = own_inventory(options);
     if (!inventory) return inventory.error();
     node.inventory = std::move(*inventory);
-    if (Status made = make_directory(node.files.attempts(), 0711); !made) return made.error();
-    if (Status made = make_scratch_directory(node.files.scratch_dir); !made) return made.error();
+    if (Status status = make_directory(node.files.attempts(), 0711); !status) return status.error();
+    if (Status status = make_scratch_directory(node.files.scratch_dir); !status) return status.error();
     auto path = socket_path(options.data_dir);
     if (!path) return path.error();
     node.socket_path = *path;

@@ -24,8 +24,9 @@ using storage::Descriptor;
 constexpr std::string_view header_name = "run.json";
 
 bool is_of_a_run(const std::string& name) {
-    for (const std::string_view one : {"code", "driver.pkl", "attempts", "logs", "names", "result.json", ".staging"})
-        if (name == one) return true;
+    for (const std::string_view own_name :
+         {"code", "driver.pkl", "attempts", "logs", "names", "result.json", ".staging"})
+        if (name == own_name) return true;
     if (name == header_name || name.starts_with(".rtrain-")) return true;
     const auto tag = name.rfind("-a");  // a checkpoint: whatever-a001
     return tag != std::string::npos && tag + 2 < name.size() &&

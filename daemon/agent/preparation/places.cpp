@@ -111,7 +111,7 @@ void keep_apart(const NodeFiles& files) {
 }
 
 Status own_directory(const std::string& path) {
-    if (Status made = make_directory(fs::path(path).parent_path(), 0711); !made) return made;
+    if (Status status = make_directory(fs::path(path).parent_path(), 0711); !status) return status;
     if (::mkdir(path.c_str(), 0700) == 0) return Done{};
     if (errno != EEXIST) return failed("making", path);
     const Descriptor there = open_directory(path);

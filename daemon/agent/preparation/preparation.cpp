@@ -92,7 +92,7 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
         used_now(place);
         return place;
     }
-    if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
+    if (Status status = make_directory(facts.files.data_dir + "/code", 0700); !status) return status.error();
     const std::string archive = place + ".tar.zst";
     if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
     if (Status unpacked = spec::unpack_archive(archive, place, seal_code); !unpacked) return unpacked.error();
@@ -212,7 +212,7 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
         return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
     const std::lock_guard lock(code_mutex);
     const std::string place = facts.files.code(sha256) + ".pkl";
-    if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
+    if (Status status = make_directory(facts.files.data_dir + "/code", 0700); !status) return status.error();
     const Status fetched = fetch_code(facts, sha256, place);
     if (fetched) {
         used_now(place);
@@ -341,8 +341,8 @@ Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepa
             *context = *with_setup(*context, *kept);
     const AttemptKey key = key_of(prepare.attempt);
     const std::string key_file = facts.files.attempt(key) + "/key";
-    if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
-        return trouble(made.error(), facts.node, "the attempt's directory");
+    if (Status status = make_directory(facts.files.attempt(key), 0711); !status)
+        return trouble(status.error(), facts.node, "the attempt's directory");
     if (Status kept = keep_credentials(context->prepare.access, facts.files.attempt(key)); !kept)
         return trouble(kept.error(), facts.node, "the attempt's directory");
     if (auto kept = read_whole(key_file)) {
@@ -427,8 +427,8 @@ Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare) 
 }
 
 Try<Done> make_start_directories(const AttemptContext& context, const NodeFacts& facts) {
-    const Status made = start_directories(context, facts);
-    if (!made) return trouble(made.error(), facts.node, "the directories that its workers start in");
+    const Status status = start_directories(context, facts);
+    if (!status) return trouble(status.error(), facts.node, "the directories that its workers start in");
     return Done{};
 }
 
@@ -474,19 +474,19 @@ std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& cla
     std::vector<protocol::EarlierCheckpoint> earlier;
     const auto& all = claimed.earlier;
     for (std::size_t i = all.size() - std::min(all.size(), protocol::earlier_most); i < all.size(); ++i) {
-        const storage::Manifest& one = all[i].manifest;
-        auto numbers = protocol::numbers_of(one.metrics_json, score);
+        const storage::Manifest& manifest = all[i].manifest;
+        auto numbers = protocol::numbers_of(manifest.metrics_json, score);
         const bool many = numbers.size() > numbers_most;
         std::erase_if(numbers, [&](const auto& number) {
             return number.first != score && (many || number.first.size() > name_most);
         });
-        earlier.push_back({.directory = one.directory,
+        earlier.push_back({.directory = manifest.directory,
                            .metrics_json = json_text(nlohmann::json(numbers)),
-                           .attempt = one.attempt,
-                           .world_size = one.world_size,
-                           .report = one.report,
-                           .bytes = one.bytes(),
-                           .wall_ms = one.wall_ms,
+                           .attempt = manifest.attempt,
+                           .world_size = manifest.world_size,
+                           .report = manifest.report,
+                           .bytes = manifest.bytes(),
+                           .wall_ms = manifest.wall_ms,
                            .counts = all[i].counts});
     }
     return earlier;

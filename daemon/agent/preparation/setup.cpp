@@ -115,9 +115,9 @@ std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bo
     const int watched = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
     std::string why;
     for (;;) {
-        pollfd one{.fd = watched, .events = POLLIN, .revents = 0};
+        pollfd readable{.fd = watched, .events = POLLIN, .revents = 0};
         siginfo_t ended{};
-        if (::poll(&one, 1, look_every_ms) > 0) break;
+        if (::poll(&readable, 1, look_every_ms) > 0) break;
         if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
             break;  // the kernel gave no descriptor to wait on
         if (cancelled) why = "was given up";
@@ -191,13 +191,13 @@ Status give_to(const WorkerUser& user, const std::string& tree) {
 // The place is closed until all of it has its owner.
 Status make_place(const SetupOrder& order, const std::string& place) {
     discard(place);
-    if (Status made = make_directory(fs::path(place).parent_path(), 0711); !made) return made;
+    if (Status status = make_directory(fs::path(place).parent_path(), 0711); !status) return status;
     if (::mkdir(place.c_str(), 0700) != 0)
         return Error{ErrorCode::io, "making " + place + ": " + std::strerror(errno), ""};
     const Status work = order.code_archive.empty() ? make_directory(place + "/work", 0700)
                                                    : spec::unpack_archive(order.code_archive, place + "/work");
     if (!work) return work;
-    if (Status made = make_directory(place + "/venv", 0700); !made) return made;
+    if (Status status = make_directory(place + "/venv", 0700); !status) return status;
     for (const char* name : {"/work", "/venv"})
         if (Status given = give_to(order.user, place + name); !given) return given;
     if (::chmod(place.c_str(), 0711) != 0) return Error{ErrorCode::io, "opening " + place + " to its user", ""};
@@ -265,9 +265,9 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
         return *kept;
     }
     const std::string place = setups_dir + "/" + setup_key(order);
-    if (Status made = make_place(order, place); !made) {
+    if (Status status = make_place(order, place); !status) {
         discard(place);
-        return {.why = made.error().message};
+        return {.why = status.error().message};
     }
     const std::int64_t deadline_ms = steady_ms() + patience_ms;
     Command command{.program = {},
@@ -287,8 +287,8 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
                     "setup: there is no " + order.interpreter + " here, so there is no virtual environment");
     } else {
         command.program = {python, "-c", make_venv, place + "/venv"};
-        if (const Ending made = run_command(command, deadline_ms, cancelled); !made.why.empty())
-            return failed("making a virtual environment over " + python, made.why);
+        if (const Ending ending = run_command(command, deadline_ms, cancelled); !ending.why.empty())
+            return failed("making a virtual environment over " + python, ending.why);
         command.environment["VIRTUAL_ENV"] = place + "/venv";
         command.environment["PATH"] = place + "/venv/bin:" + path_of(order);
     }
@@ -301,7 +301,7 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
 }
 
 SetupRunner::~SetupRunner() {
-    for (Waiting& one : waiting_) *one.cancelled = true;
+    for (Waiting& waiting : waiting_) *waiting.cancelled = true;
     if (thread_.joinable()) thread_.join();
 }
 
@@ -311,8 +311,8 @@ void SetupRunner::run(SetupOrder order, std::function<void(const SetupResult&)> 
 }
 
 void SetupRunner::cancel(AttemptKey attempt) {
-    for (Waiting& one : waiting_)
-        if (one.order.attempt == attempt) *one.cancelled = true;
+    for (Waiting& waiting : waiting_)
+        if (waiting.order.attempt == attempt) *waiting.cancelled = true;
 }
 
 void SetupRunner::next() {
@@ -321,10 +321,10 @@ void SetupRunner::next() {
     if (thread_.joinable()) thread_.join();  // the one before has posted its result, and ends
     const auto finish = [this](SetupResult result) {
         background_.post([this, result = std::move(result)] {
-            const Waiting one = std::move(waiting_.front());
+            const Waiting finished = std::move(waiting_.front());
             waiting_.pop_front();
             busy_ = false;
-            one.done(result);
+            finished.done(result);
             next();
         });
     };

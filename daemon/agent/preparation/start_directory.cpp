@@ -155,14 +155,14 @@ class Copying {
             return Error{ErrorCode::invalid,
                          inside + " lies more than " + std::to_string(deepest) + " directories deep", ""};
         if (::mkdirat(to.number(), name.c_str(), 0755) != 0) return failure("making", inside, errno);
-        const Descriptor made(::openat(to.number(), name.c_str(), plainly | O_DIRECTORY));
-        if (!made.open()) return failure("making", inside, errno);
+        const Descriptor copy(::openat(to.number(), name.c_str(), plainly | O_DIRECTORY));
+        if (!copy.open()) return failure("making", inside, errno);
         Descriptor archived(
             above.archived.open() ? ::openat(above.archived.number(), name.c_str(), plainly | O_DIRECTORY) : -1);
         const Source source{std::move(from), std::move(archived), above.path / name, inside + "/"};
         list_ += "d " + inside + '\0';
-        if (Status copied = entries(source, made, depth + 1); !copied) return copied;
-        return own(made.number(), inside);
+        if (Status copied = entries(source, copy, depth + 1); !copied) return copied;
+        return own(copy.number(), inside);
     }
 
     Status file(const Source& source, const std::string& name, const Descriptor& to) {
@@ -257,7 +257,7 @@ Result<std::string> start_directory(const AttemptContext& context, const NodeFac
     const std::string folder = facts.files.worker(key_of(context.prepare.attempt), rank), place = folder + "/cwd";
     std::error_code unseen;
     if (fs::is_directory(place, unseen)) return place;
-    if (Status made = make_directory(folder, 0711); !made) return made.error();
+    if (Status status = make_directory(folder, 0711); !status) return status.error();
     if (Status lent = lend_driver(context, facts); !lent) return lent.error();
     const std::string aside = place + ".new";
     remove_tree(aside);  // of an agent that died over it
@@ -283,7 +283,7 @@ Status start_directories(const AttemptContext& context, const NodeFacts& facts) 
     for (const protocol::PeerNode& peer : context.prepare.nodes)
         for (const std::uint32_t rank : peer.ranks)
             if (peer.node == facts.node)
-                if (auto made = start_directory(context, facts, rank); !made) return made.error();
+                if (auto place = start_directory(context, facts, rank); !place) return place.error();
     return Done{};
 }
 

@@ -157,8 +157,8 @@ void SimulatedNode::start_workers(Time now, const protocol::Launch& launch) {
 
 // Ends a worker now, and not when it would have ended.
 void SimulatedNode::end_worker(Time now, AttemptKey attempt, std::uint32_t rank, std::int32_t signal) {
-    const auto its_end = std::find_if(later_.begin(), later_.end(), [&](const auto& one) {
-        const auto* ended = std::get_if<WorkerEnded>(&one.second);
+    const auto its_end = std::find_if(later_.begin(), later_.end(), [&](const auto& later) {
+        const auto* ended = std::get_if<WorkerEnded>(&later.second);
         return ended && ended->attempt == attempt && ended->rank == rank;
     });
     if (its_end == later_.end()) return;

@@ -27,8 +27,8 @@ constexpr int socket_descriptor = 3, keeper_variables = 4;  // of the keeper
 constexpr std::size_t packet_max = 100'000, room_min = 64'000;
 
 void close_all(std::initializer_list<int> descriptors) {
-    for (const int one : descriptors)
-        if (one >= 0) ::close(one);
+    for (const int descriptor : descriptors)
+        if (descriptor >= 0) ::close(descriptor);
 }
 
 std::vector<std::string> arguments_of(const TemplateSpec& spec, const std::string& log) {

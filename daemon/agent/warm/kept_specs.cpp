@@ -53,9 +53,9 @@ std::vector<TemplateSpec> kept_specs(const std::string& file) {
     const json list = text ? parse_json(*text) : json();
     std::vector<TemplateSpec> specs;
     if (!list.is_array()) return specs;
-    for (const json& one : list) {
+    for (const json& kept_spec : list) {
         try {
-            if (TemplateSpec spec = spec_of(one); spec.key == key_of(spec)) specs.push_back(std::move(spec));
+            if (TemplateSpec spec = spec_of(kept_spec); spec.key == key_of(spec)) specs.push_back(std::move(spec));
         } catch (const json::exception&) {
             continue;  // of another version
         }

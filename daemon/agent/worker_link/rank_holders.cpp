@@ -29,7 +29,7 @@ void RankHolders::release(AttemptKey attempt, std::uint32_t rank, ProcessId by) 
 }
 
 void RankHolders::forget(AttemptKey attempt) {
-    std::erase_if(holders_, [&](const auto& one) { return one.first.first == attempt; });
+    std::erase_if(holders_, [&](const auto& place) { return place.first.first == attempt; });
 }
 
 namespace {

@@ -13,7 +13,7 @@ std::optional<SharedReports::Place> SharedReports::offer(AttemptKey attempt, std
         if (!memory) return std::nullopt;
         entry = attempts_.try_emplace(attempt, std::move(*memory), rounds).first;
         std::uint32_t number = 0;
-        for (const std::uint32_t one : ranks) entry->second.rings[one] = Ring{.number = number++};
+        for (const std::uint32_t owner : ranks) entry->second.rings[owner] = Ring{.number = number++};
     }
     left(attempt, rank);
     Ring& ring = entry->second.rings.at(rank);
@@ -68,7 +68,7 @@ void SharedReports::notice(AttemptKey attempt, std::uint32_t rank) {
 void SharedReports::write_answers(OfAttempt& of) {
     const std::uint64_t index = of.answers.begin()->second;
     const bool same =
-        std::all_of(of.answers.begin(), of.answers.end(), [&](const auto& one) { return one.second == index; });
+        std::all_of(of.answers.begin(), of.answers.end(), [&](const auto& answer) { return answer.second == index; });
     if (same && of.answers.size() == of.rings.size()) {
         of.news = of.memory.pass(index, of.rounds == Rounds::by_ranks) || of.news;
     } else {
@@ -99,9 +99,8 @@ std::vector<SharedReports::Message> SharedReports::take() {
             of.memory.take(ring.number, ring.taken, [&, of_rank = rank](worker::ReportMemory::Posted posted) {
                 all.push_back({attempt, of_rank, std::move(posted)});
             });
-        std::stable_sort(all.begin() + first, all.end(), [](const Message& one, const Message& other) {
-            return one.posted.index < other.posted.index;
-        });
+        std::stable_sort(all.begin() + first, all.end(),
+                         [](const Message& a, const Message& b) { return a.posted.index < b.posted.index; });
     }
     return all;
 }

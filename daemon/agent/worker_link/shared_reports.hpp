@@ -47,7 +47,7 @@ class SharedReports {
         bool present = false;     // the rank looks at it
     };
     struct OfAttempt {
-        OfAttempt(worker::ReportMemory made, Rounds who) : memory(std::move(made)), rounds(who) {}
+        OfAttempt(worker::ReportMemory report_memory, Rounds who) : memory(std::move(report_memory)), rounds(who) {}
         worker::ReportMemory memory;
         Rounds rounds;
         std::map<std::uint32_t, Ring> rings;             // by rank

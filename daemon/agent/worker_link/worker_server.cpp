@@ -42,7 +42,7 @@ Result<std::string> socket_path(const std::string& data_dir) {
     const std::string directory = near.size() < 80 && !root ? near : far;
     // Root's workers may be other users: they may pass through, and the key tells who they are.
     const std::uint32_t mode = root ? 0711 : 0700;
-    if (Status made = make_directory(directory, mode); !made) return made.error();
+    if (Status status = make_directory(directory, mode); !status) return status.error();
     struct stat info{};
     const bool ours = ::lstat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
     if (!ours || ::chmod(directory.c_str(), mode) != 0)
@@ -57,7 +57,8 @@ Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, cons
     std::unique_ptr<WorkerServer> server(new WorkerServer(loop, std::move(enqueue)));
     limits.stranger_bytes = worker::hello_bytes_max;
     auto socket = net::listen_unix(
-        loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); },
+        loop, path,
+        [raw = server.get()](std::shared_ptr<net::Socket> connection) { return raw->accept(std::move(connection)); },
         limits);
     if (!socket) return socket.error();
     if (::geteuid() == 0 && ::chmod(path.c_str(), 0666) != 0)
@@ -197,9 +198,9 @@ void WorkerServer::admit(const std::string& attempt_text, WorkerIdentity identit
 }
 
 void WorkerServer::dismiss(AttemptKey attempt) {
-    std::erase_if(admitted_, [&](const auto& one) { return one.second.attempt == attempt; });
+    std::erase_if(admitted_, [&](const auto& admitted) { return admitted.second.attempt == attempt; });
     holders_.forget(attempt);
-    std::erase_if(sharing_, [&](const Who& one) { return one.first == attempt; });
+    std::erase_if(sharing_, [&](const Who& who) { return who.first == attempt; });
     shared_.wake();
     shared_.close(attempt);
     for (auto at = sockets_.begin(); at != sockets_.end();) {

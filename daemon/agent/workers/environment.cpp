@@ -174,8 +174,8 @@ namespace {
 
 // The workers whose devices `worker` sees: all of the node where each has one whole device, else itself alone.
 std::vector<LaunchWorker> shown_workers(const Launch& launch, const LaunchWorker& worker) {
-    const auto one_whole = [](const LaunchWorker& one) {
-        return one.gpus.size() == 1 && (one.gpu_ticks.empty() || one.gpu_ticks[0] == Amount::per_unit);
+    const auto one_whole = [](const LaunchWorker& launched) {
+        return launched.gpus.size() == 1 && (launched.gpu_ticks.empty() || launched.gpu_ticks[0] == Amount::per_unit);
     };
     std::vector<LaunchWorker> shown{worker};
     if (std::all_of(launch.workers.begin(), launch.workers.end(), one_whole)) {
@@ -189,9 +189,9 @@ std::vector<LaunchWorker> shown_workers(const Launch& launch, const LaunchWorker
 std::string own_devices(const Launch& launch, const LaunchWorker& worker) {
     std::string list;
     std::size_t place = 0;
-    for (const LaunchWorker& one : shown_workers(launch, worker))
-        for (std::size_t i = 0; i < one.gpus.size(); ++i, ++place)
-            if (one.rank == worker.rank) list += (list.empty() ? "" : ",") + text(place);
+    for (const LaunchWorker& shown : shown_workers(launch, worker))
+        for (std::size_t i = 0; i < shown.gpus.size(); ++i, ++place)
+            if (shown.rank == worker.rank) list += (list.empty() ? "" : ",") + text(place);
     return list;
 }
 
@@ -199,8 +199,8 @@ std::string own_devices(const Launch& launch, const LaunchWorker& worker) {
 
 std::string visible_devices(const Launch& launch, const LaunchWorker& worker, const std::vector<std::string>& names) {
     std::string list;
-    for (const LaunchWorker& one : shown_workers(launch, worker))
-        for (const std::uint32_t device : one.gpus)
+    for (const LaunchWorker& shown : shown_workers(launch, worker))
+        for (const std::uint32_t device : shown.gpus)
             list += (list.empty() ? "" : ",") + (device < names.size() ? names[device] : std::to_string(device));
     return list;
 }
@@ -222,7 +222,7 @@ Environment worker_environment(const Prepare& prepare, const Launch& launch, con
     for (const Variable& variable : fixed) set(all, variable.name, variable.value(facts));
     for (const auto& [name, value] : framework_environment(prepare, launch, worker, job)) set(all, name.c_str(), value);
     const bool any_gpu = std::any_of(launch.workers.begin(), launch.workers.end(),
-                                     [](const LaunchWorker& one) { return !one.gpus.empty(); });
+                                     [](const LaunchWorker& launched) { return !launched.gpus.empty(); });
     if (any_gpu)
         all["CUDA_VISIBLE_DEVICES"] = visible_devices(launch, worker, place.devices);
     else if (!job.env.contains("CUDA_VISIBLE_DEVICES"))

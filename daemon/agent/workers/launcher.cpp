@@ -197,8 +197,8 @@ void Launcher::start(const WorkerStart& worker) {
     child->worker.environment.clear();  // secrets: not kept in memory for the life of the worker
     child->ready = ends[0];
     child->shim = handed.ready < 0 || handed.variables < 0 ? -EMFILE : spawn_shim(shim_, worker, handed);
-    for (const int one : {handed.ready, handed.variables, variables, ends[1]})
-        if (one >= 0) ::close(one);
+    for (const int descriptor : {handed.ready, handed.variables, variables, ends[1]})
+        if (descriptor >= 0) ::close(descriptor);
     if (child->shim < 0)
         return fail_start(worker, std::string("the shim could not be started: ") + std::strerror(-child->shim));
     child->pidfd = pidfd_open(child->shim);

@@ -99,9 +99,9 @@ Status take_dropped_tokens(const std::string& data_dir, state::SqliteJournal& jo
     if (!data) return data.error();
     const auto files = files_beneath(*data, folder);
     if (!files) return Done{};  // most heads have none
-    for (const FoundFile& one : *files) {
-        if (!one.path.ends_with(".json")) continue;
-        const auto file = open_plain(*data, one.path);
+    for (const FoundFile& token_file : *files) {
+        if (!token_file.path.ends_with(".json")) continue;
+        const auto file = open_plain(*data, token_file.path);
         const auto text = file ? text_of(*file) : std::nullopt;
         const json token = text ? parsed_or_null(*text) : json();
         const state::TokenRow row = token.is_object() ? row_of(token) : state::TokenRow{};
@@ -119,7 +119,7 @@ Status take_dropped_tokens(const std::string& data_dir, state::SqliteJournal& jo
             std::fprintf(stderr, "rtrain head: admin token %s for %s was made on this machine\n", row.id.c_str(),
                          row.user.c_str());
         }
-        if (::unlinkat(data->number(), one.path.c_str(), 0) != 0) return failure("removing " + one.path);
+        if (::unlinkat(data->number(), token_file.path.c_str(), 0) != 0) return failure("removing " + token_file.path);
     }
     return Done{};
 }

@@ -7,11 +7,11 @@ namespace rtrain::head {
 namespace {
 
 Result<security::KeyPair> make_and_keep(const std::string& data_dir) {
-    auto made = security::make_authority(security::random_hex(8));
-    if (!made) return made.error();
-    if (auto kept = write_private(data_dir + "/ca.key", made->private_key); !kept) return kept.error();
-    if (auto kept = write_private(data_dir + "/ca.crt", made->certificate); !kept) return kept.error();
-    return std::move(*made);
+    auto authority = security::make_authority(security::random_hex(8));
+    if (!authority) return authority.error();
+    if (auto kept = write_private(data_dir + "/ca.key", authority->private_key); !kept) return kept.error();
+    if (auto kept = write_private(data_dir + "/ca.crt", authority->certificate); !kept) return kept.error();
+    return std::move(*authority);
 }
 
 // Only bytes that are there and are no key are damage; what cannot be read at present may be sound.

@@ -38,7 +38,7 @@ void Revocations::open() {
                 if (expires > wall_ms()) serials[serial] = expires;
             if (serials.empty()) empty.push_back(setting);
             if (setting.starts_with(revoked_prefix))
-                for (const auto& [one, until] : serials) refused_.insert(one);
+                for (const auto& [refused_serial, until] : serials) refused_.insert(refused_serial);
             if (!serials.empty()) lists_[setting] = std::move(serials);
         }
     if (Status erased = journal_.erase_settings(empty); !erased)
@@ -52,7 +52,7 @@ void Revocations::issued(const std::string& node, const std::string& serial,
     const std::int64_t now = wall_ms();
     Serials& known = lists_[issued_prefix + node];
     if (!known.try_emplace(serial, expires_wall_ms.value_or(now + leaf_lasts_ms)).second) return;
-    std::erase_if(known, [now](const auto& one) { return one.second <= now; });
+    std::erase_if(known, [now](const auto& certificate) { return certificate.second <= now; });
     changed_.insert(issued_prefix + node);
 }
 

@@ -17,14 +17,14 @@ double refilled(double left, std::int64_t passed_ms) {
 
 // A party that has all attempts again is as good as new. A party that has made one gains little when it is forgotten.
 void SignInRate::forget_some(std::int64_t wall_ms) {
-    const auto left = [wall_ms](const Party& one) { return refilled(one.left, wall_ms - one.counted_wall_ms); };
+    const auto left = [wall_ms](const Party& party) { return refilled(party.left, wall_ms - party.counted_wall_ms); };
     std::erase_if(parties_, [&](const auto& entry) { return left(entry.second) >= burst; });
     if (!full()) return;
     auto oldest = parties_.end();
     for (auto at = parties_.begin(); at != parties_.end(); ++at) {
-        const Party& one = at->second;
-        if (at->first.empty() || left(one) < burst - 1 || wall_ms - one.counted_wall_ms < kept_ms) continue;
-        if (oldest == parties_.end() || one.counted_wall_ms < oldest->second.counted_wall_ms) oldest = at;
+        const Party& party = at->second;
+        if (at->first.empty() || left(party) < burst - 1 || wall_ms - party.counted_wall_ms < kept_ms) continue;
+        if (oldest == parties_.end() || party.counted_wall_ms < oldest->second.counted_wall_ms) oldest = at;
     }
     if (oldest != parties_.end()) parties_.erase(oldest);
 }

@@ -65,7 +65,7 @@ json node_json(const View& view, const Caller& caller, const Sessions& sessions,
     RTRAIN_CHECK(capacity != nullptr, "node " + node.id.value + " is not in the cluster index");
     const std::string at_its_address = sessions.addresses().warning(node.id.value);
     Amount gpus_free;
-    for (const Amount one : capacity->gpus_free) gpus_free = gpus_free + one;
+    for (const Amount free_amount : capacity->gpus_free) gpus_free = gpus_free + free_amount;
     return {{"node", node.id.value},
             {"state", to_text(node.state)},
             {"connected", known.connected},
@@ -96,9 +96,10 @@ void reply_node(Exchange& exchange, const Sessions& sessions, const NodeId& id) 
     const auto node = exchange.view.cluster.nodes.find(id);
     if (node == exchange.view.cluster.nodes.end())
         return refuse(exchange, {ErrorCode::not_found, "no node is called '" + id.value + "'", "rtrain nodes"});
-    ClusterIndex made;
-    reply_json(exchange, 200,
-               node_json(exchange.view, exchange.caller, sessions, node->second, in_step(exchange.view.cluster, made)));
+    ClusterIndex scratch;
+    reply_json(
+        exchange, 200,
+        node_json(exchange.view, exchange.caller, sessions, node->second, in_step(exchange.view.cluster, scratch)));
 }
 
 // Does what a person asked of a node, and answers with the node as it is then.
@@ -120,8 +121,8 @@ void get_nodes(Exchange& exchange, const Sessions& sessions) {
         [&view = exchange.view, caller = exchange.caller, &sessions, names = std::move(names)](std::size_t i) -> json {
             const auto node = view.cluster.nodes.find(names[i]);
             if (node == view.cluster.nodes.end()) return nullptr;
-            ClusterIndex made;
-            return node_json(view, caller, sessions, node->second, in_step(view.cluster, made));
+            ClusterIndex scratch;
+            return node_json(view, caller, sessions, node->second, in_step(view.cluster, scratch));
         });
 }
 

@@ -61,8 +61,8 @@ std::vector<RunId> in_the_same_place(const View& view, const Run& run) {  // its
 
 // Nothing of a run whose storage path was refused to it, or never tried, lies there.
 bool has_claimed(const View& view, const Run& run) {
-    for (const Attempt* one : attempts_of(view.cluster, run.id))
-        if (one->master_port != 0) return true;  // told by the node that claimed it
+    for (const Attempt* attempt : attempts_of(view.cluster, run.id))
+        if (attempt->master_port != 0) return true;  // told by the node that claimed it
     return run.checkpoints > 0;
 }
 

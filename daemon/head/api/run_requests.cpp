@@ -51,12 +51,12 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
     const auto list = body.find("checkpoints");
     if (list == body.end() || !list->is_array() || list->empty() || list->size() > verified_most) return wrong;
     std::map<std::string, CheckpointVerified> by_directory;  // each makes an entry of the journal: no repeats
-    for (const json& one : *list) {
-        if (!one.is_object() || !one.value("directory", json()).is_string()) return wrong;
-        const auto faults = number_field(one, "faults", 0, std::numeric_limits<std::uint32_t>::max());
+    for (const json& checkpoint : *list) {
+        if (!checkpoint.is_object() || !checkpoint.value("directory", json()).is_string()) return wrong;
+        const auto faults = number_field(checkpoint, "faults", 0, std::numeric_limits<std::uint32_t>::max());
         if (!faults) return faults.error();
         if (!*faults) return wrong;
-        const std::string directory = one["directory"].get<std::string>();
+        const std::string directory = checkpoint["directory"].get<std::string>();
         by_directory[directory] = {
             .run = run, .directory = directory, .wall_ms = wall_ms(), .faults = static_cast<std::uint32_t>(**faults)};
     }
@@ -68,8 +68,8 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
 // The attempt whose workers run; none: nobody of it does.
 const Attempt* running_attempt(const View& view, RunId run) {
     const Attempt* running = nullptr;
-    for (const Attempt* one : attempts_of(view.cluster, run))
-        if (one->state == AttemptState::running || one->state == AttemptState::starting) running = one;
+    for (const Attempt* attempt : attempts_of(view.cluster, run))
+        if (attempt->state == AttemptState::running || attempt->state == AttemptState::starting) running = attempt;
     return running;
 }
 

@@ -125,9 +125,9 @@ void get_checkpoints(Exchange& exchange) {
     with_run(exchange, [&](const Run& run) {
         std::vector<std::string> directories;
         std::string latest;
-        for (const Checkpoint* one : checkpoints_of(exchange.view.cluster, run.id)) {
-            directories.push_back(one->directory);
-            if (!one->deleting) latest = one->directory;
+        for (const Checkpoint* checkpoint : checkpoints_of(exchange.view.cluster, run.id)) {
+            directories.push_back(checkpoint->directory);
+            if (!checkpoint->deleting) latest = checkpoint->directory;
         }
         const std::size_t count = directories.size();
         reply_list(
@@ -249,15 +249,15 @@ void get_demand(Exchange& exchange) {
     std::vector<Demand> demand = waiting_demand(exchange.view.cluster);
     const std::size_t count = demand.size();
     reply_list(exchange, count, [demand = std::move(demand)](std::size_t i) -> json {
-        const Demand& one = demand[i];
+        const Demand& shape = demand[i];
         json selector = json::array();
-        for (const LabelCondition& condition : one.selector) selector.push_back(to_text(condition));
-        return {{"resources", resources_json(one.demand)},
+        for (const LabelCondition& condition : shape.selector) selector.push_back(to_text(condition));
+        return {{"resources", resources_json(shape.demand)},
                 {"label_selector", std::move(selector)},
-                {"placement", to_text(one.strategy)},
-                {"workers", one.bundles},
-                {"runs", one.runs},
-                {"largest_run", one.largest}};
+                {"placement", to_text(shape.strategy)},
+                {"workers", shape.bundles},
+                {"runs", shape.runs},
+                {"largest_run", shape.largest}};
     });
 }
 

@@ -23,7 +23,7 @@ Totals totals_of(const Cluster& cluster) {
         if (view.state == NodeState::lost) continue;
         add(sum.total, view.total);
         add(sum.free, view.free);
-        for (const Amount one : view.gpus_free) sum.gpus_free = sum.gpus_free + one;
+        for (const Amount free_amount : view.gpus_free) sum.gpus_free = sum.gpus_free + free_amount;
         sum.gpus_total = sum.gpus_total + units(static_cast<std::int64_t>(view.gpus_free.size()));
     }
     return sum;

@@ -149,8 +149,8 @@ Outcome listing(storage::Store& store, const std::string& prefix) {
     const auto entries = store.list(prefix);
     if (!entries) return failed(entries.error());
     json items = json::array();
-    for (const storage::StoreEntry& one : *entries)
-        if (!one.path.starts_with(".uploads/")) items.push_back({{"path", one.path}, {"bytes", one.bytes}});
+    for (const storage::StoreEntry& entry : *entries)
+        if (!entry.path.starts_with(".uploads/")) items.push_back({{"path", entry.path}, {"bytes", entry.bytes}});
     return {.status = 200, .error = {}, .body = {{"items", std::move(items)}}};
 }
 

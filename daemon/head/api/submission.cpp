@@ -240,8 +240,8 @@ std::vector<std::string> warnings_for(const Known& known, const spec::Job& job) 
     std::vector<std::string> out;
     if (on_cluster_storage(job) && !known.facts.storage_warning.empty()) out.push_back(known.facts.storage_warning);
     for (const std::string& warning : unknown_nodes(known.view.cluster, job)) out.push_back(warning);
-    for (const NotCarriedOut& one : not_carried_out(job))
-        if (one.asked) out.emplace_back(one.words);
+    for (const NotCarriedOut& field : not_carried_out(job))
+        if (field.asked) out.emplace_back(field.words);
     return out;
 }
 
@@ -411,11 +411,11 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
     submission.key.clear();  // a plan makes nothing that could have been made before
     planner.plan(
         exchange.view.clock.now(), event_of(known, submission, *after, exchange.caller.user),
-        [kept = exchange, queue = submission.job.queue, lines = submission.lines](const Result<Plan>& made) mutable {
+        [kept = exchange, queue = submission.job.queue, lines = submission.lines](const Result<Plan>& plan) mutable {
             guarded(kept, [&] {
-                if (!made) return refuse(kept, made.error());
-                if (made->refused) return refuse(kept, *made->refused);
-                reply_json(kept, 200, plan_json(*made, queue, lines));
+                if (!plan) return refuse(kept, plan.error());
+                if (plan->refused) return refuse(kept, *plan->refused);
+                reply_json(kept, 200, plan_json(*plan, queue, lines));
             });
         });
 }

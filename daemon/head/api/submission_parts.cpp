@@ -77,9 +77,10 @@ Result<std::vector<After>> predecessors(const View& view, const std::vector<std:
         const std::size_t colon = text.find(':');
         const auto run = find_run(view, text.substr(0, colon));
         if (!run) return Error{run.error().code, "after: " + run.error().message, run.error().next};
-        After one{.run = *run};
-        if (colon != std::string::npos) one.what = after_what(text.substr(colon + 1)).value_or(AfterWhat::succeeded);
-        out.push_back(one);
+        After predecessor{.run = *run};
+        if (colon != std::string::npos)
+            predecessor.what = after_what(text.substr(colon + 1)).value_or(AfterWhat::succeeded);
+        out.push_back(predecessor);
     }
     return out;
 }

@@ -148,11 +148,11 @@ void Autoscaler::drain_if_joined() {
 
 std::string Autoscaler::demand() const {
     json shapes = json::array();
-    for (const Demand& one : waiting_demand(uses_.cluster)) {
+    for (const Demand& shape : waiting_demand(uses_.cluster)) {
         if (shapes.size() == demands_most) break;
         json resources = json::object();
-        for (const auto& [name, amount] : one.demand) resources[name] = to_text(amount);
-        shapes.push_back({{"resources", resources}, {"workers", one.bundles}, {"runs", one.runs}});
+        for (const auto& [name, amount] : shape.demand) resources[name] = to_text(amount);
+        shapes.push_back({{"resources", resources}, {"workers", shape.bundles}, {"runs", shape.runs}});
     }
     return json_text(json{{"demand", shapes}}) + "\n";
 }

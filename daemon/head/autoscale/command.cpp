@@ -137,19 +137,19 @@ CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std:
 }
 
 // A file, directory or link by itself. On a mount that nobody writes to (a ConfigMap's, say) modes do not count.
-Result<bool> is_link_of_ours(const std::string& path, const std::filesystem::path& one) {
+Result<bool> is_link_of_ours(const std::string& path, const std::filesystem::path& component) {
     struct stat facts{};
-    if (::lstat(one.c_str(), &facts) != 0) return system_error(one.string(), errno);
+    if (::lstat(component.c_str(), &facts) != 0) return system_error(component.string(), errno);
     const bool ours = facts.st_uid == 0 || facts.st_uid == ::geteuid();
     if (ours && S_ISLNK(facts.st_mode)) return true;                               // links have no modes
     const bool sticky = S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;  // others cannot rename in it
     struct statvfs mount{};
-    const bool read_only = ::statvfs(one.c_str(), &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;
+    const bool read_only = ::statvfs(component.c_str(), &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;
     if (ours && (sticky || read_only || (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0)) return false;
     return Error{ErrorCode::invalid,
-                 path + ": " + one.string() + (ours ? " may be written by others" : " belongs to another user") +
+                 path + ": " + component.string() + (ours ? " may be written by others" : " belongs to another user") +
                      ", who could have the head run what they like",
-                 "chown root " + one.string() + " and chmod go-w " + one.string()};
+                 "chown root " + component.string() + " and chmod go-w " + component.string()};
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ bool NumberRanges::contains(std::uint32_t number) const {
 }
 
 std::optional<std::uint32_t> NumberRanges::only() const {
-    const bool one = last_of_.size() == 1 && last_of_.begin()->first == last_of_.begin()->second;
-    return one ? std::optional(last_of_.begin()->first) : std::nullopt;
+    const bool single = last_of_.size() == 1 && last_of_.begin()->first == last_of_.begin()->second;
+    return single ? std::optional(last_of_.begin()->first) : std::nullopt;
 }
 
 std::optional<NumberRanges> number_list(const std::string& text) {

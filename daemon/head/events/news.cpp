@@ -41,22 +41,22 @@ struct ToEvent {
                            .master_address = news.master_address,
                            .master_port = news.master_port,
                            .earlier = {}};
-        for (const protocol::EarlierCheckpoint& one : news.earlier)
+        for (const protocol::EarlierCheckpoint& checkpoint : news.earlier)
             event.earlier.push_back(
                 {.run = event.attempt.run,
-                 .directory = one.directory,
-                 .attempt = one.attempt,
-                 .sequence = one.report,
-                 .world_size = one.world_size,
-                 .bytes = one.bytes,
-                 .metrics = numbers_of(one.metrics_json, score_of(cluster, RunId{news.attempt.run})),
+                 .directory = checkpoint.directory,
+                 .attempt = checkpoint.attempt,
+                 .sequence = checkpoint.report,
+                 .world_size = checkpoint.world_size,
+                 .bytes = checkpoint.bytes,
+                 .metrics = numbers_of(checkpoint.metrics_json, score_of(cluster, RunId{news.attempt.run})),
                  .committed = {},
                  .uploaded_in = {},
-                 .committed_wall_ms = one.wall_ms,
+                 .committed_wall_ms = checkpoint.wall_ms,
                  .deleting = false,
                  .validating = false,
                  .earlier = true,
-                 .spared = !one.counts});
+                 .spared = !checkpoint.counts});
         return event;
     }
     Answer operator()(const protocol::PrepareFailed& news) const {

@@ -99,10 +99,10 @@ struct Judge {
         if (news.attempt.number > attempt_numbers) return named(news.attempt) + ": a number that no run comes to";
         if (news.earlier.size() > protocol::earlier_most)
             return named(news.attempt) + ": too many checkpoints of before";
-        for (const protocol::EarlierCheckpoint& one : news.earlier)
-            if (!protocol::is_checkpoint_directory(one.directory))
+        for (const protocol::EarlierCheckpoint& checkpoint : news.earlier)
+            if (!protocol::is_checkpoint_directory(checkpoint.directory))
                 return named(news.attempt) + no_name;
-            else if (one.metrics_json.size() > earlier_bytes_most)
+            else if (checkpoint.metrics_json.size() > earlier_bytes_most)
                 return named(news.attempt) + ": too long metrics of a checkpoint of before";
         return of_rank(news.attempt, 0);
     }

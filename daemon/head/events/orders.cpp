@@ -204,16 +204,16 @@ protocol::StorageAccess storage_access(const Run& run, const std::map<std::strin
 }
 
 NodeId addressee(const Effect& effect) {
-    return std::visit([](const auto& one) { return one.node; }, effect);
+    return std::visit([](const auto& alternative) { return alternative.node; }, effect);
 }
 
 RunId about(const Effect& effect) {
     return std::visit(
-        [](const auto& one) {
-            if constexpr (requires { one.attempt; })
-                return one.attempt.run;
+        [](const auto& alternative) {
+            if constexpr (requires { alternative.attempt; })
+                return alternative.attempt.run;
             else
-                return one.run;
+                return alternative.run;
         },
         effect);
 }

@@ -20,9 +20,9 @@ Mount mount_of(const std::string& path, const std::string& mounts) {
     std::istringstream lines(mounts);
     for (std::string line; std::getline(lines, line);) {
         std::string id, parent, device;
-        Mount one;
-        std::istringstream(line) >> id >> parent >> device >> one.root >> one.point >> one.options;
-        if (holds(one.point, path) && one.point.size() >= mount.point.size()) mount = one;
+        Mount candidate;
+        std::istringstream(line) >> id >> parent >> device >> candidate.root >> candidate.point >> candidate.options;
+        if (holds(candidate.point, path) && candidate.point.size() >= mount.point.size()) mount = candidate;
     }
     return mount;
 }

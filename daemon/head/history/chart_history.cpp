@@ -88,7 +88,7 @@ void ChartHistory::hand_over() {
     begun_ = true;
     thread_.add([this, work = work_, runs = std::exchange(reported_, {}), heard = std::exchange(heard_, {})] {
         std::set<RunId> left;  // that have more reports than are read at once
-        for (const HeardHeartbeat& one : heard) work->take(one);
+        for (const HeardHeartbeat& heartbeat : heard) work->take(heartbeat);
         for (const RunId run : runs) {
             const auto more = work->catch_up(run, rows_at_once);
             if (!more) work->complain(more.error());

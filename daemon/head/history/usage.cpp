@@ -105,7 +105,7 @@ std::vector<SubjectSample> UsageRates::samples(const HeardHeartbeat& heard) {
 }
 
 void UsageRates::forget_before(std::int64_t monotonic_ms) {
-    std::erase_if(before_, [&](const auto& one) { return one.second.heard_ms < monotonic_ms; });
+    std::erase_if(before_, [&](const auto& subject) { return subject.second.heard_ms < monotonic_ms; });
 }
 
 }  // namespace rtrain::head

@@ -54,10 +54,10 @@ Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWor
         if (!out.ranks) return unreadable("rank", words.rank, "a list such as 0,3-5, failed, or all" + ranges_text());
     }
     if (!words.stream.empty())
-        for (const std::string& one : split(words.stream)) {
-            if (one != "out" && one != "err" && one != "setup")
+        for (const std::string& stream : split(words.stream)) {
+            if (stream != "out" && stream != "err" && stream != "setup")
                 return unreadable("stream", words.stream, "out, err, setup");
-            out.streams.insert(one);
+            out.streams.insert(stream);
         }
     std::uint64_t value = 0;
     if (!words.since_ms.empty()) {

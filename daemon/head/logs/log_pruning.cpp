@@ -19,10 +19,11 @@ void prune_logs(net::Background background, const Cluster& cluster, const std::s
         if (terminal(run.state) && run.ended_wall_ms != 0) all.push_back({id, now - run.ended_wall_ms, run.job_json});
     const auto prune = [all = std::move(all), logs = directory] {
         std::error_code unseen;
-        for (const Ended& one : all) {
-            if (!std::filesystem::exists(logs + "/" + std::to_string(one.run.value), unseen)) continue;
-            const auto job = spec::job_from_json(one.job_json, spec::JsonFrom::record).job;
-            if (one.age_ms > (job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms)) forget_logs(logs, one.run);
+        for (const Ended& ended_run : all) {
+            if (!std::filesystem::exists(logs + "/" + std::to_string(ended_run.run.value), unseen)) continue;
+            const auto job = spec::job_from_json(ended_run.job_json, spec::JsonFrom::record).job;
+            if (ended_run.age_ms > (job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms))
+                forget_logs(logs, ended_run.run);
         }
     };
     background.offload_at(directory, prune, [] {});

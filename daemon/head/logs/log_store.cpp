@@ -164,7 +164,7 @@ LogTimes::LogTimes(const std::string& log_path) : path_(index_of(log_path)) {}
 std::int64_t LogTimes::at(std::uint64_t offset) {
     if (window_.empty() || offset < window_.front().offset || offset >= until_) load(offset);
     const auto after = std::upper_bound(window_.begin(), window_.end(), offset,
-                                        [](std::uint64_t value, const Mark& one) { return value < one.offset; });
+                                        [](std::uint64_t value, const Mark& mark) { return value < mark.offset; });
     return after == window_.begin() ? 0 : std::prev(after)->wall_ms;
 }
 
@@ -204,7 +204,7 @@ void LogTimes::load(std::uint64_t offset) {
     if (window_.empty()) return;  // nothing could be read, or it was cut meanwhile: the next question reads again
     until_ = begin + window_.size() < end ? window_.back().offset : complete_mark;
     if (window_.size() > window_most) window_.pop_back();
-    std::erase_if(window_, [](const Mark& one) { return one.offset == complete_mark; });
+    std::erase_if(window_, [](const Mark& mark) { return mark.offset == complete_mark; });
 }
 
 }  // namespace rtrain::head

@@ -44,7 +44,7 @@ class CommitQueue {
     template <class Work>
     void each(const Work& work) {
         if (under_way_) work(*under_way_);
-        for (const auto& one : closed_) work(*one);
+        for (const auto& batch : closed_) work(*batch);
         work(newest_);
     }
 
@@ -56,8 +56,8 @@ class CommitQueue {
         return closed_.empty() ? under_way_.get() : closed_.back().get();
     }
     bool about(RunId run) const {
-        for (const auto& one : closed_)
-            if (one->about(run)) return true;
+        for (const auto& batch : closed_)
+            if (batch->about(run)) return true;
         return newest_.about(run) || (under_way_ && under_way_->about(run));
     }
     void give_up() {

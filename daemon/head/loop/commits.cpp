@@ -57,11 +57,11 @@ void EventLoop::wait_for_room(const Error& why) {
     if (!*no_room_)
         std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());
     *no_room_ = why;
-    queue_.each([](Pending& one) {
-        for (Pending::Decided& decided : one.decided)
+    queue_.each([](Pending& batch) {
+        for (Pending::Decided& decided : batch.decided)
             for (Answer& answer : decided.answers) answer = {};
-        for (Aside& aside : one.asides) aside.done = {};
-        for (const auto& answer : std::exchange(one.once_durable, {})) answer();
+        for (Aside& aside : batch.asides) aside.done = {};
+        for (const auto& answer : std::exchange(batch.once_durable, {})) answer();
     });
     loop_.after(room_again_ms, [this] {
         if (queue_.under_way() && !outcome_.valid() && !*failure_) write();

@@ -33,7 +33,7 @@ void EventLoop::decide_waiting() {
     if (waiting_.empty()) return;
     std::vector<Waiting> inputs = std::exchange(waiting_, {});
     std::vector<Event> events;
-    for (Waiting& one : inputs) events.push_back(std::move(one.event));
+    for (Waiting& input : inputs) events.push_back(std::move(input.event));
 
     const std::int64_t begun_us = monotonic_us();
     const auto check = [this] { recount(cluster_); };
@@ -41,11 +41,11 @@ void EventLoop::decide_waiting() {
         .decisions = decide_events(cluster_, clock_.now(), wall_ms(), events, check), .orders = {}, .answers = {}};
     const std::int64_t decided_us = monotonic_us();
     metrics_.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
-    for (const Waiting& one : inputs) metrics_.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
+    for (const Waiting& input : inputs) metrics_.decided(static_cast<double>(decided_us - input.came_us) / 1e6);
     steps_.decided(decided.decisions);
     for (const Decision& decision : decided.decisions.by_event)
         for (auto& order : steps_.orders(decision.act)) decided.orders.push_back(std::move(order));
-    for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
+    for (Waiting& input : inputs) decided.answers.push_back(std::move(input.answer));
     for (std::size_t i = 0; i < inputs.size(); ++i)
         add_audit(std::move(inputs[i].audit), decided.decisions.by_event[i]);
     queue_.newest().add(std::move(decided));

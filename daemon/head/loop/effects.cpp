@@ -16,14 +16,14 @@ constexpr std::int64_t slice_us =
 void EventLoop::hand_over(Pending durable) {
     for (Aside& aside : durable.asides)
         if (aside.done) durable_.push_back(std::move(aside.done));
-    for (Pending::Decided& one : durable.decided) {
-        for (auto& order : one.orders) durable_.push_back(std::move(order));
-        const auto decisions = std::make_shared<const Decisions>(std::move(one.decisions));
+    for (Pending::Decided& decided : durable.decided) {
+        for (auto& order : decided.orders) durable_.push_back(std::move(order));
+        const auto decisions = std::make_shared<const Decisions>(std::move(decided.decisions));
         durable_.emplace_back([this, decisions] { steps_.performed(*decisions); });
-        for (std::size_t i = 0; i < one.answers.size(); ++i)
-            if (one.answers[i])
+        for (std::size_t i = 0; i < decided.answers.size(); ++i)
+            if (decided.answers[i])
                 durable_.emplace_back(
-                    [decisions, i, answer = std::move(one.answers[i])] { answer(decisions->by_event[i]); });
+                    [decisions, i, answer = std::move(decided.answers[i])] { answer(decisions->by_event[i]); });
     }
     for (auto& task : durable.once_durable) durable_.push_back(std::move(task));
     for (auto& task : durable.then) durable_.push_back(std::move(task));

@@ -18,7 +18,7 @@ constexpr std::int64_t keep_alive_ms = 20'000;  // a comment, so that no proxy t
 Feeds::Ready Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted) {
     auto follower = std::make_shared<Follower>(Follower{std::move(stream), std::move(pump), std::move(permitted)});
     follower->stream->on_closed([this, weak = std::weak_ptr(follower)] {
-        if (auto one = weak.lock()) one->gone = true;
+        if (auto live_follower = weak.lock()) live_follower->gone = true;
         poke();
     });
     followers_.push_back(follower);
@@ -29,9 +29,9 @@ Feeds::Ready Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::fun
     if (!std::exchange(watching_, true)) background_.after(watch_ms, [this] { watch(); });
     poke();
     return [this, weak = std::weak_ptr(follower)] {
-        const auto one = weak.lock();
-        if (!one) return;
-        one->due = true;
+        const auto live_follower = weak.lock();
+        if (!live_follower) return;
+        live_follower->due = true;
         pump_soon();
     };
 }
@@ -39,8 +39,8 @@ Feeds::Ready Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::fun
 void Feeds::watch() {
     watching_ = !followers_.empty();
     if (!watching_) return;
-    for (const auto& one : followers_)
-        if (!one->gone && !one->permitted()) poke();  // the pump is not asked any more: the stream ends
+    for (const auto& follower : followers_)
+        if (!follower->gone && !follower->permitted()) poke();  // the pump is not asked any more: the stream ends
     background_.after(watch_ms, [this] { watch(); });
 }
 
@@ -59,35 +59,35 @@ void Feeds::pump_all() {
     poked_ = false;
     bool more = false;
     for (auto at = followers_.begin(); at != followers_.end();) {
-        const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
-        const bool stays = (!one->gone && !one->due && one->news == news_) || pump_or_drop(*one);
-        more = more || (stays && one->due);
+        const std::shared_ptr<Follower> follower = *at;  // a pump may add or close others
+        const bool stays = (!follower->gone && !follower->due && follower->news == news_) || pump_or_drop(*follower);
+        more = more || (stays && follower->due);
         at = stays ? std::next(at) : followers_.erase(at);
     }
     if (more) pump_soon();
 }
 
-bool Feeds::pump_or_drop(Follower& one) {
-    one.due = false;
-    one.news = news_;
-    const bool permitted = one.permitted();
-    if (permitted && !one.gone && !one.ended) {
-        const Pumped pumped = guarded_pump(one);
-        if (pumped == Pumped::again) one.due = true;
-        if (pumped == Pumped::ended && !one.gone) {  // what waits may still have to be cut
-            one.ended = true;
-            one.stream->close();
+bool Feeds::pump_or_drop(Follower& follower) {
+    follower.due = false;
+    follower.news = news_;
+    const bool permitted = follower.permitted();
+    if (permitted && !follower.gone && !follower.ended) {
+        const Pumped pumped = guarded_pump(follower);
+        if (pumped == Pumped::again) follower.due = true;
+        if (pumped == Pumped::ended && !follower.gone) {  // what waits may still have to be cut
+            follower.ended = true;
+            follower.stream->close();
         }
     }
-    if (permitted && !one.gone) return true;
-    if (!one.gone) one.stream->cut();
+    if (permitted && !follower.gone) return true;
+    if (!follower.gone) follower.stream->cut();
     return false;
 }
 
 // What cannot be read ends this stream; its reader may come back and go on where it was.
-Feeds::Pumped Feeds::guarded_pump(Follower& one) {
+Feeds::Pumped Feeds::guarded_pump(Follower& follower) {
     try {
-        return one.pump(*one.stream);
+        return follower.pump(*follower.stream);
     } catch (const state::ReadFailed& failed) {
         std::fprintf(stderr, "rtrain head: a stream ends: %s\n", failed.error.message.c_str());
         return Pumped::ended;
@@ -97,14 +97,14 @@ Feeds::Pumped Feeds::guarded_pump(Follower& one) {
 void Feeds::keep_alive() {
     keeping_ = !followers_.empty();
     if (!keeping_) return;
-    for (const auto& one : followers_)
-        if (!one->gone && !one->ended && !one->stream->write(": still here\n\n")) one->gone = true;
+    for (const auto& follower : followers_)
+        if (!follower->gone && !follower->ended && !follower->stream->write(": still here\n\n")) follower->gone = true;
     background_.after(keep_alive_ms, [this] { keep_alive(); });
 }
 
 void Feeds::close_all() {
-    for (const auto& one : followers_)
-        if (!one->gone) one->stream->close();
+    for (const auto& follower : followers_)
+        if (!follower->gone) follower->stream->close();
     followers_.clear();
 }
 

@@ -41,8 +41,8 @@ class Feeds {
     };
     void pump_soon();
     void pump_all();
-    bool pump_or_drop(Follower& one);  // false: it is no follower any more
-    Pumped guarded_pump(Follower& one);
+    bool pump_or_drop(Follower& follower);  // false: it is no follower any more
+    Pumped guarded_pump(Follower& follower);
     void keep_alive();
     void watch();  // over who may still follow
 

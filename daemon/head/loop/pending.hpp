@@ -61,8 +61,8 @@ struct Pending {
                !batch.tokens.empty() || !batch.audit.empty();
     }
     bool about(RunId run) const {  // does it change this run?
-        for (const Decided& one : decided)
-            for (const Decision& decision : one.decisions.by_event)
+        for (const Decided& group : decided)
+            for (const Decision& decision : group.decisions.by_event)
                 for (const Record& record : decision.save)
                     if (const Run* changed = std::get_if<Run>(&record); changed && changed->id == run) return true;
         return false;

@@ -55,14 +55,14 @@ Planner::Planner(const Cluster& cluster, net::Background background, PlannerLimi
 Planner::~Planner() { thread_.stop(); }
 
 void Planner::plan(Time now, RunSubmitted event, Then then) {
-    const auto made = std::make_shared<Plan>();
+    const auto plan = std::make_shared<Plan>();
     const std::string user = event.user;
     const std::vector<After> after = event.spec.after;
     look(
-        user, [made, now, event = std::move(event)](const Cluster& copy) { *made = rtrain::plan(copy, now, event); },
-        [made, then = std::move(then)](const Status& looked) {
+        user, [plan, now, event = std::move(event)](const Cluster& copy) { *plan = rtrain::plan(copy, now, event); },
+        [plan, then = std::move(then)](const Status& looked) {
             if (!looked) return then(looked.error());
-            then(std::move(*made));
+            then(std::move(*plan));
         },
         after);
 }

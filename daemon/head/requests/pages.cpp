@@ -100,7 +100,7 @@ void reply_list(Exchange& exchange, std::size_t count, std::function<json(std::s
     reply_list(exchange, *page,
                [at = page->offset, count, item = std::move(item)](Listing& to, json& next_cursor) mutable {
                    if (at < count && !to.full()) {
-                       if (const json made = item(at); !made.is_null()) to.add(made);
+                       if (const json listed_item = item(at); !listed_item.is_null()) to.add(listed_item);
                        ++at;
                        return true;
                    }

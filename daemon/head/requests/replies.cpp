@@ -74,12 +74,12 @@ const char* code_text(ErrorCode code) {
 
 std::string error_body(const Error& error, const Problems& problems) {
     json list = json::array();
-    for (const Problem& one : problems)
-        list.push_back({{"path", one.path},
-                        {"line", one.line},
-                        {"column", one.column},
-                        {"message", one.message},
-                        {"suggestion", one.suggestion}});
+    for (const Problem& problem : problems)
+        list.push_back({{"path", problem.path},
+                        {"line", problem.line},
+                        {"column", problem.column},
+                        {"message", problem.message},
+                        {"suggestion", problem.suggestion}});
     const json body = {{"schema_version", 1},
                        {"code", code_text(error.code)},
                        {"message", error.message},

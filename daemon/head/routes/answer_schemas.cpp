@@ -251,10 +251,10 @@ ordered_json answers_of(const std::string& method, const std::string& pattern) {
         ordered_json out = ordered_json::object();
         const std::string codes = row.status;
         for (std::size_t at = 0; at < codes.size(); at += 4) {
-            ordered_json& one = out[codes.substr(at, 3)];
-            one["description"] =
+            ordered_json& response = out[codes.substr(at, 3)];
+            response["description"] =
                 std::string(row.stream).empty() ? "done" : "done; a schema beside a stream is each event's";
-            if (*row.answer != '\0') one["content"] = content_of(row);
+            if (*row.answer != '\0') response["content"] = content_of(row);
         }
         return out;
     }

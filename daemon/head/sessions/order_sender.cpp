@@ -15,7 +15,7 @@ std::vector<std::function<void()>> OrderSender::orders(const std::vector<Effect>
     std::vector<std::function<void()>> out;
     Launching launching;
     for (const Effect& effect : effects)
-        if (auto one = order(effect, launching)) out.push_back(std::move(one));
+        if (auto task = order(effect, launching)) out.push_back(std::move(task));
     return out;
 }
 

@@ -29,20 +29,20 @@ void Sessions::check_leases() {
 }
 
 void Sessions::dial(const std::vector<LeaseDial>& dials) {
-    for (const LeaseDial& one : dials) {
-        const auto entry = uses_.view.cluster.nodes.find(NodeId{one.node});
+    for (const LeaseDial& dial : dials) {
+        const auto entry = uses_.view.cluster.nodes.find(NodeId{dial.node});
         if (entry == uses_.view.cluster.nodes.end()) continue;
         const Node& node = entry->second;
         if (node.address.empty() || node.port == 0) continue;
-        if (one.by == dialled_by_head) {
-            dial_here(one, node);
+        if (dial.by == dialled_by_head) {
+            dial_here(dial, node);
             continue;
         }
-        send(one.by, protocol::DialPeer{.id = one.id,
-                                        .node = one.node,
-                                        .address = node.address,
-                                        .port = node.port,
-                                        .patience_ms = LeaseRules{}.dial_ms});
+        send(dial.by, protocol::DialPeer{.id = dial.id,
+                                         .node = dial.node,
+                                         .address = node.address,
+                                         .port = node.port,
+                                         .patience_ms = LeaseRules{}.dial_ms});
     }
 }
 

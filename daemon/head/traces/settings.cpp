@@ -39,14 +39,14 @@ Result<std::vector<std::pair<std::string, std::string>>> headers_of(const std::s
     std::vector<std::pair<std::string, std::string>> headers;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find(',', begin), text.size());
-        const std::string one = trimmed(text.substr(begin, end - begin));
+        const std::string header = trimmed(text.substr(begin, end - begin));
         begin = end + 1;
-        if (one.empty()) continue;
-        const std::size_t equals = one.find('=');
-        const std::string key = equals == one.npos ? "" : trimmed(one.substr(0, equals));
-        const auto value = equals == one.npos
+        if (header.empty()) continue;
+        const std::size_t equals = header.find('=');
+        const std::string key = equals == header.npos ? "" : trimmed(header.substr(0, equals));
+        const auto value = equals == header.npos
                                ? std::nullopt
-                               : storage::percent_decoded(trimmed(one.substr(equals + 1)), storage::Plus::literal);
+                               : storage::percent_decoded(trimmed(header.substr(equals + 1)), storage::Plus::literal);
         const bool whole = value && std::ranges::none_of(*value, [](unsigned char c) { return c < ' ' || c == 0x7f; });
         if (key.empty() || !printable(key) || key.find(':') != key.npos || !whole)
             return wrong("OTEL_EXPORTER_OTLP_HEADERS", "is no list of key=value");

@@ -14,8 +14,8 @@ json goodput_json(const View& view, const Run& run) {
 
 json advice_json(const View& view, const Run& run) {
     json out = json::array();
-    for (const Advice& one : advice(view.waits.facts(view.cluster, run)))
-        out.push_back({{"kind", to_text(one.kind)}, {"text", one.text}});
+    for (const Advice& suggestion : advice(view.waits.facts(view.cluster, run)))
+        out.push_back({{"kind", to_text(suggestion.kind)}, {"text", suggestion.text}});
     return out;
 }
 

@@ -48,7 +48,8 @@ json asked_of(const View& view, const std::vector<const Attempt*>& attempts, Job
 
 json after_of(const View& view, const Run& run) {
     json out = json::array();
-    for (const After& one : run.after) out.push_back({{"run_id", view.run_id(one.run)}, {"until", to_text(one.what)}});
+    for (const After& predecessor : run.after)
+        out.push_back({{"run_id", view.run_id(predecessor.run)}, {"until", to_text(predecessor.what)}});
     return out;
 }
 
@@ -95,8 +96,8 @@ std::vector<std::string> warnings_of(const Cluster& cluster, const Run& run) {
     std::vector<std::string> out = run.warnings;
     const std::string& score = run.spec.retention.score_attribute;
     const auto kept = checkpoints_of(cluster, run.id);
-    const bool scored =
-        std::any_of(kept.begin(), kept.end(), [&](const auto* one) { return one->metrics.contains(score); });
+    const bool scored = std::any_of(kept.begin(), kept.end(),
+                                    [&](const auto* checkpoint) { return checkpoint->metrics.contains(score); });
     if (!score.empty() && !scored && kept.size() > run.spec.retention.num_to_keep.value_or(~0u))
         out.push_back("no checkpoint has the metric " + score +
                       " (checkpoint.score_attribute): none is deleted until a report with a checkpoint has it");
@@ -110,8 +111,8 @@ json run_json(const View& view, const Run& run, JobWords words) {
     const auto checkpoints = checkpoints_of(view.cluster, run.id);
     const auto attempts = attempts_of(view.cluster, run.id);
     json latest, labels = json::object();
-    for (const Checkpoint* one : checkpoints)
-        if (!one->deleting) latest = one->directory;
+    for (const Checkpoint* checkpoint : checkpoints)
+        if (!checkpoint->deleting) latest = checkpoint->directory;
     if (const json job = parsed_or_null(run.job_json); job.is_object() && job.contains("labels"))
         labels = job["labels"];
     return {{"run_id", view.run_id(run.id)},
@@ -222,9 +223,10 @@ std::string result_json(const View& view, const Run& run) {
     json out = run_json(view, run, JobWords::shown);
     out["schema_version"] = 1;
     json attempts = json::array();
-    for (const Attempt* one : attempts_of(view.cluster, run.id)) {
-        json& workers = attempts.emplace_back(attempt_json(view, *one))["workers"] = json::array();
-        for (std::uint32_t rank = 0; rank < one->workers.size(); ++rank) workers.push_back(worker_json(*one, rank));
+    for (const Attempt* attempt : attempts_of(view.cluster, run.id)) {
+        json& workers = attempts.emplace_back(attempt_json(view, *attempt))["workers"] = json::array();
+        for (std::uint32_t rank = 0; rank < attempt->workers.size(); ++rank)
+            workers.push_back(worker_json(*attempt, rank));
     }
     out["attempt_list"] = std::move(attempts);
     return json_text(out);

@@ -15,8 +15,8 @@ std::size_t bytes_of(const Run& run) {
     const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
     std::size_t bytes = 1 + run.job_json.size() + names * spec::bytes_of_name, each = 0;
     for (std::size_t i = 0; i < gang.bundles.size(); ++i) {
-        const Bundle& one = gang.bundles[i];
-        if (i == 0 || one != gang.bundles[i - 1]) each = spec::demand_bytes(one.demand, one.selector);
+        const Bundle& bundle = gang.bundles[i];
+        if (i == 0 || bundle != gang.bundles[i - 1]) each = spec::demand_bytes(bundle.demand, bundle.selector);
         bytes += each;
     }
     return bytes;

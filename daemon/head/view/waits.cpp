@@ -91,7 +91,7 @@ void Waits::take(const Cluster& cluster, const NodeId& node, const protocol::Hea
         }
         if (worker.rank < of->ranks.size()) take(of->ranks[worker.rank], worker, now_ms);
     }
-    for (OfAttempt* one : touched) close_window(*one, now_ms);
+    for (OfAttempt* of_attempt : touched) close_window(*of_attempt, now_ms);
 }
 
 // Each rank's second counts 1/N: the mean over the ranks.

@@ -111,7 +111,7 @@ struct Loop::Body {
         longest.begin();
         task();
         while (!following.empty())
-            for (const Task& one : std::exchange(following, {})) one();
+            for (const Task& following_task : std::exchange(following, {})) following_task();
         longest.end();
         in_task = false;
     }

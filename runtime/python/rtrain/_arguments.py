@@ -167,7 +167,9 @@ def check(caller: str, given: Mapping[str, Any], table: Table) -> None:
     unknown = sorted(set(given) - set(table))
     if unknown:
         raise TypeError(f"{caller}() has no argument {unknown[0]!r}")
-    without_effect = {name: value for name, value in given.items() if not any(_is(value, one) for one in table[name].neutral)}
+    without_effect = {
+        name: value for name, value in given.items() if not any(_is(value, neutral) for neutral in table[name].neutral)
+    }
     refused = [f"{caller}({name}=) cannot be carried out: {table[name].why}" for name in without_effect if table[name].refused]
     if refused:
         raise ValueError("\n".join(refused))
@@ -185,6 +187,6 @@ def check_fields(caller: str, config: object) -> None:
     check(caller, {name: getattr(config, name) for name in NAMED[caller]}, NAMED[caller])
 
 
-def _is(value: Any, one: Any) -> bool:
+def _is(value: Any, neutral: Any) -> bool:
     """Equal and of one kind: 0 is not False, and what compares in its own way (an array) is not neutral."""
-    return value is one or (type(value) is type(one) and bool(value == one))
+    return value is neutral or (type(value) is type(neutral) and bool(value == neutral))

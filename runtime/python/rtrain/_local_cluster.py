@@ -38,9 +38,9 @@ def find_program() -> pathlib.Path:
     on_path = shutil.which("rtrain")
     package = pathlib.Path(__file__).resolve().parent
     beside_package = [package / "_bin" / "rtrain", *(parent / "build/release/rtrain" for parent in package.parents[2:3])]
-    for one in (*_beside_interpreter(), *([pathlib.Path(on_path)] if on_path else []), *beside_package):
-        if _is_binary(one):
-            return one
+    for program in (*_beside_interpreter(), *([pathlib.Path(on_path)] if on_path else []), *beside_package):
+        if _is_binary(program):
+            return program
     raise LocalClusterError(
         "the rtrain program was not found: not in RTRAIN_BINARY, not beside the interpreter, not on PATH, not beside the package; "
         "install it, or set RTRAIN_BINARY to it"

@@ -13,15 +13,15 @@ from rtrain import _public_names
 def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
     """As _public_names.dumps, with every tensor of a GPU copied to the CPU; two views of one storage become two tensors."""
     class Pickler(_public_names.pickler()):  # type: ignore[misc]
-        def reducer_override(self, one: Any) -> Any:
+        def reducer_override(self, obj: Any) -> Any:
             torch = sys.modules.get("torch")
-            if torch is None or not isinstance(one, torch.Tensor) or one.device.type in ("cpu", "meta"):
-                return super().reducer_override(one)
-            here = one.detach().cpu()
-            if isinstance(one, torch.nn.Parameter):
-                here = torch.nn.Parameter(here, requires_grad=one.requires_grad)
+            if torch is None or not isinstance(obj, torch.Tensor) or obj.device.type in ("cpu", "meta"):
+                return super().reducer_override(obj)
+            here = obj.detach().cpu()
+            if isinstance(obj, torch.nn.Parameter):
+                here = torch.nn.Parameter(here, requires_grad=obj.requires_grad)
             else:
-                here.requires_grad_(one.requires_grad)
+                here.requires_grad_(obj.requires_grad)
             return here.__reduce_ex__(protocol or 4)
 
     with io.BytesIO() as out:

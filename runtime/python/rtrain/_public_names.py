@@ -37,14 +37,14 @@ def pickler() -> Any:
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        def reducer_override(self, one: Any) -> Any:
-            if isinstance(one, types.CodeType):
-                return _with_file_name(self.dispatch_table[types.CodeType](one), one.co_filename)
-            if isinstance(one, type) and one in _public_names:
-                return pkgutil.resolve_name, (_public_names[one],)
-            if type(one) in _public_names:
-                return one.__reduce_ex__(_PROTOCOL)
-            return super().reducer_override(one)
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, types.CodeType):
+                return _with_file_name(self.dispatch_table[types.CodeType](obj), obj.co_filename)
+            if isinstance(obj, type) and obj in _public_names:
+                return pkgutil.resolve_name, (_public_names[obj],)
+            if type(obj) in _public_names:
+                return obj.__reduce_ex__(_PROTOCOL)
+            return super().reducer_override(obj)
 
     return Pickler
 
@@ -52,8 +52,8 @@ def pickler() -> Any:
 def _with_file_name(reduction: Any, file_name: str) -> Any:
     """cloudpickle puts "<dynamic-code>" for the file of code that travels by value (from 3.1.3 on). Tracebacks of a loop name the
     user's file, so that it stays."""
-    made, arguments, *state = reduction
-    return made, tuple(file_name if one == "<dynamic-code>" else one for one in arguments), *state
+    constructor, arguments, *state = reduction
+    return constructor, tuple(file_name if argument == "<dynamic-code>" else argument for argument in arguments), *state
 
 
 class _Named:
@@ -71,15 +71,15 @@ def _reduced(value: Any) -> Any:
     reduction = value.__reduce_ex__(_PROTOCOL)
     if isinstance(reduction, str):
         return reduction
-    made, arguments, *state = reduction
-    return _call, tuple(_named(one) for one in (made, *arguments)), *state
+    constructor, arguments, *state = reduction
+    return _call, tuple(_named(part) for part in (constructor, *arguments)), *state
 
 
-def _named(one: Any) -> Any:
-    return _Named(_public_names[one]) if isinstance(one, type) and one in _public_names else one
+def _named(part: Any) -> Any:
+    return _Named(_public_names[part]) if isinstance(part, type) and part in _public_names else part
 
 
 def _call(*parts: Any) -> Any:
     """Makes the object of its parts; those of copy.copy come as they were given."""
-    made, *arguments = [pkgutil.resolve_name(one.name) if isinstance(one, _Named) else one for one in parts]
-    return made(*arguments)
+    constructor, *arguments = [pkgutil.resolve_name(part.name) if isinstance(part, _Named) else part for part in parts]
+    return constructor(*arguments)

@@ -131,7 +131,7 @@ class _Values:
         if node.id == "scalar":
             return str(node.value)
         if node.id == "sequence":
-            return [self.value(one) for one in node.value]
+            return [self.value(child) for child in node.value]
         mapping: dict[str, object] = {}
         for key, inner in node.value:
             place = f"{self._path}:{key.start_mark.line + 1}"

@@ -9,7 +9,7 @@ jobs have before an attempt's own variables. Descriptor 3 leads to the keeper. T
                    process never has: become the worker; "!": run the program) and status (an errno, then why: it could not become the
                    worker; 0: it is the worker, and again 0 when it runs the program next)
 
-Standard library only, and nothing that stays in the worker: it becomes as it had been started by itself. docs/decisions/0045."""
+Standard library only, and nothing that stays in the worker: it becomes as it had been started by itself. docs/warm-workers.md."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def why_waits(explanation: dict[str, Any]) -> str:
     headline = str(explanation.get("headline") or "").partition("\n")[0]
     if explanation.get("verdict") != "infeasible":
         return headline
-    groups = [str(one.get("text") or "") for one in explanation.get("groups") or []]
+    groups = [str(group.get("text") or "") for group in explanation.get("groups") or []]
     reasons = "; ".join(groups[:_REASONS]) + (f"; and {len(groups) - _REASONS} more" if len(groups) > _REASONS else "")
     return f"NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join{': ' if reasons else ''}{reasons}. {headline}"
 

@@ -67,9 +67,9 @@ class Fields {
         const Json* value = find(name);
         if (!value) return out;
         if (!value->is_array()) return wrong(name, "a list of integers"), out;
-        for (const Json& one : *value) {
-            if (!one.is_number_unsigned()) return wrong(name, "a list of integers"), out;
-            out.push_back(one.get<std::uint64_t>());
+        for (const Json& integer : *value) {
+            if (!integer.is_number_unsigned()) return wrong(name, "a list of integers"), out;
+            out.push_back(integer.get<std::uint64_t>());
         }
         return out;
     }

@@ -130,14 +130,14 @@ ReportMemory::Ring& ReportMemory::ring(std::uint32_t number) const {
 }
 
 void ReportMemory::clear(std::uint32_t number) {
-    Ring& one = ring(number);
-    one.detached.store(0, std::memory_order_seq_cst);  // before what it guards: see pass_detached()
-    for (Slot& slot : one.slot) slot.bytes.store(0, std::memory_order_relaxed);
-    one.sent.store(0, std::memory_order_relaxed);
-    one.only_by_agent.store(0, std::memory_order_seq_cst);
-    one.messages.store(0, std::memory_order_relaxed);
-    one.answered.store(0, std::memory_order_relaxed);
-    one.arrived.store(0, std::memory_order_release);
+    Ring& rank_ring = ring(number);
+    rank_ring.detached.store(0, std::memory_order_seq_cst);  // before what it guards: see pass_detached()
+    for (Slot& slot : rank_ring.slot) slot.bytes.store(0, std::memory_order_relaxed);
+    rank_ring.sent.store(0, std::memory_order_relaxed);
+    rank_ring.only_by_agent.store(0, std::memory_order_seq_cst);
+    rank_ring.messages.store(0, std::memory_order_relaxed);
+    rank_ring.answered.store(0, std::memory_order_relaxed);
+    rank_ring.arrived.store(0, std::memory_order_release);
 }
 
 void ReportMemory::count_message(std::uint32_t number) {
@@ -171,14 +171,14 @@ std::uint32_t ReportMemory::beats() const { return head().beats.load(std::memory
 // Takes frames in the order of their indexes. A rank that arrives too late for this look finds each_notifies() set, or
 // notifies as the last. What went over the socket left its slot empty.
 void ReportMemory::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& on_frame) {
-    Ring& one = ring(number);
-    const std::uint64_t newest = one.arrived.load(std::memory_order_seq_cst);
+    Ring& rank_ring = ring(number);
+    const std::uint64_t newest = rank_ring.arrived.load(std::memory_order_seq_cst);
     if (newest <= taken) return;
     const std::uint64_t before = std::max(taken, newest >= slots ? newest - slots : 0);
     taken = newest;
     // Counted: a worker may have written the largest number there is, and no index is beyond that.
     for (std::uint64_t count = newest - before, index = before + 1; count > 0; --count, ++index) {
-        Slot& slot = one.slot[index % slots];
+        Slot& slot = rank_ring.slot[index % slots];
         const std::size_t bytes = slot.bytes.load(std::memory_order_acquire);
         if (bytes == 0 || slot.index.load(std::memory_order_relaxed) != index) continue;
         Posted posted{.index = index,
@@ -202,9 +202,9 @@ bool ReportMemory::post(std::uint64_t index, std::string_view frame, std::int64_
 bool ReportMemory::all_arrived(std::uint64_t index, bool& posted) const {
     posted = true;
     for (std::uint32_t number = 0; number < ranks_; ++number) {
-        const Ring& one = ring(number);
-        if (one.arrived.load(std::memory_order_seq_cst) < index) return false;
-        posted = posted && one.sent.load(std::memory_order_relaxed) < index;
+        const Ring& rank_ring = ring(number);
+        if (rank_ring.arrived.load(std::memory_order_seq_cst) < index) return false;
+        posted = posted && rank_ring.sent.load(std::memory_order_relaxed) < index;
     }
     return true;
 }
@@ -268,9 +268,9 @@ void ReportMemory::stop_after(std::uint64_t index) {
 
 bool ReportMemory::all_detached_at(std::uint64_t index) const {
     for (std::uint32_t number = 0; number < ranks_; ++number) {
-        const Ring& one = ring(number);
-        if (one.detached.load(std::memory_order_seq_cst) == 0) return false;
-        if (one.arrived.load(std::memory_order_seq_cst) < index) return false;
+        const Ring& rank_ring = ring(number);
+        if (rank_ring.detached.load(std::memory_order_seq_cst) == 0) return false;
+        if (rank_ring.arrived.load(std::memory_order_seq_cst) < index) return false;
     }
     return true;
 }

@@ -64,7 +64,7 @@ def whole_gpus(cluster, options, uuids, seen):
     sights, given = seen_by(cluster, "whole", len(uuids), 1)
     seen.append(f"{len(sights)} workers: {', '.join(brief(worker['uuids']) for worker in sights)}")
     judge(sights, given, options)
-    if sorted(one for worker in sights for one in worker["uuids"]) != sorted(uuids):
+    if sorted(uuid for worker in sights for uuid in worker["uuids"]) != sorted(uuids):
         raise Wrong("they do not share all GPUs among them")
 
 

@@ -49,9 +49,9 @@ def judge(result, rank, workers, options):
         raise Wrong(f"rank {rank} used {result['backend']} on {result['device']}")
     if result["world"] != workers or result["difference"] != 0:
         raise Wrong(f"rank {rank} of {result['world']}: all_reduce is off by {result['difference']}")
-    if result["gathered"] != [one * 1000.0 for one in range(workers)]:
+    if result["gathered"] != [sender * 1000.0 for sender in range(workers)]:
         raise Wrong(f"rank {rank}: all_gather gave {result['gathered']}")
-    if result["sent"] != [(workers - 1) * 1000.0 + one for one in range(3)]:
+    if result["sent"] != [(workers - 1) * 1000.0 + place for place in range(3)]:
         raise Wrong(f"rank {rank}: broadcast gave {result['sent']}")
 
 

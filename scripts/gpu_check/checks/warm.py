@@ -93,7 +93,10 @@ def first_step(cluster, rounds, options, seen):
 
 
 def recovery(cluster, rounds, options, seen):
-    pairs = [(speed.recovery(cluster, one, 1, options), speed.recovery_of_torchrun(cluster, one, 1)) for one in range(rounds)]
+    pairs = [
+        (speed.recovery(cluster, round_number, 1, options), speed.recovery_of_torchrun(cluster, round_number, 1))
+        for round_number in range(rounds)
+    ]
     speed.judge([pair[0] for pair in pairs], [pair[1] for pair in pairs], options, seen, MOST)
     for number in range(rounds):
         expect_fork(cluster, f"recovers-{number}")

@@ -93,14 +93,14 @@ struct IgnoreRules::Parser {
                 ++at;
                 const auto bytes = read_set();
                 if (!bytes) return false;
-                tokens.push_back({.kind = TokenKind::one, .fits = *bytes});
+                tokens.push_back({.kind = TokenKind::byte, .fits = *bytes});
             } else if (sign == '?') {
                 ++at;
-                tokens.push_back({.kind = TokenKind::one, .fits = not_slash()});
+                tokens.push_back({.kind = TokenKind::byte, .fits = not_slash()});
             } else {
                 if (sign == '\\') ++at;
                 if (at == pattern.size()) return false;
-                tokens.push_back({.kind = TokenKind::one, .fits = bytes_of(pattern.substr(at++, 1))});
+                tokens.push_back({.kind = TokenKind::byte, .fits = bytes_of(pattern.substr(at++, 1))});
             }
             plain = plain && std::string_view("*[?\\").find(sign) == std::string_view::npos;
         }
@@ -123,7 +123,7 @@ struct IgnoreRules::Parser {
         if (folders) tokens.push_back({.kind = TokenKind::optional, .fits = {}});
         tokens.push_back({.kind = TokenKind::repeat, .fits = Bytes().set()});
         if (!folders) return;
-        tokens.push_back({.kind = TokenKind::one, .fits = bytes_of("/")});
+        tokens.push_back({.kind = TokenKind::byte, .fits = bytes_of("/")});
         ++at;
     }
 
@@ -163,7 +163,7 @@ struct IgnoreRules::Parser {
 // Adds the states that are reached without another byte. A state is how many tokens are behind.
 void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& states) {
     for (std::size_t at = 0; at < tokens.size(); ++at) {
-        if (states[at] == 0 || tokens[at].kind == TokenKind::one) continue;
+        if (states[at] == 0 || tokens[at].kind == TokenKind::byte) continue;
         states[at + 1] = 1;
         if (tokens[at].kind == TokenKind::optional) states[at + 3] = 1;
     }
@@ -179,7 +179,7 @@ bool IgnoreRules::matches(const std::vector<Token>& tokens, std::string_view nam
         std::fill(next.begin(), next.end(), 0);
         for (std::size_t at = 0; at < tokens.size(); ++at) {
             if (states[at] == 0 || !tokens[at].fits.test(index_of(c))) continue;
-            next[at + (tokens[at].kind == TokenKind::one ? 1 : 0)] = 1;
+            next[at + (tokens[at].kind == TokenKind::byte ? 1 : 0)] = 1;
             any = true;
         }
         if (!any) return false;

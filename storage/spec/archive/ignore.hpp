@@ -23,12 +23,12 @@ class IgnoreRules {
   private:
     using Bytes = std::bitset<256>;
     enum class TokenKind {
-        one,       // one byte of `fits`
+        byte,      // one byte of `fits`
         repeat,    // any number of bytes of `fits`
         optional,  // the two tokens behind it, or nothing
     };
     struct Token {
-        TokenKind kind = TokenKind::one;
+        TokenKind kind = TokenKind::byte;
         Bytes fits;
     };
     struct Rule {

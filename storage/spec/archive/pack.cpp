@@ -183,8 +183,8 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
     walked.rules.add_first(always_ignored);
     if (named_by == NamedBy::nobody) walked.secret_rules.add_first(secret_files);
     if (auto done = find_below(directory, "", walked); !done) return done.error();
-    const auto is_needed = [&](const Found& one) {  // itself, or the linked directory through which it is named
-        return one.path == needed || (one.type == fs::file_type::symlink && needed.starts_with(one.path + "/"));
+    const auto is_needed = [&](const Found& entry) {  // itself, or the linked directory through which it is named
+        return entry.path == needed || (entry.type == fs::file_type::symlink && needed.starts_with(entry.path + "/"));
     };
     if (!needed.empty() && std::none_of(walked.entries.begin(), walked.entries.end(), is_needed))
         return Error{ErrorCode::invalid,

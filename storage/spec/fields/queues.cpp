@@ -147,7 +147,7 @@ void QueuesReader::check_parents() {
         const bool cycle = queues_.rules[way.back()].parent == name;
         if (!cycle || reported.contains(name)) continue;
         std::string text;
-        for (const std::string& one : way) text += one + " -> ";
+        for (const std::string& queue : way) text += queue + " -> ";
         problem(below(below("queues", name), "parent"), value.place, "borrowing goes in a circle: " + text + name,
                 "one of them must have no parent");
         reported.insert(way.begin(), way.end());

@@ -129,7 +129,7 @@ constexpr Rule scaling_rows[] = {
      "a list of maps as of label_selector, one for each worker", take_worker_selectors,
      [](const Job& j) {
          json out = json::array();
-         for (const LabelSelector& one : j.worker_selectors) out.push_back(given_selector(one));
+         for (const LabelSelector& selector : j.worker_selectors) out.push_back(given_selector(selector));
          return out;
      }},
     {"scaling.nodes", NAMES, "a list of nodes", [](R& r, const V& v) { r.job.nodes = texts(v); },

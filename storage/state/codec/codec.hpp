@@ -18,9 +18,9 @@ template <class Variant>
 std::string encode_variant(const Variant& value) {
     std::string out = "{\"v\":" + std::to_string(text_version) + ",\"type\":";
     std::visit(
-        [&]<class T>(const T& one) {
+        [&]<class T>(const T& alternative) {
             append_string(out, Fields<T>::type);
-            put_members(out, one);
+            put_members(out, alternative);
         },
         value);
     out += '}';

@@ -224,10 +224,10 @@ Result<Descriptor> open_in_root(const Descriptor& root, const std::string& path,
 }
 
 Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode) {
-    auto made = try_to_make(top, path, mode);
-    for (int i = 1; i < removed_tries && !made && made.error().code == ErrorCode::not_found; ++i)
-        made = try_to_make(top, path, mode);
-    return made;
+    auto directory = try_to_make(top, path, mode);
+    for (int i = 1; i < removed_tries && !directory && directory.error().code == ErrorCode::not_found; ++i)
+        directory = try_to_make(top, path, mode);
+    return directory;
 }
 
 Result<Place> place_beneath(const Descriptor& top, const std::string& path) {

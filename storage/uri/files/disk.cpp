@@ -128,7 +128,7 @@ Status make_directories(const std::string& directory) {
     }
     if (errno != ENOENT) return failure("making", directory, errno);
     const std::string parent = directory_of(directory);
-    if (auto made = make_directories(parent); !made) return made;
+    if (auto status = make_directories(parent); !status) return status;
     if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) return failure("making", directory, errno);
     return sync_directory(parent);
 }

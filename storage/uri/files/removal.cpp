@@ -47,10 +47,10 @@ Result<bool> remove_those(const Descriptor& parent, const Meant& meant) {
 }
 
 bool is_the_same(const Descriptor& directory, const Descriptor& parent, const std::string& name) {
-    struct stat one{}, other{};
-    return ::fstat(directory.number(), &one) == 0 &&
-           ::fstatat(parent.number(), name.c_str(), &other, AT_SYMLINK_NOFOLLOW) == 0 && one.st_ino == other.st_ino &&
-           one.st_dev == other.st_dev;
+    struct stat opened{}, named{};
+    return ::fstat(directory.number(), &opened) == 0 &&
+           ::fstatat(parent.number(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
 }  // namespace
@@ -75,8 +75,8 @@ void put_back(const Descriptor& parent, const std::string& aside, const std::str
 
 Result<bool> remove_aside(const Descriptor& parent, const std::string& name) {
     const std::string start = beginning(name);
-    return remove_those(parent, [&start](const std::string& one) {
-        return one.starts_with(start) && is_tag(std::string_view(one).substr(start.size()));
+    return remove_those(parent, [&start](const std::string& entry) {
+        return entry.starts_with(start) && is_tag(std::string_view(entry).substr(start.size()));
     });
 }
 
@@ -87,9 +87,9 @@ Result<bool> sweep_aside(const std::string& parent) {
     return remove_those(*opened, [](const std::string& name) { return name.starts_with(prefix); });
 }
 
-bool same_place(const std::string& one, const std::string& other) {
-    const auto first = parse_uri(one), second = parse_uri(other);
-    if (!first || !second) return one == other;
+bool same_place(const std::string& path, const std::string& other) {
+    const auto first = parse_uri(path), second = parse_uri(other);
+    if (!first || !second) return path == other;
     return first->scheme == second->scheme && (first->scheme == Scheme::cluster || first->path == second->path);
 }
 

@@ -19,6 +19,6 @@ Result<bool> remove_aside(const Descriptor& parent, const std::string& name);
 Result<bool> sweep_aside(const std::string& parent);  // the same of every directory there
 
 // Do two storage paths mean one place, whichever way they are written?
-bool same_place(const std::string& one, const std::string& other);
+bool same_place(const std::string& path, const std::string& other);
 
 }  // namespace rtrain::storage

@@ -252,8 +252,9 @@ Error Client::refused(const ObjectRequest& request, const Answer& answer) {
         {"region", region},
         {"date", answer.header("date")}};
     const std::string what = request.doing + " " + shown(request.key) + ": ";
-    for (const Meaning& one : meanings)
-        if (code == one.code) return {one.kind, what + filled_in(one.why, words), filled_in(one.next, words)};
+    for (const Meaning& meaning : meanings)
+        if (code == meaning.code)
+            return {meaning.kind, what + filled_in(meaning.why, words), filled_in(meaning.next, words)};
     std::string why = server() + " answered " + std::to_string(answer.status);
     if (!code.empty()) why += " " + code;
     if (const std::string message = element(answer.body, "Message"); !message.empty()) why += ": " + message;

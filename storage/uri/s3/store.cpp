@@ -227,10 +227,10 @@ Result<std::vector<std::pair<std::string, std::int64_t>>> S3Store::objects(const
         if (!answer) return answer.error();
         if (!is_answer(answer->body, "ListBucketResult")) return no_answer("listing", key_prefix);
         const bool encoded = element(answer->body, "EncodingType") == "url";
-        for (Element& one : elements(answer->body, "Contents")) {
-            std::string key = one["Key"];
+        for (Element& object : elements(answer->body, "Contents")) {
+            std::string key = object["Key"];
             if (encoded) key = percent_decoded(key, Plus::space).value_or(key);
-            listed.emplace_back(key, std::strtoll(one["Size"].c_str(), nullptr, 10));
+            listed.emplace_back(key, std::strtoll(object["Size"].c_str(), nullptr, 10));
         }
         const std::string more = element(answer->body, "NextContinuationToken");
         if (element(answer->body, "IsTruncated") != "true" || more.empty()) return listed;
@@ -271,10 +271,10 @@ Status S3Store::remove_objects(const std::vector<std::string>& keys) {
     auto answer = client_->expect_good(request);
     if (!answer) return answer.error();
     if (!answer->body.empty() && !is_answer(answer->body, "DeleteResult")) return no_answer("removing", keys.front());
-    for (Element& one : elements(answer->body, "Error"))
-        if (one["Code"] != "NoSuchKey")
-            return client_->refused({.key = one["Key"], .doing = "removing"},
-                                    {.status = 403, .headers = {}, .body = error_xml(one)});
+    for (Element& error : elements(answer->body, "Error"))
+        if (error["Code"] != "NoSuchKey")
+            return client_->refused({.key = error["Key"], .doing = "removing"},
+                                    {.status = 403, .headers = {}, .body = error_xml(error)});
     return Done{};
 }
 

@@ -236,7 +236,7 @@ Status upload(Client& client, const std::string& local, const std::string& key, 
 Status download(Client& client, const std::string& key, const std::string& local, const Progress& progress) {
     const auto seen = look_at(client, key);
     if (!seen) return seen.error();
-    if (Status made = disk::make_directories(disk::directory_of(local)); !made) return made;
+    if (Status status = disk::make_directories(disk::directory_of(local)); !status) return status;
     auto aside = disk::Aside::begin(local);
     if (!aside) return aside.error();
     const auto carry = [&](const Part& part) { return get_part(client, key, *seen, *aside, part); };
@@ -247,11 +247,11 @@ Status download(Client& client, const std::string& key, const std::string& local
 Status abort_uploads(Client& client, const std::string& key_prefix) {
     auto answer = client.expect_good({.doing = "listing", .query = {{"uploads", ""}, {"prefix", key_prefix}}});
     if (!answer) return answer.error();
-    for (Element& one : elements(answer->body, "Upload")) {
+    for (Element& open_upload : elements(answer->body, "Upload")) {
         const ObjectRequest request{.method = "DELETE",
-                                    .key = one["Key"],
+                                    .key = open_upload["Key"],
                                     .doing = "aborting the upload of",
-                                    .query = {{"uploadId", one["UploadId"]}}};
+                                    .query = {{"uploadId", open_upload["UploadId"]}}};
         if (auto gone = client.send(request); !gone) return gone.error();
     }
     return Done{};

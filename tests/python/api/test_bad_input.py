@@ -72,7 +72,7 @@ def test_a_loop_behind_a_plain_decorator_gets_the_config():
     assert _worker_main._call(plain(lambda config: config["lr"]), {"lr": 3}) == 3
     assert _worker_main._call(plain(lambda config: config), None) == {}
     assert _worker_main._call(functools.wraps(nothing)(plain(nothing)), {"lr": 3}) is None  # the signature is that of the loop
-    assert TransformersLoop(plain(lambda config: config["lr"]), makes_trainer=False)._made({"lr": 3}) == 3
+    assert TransformersLoop(plain(lambda config: config["lr"]), makes_trainer=False)._call_function({"lr": 3}) == 3
     assert _worker_main._call(lambda **values: values, {"lr": 3}) == {}
 
 

@@ -105,8 +105,8 @@ void Preparations::set_up(const Context& context) {
     const AttemptKey key = key_of(context->prepare.attempt);
     if (stopped(key)) return inputs_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
     const SetupOrder order = setup_order(*context, node_.facts());
-    if (Status made = make_directory(node_.files.logs(key), 0711); !made)
-        return set_up_failed(context, made.error().message);
+    if (Status status = make_directory(node_.files.logs(key), 0711); !status)
+        return set_up_failed(context, status.error().message);
     for (const protocol::PeerNode& peer : context->prepare.nodes)
         if (peer.node == node_.name() && !peer.ranks.empty())
             logs_.follow_setup(context->prepare.attempt, peer.ranks.front());
@@ -132,8 +132,8 @@ void Preparations::finish(const Context& context) {
         [context, facts = node_.facts()]() -> Try<storage::ClaimAnswer> {
             auto reached = reach_peers(facts, context->prepare);
             if (auto* why = std::get_if<Trouble>(&reached)) return *why;
-            auto made = make_start_directories(*context, facts);
-            if (auto* why = std::get_if<Trouble>(&made)) return *why;
+            auto directories = make_start_directories(*context, facts);
+            if (auto* why = std::get_if<Trouble>(&directories)) return *why;
             if (!context->prepare.claim) return storage::ClaimAnswer{.number = context->prepare.attempt.number};
             return claim(*context, facts, wall_ms());
         },

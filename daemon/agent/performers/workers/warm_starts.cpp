@@ -156,8 +156,8 @@ void WarmStarts::start_template(const StartTemplate& out) {
 void WarmStarts::forget_specs() {
     if (specs_.size() <= specs_max) return;
     const auto& known = uses_.state.templates.all;
-    const auto is_forgotten = [&](const auto& one) {
-        return !known.contains(one.first) && !known.contains(standby_of(one.first));
+    const auto is_forgotten = [&](const auto& environment) {
+        return !known.contains(environment.first) && !known.contains(standby_of(environment.first));
     };
     std::erase_if(specs_, is_forgotten);
     std::erase_if(unfit_, is_forgotten);

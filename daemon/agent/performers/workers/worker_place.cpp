@@ -21,10 +21,10 @@ std::string interface_of(const std::string& address) {
     ifaddrs* all = nullptr;
     if (::inet_pton(AF_INET, address.c_str(), &wanted) != 1 || ::getifaddrs(&all) != 0) return {};
     std::string name;
-    for (const ifaddrs* one = all; one; one = one->ifa_next) {
-        if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET) continue;
-        const auto* at = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-        if (at->sin_addr.s_addr == wanted.s_addr) name = one->ifa_name;
+    for (const ifaddrs* interface = all; interface; interface = interface->ifa_next) {
+        if (!interface->ifa_addr || interface->ifa_addr->sa_family != AF_INET) continue;
+        const auto* at = reinterpret_cast<const sockaddr_in*>(interface->ifa_addr);
+        if (at->sin_addr.s_addr == wanted.s_addr) name = interface->ifa_name;
     }
     ::freeifaddrs(all);
     return name;

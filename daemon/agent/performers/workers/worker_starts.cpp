@@ -79,7 +79,7 @@ void WorkerStarts::start(const StartWorkers& out) {
     uses_.scratch.measure();
     uses_.messages.admit(key);
     if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
-        if (Status made = make_nvidia_nodes("/proc", "/dev"); !made) warn(made.error().message);
+        if (Status status = make_nvidia_nodes("/proc", "/dev"); !status) warn(status.error().message);
     Status ready = make_directory(files.logs(key), 0711);
     const auto logs_max = static_cast<std::uint64_t>(attempt->context->job.logs_max_bytes);
     if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), logs_max);
@@ -113,11 +113,11 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
                       .allow_setuid = node.options.allow_setuid};
     if (!context.job.setup.empty() && !context.setup)
         return Error{ErrorCode::not_found, "what setup: made is no longer there", "the next attempt makes it anew"};
-    if (Status made = make_directory(start.directory, 0711); !made) return made;
+    if (Status status = make_directory(start.directory, 0711); !status) return status;
     auto cwd = start_directory(context, node.facts(), worker.rank);
     if (!cwd) return cwd.error();
     start.cwd = *cwd;
-    if (Status made = make_scratch(node.files.scratch(key), context.user); !made) return made;
+    if (Status status = make_scratch(node.files.scratch(key), context.user); !status) return status;
     const WorkerPlace place = place_of(node, context, start);
     const UserRights rights(context.user);  // venv/bin is the user's
     {

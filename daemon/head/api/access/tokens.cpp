@@ -66,10 +66,10 @@ struct Authority {
     Revocations& revocations;
     const Identity& identity;
 };
-void reply_certificate(Exchange& exchange, const Authority& authority, const Signed& made, const std::string& node,
+void reply_certificate(Exchange& exchange, const Authority& authority, const Signed& leaf, const std::string& node,
                        Aside with) {
-    authority.revocations.issued(node, made.serial, made.expires_wall_ms);
-    with.done = [kept = exchange, &identity = authority.identity, certificate = made.certificate, node]() mutable {
+    authority.revocations.issued(node, leaf.serial, leaf.expires_wall_ms);
+    with.done = [kept = exchange, &identity = authority.identity, certificate = leaf.certificate, node]() mutable {
         reply_json(kept, 200,
                    {{"certificate", certificate},
                     {"ca", identity.authority.certificate},
@@ -181,8 +181,8 @@ void delete_token(Exchange& exchange, TokenBook& tokens) {
         return refuse(exchange, {ErrorCode::not_found, "there is no token '" + exchange.variables["id"] + "'",
                                  "rtrain token list"});
     const auto rows = tokens.rows();
-    const auto lets_admins_in = [now = wall_ms()](const state::TokenRow& one) {
-        return one.role == to_text(Role::admin) && opens(one, now);
+    const auto lets_admins_in = [now = wall_ms()](const state::TokenRow& token) {
+        return token.role == to_text(Role::admin) && opens(token, now);
     };
     if (lets_admins_in(*row) && std::count_if(rows.begin(), rows.end(), lets_admins_in) == 1)
         return refuse(exchange,
@@ -208,15 +208,15 @@ void post_join(Exchange& exchange, TokenBook& tokens, Revocations& revocations, 
                       {ErrorCode::unauthorised, "joining needs a join token, this one is of role " + row->role,
                        "make one: rtrain token create --role node"});
     if (auto free = name_is_free(exchange.view, sessions, wish->node); !free) return refuse(exchange, free.error());
-    const auto made = sign(identity, wish->request, wish->node);
-    if (!made) return refuse(exchange, made.error());
+    const auto leaf = sign(identity, wish->request, wish->node);
+    if (!leaf) return refuse(exchange, leaf.error());
     if (row->uses_left > 0) --row->uses_left;
     if (exchange.audit && *exchange.audit) (*exchange.audit)->credential = row->id;
     audit_detail(exchange, "node=" + wish->node);
     tokens.set(*row);  // whoever comes before the commit finds it used
     revocations.revoke(wish->node);
     tokens.set_left(wish->node, false);
-    reply_certificate(exchange, {revocations, identity}, *made, wish->node,
+    reply_certificate(exchange, {revocations, identity}, *leaf, wish->node,
                       {.tokens = {*row}, .settings = {{"left/" + wish->node, "0"}}, .done = {}});
 }
 
@@ -226,9 +226,9 @@ void post_certificate(Exchange& exchange, Revocations& revocations, const Identi
     const json request = body->value("request", json());
     if (!request.is_string())
         return refuse(exchange, {ErrorCode::usage, "\"request\" is missing: a PEM signing request", ""});
-    const auto made = sign(identity, request.get<std::string>(), exchange.caller.node);
-    if (!made) return refuse(exchange, made.error());
-    reply_certificate(exchange, {revocations, identity}, *made, exchange.caller.node, {});
+    const auto leaf = sign(identity, request.get<std::string>(), exchange.caller.node);
+    if (!leaf) return refuse(exchange, leaf.error());
+    reply_certificate(exchange, {revocations, identity}, *leaf, exchange.caller.node, {});
 }
 
 }  // namespace rtrain::head

@@ -171,10 +171,10 @@ def remote(*target: Any, **options: Any) -> Any:
     """
     chosen = Options().changed(**options)
     if len(target) == 1 and not options and callable(target[0]):
-        return _made(target[0], chosen)
+        return _as_remote(target[0], chosen)
     if target:
         raise TypeError("use @rtrain.remote, or @rtrain.remote(num_gpus=1, ...) with names")
-    return lambda one: _made(one, chosen)
+    return lambda decorated: _as_remote(decorated, chosen)
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
@@ -196,7 +196,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     slot.hub.until_gone(slot)
 
 
-def _made(target: Any, options: Options) -> RemoteFunction | RemoteClass:
+def _as_remote(target: Any, options: Options) -> RemoteFunction | RemoteClass:
     if inspect.isclass(target):
         return RemoteClass(target, options)
     if callable(target):

@@ -105,13 +105,13 @@ class Stream:
 
 @functools.cache
 def _context(server_side: bool) -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname = False
-    made.verify_mode = ssl.CERT_NONE
-    made.minimum_version = made.maximum_version = ssl.TLSVersion.TLSv1_2
-    made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
     try:
-        made.set_ciphers(_CIPHERS)
+        context.set_ciphers(_CIPHERS)
     except ssl.SSLError as error:
         raise ChannelError(
             f"remote calls need {_CIPHERS.partition(':')[0]}, which this Python's {ssl.OPENSSL_VERSION} does not have"
@@ -120,5 +120,5 @@ def _context(server_side: bool) -> ssl.SSLContext:
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(_GROUP)
             file.flush()
-            made.load_dh_params(file.name)
-    return made
+            context.load_dh_params(file.name)
+    return context

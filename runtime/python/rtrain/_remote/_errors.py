@@ -55,11 +55,11 @@ def task_error(message: str, cause: BaseException | None) -> TaskError:
         kind = type(cause)
         try:
             both = type(f"TaskError({kind.__name__})", (TaskError, kind), {"__init__": TaskError.__init__, "__str__": _text})
-            made = both(message, cause)
+            error = both(message, cause)
         except TypeError:  # layouts that do not mix
             return TaskError(message, cause)
-        if isinstance(made, TaskError):
-            return made
+        if isinstance(error, TaskError):
+            return error
     return TaskError(message, cause)
 
 

@@ -58,8 +58,10 @@ class Call:
 
     def resolved(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments with the values of the refs among them; raises what they raise."""
-        here = tuple(one._get(None) if isinstance(one, ObjectRef) else one for one in self.arguments)
-        named = {name: one._get(None) if isinstance(one, ObjectRef) else one for name, one in self.named.items()}
+        here = tuple(argument._get(None) if isinstance(argument, ObjectRef) else argument for argument in self.arguments)
+        named = {
+            name: argument._get(None) if isinstance(argument, ObjectRef) else argument for name, argument in self.named.items()
+        }
         return self.target, here, named
 
 
@@ -305,7 +307,7 @@ class Hub:
         with contextlib.suppress(HeadError):
             attempts = self.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
             cut_short = (*(state for state in _ENDED if state != "SUCCEEDED"), "LOST")
-            cause = next((str(one.get("cause") or "") for one in reversed(attempts) if one["state"] in cut_short), "")
+            cause = next((str(attempt.get("cause") or "") for attempt in reversed(attempts) if attempt["state"] in cut_short), "")
         return "its worker was ended" + (f": {cause}" if cause else f" (rtrain describe {slot.run_id})")
 
     def close(self) -> None:

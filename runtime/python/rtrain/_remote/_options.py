@@ -34,17 +34,17 @@ class Options:
                 f"rtrain.remote has no option {', '.join(wrong)}; there are {', '.join(Options.__dataclass_fields__)}"
             )
         _arguments.check("rtrain.remote", {name: value for name, value in given.items() if name not in known}, _arguments.REMOTE)
-        made = replace(
+        options = replace(
             self, **{name: value for name, value in known.items() if value is not None or name in ("num_cpus", "num_gpus")}
         )
-        if made.lifetime == "detached":
+        if options.lifetime == "detached":
             raise ValueError("an actor ends with its last handle or its driver; lifetime='detached' is not supported")
-        if made.num_returns < 1:
-            raise ValueError(f"num_returns is {made.num_returns}; it is 1 or more")
-        unsupported = sorted(set(made.runtime_env) - {"env_vars"})
+        if options.num_returns < 1:
+            raise ValueError(f"num_returns is {options.num_returns}; it is 1 or more")
+        unsupported = sorted(set(options.runtime_env) - {"env_vars"})
         if unsupported:
             raise ValueError(f"runtime_env of a remote call takes env_vars; {', '.join(unsupported)} is not supported")
-        return made
+        return options
 
     def job(self, name: str, *, actor: bool) -> dict[str, Any]:
         """A run with one worker that has these resources."""

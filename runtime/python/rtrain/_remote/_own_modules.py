@@ -31,7 +31,7 @@ def _is_beside(file: str, folder: str) -> bool:
     if not place.is_relative_to(driver) or "site-packages" in place.parts:
         return False
     below = place.parents[: len(place.relative_to(driver).parts) - 1]
-    return not any(_holds_installed(one) for one in below)
+    return not any(_holds_installed(directory) for directory in below)
 
 
 @functools.cache

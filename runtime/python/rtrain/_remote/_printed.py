@@ -62,16 +62,16 @@ class PrintedLines:
             batch = [self._lines.get()]
             while len(batch) < _BATCH and not self._lines.empty():
                 batch.append(self._lines.get())
-            lines = [one for one in batch if not isinstance(one, threading.Event)]
+            lines = [line for line in batch if not isinstance(line, threading.Event)]
             if self._left_out and self._lines.empty():
                 lines.append(("err", f"... {self._left_out} more lines are in rtrain logs {os.environ.get('RTRAIN_RUN_ID', '')}"))
                 self._left_out = 0
             if lines:
                 with contextlib.suppress(ChannelError):  # without a driver the logs have them
                     self._channel.send([pickle.dumps({"op": "said", "node": os.environ.get("RTRAIN_NODE", ""), "lines": lines})])
-            for one in batch:
-                if isinstance(one, threading.Event):
-                    one.set()
+            for sent in batch:
+                if isinstance(sent, threading.Event):
+                    sent.set()
 
 
 class _Copied:

@@ -99,10 +99,10 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
     deadline = None if timeout is None else time.monotonic() + timeout
     if isinstance(refs, ObjectRef):
         return refs._get(deadline)
-    wrong = next((one for one in refs if not isinstance(one, ObjectRef)), None)
+    wrong = next((ref for ref in refs if not isinstance(ref, ObjectRef)), None)
     if wrong is not None:
         raise TypeError(f"rtrain.get takes what .remote() or rtrain.put() gave back, not {type(wrong).__name__}")
-    return [one._get(deadline) for one in refs]
+    return [ref._get(deadline) for ref in refs]
 
 
 def wait(
@@ -118,15 +118,15 @@ def wait(
         raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        done = [one for one in waiting if one.done()][:num_returns]
+        done = [ref for ref in waiting if ref.done()][:num_returns]
         left = 0.5 if deadline is None else min(0.5, deadline - time.monotonic())
         if len(done) == num_returns or left <= 0:
-            return done, [one for one in waiting if one not in done]
+            return done, [ref for ref in waiting if ref not in done]
         with _settled:
-            if sum(one.done() for one in waiting) < num_returns:
+            if sum(ref.done() for ref in waiting) < num_returns:
                 _settled.wait(left)
-        for one in waiting:
-            one._check()
+        for ref in waiting:
+            ref._check()
 
 
 def put(value: Any) -> ObjectRef:

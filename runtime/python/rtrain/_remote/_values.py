@@ -20,13 +20,13 @@ def _is_plain(value: Any) -> bool:
     """Whether the value is made of what every Python has: nothing of it can lie beside the driver."""
     left, waiting = _PLAIN_MOST, [value]
     while waiting:
-        one = waiting.pop()
-        kind = type(one)
+        part = waiting.pop()
+        kind = type(part)
         if kind in (tuple, list, dict):
-            left -= 1 + 2 * len(one)
+            left -= 1 + 2 * len(part)
             if left < 0:
                 return False
-            waiting += [*one, *one.values()] if kind is dict else one
+            waiting += [*part, *part.values()] if kind is dict else part
         elif kind not in _PLAIN:
             return False
     return True

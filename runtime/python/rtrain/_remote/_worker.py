@@ -101,7 +101,7 @@ class _Server:
         try:
             value = self._perform(head, parts)
             answers = self._split(value, head["returns"])
-            replies = [_values.pack(one, f"what {name} returned", _on_cpu.dumps) for one in answers]
+            replies = [_values.pack(answer_value, f"what {name} returned", _on_cpu.dumps) for answer_value in answers]
         except BaseException as error:
             self._tell_prints()
             self._failed = self._failed or head["op"] != "method"
@@ -112,8 +112,8 @@ class _Server:
                 raise
             return
         self._tell_prints()
-        counts = [len(one) for one in replies]
-        flat: list[Part] = [part for one in replies for part in one]
+        counts = [len(reply) for reply in replies]
+        flat: list[Part] = [part for reply in replies for part in reply]
         self._channel.send([pickle.dumps({"id": number, "ok": True, "counts": counts}), *flat])
 
     def _tell_prints(self) -> None:

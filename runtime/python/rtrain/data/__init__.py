@@ -13,8 +13,8 @@ try:
     import numpy  # noqa: F401, ICN001
     import pyarrow
 except ImportError as _error:
-    _said = f"rtrain.data needs pyarrow (14 or newer) and NumPy: pip install 'pyarrow>=14' numpy ({_error})"
-    raise type(_error)(_said, name=_error.name) from _error
+    _message = f"rtrain.data needs pyarrow (14 or newer) and NumPy: pip install 'pyarrow>=14' numpy ({_error})"
+    raise type(_error)(_message, name=_error.name) from _error
 if int(pyarrow.__version__.partition(".")[0]) < 14:
     raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'pyarrow>=14'")
 

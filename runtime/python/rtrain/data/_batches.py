@@ -92,10 +92,14 @@ class Ahead(Iterator[T]):
 
 
 def counted(
-    blocks: Iterator[Block], progress: Progress, made: Callable[[Block], T], ahead: int, finish: Callable[[T], T] | None = None
+    blocks: Iterator[Block],
+    progress: Progress,
+    batch_of: Callable[[Block], T],
+    ahead: int,
+    finish: Callable[[T], T] | None = None,
 ) -> Iterator[T]:
-    """`made` of each block, by a thread if `ahead`; `finish` by the caller's own. Rows count when the loop gets them."""
-    pairs = ((block.rows, made(block)) for block in blocks)
+    """`batch_of` each block, by a thread if `ahead`; `finish` by the caller's own. Rows count when the loop gets them."""
+    pairs = ((block.rows, batch_of(block)) for block in blocks)
     source: Iterator[tuple[int, T]] = Ahead(pairs, ahead) if ahead > 0 else pairs
     try:
         for rows, item in source:

@@ -213,7 +213,7 @@ class Reading:
         """A number where there is one column, else a dict of them by `what(column)`. None: no rows."""
         names = [on] if isinstance(on, str) else list(on) if on is not None else None
         by_column: dict[str, Summary] = summaries(self._blocks(), names, what, ignore_nulls=ignore_nulls)
-        answers = {f"{what}({name})": one.answer(what, ddof) for name, one in by_column.items()}
+        answers = {f"{what}({name})": summary.answer(what, ddof) for name, summary in by_column.items()}
         return next(iter(answers.values()), None) if len(answers) < 2 else answers
 
     # -- elsewhere ----------------------------------------------------------------------------------------------------

@@ -301,7 +301,7 @@ class Dataset(Reading):
         for block in self._blocks():
             values = block.column(column, "unique")
             array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-            distinct.update(dict.fromkeys(_nan if _block.is_nan(one) else one for one in array.unique().to_pylist()))
+            distinct.update(dict.fromkeys(_nan if _block.is_nan(value) else value for value in array.unique().to_pylist()))
         return list(distinct)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
@@ -340,7 +340,7 @@ class Dataset(Reading):
 
         ValueError unless the proportions are above 0 and their sum is below 1.
         """
-        if not proportions or any(one <= 0 for one in proportions) or sum(proportions) >= 1:
+        if not proportions or any(proportion <= 0 for proportion in proportions) or sum(proportions) >= 1:
             raise ValueError(f"split_proportionately: {list(proportions)} are not all above 0 and below 1 together")
         rows = rows_of(self._node)
         ends = np.floor(np.cumsum(list(proportions)) * rows + 1e-9).astype(int)

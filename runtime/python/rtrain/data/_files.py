@@ -205,7 +205,7 @@ class JsonLines(Lines):
         for number, chunk in enumerate(chunks):
             if number == 0 and chunk.lstrip().startswith(b"["):
                 whole = json.loads(b"".join([chunk, *chunks]))
-                yield b"\n".join(json.dumps(one).encode() for one in whole)
+                yield b"\n".join(json.dumps(row).encode() for row in whole)
                 return
             yield chunk
 

@@ -71,8 +71,8 @@ def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ig
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
                 raise TypeError(f"{what}: the column {name!r} cannot be taken together: {error}") from error
     if not ignore_nulls:
-        for name, one in by_column.items():
-            if one.nulls:
+        for name, summary in by_column.items():
+            if summary.nulls:
                 by_column[name] = Summary()
     return by_column
 
@@ -157,14 +157,17 @@ class GroupedData:
             for name in keys:
                 table = table.set_column(table.column_names.index(name), name, _block.without_negative_zero(table.column(name)))
             grouped = table.group_by(keys).aggregate(
-                [one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in aggregations]
+                [
+                    aggregation[:2] if len(aggregation) == 3 else (aggregation[0], aggregation[1], aggregation[3])
+                    for aggregation in aggregations
+                ]
             )
             new = {name: grouped.column(name) for name in keys}
             rest = [name for name in grouped.column_names if name not in keys]
-            new.update({one[2]: grouped.column(name) for one, name in zip(aggregations, rest, strict=True)})
+            new.update({aggregation[2]: grouped.column(name) for aggregation, name in zip(aggregations, rest, strict=True)})
             return _block.from_arrow(pa.table(new).sort_by([(name, "ascending") for name in keys]))
 
-        text = f"groupby({', '.join(keys)}).{', '.join(str(one[2]) for one in aggregations)}"
+        text = f"groupby({', '.join(keys)}).{', '.join(str(aggregation[2]) for aggregation in aggregations)}"
         return self._dataset._computed(text, compute)
 
 
@@ -190,9 +193,9 @@ def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
             start = place
 
 
-def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _same(key: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """NaN is one key, as in the aggregates."""
-    return all(a == b or (_block.is_nan(a) and _block.is_nan(b)) for a, b in zip(one, other, strict=True))
+    return all(a == b or (_block.is_nan(a) and _block.is_nan(b)) for a, b in zip(key, other, strict=True))
 
 
 Compute = Callable[[Block], Block]

@@ -96,14 +96,14 @@ class DataIterator:
         check_format(batch_format, "iter_batches")
         size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
 
-        def made(block: Block) -> Any:
+        def batch_of(block: Block) -> Any:
             batch = block.batch(batch_format)
             return batch if _collate_fn is None else _collate_fn(batch)
 
         def begin() -> Iterator[Any]:
             return self._epoch(
                 self._share,
-                made,
+                batch_of,
                 size,
                 prefetch_batches,
                 drop_last,
@@ -142,7 +142,7 @@ class DataIterator:
         size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
         place = _torch.device_of(device)
 
-        def made(block: Block) -> Any:
+        def batch_of(block: Block) -> Any:
             batch = block.numpy()
             return _torch.tensors(batch, dtypes) if collate_fn is None else collate_fn(batch)
 
@@ -151,7 +151,7 @@ class DataIterator:
 
         def begin() -> Iterator[Any]:
             return self._epoch(
-                self._share, made, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, finish
+                self._share, batch_of, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, finish
             )
 
         return Batches(self._share, begin)
@@ -195,7 +195,7 @@ class DataIterator:
 
         size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
 
-        def made(block: Block) -> Any:
+        def batch_of(block: Block) -> Any:
             batch = _torch.tensors(block.numpy(), None)
             for name, dtype in _dtypes_of(batch, label_column, label_column_dtype, feature_column_dtypes).items():
                 batch[name] = batch[name].to(dtype)
@@ -209,7 +209,7 @@ class DataIterator:
 
         def begin(share: Share) -> Iterator[Any]:
             return self._epoch(
-                share, made, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, None
+                share, batch_of, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, None
             )
 
         return _torch.Batches(self._share, begin)
@@ -223,7 +223,7 @@ class DataIterator:
     def _epoch(
         self,
         share: Share,
-        made: Callable[[Block], Any],
+        batch_of: Callable[[Block], Any],
         size: int | None,
         ahead: int,
         drop_last: bool,
@@ -234,7 +234,7 @@ class DataIterator:
         progress, blocks = share.begin(buffer or 0, seed)
         rows = _batches.shuffled(blocks, progress, share.rank) if buffer else blocks
         begun = time.monotonic()
-        yield from _batches.counted(_batches.cut(rows, size, drop_last=drop_last), progress, made, ahead, finish)
+        yield from _batches.counted(_batches.cut(rows, size, drop_last=drop_last), progress, batch_of, ahead, finish)
         self._told = f"epoch {progress.epoch}: {progress.consumed} rows in {time.monotonic() - begun:.2f} s"
 
     # -- where it is ------------------------------------------------------------------------------------------------

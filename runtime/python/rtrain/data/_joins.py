@@ -70,7 +70,7 @@ class Union(Node):
 
     def rows(self) -> int | None:
         rows = [child.rows() for child in self.children]
-        known = [one for one in rows if one is not None]
+        known = [count for count in rows if count is not None]
         return sum(known) if len(known) == len(rows) else None
 
     def names(self) -> list[str] | None:

@@ -101,10 +101,10 @@ class MapRows(Op):
     def apply(self, block: Block, salt: int) -> Block:
         rows = []
         for row in block.dicts():
-            made = self.fn(row)
-            if not isinstance(made, Mapping):
-                raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(made)}")
-            rows.append(made)
+            new_row = self.fn(row)
+            if not isinstance(new_row, Mapping):
+                raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(new_row)}")
+            rows.append(new_row)
         return _block.from_rows(rows)
 
 
@@ -118,13 +118,13 @@ class FlatMap(Op):
     def apply(self, block: Block, salt: int) -> Block:
         rows: list[Mapping[str, Any]] = []
         for row in block.dicts():
-            made = self.fn(row)
-            if isinstance(made, Mapping | str) or not isinstance(made, Iterable):
-                raise self.fn.wrong(f"the function gives a list of dicts, and gave {_kind(made)}")
-            for one in made:
-                if not isinstance(one, Mapping):
-                    raise self.fn.wrong(f"the function gives a list of dicts, and an item of it is {_kind(one)}")
-                rows.append(one)
+            new_rows = self.fn(row)
+            if isinstance(new_rows, Mapping | str) or not isinstance(new_rows, Iterable):
+                raise self.fn.wrong(f"the function gives a list of dicts, and gave {_kind(new_rows)}")
+            for new_row in new_rows:
+                if not isinstance(new_row, Mapping):
+                    raise self.fn.wrong(f"the function gives a list of dicts, and an item of it is {_kind(new_row)}")
+                rows.append(new_row)
         return _block.from_rows(rows)
 
 
@@ -177,15 +177,15 @@ class MapBatches(Op):
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
-        made: list[Block] = []
+        blocks: list[Block] = []
         size = self.size or max(block.rows, 1)
         for start in range(0, block.rows, size):
             value = self.fn(block.slice(start, start + size).batch(self.batch_format, private=self.private))
-            values = self._drawn(value) if inspect.isgenerator(value) else [value]
-            made.extend(self._checked(one) for one in values)
-        return _block.concat(made)
+            values = self._yielded(value) if inspect.isgenerator(value) else [value]
+            blocks.extend(self._checked(batch) for batch in values)
+        return _block.concat(blocks)
 
-    def _drawn(self, values: Iterable[Any]) -> list[Any]:
+    def _yielded(self, values: Iterable[Any]) -> list[Any]:
         try:
             return list(values)
         except Exception as error:
@@ -206,8 +206,8 @@ class AddColumn(Op):
     def apply(self, block: Block, salt: int) -> Block:
         value = self.fn(block.batch(self.batch_format))
         try:
-            made = _block.from_batch({self.column: value})
-            return Block({**block.columns, **made.columns})
+            column_block = _block.from_batch({self.column: value})
+            return Block({**block.columns, **column_block.columns})
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.name}: {error}") from error
 
@@ -225,8 +225,8 @@ class Columns(Op):
     def apply(self, block: Block, salt: int) -> Block:
         if not block.columns and not block.rows:
             return block
-        for one in self.asked:
-            block.column(one, self.name)
+        for column in self.asked:
+            block.column(column, self.name)
         return Block({new: block.columns[old] for old, new in self.change(block.names).items()})
 
     def names(self, before: list[str] | None) -> list[str] | None:
@@ -252,7 +252,7 @@ class Sample(Op):
 
 def _kind(value: Any) -> str:
     if isinstance(value, list | tuple) and value:
-        inner = ", ".join(sorted({type(one).__name__ for one in itertools.islice(value, 3)}))
+        inner = ", ".join(sorted({type(element).__name__ for element in itertools.islice(value, 3)}))
         return f"a {type(value).__name__} of {inner}"
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -138,7 +138,7 @@ class _WindowRun:
     def _window(self, number: int) -> Block:
         if self.held is None or self.held[0] != number:
             self.held = None
-            block = _block.concat(self.child.read(one) for one in self._windows()[number] if one.rows)
+            block = _block.concat(self.child.read(piece) for piece in self._windows()[number] if piece.rows)
             order = self.order.random(self.node.seed, self.node.salt + 1 + number).permutation(block.rows)
             self.held = number, block.take(order)
         return self.held[1]

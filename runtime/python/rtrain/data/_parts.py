@@ -108,7 +108,7 @@ class Parts:
     writer: Writer
     mode: SaveMode
     _others: list[str] = field(default_factory=list)
-    _made: list[str] = field(default_factory=list)
+    _part_names: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         who = self.writer
@@ -131,7 +131,7 @@ class Parts:
         """The first one that no write of this process has: threads write at a time, and a write that failed took none."""
         with _numbers_lock:
             taken = _numbers.setdefault(self._key, set())
-            number = next(one for one in itertools.count() if one not in taken)
+            number = next(candidate for candidate in itertools.count() if candidate not in taken)
             taken.add(number)
             return number
 
@@ -156,11 +156,11 @@ class Parts:
         return True
 
     def add(self) -> str:
-        self._made.append(f"{self._stem()}{len(self._made):05}.{self.suffix}")
-        return self._hidden(self._made[-1])
+        self._part_names.append(f"{self._stem()}{len(self._part_names):05}.{self.suffix}")
+        return self._hidden(self._part_names[-1])
 
     def commit(self) -> None:
-        for name in self._made:
+        for name in self._part_names:
             self.system.move(self._hidden(name), f"{self.folder}/{name}")
         gone = [name for name in self._names() if self._is_stale(name)]
         if self.mode is SaveMode.OVERWRITE:
@@ -171,7 +171,7 @@ class Parts:
 
     def drop(self) -> None:
         self._give_number_back()
-        for name in self._made:
+        for name in self._part_names:
             with suppress(OSError):
                 self.system.delete_file(self._hidden(name))
 
@@ -224,7 +224,7 @@ def opened(caller: str, suffix: str, path: Any, filesystem: Any, mode: SaveMode 
     try:
         save_mode = SaveMode(mode)
     except ValueError:
-        modes = ", ".join(repr(one.value) for one in SaveMode)
+        modes = ", ".join(repr(member.value) for member in SaveMode)
         raise ValueError(f"{caller}: mode is {mode!r}; it is one of {modes}") from None
     writer = Writer.current()
     if writer.run == _process and writer.world > 1 and save_mode is not SaveMode.APPEND:

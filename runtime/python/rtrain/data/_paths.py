@@ -36,15 +36,15 @@ def find(reader: str, paths: Paths, filesystem: Any, suffixes: tuple[str, ...]) 
         raise ValueError(f"{reader}: no path is given")
     system = _system(filesystem)
     entries: list[Any] = []
-    for one in given:
-        if not isinstance(one, str | os.PathLike):
-            raise TypeError(f"{reader}: a path is a text or a pathlib.Path, not {type(one).__name__}")
-        own, path = _located(os.fspath(one), system)
+    for given_path in given:
+        if not isinstance(given_path, str | os.PathLike):
+            raise TypeError(f"{reader}: a path is a text or a pathlib.Path, not {type(given_path).__name__}")
+        own, path = _located(os.fspath(given_path), system)
         if entries and type(own) is not type(entries[0][0]):
             raise ValueError(
-                f"{reader}: {os.fspath(one)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them"
+                f"{reader}: {os.fspath(given_path)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them"
             )
-        entries.extend((own, info) for info in _expanded(reader, own, path, os.fspath(one), suffixes))
+        entries.extend((own, info) for info in _expanded(reader, own, path, os.fspath(given_path), suffixes))
     return Files(entries[0][0], [info.path for _, info in entries], [info.size or 0 for _, info in entries])
 
 

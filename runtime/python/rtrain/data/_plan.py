@@ -126,7 +126,7 @@ def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | No
             raise ValueError(
                 f"rank {other} sees {count} files or pieces of {node.says()} and rank {rank} sees {len(keys)}: the ranks must read the same files"
             )
-    node.learn(keys, [one for _, part in counts for one in part])
+    node.learn(keys, [rows for _, part in counts for rows in part])
 
 
 def undeclared(node: Node) -> list[str]:

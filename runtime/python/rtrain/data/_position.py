@@ -123,10 +123,10 @@ def _left(rest: Ranges, stage: Stage, epoch: int) -> Iterator[tuple[int, int | N
 
 def merged(ranges: Iterator[tuple[int, int | None]] | Ranges) -> Ranges:
     """Neighbours become one."""
-    joined: Ranges = []
+    distinct: Ranges = []
     for start, stop in ranges:
-        if joined and joined[-1][1] == start:
-            joined[-1] = (joined[-1][0], stop)
+        if distinct and distinct[-1][1] == start:
+            distinct[-1] = (distinct[-1][0], stop)
         elif stop is None or stop > start:
-            joined.append((start, stop))
-    return joined
+            distinct.append((start, stop))
+    return distinct

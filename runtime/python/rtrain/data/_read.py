@@ -31,23 +31,23 @@ def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_bloc
     parallelism, override_num_blocks: change nothing.
     """
     check_named("from_items", parallelism=parallelism, override_num_blocks=override_num_blocks)
-    rows = [one if isinstance(one, Mapping) else {"item": one} for one in items]
+    rows = [item if isinstance(item, Mapping) else {"item": item} for item in items]
     return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows)))
 
 
 def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
     """Returns a Dataset with one column: the rows of an array, or of a list of arrays, one below the other."""
     arrays = list(ndarrays) if isinstance(ndarrays, list | tuple) else [ndarrays]
-    if not arrays or not all(isinstance(one, np.ndarray) and one.ndim for one in arrays):
+    if not arrays or not all(isinstance(array, np.ndarray) and array.ndim for array in arrays):
         raise TypeError("from_numpy takes an array with at least one dimension, or a list of them")
-    return _dataset(InMemory("from_numpy", _block.concat(Block({column: one}) for one in arrays)))
+    return _dataset(InMemory("from_numpy", _block.concat(Block({column: array}) for array in arrays)))
 
 
 def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """Returns a Dataset of a DataFrame, or of a list of them, one below the other. The index is left out."""
     check("from_pandas", ignored, READERS)
     frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
-    if not frames or not all(hasattr(one, "iloc") and hasattr(one, "columns") for one in frames):
+    if not frames or not all(hasattr(frame, "iloc") and hasattr(frame, "columns") for frame in frames):
         raise TypeError("from_pandas takes a DataFrame, or a list of them")
     return _dataset(InMemory("from_pandas", _block.concat(map(_block.from_pandas, frames))))
 
@@ -56,7 +56,7 @@ def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """Returns a Dataset of a Table or RecordBatch, or of a list of them, one below the other."""
     check("from_arrow", ignored, READERS)
     given = list(tables) if isinstance(tables, list | tuple) else [tables]
-    if not given or not all(isinstance(one, pa.Table | pa.RecordBatch) for one in given):
+    if not given or not all(isinstance(table, pa.Table | pa.RecordBatch) for table in given):
         raise TypeError("from_arrow takes a pyarrow Table or RecordBatch, or a list of them")
     return _dataset(InMemory("from_arrow", _block.concat(map(_block.from_arrow, given))))
 
@@ -299,7 +299,7 @@ def read_images(
         import PIL.Image  # noqa: F401
     except ImportError as error:
         raise ImportError("read_images needs Pillow: pip install pillow") from error
-    if size is not None and (len(size) != 2 or any(one < 1 for one in size)):
+    if size is not None and (len(size) != 2 or any(side < 1 for side in size)):
         raise ValueError(f"read_images: size is {size}; it is (height, width)")
     files = _matching_files("read_images", paths, filesystem, file_extensions, _IMAGES)
     row = functools.partial(_files.decode_image, size=size, mode=mode)
@@ -315,9 +315,9 @@ def _matching_files(caller: str, paths: _paths.Paths, filesystem: Any, extension
     if extensions is None:
         return _paths.find(caller, paths, filesystem, usual)
     names = [extensions] if isinstance(extensions, str) else list(extensions)
-    if not names or not all(isinstance(one, str) and one.strip(".") for one in names):
+    if not names or not all(isinstance(extension, str) and extension.strip(".") for extension in names):
         raise ValueError(f"{caller}: file_extensions is {extensions!r}; it is a list such as ['csv']")
-    suffixes = tuple("." + one.lstrip(".").lower() for one in names)
+    suffixes = tuple("." + extension.lstrip(".").lower() for extension in names)
     files = _paths.find(caller, paths, filesystem, suffixes)
     kept = [place for place, path in enumerate(files.paths) if path.lower().endswith(suffixes)]
     if not kept:

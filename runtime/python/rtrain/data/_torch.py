@@ -41,15 +41,15 @@ def tensors(batch: Mapping[str, np.ndarray[Any, Any]], dtypes: Dtypes) -> dict[s
 def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -> torch.Tensor:
     if column.dtype.kind not in "biufc":
         held = f"values of type {type(column[0]).__name__}" if column.dtype == object and len(column) else str(column.dtype)
-        ragged = column.dtype == object and all(isinstance(one, np.ndarray) for one in column)
+        ragged = column.dtype == object and all(isinstance(cell, np.ndarray) for cell in column)
         how = "give collate_fn to pad them" if ragged else "leave it out by drop_columns, or give collate_fn"
         raise TypeError(f"the column {name!r} is no tensor: it holds {held}{' of different shapes' if ragged else ''}; {how}")
     if column.dtype.kind == "u" and column.dtype.itemsize > 1 and not hasattr(torch, str(column.dtype)):
         column = column.astype(f"i{min(8, column.dtype.itemsize * 2)}")
     if not column.dtype.isnative:
         column = column.astype(column.dtype.newbyteorder("="))
-    made = torch.from_numpy(column if column.flags.writeable else column.copy())
-    return made if dtype is None else made.to(dtype)
+    column_tensor = torch.from_numpy(column if column.flags.writeable else column.copy())
+    return column_tensor if dtype is None else column_tensor.to(dtype)
 
 
 class Batches(IterableDataset[Any]):
@@ -57,8 +57,8 @@ class Batches(IterableDataset[Any]):
 
     rtrain_share = True
 
-    def __init__(self, share: Any, made: Callable[[Any], Iterator[Any]]) -> None:
-        self.share, self.made = share, made
+    def __init__(self, share: Any, begin: Callable[[Any], Iterator[Any]]) -> None:
+        self.share, self.made = share, begin
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles what only cloudpickle can carry, for loader processes that are not forked."""

@@ -100,10 +100,10 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
             raise TypeError(f"Checkpoint.from_dict takes a dict, not {type(values).__name__}")
         folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
         _save_values(pathlib.Path(folder) / _VALUES, dict(values))
-        made = cls(folder)
-        made._owned = True
-        weakref.finalize(made, shutil.rmtree, folder, True)
-        return made
+        checkpoint = cls(folder)
+        checkpoint._owned = True
+        weakref.finalize(checkpoint, shutil.rmtree, folder, True)
+        return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the values given to `from_dict`, with tensors on the CPU. ValueError for a checkpoint that was made otherwise."""
@@ -243,9 +243,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         cls, path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
     ) -> Checkpoint:
         """Makes a checkpoint for files of earlier versions, which name this function."""
-        made = cls(path)
-        made.__setstate__((path, filesystem, metrics, name, elsewhere))
-        return made
+        checkpoint = cls(path)
+        checkpoint.__setstate__((path, filesystem, metrics, name, elsewhere))
+        return checkpoint
 
 
 _remade = Checkpoint._remade  # as files of still earlier versions name it
@@ -298,7 +298,7 @@ def _listing(filesystem: Any, path: str) -> bytes:
     import pyarrow.fs
 
     entries = _filesystems.as_pyarrow(filesystem).get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-    return repr(sorted((one.path, one.size, one.mtime_ns) for one in entries if one.is_file)).encode()
+    return repr(sorted((info.path, info.size, info.mtime_ns) for info in entries if info.is_file)).encode()
 
 
 public_in("rtrain.train", Checkpoint)

@@ -70,14 +70,14 @@ class ScalingConfig:
     def _check_selectors(self) -> None:
         given = self.label_selector
         several = [given] if isinstance(given, Mapping) else list(given or [])
-        for one in several:
-            if not isinstance(one, Mapping) or not all(
-                isinstance(key, str) and isinstance(value, str) for key, value in one.items()
+        for selector in several:
+            if not isinstance(selector, Mapping) or not all(
+                isinstance(key, str) and isinstance(value, str) for key, value in selector.items()
             ):
-                raise TypeError(f"label_selector holds {one!r}; a selector is a dict of labels and values, all texts")
+                raise TypeError(f"label_selector holds {selector!r}; a selector is a dict of labels and values, all texts")
         if given is not None and not isinstance(given, Mapping) and len(several) != self.max_workers:
             raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
-        if self.elasticity_enabled and any(one != several[0] for one in several):
+        if self.elasticity_enabled and any(other != several[0] for other in several):
             raise ValueError(
                 f"label_selector: workers that differ need a fixed number of them, and num_workers is {self.num_workers}; give one selector "
                 "for all (a value may name several: 'in(a,b)')"
@@ -168,10 +168,10 @@ class ScalingConfig:
             section["topology"] = self.topology
         if self.label_selector:
             several = [self.label_selector] if isinstance(self.label_selector, Mapping) else list(self.label_selector)
-            if all(one == several[0] for one in several):
+            if all(selector == several[0] for selector in several):
                 section["label_selector"] = dict(several[0])
             else:
-                section["worker_selectors"] = [dict(one) for one in several]
+                section["worker_selectors"] = [dict(selector) for selector in several]
         return section
 
 
@@ -299,7 +299,7 @@ class DataConfig:
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [
-            {key: split(one, rank, equal=self.equal) if self.splits(key) else one for key, one in datasets.items()}
+            {key: split(dataset, rank, equal=self.equal) if self.splits(key) else dataset for key, dataset in datasets.items()}
             for rank in ranks
         ]
 
@@ -476,9 +476,9 @@ class RunConfig:
         _filesystems.check_travels(self.storage_filesystem)
         self.records_path = _storage(self.records_path, None)
 
-    def take_name(self, made: str) -> None:
-        """Sets the name to `made`, which nobody gave."""
-        self.name = self._MadeName(made)
+    def take_name(self, name: str) -> None:
+        """Sets the name to `name`, which nobody gave."""
+        self.name = self._MadeName(name)
 
     @property
     def is_named(self) -> bool:
@@ -522,7 +522,7 @@ def _check_secrets(given: object) -> None:
 
 def _log_names(given: object) -> tuple[str, str]:
     names = tuple(given) if isinstance(given, tuple | list) else ()
-    if len(names) != 2 or not all(isinstance(one, str) and one.strip(".") and "/" not in one for one in names):
+    if len(names) != 2 or not all(isinstance(name, str) and name.strip(".") and "/" not in name for name in names):
         raise ValueError(
             f"log_to_file is {given!r}; it is True, a file's name, or (stdout's name, stderr's name), without folders"
         )

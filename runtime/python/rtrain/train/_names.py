@@ -32,8 +32,8 @@ def propagated() -> dict[str, str]:
 def run_name(given: str | None) -> str:
     """The name, checked. Where none is given: on a node one that the same `fit()` of the program's next attempt has too, else one
     made of the date."""
-    if given is None and (made := _name_on_node()):
-        return made
+    if given is None and (name_on_node := _name_on_node()):
+        return name_on_node
     if given is None:
         stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         return f"rtrain_run-{stamp}-" + "".join(random.choices(string.ascii_lowercase, k=4))

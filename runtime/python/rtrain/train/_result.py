@@ -67,7 +67,7 @@ class Result:
         if all(_missing(nested(metrics, metric)) for _, metrics in self.best_checkpoints):
             there = sorted({key for _, metrics in self.best_checkpoints for key in metrics})
             raise RuntimeError(f"no kept checkpoint has the metric {metric!r}; there are: {', '.join(there) or 'none'}")
-        return max(self.best_checkpoints, key=lambda one: score(one[1], metric, mode))[0]
+        return max(self.best_checkpoints, key=lambda pair: score(pair[1], metric, mode))[0]
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> "Result":
@@ -107,7 +107,7 @@ class Result:
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("metrics", _shown(self.metrics or {}))]
         rows.append(("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
-        best = [f"{one.name} {_shown(metrics)}" for one, metrics in self.best_checkpoints[:3]]
+        best = [f"{checkpoint.name} {_shown(metrics)}" for checkpoint, metrics in self.best_checkpoints[:3]]
         if best:
             rows.append(("best", "; ".join(best)))
         rows.append(("path", str(self.path)))
@@ -144,7 +144,7 @@ def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
 
 def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> list[tuple[Checkpoint, dict[str, Any]]]:
     """Sorts from the worst to the best; of equals the newer is better, and what has no score is worse than any."""
-    pairs = [(one, one.metrics) for one in checkpoints]
+    pairs = [(checkpoint, checkpoint.metrics) for checkpoint in checkpoints]
     if name is None:
         return pairs
 
@@ -207,7 +207,8 @@ def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
         if "://" not in path and not os.path.isfile(f"{path}/run.json"):  # noqa: PTH113
             return None
         directory = _run_directory.open_directory(path)
-        pointers = (one for name in _run_directory.manifests(directory) for one in Checkpoint(f"{path}/{name}")._pointers())
+        names = _run_directory.manifests(directory)
+        pointers = (pointer for name in names for pointer in Checkpoint(f"{path}/{name}")._pointers())
         if (first := next(pointers, None)) is None:
             return directory
         place = str(first["path"])
@@ -224,7 +225,7 @@ def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Re
         metrics: Any = _metrics.decode(manifest["metrics"])
         checkpoint = Checkpoint(f"{directory.path}/{name}", filesystem, metrics=metrics, name=name)
         kept.append((int(manifest["attempt"]), int(manifest["report"]), checkpoint))
-    in_order = [checkpoint for _, _, checkpoint in sorted(kept, key=lambda one: one[:2])]
+    in_order = [checkpoint for _, _, checkpoint in sorted(kept, key=lambda kept_checkpoint: kept_checkpoint[:2])]
     rows = rows_of(directory)
     return Result(
         metrics=rows[-1] if rows else (in_order[-1].metrics if in_order else None),

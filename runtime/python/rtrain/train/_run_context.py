@@ -110,12 +110,12 @@ def checked(callbacks: list[Any] | None) -> list[UserCallback]:
             given.append(getattr(importlib.import_module(module), kind)())
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(f"RTRAIN_TRAIN_CALLBACKS names {name.strip()!r}; it takes module.Class,...: {error}") from error
-    for one in given:
-        if not isinstance(one, RTrainCallback):
+    for callback in given:
+        if not isinstance(callback, RTrainCallback):
             raise ValueError(
-                f"RunConfig(callbacks=): {one!r} is not a UserCallback; derive its class from rtrain.train.UserCallback"
+                f"RunConfig(callbacks=): {callback!r} is not a UserCallback; derive its class from rtrain.train.UserCallback"
             )
-    return [one for one in given if isinstance(one, UserCallback)]
+    return [user_callback for user_callback in given if isinstance(user_callback, UserCallback)]
 
 
 public_in("rtrain.train", RTrainCallback, TrainRunContext, UserCallback)

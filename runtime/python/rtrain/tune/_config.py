@@ -184,10 +184,10 @@ def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
             "RunConfig(storage_filesystem=) of trials is a local one or S3: schedulers and drivers read their checkpoints without it. Give "
             "storage_path as a path that the nodes mount, or as s3://bucket/prefix"
         )
-    made = replace(given)
+    run_config = replace(given)
     if not given.is_named:
-        made.name = None
-    return made
+        run_config.name = None
+    return run_config
 
 
 public_in("rtrain.tune", CheckpointConfig, FailureConfig, RunConfig, TuneConfig)

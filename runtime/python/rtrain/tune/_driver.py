@@ -96,7 +96,7 @@ class SweepDriver:
             if not (self._taken_up and self.runs.join(trial)):
                 self.runs.submit(trial, self._donor_legs(trial))
         except (HeadError, ValueError, TuneError) as error:
-            if isinstance(error, Unreachable) or not any(one.leg.run_id for one in self.sweep.trials):
+            if isinstance(error, Unreachable) or not any(other.leg.run_id for other in self.sweep.trials):
                 raise  # the first one: what is wrong with it is wrong with all
             self._stop(self.sweep.refused(trial.trial_id, error))
             return
@@ -113,7 +113,7 @@ class SweepDriver:
                 self.runs.stop(trial)
             except Unreachable as error:
                 left = trials[number:]
-                names = ", ".join(one.leg.run_name for one in left)
+                names = ", ".join(unstopped.leg.run_name for unstopped in left)
                 say(f"could not be stopped: {names}: {error.message}. {_by_hand(left)}")
                 return False
         return True
@@ -122,11 +122,11 @@ class SweepDriver:
     def _take(self) -> None:
         """What has come; waits a little where nothing has."""
         with contextlib.suppress(queue.Empty):
-            self._one(self.runs.news.get(timeout=_TICK_S))
+            self._handle_news(self.runs.news.get(timeout=_TICK_S))
             while True:
-                self._one(self.runs.news.get_nowait())
+                self._handle_news(self.runs.news.get_nowait())
 
-    def _one(self, news: News) -> None:
+    def _handle_news(self, news: News) -> None:
         if isinstance(news, Fault):
             raise news.error
         if isinstance(news, Interrupt):
@@ -190,8 +190,8 @@ class SweepDriver:
 
     def _explain(self, runs: Mapping[str, Mapping[str, Any]]) -> None:
         """Why no trial runs, when it changes."""
-        live = [one for one in self.sweep.live if one.leg.run_id in runs]
-        if not live or any(runs[one.leg.run_id]["state"] != "QUEUED" for one in live) or not self.table.verbose:
+        live = [trial for trial in self.sweep.live if trial.leg.run_id in runs]
+        if not live or any(runs[trial.leg.run_id]["state"] != "QUEUED" for trial in live) or not self.table.verbose:
             return
         line = self.runs.why_waiting(live[0])
         if line and without_times(line) != without_times(self._explained):
@@ -210,4 +210,4 @@ class SweepDriver:
 
 
 def _by_hand(trials: list[Trial]) -> str:
-    return "; ".join(f"`rtrain stop {one.leg.run_name}` ends it" for one in trials if one.leg.run_id)
+    return "; ".join(f"`rtrain stop {trial.leg.run_name}` ends it" for trial in trials if trial.leg.run_id)

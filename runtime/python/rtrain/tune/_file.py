@@ -53,7 +53,7 @@ class SweepFile:
             "searcher": _packed(sweep.searcher),
             "scheduler": _packed(sweep.scheduler),
             "stopper": _packed(sweep.stopper),
-            "trials": [self._trial_json(one) for one in sweep.trials],
+            "trials": [self._trial_json(trial) for trial in sweep.trials],
         }
         _files.replace(self.folder / SWEEP, json.dumps(state, indent=1).encode(), durable=True)
 
@@ -109,11 +109,11 @@ class SweepFile:
 def without_unpicklable(config: RunConfig) -> RunConfig:
     """The driver's own helpers (callbacks, a reporter) may hold what cannot be kept: a later driver goes on without them."""
     kept = []
-    for one in config.callbacks or []:
-        if _can_be_pickled(one):
-            kept.append(one)
+    for callback in config.callbacks or []:
+        if _can_be_pickled(callback):
+            kept.append(callback)
         else:
-            say(f"{type(one).__name__} among the callbacks cannot be pickled: Tuner.restore goes on without it")
+            say(f"{type(callback).__name__} among the callbacks cannot be pickled: Tuner.restore goes on without it")
     config.callbacks = kept
     if not _can_be_pickled(config.progress_reporter):
         config.progress_reporter = None
@@ -165,7 +165,7 @@ def take_over(sweep: Sweep, state: dict[str, Any]) -> None:
     sweep.checkpoints = set(state["checkpoints"])
     sweep.searcher, sweep.scheduler = _unpacked(state["searcher"]), _unpacked(state["scheduler"])
     sweep.stopper = _unpacked(state["stopper"])
-    sweep.trials = [trial_of(one) for one in state["trials"]]
+    sweep.trials = [trial_of(record) for record in state["trials"]]
 
 
 def _trial_json(trial: Trial) -> dict[str, Any]:
@@ -177,7 +177,10 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "last_result": json.loads(_metrics.encode(trial.last_result)),
         "reports": trial.reports,
         "why": trial.why,
-        "runs": [{one.name: getattr(leg, one.name) for one in fields(leg) if one.name != "config"} for leg in trial.legs],
+        "runs": [
+            {leg_field.name: getattr(leg, leg_field.name) for leg_field in fields(leg) if leg_field.name != "config"}
+            for leg in trial.legs
+        ],
         "pickle": _packed(
             {"config": trial.config, "drawn": trial.drawn, "configs": [leg.config for leg in trial.legs], "error": trial.error}
         ),
@@ -186,7 +189,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
 
 def trial_of(record: dict[str, Any]) -> Trial:
     kept = _unpacked(record["pickle"])
-    legs = [Leg(**{**one, "config": config}) for one, config in zip(record["runs"], kept["configs"], strict=True)]
+    legs = [Leg(**{**run, "config": config}) for run, config in zip(record["runs"], kept["configs"], strict=True)]
     last: Any = _metrics.decode(record["last_result"])
     return Trial(
         record["trial_id"],

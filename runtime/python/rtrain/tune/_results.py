@@ -40,16 +40,19 @@ class TrialResult(Result):
 def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapping[str, Any]) -> TrialResult:
     """The Results of the trial's runs, in their order, as one; `wanted`: `checkpoint` of their jobs. Of a trial that did not come to a
     result: what it reported last."""
-    rows = [row for one in run_results for row in one.all_metrics]
+    rows = [row for run_result in run_results for row in run_result.all_metrics]
     last = run_results[-1] if run_results else Result(path=trial.leg.run_path or None)
     metrics = dict(last.metrics or trial.last_result)
     return TrialResult(
         metrics={**metrics, "config": trial.config},
-        checkpoint=next((one.checkpoint for one in reversed(run_results) if one.checkpoint is not None), None),
+        checkpoint=next(
+            (run_result.checkpoint for run_result in reversed(run_results) if run_result.checkpoint is not None), None
+        ),
         error=trial.error if trial.status == ERROR else None,
         path=last.path,
         best_checkpoints=best(
-            [checkpoint for one in run_results for checkpoint, _ in reversed(one.best_checkpoints)], checkpoint_rules
+            [checkpoint for run_result in run_results for checkpoint, _ in reversed(run_result.best_checkpoints)],
+            checkpoint_rules,
         ),
         return_value=last.return_value,
         all_metrics=rows or ([trial.last_result] if trial.last_result else []),
@@ -80,7 +83,7 @@ class ResultGrid:
     @property
     def errors(self) -> list[Exception]:
         """The errors of the trials that failed, in the order of the trials."""
-        return [one.error for one in self._results if one.error is not None]
+        return [result.error for result in self._results if result.error is not None]
 
     @property
     def num_errors(self) -> int:
@@ -90,7 +93,7 @@ class ResultGrid:
     @property
     def num_terminated(self) -> int:
         """How many trials have ended without an error."""
-        return sum(1 for one in self._results if one.status == TERMINATED)
+        return sum(1 for result in self._results if result.status == TERMINATED)
 
     @property
     def experiment_path(self) -> str:
@@ -126,12 +129,14 @@ class ResultGrid:
         if scope not in _SCOPES:
             raise ValueError(f"scope is {scope!r}; it is one of {', '.join(_SCOPES)}")
         scored = [
-            (value, -place) for place, one in enumerate(self._results) if (value := _value(one, name, order, scope)) is not None
+            (value, -place)
+            for place, result in enumerate(self._results)
+            if (value := _value(result, name, order, scope)) is not None
         ]
         if filter_nan_and_inf:
-            scored = [one for one in scored if math.isfinite(one[0])]
+            scored = [candidate for candidate in scored if math.isfinite(candidate[0])]
         if not scored:
-            there = sorted({key for one in self._results for row in one.all_metrics for key in row})
+            there = sorted({key for result in self._results for row in result.all_metrics for key in row})
             raise RuntimeError(f"no trial has reported a number as {name!r}; reported were: {', '.join(there) or 'none'}")
         return self._results[-max(scored)[1]]
 
@@ -152,10 +157,10 @@ class ResultGrid:
             raise ImportError(
                 "get_dataframe needs pandas (pip install pandas); each result has .metrics and .all_metrics"
             ) from error
-        return pandas.DataFrame([_row(one, filter_metric, filter_mode) for one in self._results])
+        return pandas.DataFrame([_row(result, filter_metric, filter_mode) for result in self._results])
 
     def __repr__(self) -> str:
-        return "ResultGrid<[\n" + "".join(f"  {one!r},\n" for one in self._results) + "]>"
+        return "ResultGrid<[\n" + "".join(f"  {result!r},\n" for result in self._results) + "]>"
 
 
 def _value(result: TrialResult, name: str, order: str, scope: str) -> float | None:
@@ -170,7 +175,7 @@ def _value(result: TrialResult, name: str, order: str, scope: str) -> float | No
         return max(values)
     count = {"avg": len(values), "last-5-avg": 5, "last-10-avg": 10}[scope]
     chosen = values[-count:]
-    return statistics.fmean(chosen) if all(math.isfinite(one) for one in chosen) else -math.inf
+    return statistics.fmean(chosen) if all(math.isfinite(value) for value in chosen) else -math.inf
 
 
 def _is_number(value: Any) -> bool:
@@ -193,7 +198,7 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
 def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
     """One Result for each of the trial's runs, in their order. Of a run that ended under an earlier driver: from its directory, else by
     the cluster; the last run of a trial that is not over has none yet."""
-    ended = {one.path: one for one in known}  # a run that went on has a later one, with all that it reported
+    ended = {result.path: result for result in known}  # a run that went on has a later one, with all that it reported
     results: list[Result] = []
     for leg in trial.legs:
         if leg.run_path in ended:

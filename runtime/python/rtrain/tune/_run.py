@@ -135,7 +135,7 @@ def run(
     )
     grid = tuner.fit()
     if raise_on_failed_trial and grid.num_errors:
-        names = ", ".join(one.trial_name for one in grid if one.error is not None)
+        names = ", ".join(result.trial_name for result in grid if result.error is not None)
         raise TuneError(f"{grid.num_errors} of {len(grid)} trials failed: {names}. The first: {grid.errors[0]}") from grid.errors[
             0
         ]

@@ -139,7 +139,7 @@ class TrialRuns:
                 checkpoints = self._checkpoints(leg.run_id)
                 if not checkpoints:
                     break
-                newest = next((one for one in checkpoints if one["latest"]), checkpoints[-1])
+                newest = next((checkpoint for checkpoint in checkpoints if checkpoint["latest"]), checkpoints[-1])
                 if not self._hold(trial, leg.run_id, newest["directory"]):
                     continue  # removed meanwhile, since a newer one has come
                 metrics: Any = _metrics.decode(newest["metrics"])
@@ -158,14 +158,16 @@ class TrialRuns:
             self.head.put(route, json.dumps({"status": PENDING}).encode())
         except (Conflict, NotFound):
             return False
-        if directory not in [one["directory"] for one in self._checkpoints(run_id)]:
+        if directory not in [checkpoint["directory"] for checkpoint in self._checkpoints(run_id)]:
             return False  # its deletion had begun before: then the head takes the mark for nothing
         self._held[trial.trial_id] = route
         return True
 
     def _checkpoints(self, run_id: str) -> list[dict[str, Any]]:
         """The run's committed checkpoints, without those that are being deleted."""
-        return [one for one in self.head.items(f"/v1/runs/{part(run_id)}/checkpoints") if not one["deleting"]]
+        return [
+            checkpoint for checkpoint in self.head.items(f"/v1/runs/{part(run_id)}/checkpoints") if not checkpoint["deleting"]
+        ]
 
     def release(self, trial_id: str) -> None:
         """The trial has reported or ended: it needs its donor's checkpoint no more."""
@@ -247,4 +249,4 @@ class TrialRuns:
 
     def live_runs(self) -> dict[str, dict[str, Any]]:
         """The cluster's live runs by id."""
-        return {str(one["run_id"]): one for one in self.head.items("/v1/runs", {"limit": 1000})}
+        return {str(run["run_id"]): run for run in self.head.items("/v1/runs", {"limit": 1000})}

@@ -61,17 +61,17 @@ class Sweep:
 
     def trial(self, trial_id: str) -> Trial:
         if len(self.by_id) != len(self.trials):
-            self.by_id = {one.trial_id: one for one in self.trials}
+            self.by_id = {trial.trial_id: trial for trial in self.trials}
         return self.by_id[trial_id]
 
     @property
     def live(self) -> list[Trial]:
-        return [one for one in self.trials if one.live]
+        return [trial for trial in self.trials if trial.live]
 
     @property
     def done(self) -> bool:
         """Whether nothing runs, and nothing more will."""
-        waiting = any(one.status == PENDING for one in self.trials)
+        waiting = any(trial.status == PENDING for trial in self.trials)
         return not self.live and (bool(self.over) or (not waiting and self.exhausted))
 
     # -- starting -----------------------------------------------------------------------------------------------------
@@ -79,7 +79,10 @@ class Sweep:
         """The trials whose runs are to be submitted now. Each counts as started."""
         trials: list[Trial] = []
         while not self.over and len(self.live) < self.limits.max_live:
-            trial = next((one for one in self.trials if one.status == PENDING and not one.started), None) or self._suggested()
+            trial = (
+                next((pending for pending in self.trials if pending.status == PENDING and not pending.started), None)
+                or self._suggested()
+            )
             if trial is None:
                 break
             trial.started = True
@@ -104,20 +107,20 @@ class Sweep:
                 )
             return None
         self.asked += 1
-        return self._made(trial_id, suggestion)
+        return self._new_trial(trial_id, suggestion)
 
     def _samples_asked(self) -> bool:
         """A searcher is asked `num_samples` times; the variants of a space know their own number."""
         return variants_of(self.searcher) is None and self.asked >= self.limits.num_samples
 
-    def _made(self, trial_id: str, suggestion: dict[str, Any]) -> Trial:
+    def _new_trial(self, trial_id: str, suggestion: dict[str, Any]) -> Trial:
         variants = variants_of(self.searcher)
         config = suggestion if variants is not None else merged(constants(self.space), suggestion)
         trial = Trial(trial_id, trial_id, config, dict(variants.drawn if variants is not None else flatten(suggestion)), [])
         if self.trial_name is not None:
             trial.name = str(self.trial_name(trial))
         trial.legs.append(Leg(self.run_name(trial), config))
-        if any(leg.run_name == trial.leg.run_name for one in self.trials for leg in one.legs):
+        if any(leg.run_name == trial.leg.run_name for other in self.trials for leg in other.legs):
             raise TuneError(f"two trials would share the run {trial.leg.run_name}: trial_dirname_creator must tell them apart")
         self.trials.append(trial)
         self.scheduler.on_trial_add(self, trial)
@@ -182,7 +185,7 @@ class Sweep:
     def end(self, why: str, ending: str) -> list[Trial]:
         """No more trials start; those that are alive are to be stopped."""
         self.over = self.over or why
-        return [one for trial in self.live for one in self._stop(trial, ending)]
+        return [stopped for trial in self.live for stopped in self._stop(trial, ending)]
 
     def _stop(self, trial: Trial, ending: str) -> list[Trial]:
         if trial.ending == "exploit" and ending != "exploit":

@@ -79,7 +79,7 @@ class Table:
             return
         passed, states = time.monotonic() - self._shown_at, _states(sweep)
         due = self.reporter.every_s if states != self._states else max(_REPORTS_EVERY_S, self.reporter.every_s)
-        reports = sum(one.reports for one in sweep.trials)
+        reports = sum(trial.reports for trial in sweep.trials)
         if not final and (passed < due or (states, reports) == (self._states, self._reports)):
             return
         self._states, self._reports, self._shown_at = states, reports, time.monotonic()
@@ -92,22 +92,22 @@ class Table:
 
 
 def _states(sweep: Sweep) -> str:
-    return "|".join(f"{one.trial_id}{one.status}{len(one.legs)}" for one in sweep.trials)
+    return "|".join(f"{trial.trial_id}{trial.status}{len(trial.legs)}" for trial in sweep.trials)
 
 
 def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> list[str]:
     """The table. Errors and what runs come first, then by the metric."""
-    counts = collections.Counter(one.status for one in sweep.trials)
+    counts = collections.Counter(trial.status for trial in sweep.trials)
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no trials yet"
     head = f"sweep {name}: {states}; {sweep.elapsed_s:.0f} s"
     if final:
         head = f"sweep {name} has ended: {states}; {sweep.elapsed_s:.0f} s" + (f" ({sweep.over})" if sweep.over else "")
     metric, mode = sweep.limits.metric or reporter.metric, sweep.limits.mode or reporter.mode
-    order = sorted(sweep.trials, key=lambda one: _place(one, metric, mode))
+    order = sorted(sweep.trials, key=lambda trial: _place(trial, metric, mode))
     rows = [head, *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
     if len(order) > reporter.rows:
         rows.append(f"  ... and {len(order) - reporter.rows} more trials")
-    rows += [f"  {one.name} failed: {one.why}" for one in order if final and one.status == ERROR][: reporter.rows]
+    rows += [f"  {trial.name} failed: {trial.why}" for trial in order if final and trial.status == ERROR][: reporter.rows]
     best = best_trial(sweep.trials, metric, mode)
     if final and best is not None and metric:
         parameters = ", ".join(f"{key}={shown(value)}" for key, value in best.drawn.items())
@@ -119,8 +119,8 @@ def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> lis
 
 
 def best_trial(trials: list[Trial], metric: str | None, mode: str | None) -> Trial | None:
-    scored = [one for one in trials if metric and mode and score(one.last_result, metric, mode) > float("-inf")]
-    return max(scored, key=lambda one: score(one.last_result, str(metric), str(mode)), default=None)
+    scored = [trial for trial in trials if metric and mode and score(trial.last_result, metric, mode) > float("-inf")]
+    return max(scored, key=lambda trial: score(trial.last_result, str(metric), str(mode)), default=None)
 
 
 def _place(trial: Trial, metric: str | None, mode: str | None) -> tuple[int, float, str]:
@@ -131,7 +131,7 @@ def _place(trial: Trial, metric: str | None, mode: str | None) -> tuple[int, flo
 def _headings(sweep: Sweep, reporter: CLIReporter, metric: str | None) -> tuple[dict[str, str], dict[str, str]]:
     parameters = reporter.parameter_columns
     if parameters is None:
-        names = list(dict.fromkeys(name for one in sweep.trials for name in one.drawn))
+        names = list(dict.fromkeys(name for trial in sweep.trials for name in trial.drawn))
         parameters = {name: name.rpartition("/")[2] for name in names[:_PARAMETERS]}
     metrics = reporter.metric_columns
     if metrics is None:
@@ -144,9 +144,9 @@ def _headings(sweep: Sweep, reporter: CLIReporter, metric: str | None) -> tuple[
 def _rows(trials: list[Trial], headings: tuple[dict[str, str], dict[str, str]]) -> list[str]:
     parameters, metrics = headings
     table = [["trial", "status", *parameters.values(), *metrics.values()]]
-    for one in trials:
-        cells = [shown(one.drawn[name] if name in one.drawn else nested(one.config, name)) for name in parameters]
-        table.append([one.name, one.status, *cells, *(shown(nested(one.last_result, name)) for name in metrics)])
+    for trial in trials:
+        cells = [shown(trial.drawn[name] if name in trial.drawn else nested(trial.config, name)) for name in parameters]
+        table.append([trial.name, trial.status, *cells, *(shown(nested(trial.last_result, name)) for name in metrics)])
     widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 

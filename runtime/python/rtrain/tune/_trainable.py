@@ -176,11 +176,11 @@ class Trials:
             content = _package.dumps(inner.train_loop_per_worker, "train_loop_per_worker", self.packed)
         else:
             checkpoint = self.run_config.checkpoint_config or _configs.CheckpointConfig()
-            made: Any = FunctionTrial(inner)
+            trial_loop: Any = FunctionTrial(inner)
             if inspect.isclass(inner):
-                made = ClassTrial(inner, checkpoint.checkpoint_frequency or 0, at_end=bool(checkpoint.checkpoint_at_end))
+                trial_loop = ClassTrial(inner, checkpoint.checkpoint_frequency or 0, at_end=bool(checkpoint.checkpoint_at_end))
             try:
-                content = _package.dumps(made, "trainable", self.packed)
+                content = _package.dumps(trial_loop, "trainable", self.packed)
             except _package.PackingError:
                 _package.dumps(inner, "trainable", self.packed)  # without the wrapper, the name of the culprit is plain
                 raise
@@ -192,23 +192,23 @@ class Trials:
 
     def trainer(self, trial: Trial, donor: Checkpoint | None) -> DataParallelTrainer:
         inner = self.wrapped.trainable
-        made = self._gang(inner, trial) if isinstance(inner, DataParallelTrainer) else self._single(trial)
+        trainer = self._gang(inner, trial) if isinstance(inner, DataParallelTrainer) else self._single(trial)
         facts = {
             "trial_id": trial.trial_id,
             "trial_name": trial.name,
             "experiment": self.experiment,
-            "resources": made.scaling_config.total_resources,
+            "resources": trainer.scaling_config.total_resources,
             "base": trial.leg.base,
         }
         env = {VARIABLE: json.dumps(facts)}
         if self.parameters:
             env[PARAMETERS_VARIABLE] = self.parameters
-        made.run_config = of_trial(self.run_config, name=trial.leg.run_name, storage_path=self.storage_path, env=env)
+        trainer.run_config = of_trial(self.run_config, name=trial.leg.run_name, storage_path=self.storage_path, env=env)
         if self.stopper is not None or self.last_time is not None:
-            made.run_config.stop = TrialStop(trial.trial_id, self.stopper, self.last_time)
+            trainer.run_config.stop = TrialStop(trial.trial_id, self.stopper, self.last_time)
         if donor is not None:
-            made.resume_from_checkpoint = donor
-        return made
+            trainer.resume_from_checkpoint = donor
+        return trainer
 
     def _single(self, trial: Trial) -> DataParallelTrainer:
         assert self.loop is not None
@@ -224,19 +224,19 @@ class Trials:
     def _gang(self, trainer: DataParallelTrainer, trial: Trial) -> DataParallelTrainer:
         assert self.loop is not None
         config = trial.leg.config
-        made = copy.copy(trainer)
-        made._kept = dict(trainer._kept)
-        made.train_loop_per_worker = self.loop
+        trial_trainer = copy.copy(trainer)
+        trial_trainer._kept = dict(trainer._kept)
+        trial_trainer.train_loop_per_worker = self.loop
         flat = {name: value for name, value in config.items() if name not in _OF_TRAINER}
         if flat or "train_loop_config" in config:
             given = config.get("train_loop_config") or {}
-            made.train_loop_config = merged(trainer.train_loop_config or {}, {**given, **flat} if flat else given)
-            made._kept.pop("config", None)
+            trial_trainer.train_loop_config = merged(trainer.train_loop_config or {}, {**given, **flat} if flat else given)
+            trial_trainer._kept.pop("config", None)
         if "scaling_config" in config:
-            made.scaling_config = _scaling(trainer.scaling_config, config["scaling_config"])
+            trial_trainer.scaling_config = _scaling(trainer.scaling_config, config["scaling_config"])
         if "datasets" in config:
-            made.datasets = {**trainer.datasets, **config["datasets"]}
-        return made
+            trial_trainer.datasets = {**trainer.datasets, **config["datasets"]}
+        return trial_trainer
 
 
 def _without(resources: dict[str, float]) -> dict[str, float]:
@@ -248,7 +248,7 @@ def _scaling(base: _configs.ScalingConfig, given: Any) -> _configs.ScalingConfig
         return given
     if not isinstance(given, Mapping):
         raise ValueError(f"param_space['scaling_config'] is {given!r}; it is a ScalingConfig, or a dict of its fields")
-    names = [one.name for one in fields(_configs.ScalingConfig)]
+    names = [field.name for field in fields(_configs.ScalingConfig)]
     if unknown := sorted(set(given) - set(names)):
         raise ValueError(f"param_space['scaling_config'] names {', '.join(unknown)}; a ScalingConfig has {', '.join(names)}")
     return _configs.ScalingConfig(**{**{name: getattr(base, name) for name in names}, **given})

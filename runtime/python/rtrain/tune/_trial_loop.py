@@ -42,21 +42,21 @@ class ClassTrial:
     def __call__(self, config: dict[str, Any]) -> None:
         from rtrain.tune.trainable import Trainable
 
-        made: Trainable = self.func()
-        made._begin(config, given_parameters(), _loop.get_checkpoint())
+        trainable: Trainable = self.func()
+        trainable._begin(config, given_parameters(), _loop.get_checkpoint())
         try:
-            for metrics in self._results(made):
-                directory = made._checkpoint_due(metrics, self.frequency, at_end=self.at_end)
+            for metrics in self._results(trainable):
+                directory = trainable._checkpoint_due(metrics, self.frequency, at_end=self.at_end)
                 with directory as folder:
                     _loop.report(metrics, folder)
         finally:
-            made.cleanup()
+            trainable.cleanup()
 
     @staticmethod
-    def _results(made: Any) -> Iterator[dict[str, Any]]:
+    def _results(trainable: Any) -> Iterator[dict[str, Any]]:
         while True:
-            metrics = dict(_metrics_of(made.step(), "what step() gives"))
-            made.iteration += 1
+            metrics = dict(_metrics_of(trainable.step(), "what step() gives"))
+            trainable.iteration += 1
             yield metrics
             if metrics.get("done"):
                 return

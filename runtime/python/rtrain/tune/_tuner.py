@@ -102,17 +102,17 @@ class Tuner:
         state = _file.read(folder)
         if trainable is None:
             raise ValueError("Tuner.restore needs the trainable: it is not kept with the sweep")
-        made = cls(
+        tuner = cls(
             trainable,
             param_space=param_space if param_space is not None else settings["param_space"],
             tune_config=settings["tune_config"],
             run_config=settings["run_config"],
         )
-        made._restored = folder
-        made._run_config.name = state["name"]
-        made._run_config.storage_filesystem = storage_filesystem
-        made._resume = {"unfinished": resume_unfinished, "errored": resume_errored, "restart": restart_errored}
-        return made
+        tuner._restored = folder
+        tuner._run_config.name = state["name"]
+        tuner._run_config.storage_filesystem = storage_filesystem
+        tuner._resume = {"unfinished": resume_unfinished, "errored": resume_errored, "restart": restart_errored}
+        return tuner
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
@@ -134,7 +134,7 @@ class Tuner:
                 "there are no results yet: call fit(), or Tuner.restore(path, trainable) for those of an earlier sweep"
             )
         state = _file.read(self._restored)
-        return self._grid_of([_file.trial_of(one) for one in state["trials"]], {}, self._restored)
+        return self._grid_of([_file.trial_of(record) for record in state["trials"]], {}, self._restored)
 
     # -- running ------------------------------------------------------------------------------------------------------
     def fit(self) -> ResultGrid:
@@ -209,7 +209,7 @@ class Tuner:
     def _limits(self) -> Limits:
         config, failure = self._config, self._run_config.failure_config
         variants = variants_of(config.search_alg) if config.search_alg is not None else None
-        most = [one for one in (config.max_concurrent_trials, variants.max_concurrent if variants else 0) if one]
+        most = [limit for limit in (config.max_concurrent_trials, variants.max_concurrent if variants else 0) if limit]
         return Limits(
             metric=self._metric_and_mode[0],
             mode=self._metric_and_mode[1],
@@ -295,8 +295,10 @@ class Tuner:
                 return None
 
         checkpoint_rules = self._run_config.checkpoint_config.job() if self._run_config.checkpoint_config is not None else {}
-        made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask), checkpoint_rules) for one in trials]
-        return ResultGrid(made, str(folder), *self._metric_and_mode)
+        trial_results = [
+            trial_result(trial, stored_results(trial, results.get(trial.trial_id, []), ask), checkpoint_rules) for trial in trials
+        ]
+        return ResultGrid(trial_results, str(folder), *self._metric_and_mode)
 
 
 def _folder_of(path: str | os.PathLike[str], filesystem: Any) -> pathlib.Path:

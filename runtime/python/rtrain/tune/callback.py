@@ -33,7 +33,7 @@ class Callback:
 
 def checked(callbacks: list[Any] | None) -> list[Callback]:
     """ValueError names what is none."""
-    for one in callbacks or []:
-        if not isinstance(one, Callback):
-            raise ValueError(f"RunConfig(callbacks=): {one!r} is not a rtrain.tune.Callback; derive its class from it")
+    for callback in callbacks or []:
+        if not isinstance(callback, Callback):
+            raise ValueError(f"RunConfig(callbacks=): {callback!r} is not a rtrain.tune.Callback; derive its class from it")
     return list(callbacks or [])

@@ -53,13 +53,13 @@ class Elsewhere:
         """Copies the files to the file system; a pointer to them into the directory `target`. OSError names the file."""
         directory = f"{facts.experiment_name}/checkpoint_{report:06}-a{facts.attempt:03}-{facts.run_id}"
         directory += f"/rank-{facts.world_rank}" if facts.world_rank else ""
-        if any(_POINTER.fullmatch(one.name) for one in source.iterdir()):
+        if any(_POINTER.fullmatch(file.name) for file in source.iterdir()):
             raise ValueError(f"{source} holds a pointer to files elsewhere: report a directory that Checkpoint.to_directory() made of it")
         there = _filesystems.as_pyarrow(self.filesystem)
-        files = {one.relative_to(source).as_posix(): one for one in sorted(source.rglob("*")) if one.is_file()}
+        files = {file.relative_to(source).as_posix(): file for file in sorted(source.rglob("*")) if file.is_file()}
         for folder in sorted({f"{directory}/{name}".rpartition("/")[0] for name in files}):
             there.create_dir(f"{self.path}/{folder}", recursive=True)
-        entries = [{"path": name, **self._copied(there, one, f"{directory}/{name}")} for name, one in files.items()]
+        entries = [{"path": name, **self._copied(there, file, f"{directory}/{name}")} for name, file in files.items()]
         pointer = {"schema_version": 1, "path": self.path, "directory": directory, "files": entries}
         (target / f".rtrain-elsewhere-{facts.world_rank}.json").write_text(json.dumps(pointer, indent=1))
 
@@ -171,14 +171,15 @@ def remember(run_path: str, elsewhere: Elsewhere) -> None:
 
 def of(path: str) -> Elsewhere | None:
     """Returns where the files of a run, or of a checkpoint in it, lie."""
-    runs = [one for one in _known if path == one or path.startswith(one + "/")]
+    runs = [run_path for run_path in _known if path == run_path or path.startswith(run_path + "/")]
     return _known[max(runs, key=len)] if runs else None
 
 
 def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Returns the pointers in a checkpoint's directory, by rank; none where its files lie in it."""
-    numbered = sorted((int(match[1]), one) for one in pathlib.Path(folder).iterdir() if (match := _POINTER.fullmatch(one.name)))
-    return [json.loads(one.read_text()) for _, one in numbered]
+    files = pathlib.Path(folder).iterdir()
+    numbered = sorted((int(match[1]), file) for file in files if (match := _POINTER.fullmatch(file.name)))
+    return [json.loads(file.read_text()) for _, file in numbered]
 
 
 @contextlib.contextmanager
@@ -208,8 +209,8 @@ class Sweeper:
         """How many directories were removed. kept: the names of checkpoints that are there; where one of them cannot be read now, none is."""
         names = set(kept)
         for name in names - self._directories.keys():
-            self._directories[name] = {"/".join(str(one["directory"]).split("/")[:2]) for one in read(name)}
-        alive = {one for name in names for one in self._directories[name]}
+            self._directories[name] = {"/".join(str(pointer["directory"]).split("/")[:2]) for pointer in read(name)}
+        alive = {directory for name in names for directory in self._directories[name]}
         removed = self._elsewhere.remove_gone(self._facts, alive, self._seen)
         self._seen |= alive
         return len(removed)

@@ -203,7 +203,7 @@ def remember(place: Place) -> None:
 def environment_for(uri: str) -> dict[str, str]:
     """Returns this process's environment; for what lies below a place that was remembered with that one's keys, server and region
     in the stead of its own."""
-    known = [one for one in _places if uri == one or uri.startswith(one + "/")]
+    known = [place_uri for place_uri in _places if uri == place_uri or uri.startswith(place_uri + "/")]
     if not known:
         return dict(os.environ)
     own = {name: value for name, value in os.environ.items() if name not in KEYS and name not in _SERVER}

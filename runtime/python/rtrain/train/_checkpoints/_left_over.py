@@ -90,9 +90,9 @@ def may_be_removed(call: ReportCall, run_path: str) -> bool:
         needed = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
         needed += [] if "://" in run_path else [pathlib.Path(run_path)]
         above = (directory, *directory.parents)
-        kept = [_shared_copy.of_this_user().resolve() in above, *((one / MANIFEST).exists() for one in above)]
+        kept = [_shared_copy.of_this_user().resolve() in above, *((folder / MANIFEST).exists() for folder in above)]
         kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
         kept.append(_holds_checkpoints(directory, run_path))
-        return not any(kept) and not any(directory in (one.resolve(), *one.resolve().parents) for one in needed)
+        return not any(kept) and not any(directory in (path.resolve(), *path.resolve().parents) for path in needed)
     except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
         return False

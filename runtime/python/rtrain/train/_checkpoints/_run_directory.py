@@ -76,7 +76,7 @@ class RemoteDirectory:
 
     def names(self, below: str) -> list[str]:
         items = self.head.get(f"{self.base}/{_quoted(below)}".rstrip("/"), {"list": "1"})["items"]
-        return sorted(str(one["path"]).removeprefix(self.prefix) for one in items)
+        return sorted(str(file["path"]).removeprefix(self.prefix) for file in items)
 
     def like(self, pattern: str) -> dict[str, bytes]:
         return _each_like(self, pattern)
@@ -105,7 +105,7 @@ class FilesystemDirectory:
         top = f"{self.path}/{below}".rstrip("/")
         entries = self.filesystem.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True, recursive=True))
         prefix = f"{self.path.strip('/')}/"
-        return sorted(one.path.lstrip("/").removeprefix(prefix) for one in entries if one.is_file)
+        return sorted(info.path.lstrip("/").removeprefix(prefix) for info in entries if info.is_file)
 
     def like(self, pattern: str) -> dict[str, bytes]:
         return _each_like(self, pattern)
@@ -133,7 +133,7 @@ class BucketDirectory:
 
     def names(self, below: str) -> list[str]:
         items = json.loads(self._rtrain("list", f"{self.path}/{below}"))["items"]
-        return sorted(str(one["path"]).removeprefix(f"{self.path}/") for one in items)
+        return sorted(str(file["path"]).removeprefix(f"{self.path}/") for file in items)
 
     def like(self, pattern: str) -> dict[str, bytes]:
         """One process, which lists once and asks for several objects at a time."""
@@ -172,7 +172,7 @@ def _each_like(directory: RunDirectory, pattern: str) -> dict[str, bytes]:
 
 
 def _quoted(name: str) -> str:
-    return "/".join(part(one) for one in name.split("/"))
+    return "/".join(part(segment) for segment in name.split("/"))
 
 
 def open_directory(path: str, head: Head | None = None) -> RunDirectory:

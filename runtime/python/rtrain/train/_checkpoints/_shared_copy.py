@@ -114,13 +114,13 @@ def _remove(base: pathlib.Path, key: str) -> None:
 
 def _read(readers: pathlib.Path) -> bool:
     """Whether anybody reads. A reader that was killed holds its lock no more."""
-    for one in readers.iterdir() if readers.is_dir() else ():
-        with one.open() as seen:
+    for reader in readers.iterdir() if readers.is_dir() else ():
+        with reader.open() as seen:
             try:
                 fcntl.flock(seen, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
-            one.unlink(missing_ok=True)
+            reader.unlink(missing_ok=True)
     return False
 
 

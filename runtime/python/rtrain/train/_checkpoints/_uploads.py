@@ -104,8 +104,8 @@ def is_place(directory: str, run_path: str, name: str) -> bool:
     return pathlib.Path(directory).resolve() == pathlib.Path(run_path).resolve() / name
 
 
-def one_in_the_other(one: str, other: str) -> bool:
-    first, second = pathlib.Path(one).resolve(), pathlib.Path(other).resolve()
+def one_in_the_other(directory: str, other: str) -> bool:
+    first, second = pathlib.Path(directory).resolve(), pathlib.Path(other).resolve()
     return first == second or first in second.parents or second in first.parents
 
 

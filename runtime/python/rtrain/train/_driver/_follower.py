@@ -111,7 +111,7 @@ class Driver:
                 self._tell_reports()
                 self._tell_failures()
         else:
-            self._one(kind, what, printer)
+            self._handle_news(kind, what, printer)
 
     def _drain(self, thread: threading.Thread, printer: Printer) -> None:
         """What was said before the end is shown before `fit` returns."""
@@ -123,9 +123,9 @@ class Driver:
             if kind == "events":
                 self._tell_notice(what)
             else:
-                self._one(kind, what, printer)
+                self._handle_news(kind, what, printer)
 
-    def _one(self, kind: str, what: Any, printer: Printer) -> None:
+    def _handle_news(self, kind: str, what: Any, printer: Printer) -> None:
         if kind == "logs":
             printer.line(int(what["rank"]), str(what["line"]), str(what["stream"]))
         elif kind == "metrics":
@@ -171,13 +171,13 @@ class Driver:
                 self.say(line)
 
     def _show_attempt(self, number: int, printer: Printer) -> None:
-        attempt = next((one for one in self._attempts() if one["number"] == number), None)
+        attempt = next((candidate for candidate in self._attempts() if candidate["number"] == number), None)
         if attempt is None or (any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL):
             return
         self._attempts_said.add(number)
         addresses = {}
         with contextlib.suppress(HeadError):
-            addresses = {one["node"]: one["address"] for one in self.head.items("/v1/nodes")}
+            addresses = {node["node"]: node["address"] for node in self.head.items("/v1/nodes")}
         count = len(attempt["workers"])
         self.say(f"attempt {number} of {self.name}: {count} worker{'s' if count != 1 else ''}")
         for worker in attempt["workers"]:
@@ -200,7 +200,7 @@ class Driver:
         if self._run.get("attempt"):
             with contextlib.suppress(HeadError):
                 events = self.head.items("/v1/events", {"run": self.run_id, "limit": 1000})
-                notice_ids = [int(one["id"]) for one in events if one["kind"] == "Notice"]
+                notice_ids = [int(event["id"]) for event in events if event["kind"] == "Notice"]
         return notice_ids[-1] - 1 if notice_ids else 0
 
     def _tell_notice(self, event: Any) -> None:
@@ -238,7 +238,7 @@ class Driver:
 
     def _committed(self) -> set[str]:
         with contextlib.suppress(HeadError):
-            return {str(one["directory"]) for one in self.head.items(f"{self.route}/checkpoints")}
+            return {str(checkpoint["directory"]) for checkpoint in self.head.items(f"{self.route}/checkpoints")}
         return set()
 
     def _given_up(self, committed: set[str]) -> bool:
@@ -295,7 +295,7 @@ def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
         decoded = [_metrics.decode(ranks[rank]) for rank in sorted(ranks, key=int)]
     else:
         decoded = [_metrics.decode(row.get("metrics") or {})]
-    return [one if isinstance(one, dict) else {} for one in decoded]
+    return [metrics if isinstance(metrics, dict) else {} for metrics in decoded]
 
 
 def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:

@@ -17,7 +17,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def _bits(characters: Iterable[int]) -> int:
     """A set of bytes: bit n is set where byte n is in it."""
-    return sum(1 << one for one in set(characters))
+    return sum(1 << byte for byte in set(characters))
 
 
 _ALL = (1 << 256) - 1
@@ -60,8 +60,8 @@ class _Glob:
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._last = 1 << len(tokens)
-        self._repeats = _bits(at for at, one in enumerate(tokens) if one.kind is _Kind.REPEAT)
-        self._optionals = _bits(at for at, one in enumerate(tokens) if one.kind is _Kind.OPTIONAL)
+        self._repeats = _bits(at for at, token in enumerate(tokens) if token.kind is _Kind.REPEAT)
+        self._optionals = _bits(at for at, token in enumerate(tokens) if token.kind is _Kind.OPTIONAL)
         self._start = self._skipped(1)
         self._steps: dict[int, tuple[int, int]] = {}
         self._head = _literals(tokens)
@@ -81,7 +81,7 @@ class _Glob:
 
     def _step(self, byte: int) -> tuple[int, int]:
         """The states that one such byte leads on from, and those that it may stay in."""
-        fitting = _bits(at for at, one in enumerate(self._tokens) if one.fits >> byte & 1)
+        fitting = _bits(at for at, token in enumerate(self._tokens) if token.fits >> byte & 1)
         self._steps[byte] = fitting & ~self._repeats, fitting & self._repeats
         return self._steps[byte]
 
@@ -98,10 +98,10 @@ class _Glob:
 def _literals(tokens: list[_Token]) -> bytes:
     """The bytes that every name begins with."""
     literal = bytearray()
-    for one in tokens:
-        if one.kind is not _Kind.ONE or one.fits & (one.fits - 1):
+    for token in tokens:
+        if token.kind is not _Kind.ONE or token.fits & (token.fits - 1):
             break
-        literal.append(one.fits.bit_length() - 1)
+        literal.append(token.fits.bit_length() - 1)
     return bytes(literal)
 
 

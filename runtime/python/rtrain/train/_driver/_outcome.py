@@ -29,16 +29,16 @@ from rtrain.train._result import Result, best, rows_of
 def result_of(head: Head, run: dict[str, Any]) -> Result:
     """The Result of a run that has ended, with the reports and checkpoints of earlier runs of its directory."""
     same = [
-        one
-        for one in head.items("/v1/runs", {"name": run["name"], "all": True})
-        if one["run_path"] == run["run_path"] and one["state"] in TERMINAL
+        candidate
+        for candidate in head.items("/v1/runs", {"name": run["name"], "all": True})
+        if candidate["run_path"] == run["run_path"] and candidate["state"] in TERMINAL
     ]
     rows, kept = _before_this_cluster(head, same)
     bucket = Bucket()
-    for one in reversed(same):
-        route = f"/v1/runs/{part(one['run_id'])}"
+    for record in reversed(same):
+        route = f"/v1/runs/{part(record['run_id'])}"
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
-        validations = answers(head, one["run_id"])
+        validations = answers(head, record["run_id"])
         for checkpoint in head.items(f"{route}/checkpoints"):
             name = checkpoint["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
             if not checkpoint["deleting"] and name not in kept:
@@ -59,19 +59,19 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
 
 def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Checkpoint]]:
     """Reports and checkpoints of attempts that only the run's directory knows: another cluster made them."""
-    attempts = [one["number"] for run in runs for one in head.items(f"/v1/runs/{part(run['run_id'])}/attempts")]
+    attempts = [attempt["number"] for run in runs for attempt in head.items(f"/v1/runs/{part(run['run_id'])}/attempts")]
     first = min(attempts, default=1)
     if first == 1:
         return [], {}
     try:
         directory = open_directory(runs[0]["run_path"], head)
         rows = rows_of(directory, lambda name: int(name.split("/")[1]) < first)
-        earlier = {name: one for name, one in manifests(directory).items() if int(one["attempt"]) < first}
+        earlier = {name: manifest for name, manifest in manifests(directory).items() if int(manifest["attempt"]) < first}
     except (OSError, ValueError):
         return [], {}
     in_order = sorted(earlier, key=lambda name: (earlier[name]["attempt"], earlier[name]["report"]))
     path = directory.path
-    return rows, {one: Checkpoint(f"{path}/{one}", metrics=_plain(earlier[one]["metrics"]), name=one) for one in in_order}
+    return rows, {name: Checkpoint(f"{path}/{name}", metrics=_plain(earlier[name]["metrics"]), name=name) for name in in_order}
 
 
 def _plain(metrics: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
     attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
     failures = worker_failures(attempts[-1]) if attempts else {}
     if not failures:
-        started = any(one["started"] for one in attempts)
+        started = any(attempt["started"] for attempt in attempts)
         why = controller_exception(str(run["reason"]), run.get("reason_kind"), started=started)
         return ControllerError(why, f"Training failed: {run['reason']}; {where}")
     nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}

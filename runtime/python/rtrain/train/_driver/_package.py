@@ -226,9 +226,11 @@ def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None
         inside = here.relative_to(top)
         rules.read(here, inside)
         folders[:] = [name for name in folders if not rules.ignored(inside / name, directory=True) and not _is_run(here / name)]
-        made = [name for name in folders if _is_environment(here / name)]
-        environments += [str((here / name).relative_to(top)) for name in made]
-        folders[:] = [name for name in sorted(folders) if name not in made and not is_secret(here / name, directory=True)]
+        environment_names = [name for name in folders if _is_environment(here / name)]
+        environments += [str((here / name).relative_to(top)) for name in environment_names]
+        folders[:] = [
+            name for name in sorted(folders) if name not in environment_names and not is_secret(here / name, directory=True)
+        ]
         for name in sorted(names):
             path = here / name
             if not rules.ignored(inside / name, directory=False) and path.is_file() and not is_secret(path, directory=False):

@@ -55,7 +55,7 @@ def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int
     by_rank = {rank: worker_exception(text) for rank, text in failures.items()}
     route = f"/v1/runs/{part(run['run_id'])}/values"
     try:
-        kept = {str(one["key"]) for one in head.items(route)}
+        kept = {str(value["key"]) for value in head.items(route)}
         if not any(f"error-{rank}" in kept for rank in by_rank) or not is_own(head, run):
             return by_rank
         contents = {rank: head.content(f"{route}/error-{rank}") for rank in by_rank if f"error-{rank}" in kept}

@@ -73,14 +73,14 @@ class Origin:
         return checkpoints[-1].name if checkpoints else ""
 
 
-def _same_directory(one: str, other: str) -> bool:
-    one, other = (text.removeprefix("file://") for text in (one, other))
-    return one == other or ("://" not in one + other and os.path.realpath(one) == os.path.realpath(other))
+def _same_directory(path: str, other: str) -> bool:
+    path, other = (text.removeprefix("file://") for text in (path, other))
+    return path == other or ("://" not in path + other and os.path.realpath(path) == os.path.realpath(other))
 
 
-def same_storage(one: str | None, other: str | None) -> bool:
+def same_storage(storage_path: str | None, other: str | None) -> bool:
     """Whether two storage paths are the same one; None is the head's own."""
-    first, second = one or "cluster://", other or "cluster://"
+    first, second = storage_path or "cluster://", other or "cluster://"
     return first.rstrip("/") == second.rstrip("/") or _same_directory(first, second)
 
 
@@ -198,7 +198,7 @@ def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], c
         then = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").parts["config"]
         if then == config:
             return changes
-        earlier, later = (_package.Pickled("config", one).load() for one in (then, config))
+        earlier, later = (_package.Pickled("config", content).load() for content in (then, config))
     except (HeadError, ImportError, ValueError, AttributeError, KeyError):
         return changes
     if isinstance(earlier, Mapping) or isinstance(later, Mapping):
@@ -209,7 +209,7 @@ def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], c
 def _changed(where: str, old: Any, new: Any) -> list[str]:
     lines = []
     for key in sorted({*old, *new}, key=str):
-        after, before = (_ADDRESS.sub("", repr(one.get(key))) for one in (new, old))
+        after, before = (_ADDRESS.sub("", repr(settings.get(key))) for settings in (new, old))
         if after != before:
             lines.append(f"{where}.{key}: {_short(before)} -> {_short(after)}")
     return lines

@@ -117,7 +117,7 @@ class Submission:
             job["name"] = self.name
             payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
         run = self._submit(job, payload.to_bytes())
-        self.warnings = [str(one) for one in run.get("warnings") or []]
+        self.warnings = [str(warning) for warning in run.get("warnings") or []]
         return self._known(run)
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:

@@ -57,11 +57,11 @@ def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
     """Checkpoint directory to what is known of its validation."""
     route = f"/v1/runs/{part(run_id)}/values"
     by_checkpoint = {}
-    for one in head.get(route)["items"]:
-        if str(one["key"]).startswith(_PREFIX):
+    for value in head.get(route)["items"]:
+        if str(value["key"]).startswith(_PREFIX):
             with contextlib.suppress(NotFound):  # removed with its checkpoint in between
-                content = head.content(f"{route}/{part(one['key'])}")
-                by_checkpoint[urllib.parse.unquote(one["key"][len(_PREFIX) :])] = json.loads(content)
+                content = head.content(f"{route}/{part(value['key'])}")
+                by_checkpoint[urllib.parse.unquote(value["key"][len(_PREFIX) :])] = json.loads(content)
     return by_checkpoint
 
 
@@ -99,7 +99,9 @@ class Validator:
             ending = self._ending.is_set()
             try:
                 pending = [
-                    (name, one) for name, one in sorted(answers(self._head, self._run_id).items()) if one["status"] == PENDING
+                    (name, answer)
+                    for name, answer in sorted(answers(self._head, self._run_id).items())
+                    if answer["status"] == PENDING
                 ]
                 for name, wish in pending:
                     _put(self._head, self._run_id, name, self._answer(name, wish))

@@ -79,7 +79,7 @@ class Directory:
     def _claim(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
         claims = self.path / "attempts"
         claims.mkdir(exist_ok=True)
-        self.attempt = max((int(one.stem) for one in claims.glob("??????.json")), default=0) + 1
+        self.attempt = max((int(file.stem) for file in claims.glob("??????.json")), default=0) + 1
         claim = {"schema_version": 1, "number": self.attempt, "cluster_id": "local", "run_id": self.run_id}
         claim.update(world_size=world_size, nodes=nodes, job=dict(job), wall_ms=_now(), counts=True)
         while not _create(claims / f"{self.attempt:06d}.json", claim):
@@ -119,23 +119,31 @@ class Directory:
     def committed(self) -> list[Found]:
         """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
         what each one started from."""
-        checkpoints = [one for one in map(self._read_manifest, self._directories()) if one is not None and self._is_its_own(one)]
-        numbers = [int(one.stem) for one in (self.path / "attempts").glob("??????.json")]
+        checkpoints = [
+            checkpoint
+            for checkpoint in map(self._read_manifest, self._directories())
+            if checkpoint is not None and self._is_its_own(checkpoint)
+        ]
+        numbers = [int(file.stem) for file in (self.path / "attempts").glob("??????.json")]
         live, attempt, last = [], max((n for n in numbers if self._begin_of(n) is not None), default=0), None
         while attempt:
-            live += [one for one in checkpoints if one.place[0] == attempt and (last is None or one.place[1] <= last)]
+            live += [
+                checkpoint
+                for checkpoint in checkpoints
+                if checkpoint.place[0] == attempt and (last is None or checkpoint.place[1] <= last)
+            ]
             begin = self._begin_of(attempt) or {}
             following, last = int(begin.get("attempt") or 0), int(begin.get("report") or 0)
             attempt = following if following < attempt else 0
-        return sorted(live, key=lambda one: one.place)
+        return sorted(live, key=lambda checkpoint: checkpoint.place)
 
     def _directories(self) -> Iterator[str]:
         """Those that may hold a manifest, relative to the run's: in it, and deeper where names/ says so."""
-        yield from (one.parent.name for one in self.path.glob(f"*/{MANIFEST}"))
+        yield from (manifest.parent.name for manifest in self.path.glob(f"*/{MANIFEST}"))
         names = self.path / "names"
         for top in names.iterdir() if names.is_dir() else ():
             if top.is_dir():
-                yield from (str(one.relative_to(names)) for one in top.rglob("*") if one.is_file())
+                yield from (str(claim.relative_to(names)) for claim in top.rglob("*") if claim.is_file())
 
     def _read_manifest(self, name: str) -> Found | None:
         try:
@@ -144,28 +152,28 @@ class Directory:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _is_its_own(self, one: Found) -> bool:
+    def _is_its_own(self, checkpoint: Found) -> bool:
         """The directory's name says the attempt of its manifest, or names/ does. A claim that cannot be read says nothing."""
-        if "/" not in one.name and _checkpoint_names.has_attempt(one.name):
-            return int(one.name.rpartition("-a")[2]) == one.place[0]
-        if _checkpoint_names.path_fault_of(one.name):
+        if "/" not in checkpoint.name and _checkpoint_names.has_attempt(checkpoint.name):
+            return int(checkpoint.name.rpartition("-a")[2]) == checkpoint.place[0]
+        if _checkpoint_names.path_fault_of(checkpoint.name):
             return False
         try:
-            return _claim_of(self.path, one.name) in (None, one.place)
+            return _claim_of(self.path, checkpoint.name) in (None, checkpoint.place)
         except FileNotFoundError:
             return False
 
     def _newest_sound(self) -> Found | None:
-        for one in reversed(self.committed()):
-            fault = self._fault(one)
+        for checkpoint in reversed(self.committed()):
+            fault = self._fault(checkpoint)
             if not fault:
-                return one
-            self.warnings.append(f"a damaged checkpoint was passed over: {one.name}: {fault}")
+                return checkpoint
+            self.warnings.append(f"a damaged checkpoint was passed over: {checkpoint.name}: {fault}")
         return None
 
-    def _fault(self, one: Found) -> str:
-        for file in one.manifest["files"]:
-            place = self.path / one.name / file["path"]
+    def _fault(self, checkpoint: Found) -> str:
+        for file in checkpoint.manifest["files"]:
+            place = self.path / checkpoint.name / file["path"]
             try:
                 if place.stat().st_size != file["bytes"] or _hash(place) != file["sha256"]:
                     return f"{file['path']} is not what was committed"
@@ -176,18 +184,18 @@ class Directory:
     def write_manifest(self, name: str, report: int, files: list[dict[str, Any]], metrics_json: str, world_size: int) -> Found:
         """The commit. The metrics are kept as their text, so the hash is the same whoever counts it."""
         manifest: dict[str, Any] = {"schema_version": 1, "directory": name, "attempt": self.attempt, "report": report}
-        manifest.update(world_size=world_size, wall_ms=_now(), bytes=sum(one["bytes"] for one in files))
-        manifest.update(metrics=metrics_json, files=sorted(files, key=lambda one: str(one["path"])))
+        manifest.update(world_size=world_size, wall_ms=_now(), bytes=sum(file["bytes"] for file in files))
+        manifest.update(metrics=metrics_json, files=sorted(files, key=lambda file: str(file["path"])))
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()
         _replace(self.path / name / MANIFEST, manifest)
         return Found(name, manifest)
 
-    def remove(self, one: Found) -> None:
+    def remove(self, checkpoint: Found) -> None:
         """The manifest first: a half-removed checkpoint does not exist."""
         with contextlib.suppress(FileNotFoundError):
-            (self.path / one.name / MANIFEST).unlink()
-        shutil.rmtree(self.path / one.name, ignore_errors=True)
+            (self.path / checkpoint.name / MANIFEST).unlink()
+        shutil.rmtree(self.path / checkpoint.name, ignore_errors=True)
 
     # -- reports and the end --------------------------------------------------------------------------------------------
     def journal(self, index: int, metrics: list[str]) -> None:
@@ -217,9 +225,9 @@ class Directory:
                 _files.replace(folder / f"{code_sha256}.tar.zst", code)
         _files.replace(self.path / "driver.pkl", driver_pkl)
         named = {code_sha256, *map(_code_of, [self.path / "run.json", *(self.path / "attempts").glob("??????.json")])}
-        for one in folder.glob("*.tar.zst"):
-            if one.name.partition(".")[0] not in named:
-                one.unlink(missing_ok=True)
+        for archive in folder.glob("*.tar.zst"):
+            if archive.name.partition(".")[0] not in named:
+                archive.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Unlocks it also where a process that the loop forked (a loader's worker) lives on and has the lock's file open."""
@@ -263,7 +271,7 @@ def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> C
 def _sync_above(run: pathlib.Path, places: list[pathlib.Path]) -> None:
     """The names in the folders above, up to the run's, are on disk when this returns. A directory may come after its claim."""
     above = {folder for place in places for folder in place.parents if run in folder.parents and folder.is_dir()}
-    for folder in [*sorted(above, key=lambda one: len(one.parts), reverse=True), run]:
+    for folder in [*sorted(above, key=lambda path: len(path.parts), reverse=True), run]:
         _files.sync_folder(folder)
 
 
@@ -316,7 +324,7 @@ def give_back(source: pathlib.Path, target: pathlib.Path, names: list[str]) -> N
 
 
 def files_below(folder: pathlib.Path) -> list[str]:
-    return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file() and one.name != MANIFEST)
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST)
 
 
 def _code_of(record: pathlib.Path) -> str:

@@ -60,7 +60,7 @@ class UnderTorchrun:
             return [value]
         objects: list[Any] = [None] * self.world_size
         self._dist.all_gather_object(objects, (doing, value), group=self._group)
-        _check_together([one for one, _ in objects])
+        _check_together([activity for activity, _ in objects])
         return [gathered for _, gathered in objects]
 
     def broadcast(self, value: Any, doing: str) -> Any:

@@ -118,10 +118,10 @@ class LocalSession:
             self.sweep()
             if call.left_over is not None and not one_in_the_other(call.left_over.path, checkpoint.path):
                 call.left_over.remove()
-        self.last_metrics = [one[0] for one in calls]
+        self.last_metrics = [rank_call[0] for rank_call in calls]
         if root:
             self._directory.journal(self._index, self.last_metrics)
-        metrics = [ReportCall(one[0]).metrics for one in calls]
+        metrics = [ReportCall(rank_call[0]).metrics for rank_call in calls]
         if root:
             self._reported(metrics, checkpoint)
         if self.stop is not None:
@@ -133,9 +133,12 @@ class LocalSession:
         own = self._names(call)
         place, fault = self._place_of_function(call, name)
         brought = self._ranks.gather((own, place, fault), f"bringing the files of report {self._index}")
-        if faults := [f"rank {rank}: {one}" for rank, (_, _, one) in enumerate(brought) if one]:
+        if faults := [f"rank {rank}: {rank_fault}" for rank, (_, _, rank_fault) in enumerate(brought) if rank_fault]:
             raise ValueError("; ".join(faults))
-        calls = [(*one[:2], names, one[3], put or one[4]) for one, (names, put, _) in zip(calls, brought, strict=True)]
+        calls = [
+            (*rank_call[:2], names, rank_call[3], put or rank_call[4])
+            for rank_call, (names, put, _) in zip(calls, brought, strict=True)
+        ]
         places = sorted({put or name for _, _, names, late, put in calls if names is not None and (late or put)})
         return (name, calls) if places in ([], [name]) else (self._claimed_place(places), calls)
 
@@ -167,7 +170,7 @@ class LocalSession:
         """Removes, on rank 0, files elsewhere of checkpoints that are kept no more."""
         if self.sweeper is None:
             return
-        kept = [one.parent.name for one in self._directory.path.glob(f"*/{MANIFEST}")]
+        kept = [manifest.parent.name for manifest in self._directory.path.glob(f"*/{MANIFEST}")]
         try:
             self.sweeper.sweep(kept, lambda name: _elsewhere.pointers(self._directory.path / name))
         except Exception as error:  # a file system of the user's own may raise anything, and the report is made
@@ -249,7 +252,7 @@ class LocalSession:
         from rtrain.train._session._library import CheckpointUploadError
 
         brought = self._ranks.gather((entries, fault), f"storing the checkpoint of report {self._index}")
-        faults = [one for _, one in brought if one]
+        faults = [rank_fault for _, rank_fault in brought if rank_fault]
         committed = ""
         metrics: dict[str, Any] = {}
         status: ReportedCheckpointStatus | None = None
@@ -290,7 +293,7 @@ class LocalSession:
             except OSError as error:
                 faults.append(f"rank {self._facts.world_rank}: {call.directory} lacks files that stay in {target}: {error}")
         of_ranks = self._ranks.gather(faults, f"taking back the files of report {self._index}")
-        faults = [one for of_rank in of_ranks for one in of_rank]
+        faults = [fault for of_rank in of_ranks for fault in of_rank]
         if any(late or place for *_, late, place in calls):
             faults += [f"the files stay in {target}"] if target.exists() else []
         elif self._facts.world_rank == 0 and not faults:
@@ -334,8 +337,8 @@ class LocalSession:
         if self._keep.num_to_keep is None:
             return
         committed = self._directory.committed()
-        by_name = {one.name: one for one in committed}
-        kept = [self._as_checkpoint(one) for one in committed]
+        by_name = {checkpoint.name: checkpoint for checkpoint in committed}
+        kept = [self._as_checkpoint(checkpoint) for checkpoint in committed]
         if self._unscored(kept):
             return
         order = by_score(
@@ -344,22 +347,27 @@ class LocalSession:
             self._keep.checkpoint_score_order,
         )
         latest_goes = succeeded and self._keep.keep_latest == "until_success"
-        going = [one.name for one, _ in order[: -self._keep.num_to_keep] if latest_goes or one.name != committed[-1].name]
+        going = [
+            checkpoint.name
+            for checkpoint, _ in order[: -self._keep.num_to_keep]
+            if latest_goes or checkpoint.name != committed[-1].name
+        ]
         for name in going[:_DELETIONS_MOST]:
             self._directory.remove(by_name[name])
 
     def _unscored(self, kept: list[Checkpoint]) -> bool:
         """A name that no checkpoint has is a mistake: by it the best would be deleted. Said once."""
         name = self._keep.checkpoint_score_attribute
-        if not name or any(nested(one.metrics, name) is not None for one in kept):
+        if not name or any(nested(checkpoint.metrics, name) is not None for checkpoint in kept):
             return False
         if len(kept) > self._keep.num_to_keep and not self._unscored_noticed:
             self._unscored_noticed = True
             print(f"rtrain: {no_score(name)}", file=sys.stderr)
         return True
 
-    def _as_checkpoint(self, one: Found) -> Checkpoint:
-        return Checkpoint(self._directory.path / one.name, metrics=_decoded(dict(one.metrics)), name=one.name)
+    def _as_checkpoint(self, checkpoint: Found) -> Checkpoint:
+        metrics = _decoded(dict(checkpoint.metrics))
+        return Checkpoint(self._directory.path / checkpoint.name, metrics=metrics, name=checkpoint.name)
 
     # -- the rest -------------------------------------------------------------------------------------------------------
     def get_checkpoint(self) -> Checkpoint | None:
@@ -380,8 +388,8 @@ class LocalSession:
         _behind.join()
         committed = ReportedCheckpointStatus.COMMITTED
         return [
-            ReportedCheckpoint(one, one.metrics, self._statuses.get(one.name, committed))
-            for one in map(self._as_checkpoint, self._directory.committed())
+            ReportedCheckpoint(checkpoint, checkpoint.metrics, self._statuses.get(checkpoint.name, committed))
+            for checkpoint in map(self._as_checkpoint, self._directory.committed())
         ]
 
     def should_checkpoint(self) -> bool:

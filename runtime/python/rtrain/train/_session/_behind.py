@@ -30,7 +30,7 @@ class _UnderWay:
 
 
 before_failed_exit: dict[str, Callable[[], None]] = {}  # by what it ends; called before a report that failed behind the loop ends the process
-_one: _UnderWay | None = None
+_report_under_way: _UnderWay | None = None
 _waits_at_exit = False
 _left_in_a_call = False
 
@@ -38,13 +38,13 @@ _left_in_a_call = False
 def start(what: str, bring: Callable[[], T], then: Callable[[T], None]) -> None:
     """Calls `bring`, which runs the user's function, and `then` with what it gave, in a thread with the caller's context variables, device
     and stream. `what`: for errors, "report 3, checkpoint_000003"."""
-    global _one
-    one = _UnderWay()
+    global _report_under_way
+    report = _UnderWay()
     context, stream = contextvars.copy_context(), _stream()
 
     def work() -> None:
         brought = _brought(what, bring)
-        if not one.abandoned:
+        if not report.abandoned:
             then(brought)
 
     def run() -> None:
@@ -52,12 +52,12 @@ def start(what: str, bring: Callable[[], T], then: Callable[[T], None]) -> None:
             with stream:
                 context.run(work)
         except BaseException as fault:  # `join` raises it
-            one.fault = fault
+            report.fault = fault
 
-    one.thread = threading.Thread(target=run, daemon=True, name="rtrain report")
+    report.thread = threading.Thread(target=run, daemon=True, name="rtrain report")
     _wait_at_exit()
-    one.thread.start()
-    _one = one
+    report.thread.start()
+    _report_under_way = report
 
 
 def _brought(what: str, bring: Callable[[], T]) -> T:
@@ -69,27 +69,27 @@ def _brought(what: str, bring: Callable[[], T]) -> T:
 
 def join() -> None:
     """Waits until the report is made, and raises what became of it. Returns at once in its own thread and in a forked child."""
-    global _one
-    one = _one
-    if one is None or one.process != os.getpid() or one.thread is None or one.thread is threading.current_thread():
+    global _report_under_way
+    report = _report_under_way
+    if report is None or report.process != os.getpid() or report.thread is None or report.thread is threading.current_thread():
         return
-    one.thread.join()
-    _one = None
-    if one.fault is not None:
-        raise one.fault
+    report.thread.join()
+    _report_under_way = None
+    if report.fault is not None:
+        raise report.fault
 
 
 def under_way() -> bool:
-    return _one is not None and _one.thread is not None and _one.thread.is_alive()
+    return _report_under_way is not None and _report_under_way.thread is not None and _report_under_way.thread.is_alive()
 
 
 def abandon() -> None:
     """The loop has failed: what is not reported yet never is, and nobody waits for it."""
-    global _one, _left_in_a_call
-    if _one is not None:
-        _one.abandoned = True
+    global _report_under_way, _left_in_a_call
+    if _report_under_way is not None:
+        _report_under_way.abandoned = True
         _left_in_a_call = under_way()
-        _one = None
+        _report_under_way = None
 
 
 def left_in_a_call() -> bool:

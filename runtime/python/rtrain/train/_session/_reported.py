@@ -43,8 +43,9 @@ def of_run(
     last_notice = begun + _SAY_AFTER_S - _SAY_AGAIN_S
     while True:
         checkpoints = _listed(head, run, earlier)
-        known = not newest or any(one.checkpoint.name == newest for one in checkpoints) or time.monotonic() - begun > _KNOWN_S
-        pending = [one for one in checkpoints if one.status is ReportedCheckpointStatus.PENDING_VALIDATION]
+        listed = any(report.checkpoint.name == newest for report in checkpoints)
+        known = not newest or listed or time.monotonic() - begun > _KNOWN_S
+        pending = [report for report in checkpoints if report.status is ReportedCheckpointStatus.PENDING_VALIDATION]
         if consistency is not CheckpointConsistencyMode.VALIDATED:
             pending = []
         if (known and not pending) or (timeout_s is not None and time.monotonic() - begun > timeout_s):
@@ -57,7 +58,7 @@ def of_run(
 
 def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
     """No rank can see whether a driver is there: the head knows of none, it only answers those that ask."""
-    names = ", ".join(one.checkpoint.name for one in pending[:3]) + (" ..." if len(pending) > 3 else "")
+    names = ", ".join(report.checkpoint.name for report in pending[:3]) + (" ..." if len(pending) > 3 else "")
     print(
         f"rtrain: get_all_reported_checkpoints waits for the validation of {names}. The driver validates: where none follows the "
         f"run (fit() has ended, or was detached from), rtrain.train.attach({facts.experiment_name!r}).result() does; timeout_s= "
@@ -69,13 +70,13 @@ def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
 
 def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) -> list[ReportedCheckpoint]:
     rules = run["job"].get("checkpoint") or {}
-    by_name = {one.checkpoint.name: one for one in earlier}  # those of the earlier runs know how their validation ended
-    for one in _kept(head, run):
-        by_name.setdefault(one.checkpoint.name, one)
+    by_name = {report.checkpoint.name: report for report in earlier}  # those of the earlier runs know how their validation ended
+    for own_report in _kept(head, run):
+        by_name.setdefault(own_report.checkpoint.name, own_report)
     in_order = by_score(
-        [one.checkpoint for one in by_name.values()], rules.get("score_attribute"), rules.get("score_order") or "max"
+        [report.checkpoint for report in by_name.values()], rules.get("score_attribute"), rules.get("score_order") or "max"
     )
-    return [by_name[one.name] for one, _ in in_order]
+    return [by_name[checkpoint.name] for checkpoint, _ in in_order]
 
 
 def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
@@ -83,20 +84,25 @@ def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
     head = _worker.head(patience_s)
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     same = [run, *_same(head, run)]
-    kept = [one for record in same for one in head.items(f"/v1/runs/{part(record['run_id'])}/checkpoints") if not one["deleting"]]
-    return sweeper.sweep([one["directory"] for one in kept], lambda name: Checkpoint(f"{facts.run_path}/{name}")._pointers())
+    kept = [
+        checkpoint["directory"]
+        for record in same
+        for checkpoint in head.items(f"/v1/runs/{part(record['run_id'])}/checkpoints")
+        if not checkpoint["deleting"]
+    ]
+    return sweeper.sweep(kept, lambda name: Checkpoint(f"{facts.run_path}/{name}")._pointers())
 
 
 def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     """Returns the checkpoints of the earlier runs of this name in this directory, the oldest first: a run that goes on under its
     name has one history."""
-    return [checkpoint for one in reversed(_same(head, run)) for checkpoint in _kept(head, one)]
+    return [checkpoint for earlier_run in reversed(_same(head, run)) for checkpoint in _kept(head, earlier_run)]
 
 
 def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:
     """The newest first."""
     runs = head.items("/v1/runs", {"name": run["name"], "all": True})
-    return [one for one in runs if one["run_path"] == run["run_path"] and one["run_id"] != run["run_id"]]
+    return [other_run for other_run in runs if other_run["run_path"] == run["run_path"] and other_run["run_id"] != run["run_id"]]
 
 
 def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
@@ -105,13 +111,12 @@ def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     validations = _validation.answers(head, run["run_id"])
     checkpoints: list[ReportedCheckpoint] = []
     bucket = Bucket()
-    for one in head.items(f"{route}/checkpoints"):
-        if not one["deleting"]:
-            answer = validations.get(one["directory"])
+    for record in head.items(f"{route}/checkpoints"):
+        if not record["deleting"]:
+            answer = validations.get(record["directory"])
             validation_metrics: Any = _metrics.decode((answer or {}).get("metrics", {}))
-            checkpoint = Checkpoint(
-                one["path"], metrics={**full_metrics(head, route, one, bucket), **validation_metrics}, name=one["directory"]
-            )
+            metrics = {**full_metrics(head, route, record, bucket), **validation_metrics}
+            checkpoint = Checkpoint(record["path"], metrics=metrics, name=record["directory"])
             checkpoints.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
     return checkpoints
 
@@ -131,7 +136,7 @@ def resize_info(facts: Facts) -> ResizeInfo:
 def resources(facts: Facts) -> dict[str, float]:
     """Returns the resources of all workers of this attempt together."""
     each = _worker.head().get(f"/v1/runs/{part(facts.run_id)}")["job"]["scaling"].get("resources_per_worker") or {}
-    return {name: one * facts.world_size for name, text in each.items() if (one := _amount(str(text))) > 0}
+    return {name: amount * facts.world_size for name, text in each.items() if (amount := _amount(str(text))) > 0}
 
 
 def _amount(text: str) -> float:
@@ -154,10 +159,10 @@ def preemption_info(facts: Facts, request: CheckpointWanted | None) -> Preemptio
     try:
         head = Head.current()
         attempts = head.items(f"/v1/runs/{part(facts.run_id)}/attempts")
-        own_attempt = next((one for one in attempts if one["number"] == facts.attempt), None)
+        own_attempt = next((attempt for attempt in attempts if attempt["number"] == facts.attempt), None)
         if own_attempt is None:
             return None
-        nodes = {one["node"]: one for one in head.items("/v1/nodes")}
+        nodes = {node["node"]: node for node in head.items("/v1/nodes")}
     except HeadError:
         return None
     ranks: dict[str, list[int]] = {}

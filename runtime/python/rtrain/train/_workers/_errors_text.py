@@ -19,14 +19,14 @@ def describe(error: BaseException) -> str:
             break
         chain.append(before)
     lines = _summary(error)
-    deepest = next((frame for one in chain for frame in reversed(_frames(one)) if is_users(frame)), None)
+    deepest = next((frame for chained_error in chain for frame in reversed(_frames(chained_error)) if is_users(frame)), None)
     if deepest is not None:
         code = f": {deepest.line}" if deepest.line else ""
         lines.append(f"  at {_short(deepest.filename)}:{deepest.lineno}, in {deepest.name}{code}")
     lines.append("Traceback (most recent call last):")
-    for place, one in enumerate(reversed(chain)):
-        lines += _folded(one)
-        lines += _summary(one)
+    for place, exception in enumerate(reversed(chain)):
+        lines += _folded(exception)
+        lines += _summary(exception)
         if place < len(chain) - 1:
             lines.append("which led to:")
     return "\n".join(lines)

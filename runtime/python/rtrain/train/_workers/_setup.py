@@ -61,6 +61,9 @@ def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
 
     def reached(_name: str, metrics: dict[str, Any]) -> bool:
         values_and_limits = ((nested(metrics, key), value) for key, value in stop.items())
-        return any(isinstance(one, int | float) and not isinstance(one, bool) and one >= value for one, value in values_and_limits)
+        return any(
+            isinstance(metric, int | float) and not isinstance(metric, bool) and metric >= limit
+            for metric, limit in values_and_limits
+        )
 
     return reached

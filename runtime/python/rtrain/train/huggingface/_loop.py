@@ -27,15 +27,15 @@ class TransformersLoop:
         from transformers import Trainer  # noqa: PLC0415 - on the worker, not on the driver
 
         with _reporting(Trainer):
-            made = self._made(dict(config))
-            if not isinstance(made, Trainer):
-                return made
+            return_value = self._call_function(dict(config))
+            if not isinstance(return_value, Trainer):
+                return return_value
             from rtrain.train.huggingface._prepare import prepare_trainer  # noqa: PLC0415
 
-            _train(prepare_trainer(made))
+            _train(prepare_trainer(return_value))
             return None
 
-    def _made(self, config: dict[str, Any]) -> Any:
+    def _call_function(self, config: dict[str, Any]) -> Any:
         if self.makes_trainer:
             return self.function(_shard("train"), _shard("evaluation"), **config)
         return self.function(config) if wants_config(self.function) else self.function()

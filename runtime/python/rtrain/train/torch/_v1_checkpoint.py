@@ -53,10 +53,10 @@ class TorchCheckpoint(Checkpoint):
             raise ValueError("a TorchCheckpoint keeps no preprocessor; save it in the loop, into the same directory")
         folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
         torch.save(value, pathlib.Path(folder) / _FILE)
-        made = cls(folder)
-        made._owned = True
-        weakref.finalize(made, shutil.rmtree, folder, True)
-        return made
+        checkpoint = cls(folder)
+        checkpoint._owned = True
+        weakref.finalize(checkpoint, shutil.rmtree, folder, True)
+        return checkpoint
 
 
 public_in("rtrain.train.torch", TorchCheckpoint)

@@ -38,8 +38,8 @@ def create_scheduler(scheduler: str, **arguments: object) -> TrialScheduler:
         raise ValueError(
             f"there is no scheduler {scheduler!r}; there are: fifo, async_hyperband, asha, median_stopping_rule, pbt"
         )
-    made: TrialScheduler = kind(**arguments)
-    return made
+    trial_scheduler: TrialScheduler = kind(**arguments)
+    return trial_scheduler
 
 
 __all__ = [

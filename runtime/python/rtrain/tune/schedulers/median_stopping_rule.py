@@ -56,7 +56,7 @@ class MedianStoppingRule(TrialScheduler):
         if len(means) < self._required:
             return self.CONTINUE
         self._judged[trial.trial_id] = time
-        if max(one for _, one in reports) >= statistics.median(means):
+        if max(reported_score for _, reported_score in reports) >= statistics.median(means):
             return self.CONTINUE
         self.stopped += 1
         return self.STOP

@@ -89,11 +89,11 @@ class PopulationBasedTraining(TrialScheduler):
         self._judged[trial.trial_id] = time
         self._scores[trial.trial_id] = score
         worst, best = self._ends()
-        donors = [one for one in best if one != trial.trial_id and tune_controller.has_checkpoint(one)]
+        donors = [trial_id for trial_id in best if trial_id != trial.trial_id and tune_controller.has_checkpoint(trial_id)]
         if trial.trial_id not in worst or not donors:
             return self.CONTINUE
         donor = self._rng.choice(donors)
-        theirs = next(one.config for one in tune_controller.get_trials() if one.trial_id == donor)
+        theirs = next(other.config for other in tune_controller.get_trials() if other.trial_id == donor)
         self.perturbations += 1
         return Exploit(donor, self.explore(theirs))
 
@@ -109,7 +109,7 @@ class PopulationBasedTraining(TrialScheduler):
 
     def _ends(self) -> tuple[list[str], list[str]]:
         """The worst and the best of those that have a score."""
-        order = sorted(self._scores, key=lambda one: (self._scores[one], one))
+        order = sorted(self._scores, key=lambda trial_id: (self._scores[trial_id], trial_id))
         if len(order) < 2 or self._fraction == 0:
             return [], []
         count = min(math.ceil(len(order) * self._fraction), len(order) // 2)
@@ -136,18 +136,18 @@ class PopulationBasedTraining(TrialScheduler):
 
     def _mutated(self, value: Any, mutation: Any) -> Any:
         if value is None or self._rng.random() < self._resample:
-            return self._drawn(mutation)
+            return self._resampled(mutation)
         if isinstance(mutation, list | tuple):
             if value not in mutation:
-                return self._drawn(mutation)
+                return self._resampled(mutation)
             place = list(mutation).index(value) + self._rng.choice((-1, 1))
             return mutation[min(max(place, 0), len(mutation) - 1)]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return self._drawn(mutation)
+            return self._resampled(mutation)
         changed = value * self._rng.choice(self._factors)
         return int(changed) if isinstance(value, int) else changed
 
-    def _drawn(self, mutation: Any) -> Any:
+    def _resampled(self, mutation: Any) -> Any:
         if isinstance(mutation, Domain):
             return mutation.sample(self._rng)
         return self._rng.choice(list(mutation)) if isinstance(mutation, list | tuple) else mutation()
@@ -158,8 +158,10 @@ class PopulationBasedTraining(TrialScheduler):
 
 
 def _check_mutations(mutations: Mutations, where: str) -> None:
-    for name, one in mutations.items():
-        if isinstance(one, Mapping):
-            _check_mutations(one, f"{where}[{name!r}]")
-        elif not (isinstance(one, Domain) or callable(one) or (isinstance(one, list | tuple) and one)):
-            raise ValueError(f"{where}[{name!r}] is {one!r}; it is a domain such as tune.uniform(0, 1), a list, or a function")
+    for name, mutation in mutations.items():
+        if isinstance(mutation, Mapping):
+            _check_mutations(mutation, f"{where}[{name!r}]")
+        elif not (isinstance(mutation, Domain) or callable(mutation) or (isinstance(mutation, list | tuple) and mutation)):
+            raise ValueError(
+                f"{where}[{name!r}] is {mutation!r}; it is a domain such as tune.uniform(0, 1), a list, or a function"
+            )

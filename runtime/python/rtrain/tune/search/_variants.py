@@ -157,7 +157,7 @@ def _opened(space: Any, path: Path, point: Mapping[Path, Any], differing: dict[s
 def _draw(config: dict[str, Any], rng: random.Random, differing: dict[str, Any]) -> None:
     """Fills what is open: first what draws by itself, then functions, each once what it reads is there."""
     while todo := list(_open_leaves(config, ())):
-        plain = [one for one in todo if not isinstance(one[1].domain, Function)]
+        plain = [leaf for leaf in todo if not isinstance(leaf[1].domain, Function)]
         done = False
         for path, place in plain or todo:
             try:

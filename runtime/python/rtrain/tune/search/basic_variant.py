@@ -36,7 +36,7 @@ class BasicVariantGenerator(Searcher):
         if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 0:
             raise ValueError(f"max_concurrent is {max_concurrent!r}; it is a whole number from 0 (no limit)")
         self.max_concurrent = max_concurrent
-        self._points = [dict(one) for one in points_to_evaluate or ()]
+        self._points = [dict(point) for point in points_to_evaluate or ()]
         self._constant_grid = constant_grid_search
         self._given_seed = random_state
         self.seed = 0

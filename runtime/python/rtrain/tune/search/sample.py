@@ -247,11 +247,11 @@ def randn(mean: float = 0.0, sd: float = 1.0) -> Normal:
 
 def qrandn(mean: float, sd: float, q: float) -> Normal:
     """Draws as randn, rounded to multiples of `q`."""
-    made = randn(mean, sd)
+    normal = randn(mean, sd)
     _check_numbers("qrandn", {"q": q})
     if q <= 0:
         raise ValueError(f"qrandn: q is {q!r}; a step is above 0")
-    return Normal(made.mean, made.sd, q=q)
+    return Normal(normal.mean, normal.sd, q=q)
 
 
 def sample_from(func: Callable[..., Any]) -> Function:

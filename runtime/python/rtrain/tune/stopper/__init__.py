@@ -183,23 +183,23 @@ class CombinedStopper(Stopper):
     """Ends a trial, or the sweep, when one of the stoppers does."""
 
     def __init__(self, *stoppers: Stopper) -> None:
-        for one in stoppers:
-            if not isinstance(one, Stopper):
-                raise ValueError(f"CombinedStopper takes stoppers, not {one!r}")
+        for stopper in stoppers:
+            if not isinstance(stopper, Stopper):
+                raise ValueError(f"CombinedStopper takes stoppers, not {stopper!r}")
         self._stoppers = stoppers
 
     @property
     def per_trial(self) -> bool:  # type: ignore[override]
         """Whether workers can ask it: whether they can ask each of its stoppers."""
-        return all(one.per_trial for one in self._stoppers)
+        return all(stopper.per_trial for stopper in self._stoppers)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        answers = [one(trial_id, result) for one in self._stoppers]  # each is to hear of it
+        answers = [stopper(trial_id, result) for stopper in self._stoppers]  # each is to hear of it
         return any(answers)
 
     def stop_all(self) -> bool:
         """Returns whether one of its stoppers ends the sweep."""
-        return any(one.stop_all() for one in self._stoppers)
+        return any(stopper.stop_all() for stopper in self._stoppers)
 
 
 class DictStopper(Stopper):
@@ -212,7 +212,7 @@ class DictStopper(Stopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         values_and_limits = ((nested(result, name), limit) for name, limit in self.limits.items())
-        return any(isinstance(one, int | float) and one >= limit for one, limit in values_and_limits)
+        return any(isinstance(value, int | float) and value >= limit for value, limit in values_and_limits)
 
 
 __all__ = [
