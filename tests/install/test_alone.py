@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -90,6 +91,28 @@ def test_a_source_fails_when_a_header_that_it_has_by_another_loses_what_it_needs
     assert code == 1 and printed.startswith("alone: c.cpp does not compile by itself:\n") and "unknown type name 'B'" in printed, printed
 
 
+def test_a_source_fails_whose_header_was_deleted_also_where_it_is_named_with_angle_brackets(project):
+    write(project, {"d.cpp": "#  include <b.hpp>\nB d;\n"}, "another user of b.hpp")
+    record(project)
+    (project / "b.hpp").unlink()
+    code, printed = alone(project)
+    failed = re.findall(r"^alone: (\S+) does not compile", printed, re.MULTILINE)
+    assert code == 1 and failed == ["c.cpp", "c.hpp", "d.cpp"], printed
+
+
+def test_a_header_of_c_and_cpp_is_compiled_as_both(project):
+    sources = {"a.cpp": '#include "both.h"\n', "e.c": '#include <stdbool.h>\n#include "both.h"\n', "both.h": "extern bool both;\n"}
+    write(project, sources | {"CMakeLists.txt": CMAKE.replace("four CXX", "four C CXX") + "add_library(more e.c)\n"})
+    code, printed = alone(project)
+    assert code == 1 and re.findall(r"^alone: (\S+) does not compile", printed, re.MULTILINE) == ["both.h"], printed
+
+
+def test_a_changed_file_of_no_target_is_named(project):
+    write(project, {"e.cpp": "int e;\n", "e.txt": "of no language"})
+    done = subprocess.run([project / "scripts" / "alone"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "alone: changed, but in no target of this build, and so not compiled: e.cpp\n", done
+
+
 def test_a_header_fails_that_only_its_user_gives_what_it_needs(project):
     write(project, {"c.hpp": "#pragma once\ninline B b;\n", "c.cpp": '#include "b.hpp"\n#include "c.hpp"\nB c;\n'})
     code, printed = alone(project)
@@ -140,11 +163,18 @@ def test_nothing_is_recorded_where_the_tree_changes_while_the_compiler_runs(proj
     compiler = '#!/bin/sh\ncase "$*" in *-fsyntax-only*) echo "int d = 3;" >"$(dirname "$0")/d.cpp";; esac\nexec clang++-16 "$@"\n'
     write(project, {"compiler": compiler, "CMakePresets.json": json.dumps(PRESET).replace("clang++-16", "${sourceDir}/compiler")})
     (project / "compiler").chmod(0o755)
-    write(project, {}, "a compiler that changes d.cpp")
+    write(project, {"a.cpp": "int a;\n"}, "a compiler that changes d.cpp")
     before = (project / ".ci" / "alone").read_text()
     code, printed = alone(project, "--record")
     assert code == 1 and printed.endswith(": each compiles by itself\n"), printed
     assert (project / ".ci" / "alone").read_text() == before
+
+
+def test_a_record_after_a_change_of_flags_compiles_every_file(project):
+    write(project, {"CMakeLists.txt": CMAKE + "add_compile_options(-Wall)\n"}, "a flag")
+    assert alone(project)[0] == 0
+    code, printed = alone(project, "--record")
+    assert code == 1 and printed.startswith("alone: a.cpp does not compile by itself"), printed
 
 
 @pytest.mark.parametrize("text", ["", "main\n", "0" * 40 + "\n", "a commit of another branch"])
@@ -184,9 +214,9 @@ def test_a_folder_that_is_reached_by_a_link_is_the_same(project, tmp_path_factor
 
 def test_a_project_without_sources_or_that_cmake_refuses_is_a_failure(project):
     write(project, {"CMakeLists.txt": CMAKE.replace("add_library", "# add_library")})
-    assert alone(project) == (1, "")
+    assert alone(project) == (1, "alone: the build has no source in this folder; nothing was compiled\n")
     write(project, {"CMakeLists.txt": "mistake()\n"})
-    assert alone(project) == (1, "")
+    assert alone(project) == (1, "alone: nothing was compiled\n")
 
 
 @pytest.mark.parametrize("arguments", [["0"], ["48"], ["every"], ["all", "--recorded"]])
