@@ -151,7 +151,8 @@ class FileStore final : public Store {
         if (!top) return top.error();
         const auto directory = open_beneath(*top, prefix, O_RDONLY | O_DIRECTORY);
         if (!directory && directory.error().code == ErrorCode::not_found) return entries;
-        if (!directory) {  // a file? Asked afterwards, since another process may have created it a moment ago
+        // The prefix may be a file. This is asked last, since another process may create the file at any moment.
+        if (!directory) {
             const auto place = prefix.empty() ? Result<Place>(directory.error()) : place_beneath(*top, prefix);
             struct stat seen{};
             if (place && ::fstatat(place->directory.number(), place->name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
