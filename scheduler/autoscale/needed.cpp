@@ -66,6 +66,7 @@ void take_seats(std::vector<NodeView>& nodes, const GangRequest& gang, const Sea
             std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seats[i].node; });
         if (node == nodes.end()) continue;
         Resources demand = gang.bundles[i].demand;
+        if (zero(demand)) ++node->zero_bundles[gang.user];
         demand.erase(std::string(gpu_key));
         subtract(node->free, demand);
         for (const GpuShare& share : seats[i].gpus)

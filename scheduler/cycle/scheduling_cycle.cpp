@@ -212,11 +212,11 @@ bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
 
 // The time of a reservation is reserved, and moves only to be sooner.
 void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
-    if (reservations_.size() >= limits::reservations_most || index_.shape(candidate.shape).gang.driver) return;
+    const Shape& shape = index_.shape(candidate.shape);
+    if (reservations_.size() >= limits::reservations_most || shape.gang.driver || shape.total.empty()) return;
     const Run& run = change_.seen().runs.at(candidate.run);
     ReservationMask bit = index_.reserved().bit_of(candidate.run);
     Reservation at{.nodes = {}, .from = run.reserved_from};
-    const Shape& shape = index_.shape(candidate.shape);
     const bool unknown = run.reserved_from.ms == 0;
     if (!still_valid(run, shape.gang) || (!unknown && worth_a_look(change_.given_back(), shape.total))) {
         at.nodes = run.nodes_reserved;
@@ -255,6 +255,8 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
     within_quota(candidate);
     if (candidate.claim == Claim::none && heads() >= limits::heads_most) return Next::skip;
     if (!index_.ever(candidate.shape)) return Next::skip;
+    // A gang without resources waits for others of its user to end: no reserved amount and no preemption helps it.
+    if (index_.shape(candidate.shape).total.empty()) return Next::skip;
     const Run& run = change_.seen().runs.at(candidate.run);
     const bool behind = std::any_of(
         reservations_.begin(), reservations_.end(),
@@ -273,7 +275,7 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
 // An elastic run takes as many workers as fit and its quota allows.
 PlacementAnswer Cycle::grown(const Run& run, PlacementAnswer smallest, ReservationMask open) {
     if (smallest.verdict != Verdict::feasible_now || workers_min(run) == workers_max(run)) return smallest;
-    GangRequest largest = gang_of(run.spec, workers_max(run));
+    GangRequest largest = gang_of(run, workers_max(run));
     largest.nodes_avoided.insert(largest.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     const auto allowed = [&](std::uint32_t workers) {
         return !quotas_.refuses(run.spec.queue, demand_of_first(run, workers), borrower(run, change_.now()));
@@ -307,7 +309,8 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         within_quota(candidate);
         return Next::skip;
     }
-    const bool driver = index_.shape(candidate.shape).gang.driver;  // it takes nothing from who reserved
+    const Shape& shape = index_.shape(candidate.shape);
+    const bool driver = shape.gang.driver || shape.total.empty();  // it takes nothing that is reserved
     const std::optional<Duration> limit = run.spec.wall_time_limit;
     const std::size_t passed = driver ? reservations_.size() : passed_by(limit);
     const auto refused = refused_.find(candidate.shape);

@@ -127,7 +127,7 @@ Explanation core::explain_as(const Cluster& cluster, Time now, RunId id, const s
     answer.headline +=
         ", position " + std::to_string(answer.queue->position) + " of " + std::to_string(answer.queue->length) +
         " in queue \"" + run.spec.queue + "\". " +
-        needs(gang_of(run.spec, workers_max(run)), run.spec.elastic ? std::to_string(workers_min(run)) + " to " : "");
+        needs(gang_of(run, workers_max(run)), run.spec.elastic ? std::to_string(workers_min(run)) + " to " : "");
     if (run.state == RunState::recovering && run.retry_at > now)
         answer.headline += " The next attempt waits " + std::to_string((run.retry_at - now).ms) + " ms more, because " +
                            to_text(run.reason, words) + ".";
@@ -138,7 +138,7 @@ Explanation core::explain_as(const Cluster& cluster, Time now, RunId id, const s
         answer.headline += " It " + to_text(block) + ".";
         return answer;
     }
-    GangRequest request = gang_of(run.spec, workers_min(run));
+    GangRequest request = gang_of(run, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     answer.placement = explain_placement(node_views(cluster), request);
     answer.holders = holders_of(cluster, now);

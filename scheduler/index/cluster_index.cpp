@@ -34,6 +34,7 @@ void add_bundle(std::string& key, const Bundle& bundle) {
 std::string key_of(const GangRequest& gang) {
     std::string key = std::to_string(static_cast<int>(gang.strategy));
     if (gang.driver) key += "d";
+    if (!gang.user.empty()) add_text(key += "u", gang.user);
     if (gang.topology_label) add_text(key += "t", *gang.topology_label);
     for (const auto& [bundle, node] : gang.placed) add_text(key += "p" + std::to_string(bundle) + ",", node.value);
     for (const NodeId& node : gang.nodes_only) add_text(key += "o", node.value);

@@ -77,9 +77,10 @@ class ClusterIndex {
 
   private:
     struct Allocation {
-        std::string queue;
+        std::string queue, user;
         Sums total;
         AllocatedOn by_node;
+        std::map<NodeId, std::uint32_t> zero_bundles;  // the attempt's workers there that hold no resource
     };
     struct Known {  // of a run, to be taken out again
         std::string name, user, submit_key;
@@ -96,6 +97,7 @@ class ClusterIndex {
     struct Standing {
         Resources used;
         std::vector<Amount> gpus_used;
+        std::map<std::string, std::uint32_t> zero_bundles;  // by user, as in NodeView
         std::set<AttemptId> attempts;
     };
     void renew_run(const Cluster& cluster, RunId id);

@@ -43,6 +43,7 @@ void ClusterIndex::refresh(NodeView& view, const Standing& standing) {
         amount_at->second = amount_at->second - std::min(amount_at->second, amount);
         if (amount_at->second.ticks == 0) view.free.erase(amount_at);
     }
+    view.zero_bundles = standing.zero_bundles;
     for (std::size_t device = 0; device < view.gpus_free.size(); ++device) {
         const Amount used = device < standing.gpus_used.size() ? standing.gpus_used[device] : Amount{};
         view.gpus_free[device] = units(1) - std::min(units(1), used);
@@ -78,6 +79,11 @@ void ClusterIndex::show(const NodeId& id, const Standing& standing, const Resour
         more |= free > device;
         device = free;
     }
+    for (const auto& [user, before] : view.zero_bundles) {
+        const auto now = standing.zero_bundles.find(user);
+        more |= now == standing.zero_bundles.end() || now->second < before;
+    }
+    view.zero_bundles = standing.zero_bundles;
     if (ready && gpus != 0) free_[std::string(gpu_key)].ticks += gpus;
     if (more) gains_.add(id);
     free_slots_.put_free(view);
@@ -143,10 +149,13 @@ void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
     const Run& run = cluster.runs.at(attempt.id.run);
     Allocation allocation;
     allocation.queue = run.spec.queue;
+    allocation.user = run.user;
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const Seat& seat = attempt.workers[rank].seat;
         auto& [sum, shares] = allocation.by_node[seat.node];
-        add(sum, demand_of(run, rank));
+        const Resources& demand = demand_of(run, rank);
+        add(sum, demand);
+        if (zero(demand)) ++allocation.zero_bundles[seat.node];
         shares.insert(shares.end(), seat.gpus.begin(), seat.gpus.end());
     }
     for (const auto& [id, what] : allocation.by_node) {
@@ -154,6 +163,8 @@ void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
         Standing& standing = standing_[id];
         standing.attempts.insert(attempt.id);
         add(standing.used, sum);
+        if (const auto zeros = allocation.zero_bundles.find(id); zeros != allocation.zero_bundles.end())
+            standing.zero_bundles[run.user] += zeros->second;
         for (const GpuShare& share : shares) {
             if (share.device >= standing.gpus_used.size()) standing.gpus_used.resize(share.device + 1);
             standing.gpus_used[share.device] = standing.gpus_used[share.device] + share.amount;
@@ -174,6 +185,9 @@ void ClusterIndex::let_go(AttemptId id) {
         Standing& standing = standing_.at(node);
         standing.attempts.erase(id);
         subtract(standing.used, sum);
+        if (const auto zeros = entry->second.zero_bundles.find(node); zeros != entry->second.zero_bundles.end())
+            if ((standing.zero_bundles[entry->second.user] -= zeros->second) == 0)
+                standing.zero_bundles.erase(entry->second.user);
         for (const GpuShare& share : shares)
             standing.gpus_used[share.device] = standing.gpus_used[share.device] - share.amount;
         show(node, standing, sum, shares);

@@ -56,7 +56,8 @@ void ClusterIndex::compare_nodes(const Cluster& cluster, const ClusterIndex& rec
     for (std::size_t i = 0; i < views_.size(); ++i) {
         const NodeView& view = views_[i];
         if (view != recount.views_[i]) blame(view.id, "free amounts");
-        if (view.free != without_zeros(naive[i].free) || view.gpus_free != naive[i].gpus_free)
+        if (view.free != without_zeros(naive[i].free) || view.gpus_free != naive[i].gpus_free ||
+            view.zero_bundles != naive[i].zero_bundles)
             blame(view.id, "free amounts, counted by attempt,");
         const NodeView* indexed = free_slots_.find(view.id);
         if (indexed == nullptr || *indexed != view) blame(view.id, "free amounts in the index");

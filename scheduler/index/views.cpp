@@ -39,12 +39,14 @@ std::vector<NodeView> node_views(const Cluster& cluster) {
     }
     for (const auto& [id, attempt] : cluster.attempts) {
         if (terminal(attempt.state)) continue;
-        const auto& bundles = cluster.runs.at(id.run).spec.gang.bundles;
+        const Run& run = cluster.runs.at(id.run);
+        const auto& bundles = run.spec.gang.bundles;
         for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
             const Seat& seat = attempt.workers[rank].seat;
             const auto entry = index.find(seat.node);
             if (entry == index.end()) continue;
             take(views[entry->second].free, bundles[rank].demand);
+            if (zero(bundles[rank].demand)) ++views[entry->second].zero_bundles[run.user];
             take(views[entry->second].gpus_free, seat.gpus);
         }
     }

@@ -15,7 +15,7 @@ namespace rtrain {
 // What gangs that are alike ask for: one verdict serves all of them.
 struct Shape {
     GangRequest gang;  // with the nodes that the run avoids
-    Sums total;        // of all bundles
+    Sums total;        // of all bundles; empty: the gang holds no resource
     std::uint32_t waiting = 0;
     std::map<ReservationMask, UniformGang> uniform{};  // where the index of free slots answers for it
     bool unlike = false;                               // it never does: every node is looked at

@@ -15,7 +15,7 @@ namespace {
 bool fits_elsewhere(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     const std::vector<NodeView> nodes = nodes_left_to(change, attempt, run.spec.priority);
-    const GangRequest gang = gang_of(run.spec, workers_max(run));
+    const GangRequest gang = gang_of(run, workers_max(run));
     return place_largest(nodes, gang, workers_min(run)).answer.verdict == Verdict::feasible_now;
 }
 

@@ -37,7 +37,7 @@ Quotas quotas_unused(const Cluster& cluster) {
 }
 
 GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
-    GangRequest gang = gang_of(run.spec, workers);
+    GangRequest gang = gang_of(run, workers);
     gang.nodes_avoided.insert(gang.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     return gang;
 }
@@ -60,7 +60,7 @@ std::vector<NodeView> room_for(Change& change, const std::vector<NodeView>& open
                          .gpus_free = std::vector<Amount>(node.gpus)});
     }
     std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
-    give_back(nodes, run.spec, attempt);
+    give_back(nodes, run, attempt);
     return nodes;
 }
 
@@ -176,10 +176,10 @@ std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uin
 
 // A run of a fixed size that has workers now is not stopped for a size that has no room, or that its quota forbids.
 std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
-    GangRequest gang = run.spec.gang;
+    GangRequest gang = gang_of(run, 1);
     gang.bundles.assign(workers, run.spec.gang.bundles.front());
     std::vector<NodeView> nodes = nodes_now(change);
-    give_back(nodes, run.spec, attempt);
+    give_back(nodes, run, attempt);
     const std::string meanwhile = "now, it goes on with " + std::to_string(attempt.workers.size());
     if (place(nodes, gang).verdict == Verdict::feasible_now) {
         if (auto over = beyond_quota(quotas_without(change, attempt), run, workers, meanwhile)) return over;
@@ -200,7 +200,7 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
 // A run that has no workers now would wait for ever in a size that the present nodes could never hold, and a number
 // mistyped would be the end of a run that has trained.
 std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t workers) {
-    GangRequest gang = run.spec.gang;
+    GangRequest gang = gang_of(run, 1);
     gang.bundles.assign(workers, run.spec.gang.bundles.front());
     const std::vector<NodeView>& nodes = nodes_now(change);
     if (place(nodes, gang).verdict != Verdict::infeasible)

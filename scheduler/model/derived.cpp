@@ -20,8 +20,15 @@ GangRequest gang_of(const RunSpec& spec, std::uint32_t workers) {
     return gang;
 }
 
+GangRequest gang_of(const Run& run, std::uint32_t workers) {
+    GangRequest gang = gang_of(run.spec, workers);
+    const auto holds_nothing = [](const Bundle& bundle) { return zero(bundle.demand); };
+    if (std::any_of(gang.bundles.begin(), gang.bundles.end(), holds_nothing)) gang.user = run.user;
+    return gang;
+}
+
 GangRequest request_of(const Run& run) {
-    GangRequest request = gang_of(run.spec, workers_min(run));
+    GangRequest request = gang_of(run, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     return request;
 }

@@ -13,6 +13,7 @@ namespace rtrain {
 std::uint32_t workers_min(const Run& run);  // both are equal for a run of a fixed size
 std::uint32_t workers_max(const Run& run);
 GangRequest gang_of(const RunSpec& spec, std::uint32_t workers);  // the first `workers` bundles of the spec
+GangRequest gang_of(const Run& run, std::uint32_t workers);       // with the run's user, if a bundle is zero
 GangRequest request_of(const Run& run);  // the smallest gang that it may have, with the nodes that it avoids
 const Resources& demand_of(const Run& run, std::size_t rank);
 Sums demand_of(const Run& run);  // of the smallest gang that it may have

@@ -30,7 +30,8 @@ struct GangRequest {
     std::set<NodeId> nodes_only;             // empty: any node
     std::set<NodeId> nodes_excluded;         // hard
     std::vector<NodeId> nodes_avoided;       // soft: used when nothing else fits
-    bool driver = false;                     // a program that submits others: it may ask for nothing at all
+    bool driver = false;                     // a program that submits other runs
+    std::string user{};                      // whose zero bundles are counted on each node; empty: they are not counted
     bool operator==(const GangRequest&) const = default;
 };
 
@@ -39,9 +40,10 @@ struct NodeView {
     NodeId id;
     NodeState state = NodeState::ready;
     Labels labels;
-    Resources total;                // without GPU
-    Resources free;                 // without GPU
-    std::vector<Amount> gpus_free;  // per device; a whole device is units(1)
+    Resources total;                                      // without GPU
+    Resources free;                                       // without GPU
+    std::vector<Amount> gpus_free;                        // per device; a whole device is units(1)
+    std::map<std::string, std::uint32_t> zero_bundles{};  // by user: workers on the node that hold no resource
     bool operator==(const NodeView&) const = default;
 };
 

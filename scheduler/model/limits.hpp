@@ -41,6 +41,10 @@ inline constexpr std::size_t indexed_shapes = 128;      // for which the index o
 inline constexpr std::size_t masks_remembered = 32;     // of each shape, with their verdicts
 inline constexpr std::size_t gains_remembered = 8'192;  // four times the nodes of a large cluster
 
+// Workers of one user on one node that hold no resource. Each is a process of at least some 30 MB, and no amount bounds
+// their number. The bound is per user, so that one user's workers take no place from another's.
+inline constexpr std::uint32_t zero_bundles_most = 256;
+
 // ---- explanations: a person reads them, and the loop waits for a brief one ------------------------------------------
 inline constexpr std::size_t brief_nodes = 256, brief_bundles = 256, brief_unlike = 32, brief_reasons = 3;
 inline constexpr std::size_t changes_shown = 2;

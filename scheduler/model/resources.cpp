@@ -89,6 +89,10 @@ Amount amount_of(const Resources& resources, std::string_view name) {
     return entry == resources.end() ? Amount{} : entry->second;
 }
 
+bool zero(const Resources& demand) {
+    return std::all_of(demand.begin(), demand.end(), [](const auto& entry) { return entry.second.ticks == 0; });
+}
+
 Sum amount_of(const Sums& sums, std::string_view name) {
     const auto entry = sums.find(name);
     return entry == sums.end() ? Sum{} : entry->second;

@@ -51,6 +51,7 @@ inline constexpr std::string_view cpu_key = "CPU";
 inline constexpr std::string_view memory_key = "memory";  // bytes
 
 Amount amount_of(const Resources& resources, std::string_view name);
+bool zero(const Resources& demand);  // true if each amount is 0
 void add(Resources& into, const Resources& what);
 void subtract(Resources& from, const Resources& what);  // RTRAIN_CHECK: never below zero
 Sum amount_of(const Sums& sums, std::string_view name);

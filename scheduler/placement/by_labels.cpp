@@ -9,6 +9,13 @@
 #include "scheduler/placement/room.hpp"
 
 namespace rtrain::placing {
+
+bool selector_before(const LabelSelector& a, const LabelSelector& b) {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+        return std::tie(x.key, x.values, x.negated) < std::tie(y.key, y.values, y.negated);
+    });
+}
+
 namespace {
 
 constexpr std::int64_t steps_most =
@@ -75,12 +82,7 @@ LabelMatching::LabelMatching(const std::vector<Candidate>& candidates, const Wan
                               .cpus = amount_of(*candidate.free, cpu_key),
                               .off_gpus = gpu_less && candidate.gpus.empty(),
                               .occupants = {}});
-    const auto before = [](const LabelSelector& a, const LabelSelector& b) {
-        return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-            return std::tie(x.key, x.values, x.negated) < std::tie(y.key, y.values, y.negated);
-        });
-    };
-    std::map<LabelSelector, std::uint32_t, decltype(before)> known(before);
+    std::map<LabelSelector, std::uint32_t, decltype(&selector_before)> known(selector_before);
     for (const std::uint32_t index : wanted.missing) {
         const LabelSelector& selector = wanted.request.bundles[index].selector;
         const auto [entry, fresh] = known.try_emplace(selector, static_cast<std::uint32_t>(kinds_.size()));

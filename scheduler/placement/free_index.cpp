@@ -55,6 +55,7 @@ void FreeIndex::put_free(const NodeView& node) {
     RTRAIN_CHECK(entry != by_id_.end(), "the index does not know node " + node.id.value);
     nodes_[entry->second].free = node.free;
     nodes_[entry->second].gpus_free = node.gpus_free;
+    nodes_[entry->second].zero_bundles = node.zero_bundles;
     changed(entry->second, What::free);
 }
 

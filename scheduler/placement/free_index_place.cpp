@@ -9,7 +9,7 @@ namespace rtrain {
 std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, ReservationMask open) {
     const bool plain = !request.topology_label && request.placed.empty() && request.nodes_only.empty() &&
                        request.nodes_excluded.empty() && request.nodes_avoided.empty();
-    if (!plain || placing::invalid_because({}, request) || placing::zero(request.bundles.front().demand) ||
+    if (!plain || placing::invalid_because({}, request) || zero(request.bundles.front().demand) ||
         !placing::one_shape(placing::wanted_of(request)))
         return std::nullopt;
     for (const Bundle& bundle : request.bundles)

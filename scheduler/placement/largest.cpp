@@ -40,7 +40,7 @@ PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec)
     return explain_placement(nodes, gang_of(spec, workers_planned(nodes, spec)));
 }
 
-void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt) {
+void give_back(std::vector<NodeView>& nodes, const Run& run, const Attempt& attempt) {
     auto node = nodes.end();
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const Seat& seat = attempt.workers[rank].seat;
@@ -48,7 +48,10 @@ void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt&
         if (node == nodes.end() || node->id != seat.node)  // ranks of a node follow each other
             node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seat.node; });
         if (node == nodes.end()) continue;
-        for (const auto& [name, amount] : spec.gang.bundles[rank].demand)
+        const Resources& demand = run.spec.gang.bundles[rank].demand;
+        if (const auto of_user = node->zero_bundles.find(run.user); zero(demand) && of_user != node->zero_bundles.end())
+            if (--of_user->second == 0) node->zero_bundles.erase(of_user);
+        for (const auto& [name, amount] : demand)
             if (name != gpu_key && amount.ticks != 0) add(node->free, {{name, amount}});
         for (const GpuShare& share : seat.gpus)
             if (share.device < node->gpus_free.size())

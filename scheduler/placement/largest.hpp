@@ -26,8 +26,8 @@ Sized place_largest(const std::vector<NodeView>& nodes, const GangRequest& large
 std::uint32_t workers_planned(const std::vector<NodeView>& nodes, const RunSpec& spec);
 PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec);
 
-// The nodes as they would be if this attempt had ended.
-void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt);
+// Changes `nodes` to what they would be if this attempt of `run` had ended.
+void give_back(std::vector<NodeView>& nodes, const Run& run, const Attempt& attempt);
 
 namespace core {
 bool could_use(const NodeView& node, const GangRequest& gang);  // any bundle of it, were the node empty

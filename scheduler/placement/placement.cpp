@@ -25,14 +25,6 @@ const NodeView* find_node(const std::vector<NodeView>& nodes, const NodeId& id) 
     return nullptr;
 }
 
-// Nodes that host bundles which reserve something.
-std::set<NodeId> nodes_used(const GangRequest& request, const Seats& seats) {
-    std::set<NodeId> nodes;
-    for (std::size_t i = 0; i < seats.size(); ++i)
-        if (!zero(request.bundles[i].demand)) nodes.insert(seats[i].node);
-    return nodes;
-}
-
 // Whether the bundles that stay keep to the strategy among themselves.
 bool placed_well(const GangRequest& request) {
     std::set<NodeId> nodes;
@@ -47,52 +39,10 @@ bool placed_well(const GangRequest& request) {
     return true;
 }
 
-// Where bundles that need nothing are best off when no other of their gang is anywhere: off GPU nodes, where the most
-// CPU is free, then by id. Such a gang is a driver's.
-bool calmer(const Candidate& a, const Candidate& b) {
-    if (a.gpus.empty() != b.gpus.empty()) return a.gpus.empty();
-    return amount_of(*a.free, cpu_key) > amount_of(*b.free, cpu_key);
-}
-
-// Zero bundles: beside the rank before them, else beside another one, else on any node where their labels allow it.
-bool seat_zero_bundles(const std::vector<Candidate>& candidates, const Wanted& wanted, Seats& seats) {
-    const std::set<NodeId> used = nodes_used(wanted.request, seats);
-    const auto home_of = [&](std::uint32_t index) -> const NodeView* {
-        const Candidate* best = nullptr;
-        int best_score = -1;
-        for (const Candidate& candidate : candidates) {
-            if (!matches(wanted.request.bundles[index].selector, candidate.node->labels)) continue;
-            const NodeId& id = candidate.node->id;
-            const bool before = index > 0 && seats[index - 1].node == id;
-            const bool behind = index + 1 < seats.size() && seats[index + 1].node == id;
-            const int score = before ? 3 : behind ? 2 : used.contains(id) ? 1 : 0;
-            if (score < best_score || (score == best_score && !(used.empty() && calmer(candidate, *best)))) continue;
-            best = &candidate;
-            best_score = score;
-        }
-        return best == nullptr ? nullptr : best->node;
-    };
-    for (const std::uint32_t index : wanted.zeros) {
-        const NodeView* home = home_of(index);
-        if (home == nullptr) return false;
-        seats[index].node = home->id;
-    }
-    return true;
-}
-
-// STRICT_PACK: a zero bundle goes where the others are, so its labels count there.
-void keep_to_labels_of_zeros(std::vector<Candidate>& candidates, const Wanted& wanted) {
-    std::erase_if(candidates, [&](const Candidate& candidate) {
-        return std::any_of(wanted.zeros.begin(), wanted.zeros.end(), [&](std::uint32_t index) {
-            return !matches(wanted.request.bundles[index].selector, candidate.node->labels);
-        });
-    });
-}
-
 Attempted place_group(std::vector<Candidate> candidates, const Wanted& wanted) {
     const GangRequest& request = wanted.request;
     if (request.strategy == Strategy::strict_pack) {
-        keep_to_labels_of_zeros(candidates, wanted);
+        keep_those_for_all_zero_bundles(candidates, wanted);
         if (!request.placed.empty())
             std::erase_if(candidates, [&](const Candidate& c) { return c.node->id != request.placed.begin()->second; });
     }
@@ -167,12 +117,8 @@ Attempted place_on(const std::vector<NodeView>& nodes, const std::vector<Candida
 
 std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, const GangRequest& request) {
     if (request.bundles.empty()) return "no bundle is asked for";
-    bool any = false;
-    for (const Bundle& bundle : request.bundles) {
+    for (const Bundle& bundle : request.bundles)
         if (auto why = invalid_bundle(bundle)) return why;
-        any |= !zero(bundle.demand);
-    }
-    if (!any && !request.driver) return "every bundle is empty";
     for (const auto& [bundle, node] : request.placed) {
         if (bundle >= request.bundles.size())
             return "placed names bundle " + std::to_string(bundle) + ", which is not asked for";
@@ -224,7 +170,8 @@ std::vector<Candidate> candidates(const std::vector<NodeView>& nodes, const Gang
         open.push_back({.node = &node,
                         .free = now ? &node.free : &node.total,
                         .gpus = now ? node.gpus_free : std::vector<Amount>(node.gpus_free.size(), units(1)),
-                        .seated = 0});
+                        .seated = 0,
+                        .zero_bundles_left = now ? zero_bundles_left(node, request.user) : limits::zero_bundles_most});
         if (seated.empty()) continue;
         const auto host = seated.find(node.id);
         if (host != seated.end()) open.back().seated = host->second;

@@ -96,6 +96,9 @@ std::string reason_on(const NodeView& node, const Asked& asked) {
     for (const Bundle* bundle : asked.kinds) {
         std::string here = label_reason(node, bundle->selector);
         if (here.empty()) here = shortage(node, bundle->demand);
+        if (here.empty() && zero(bundle->demand) && zero_bundles_left(node, request.user) == 0)
+            here = "user " + request.user + " has " + std::to_string(limits::zero_bundles_most) +
+                   " workers without resources there, which is the most that one user may have on a node";
         if (here.empty())
             fits = true;
         else if (why.empty())

@@ -29,10 +29,6 @@ std::uint64_t gpu_slots(const std::vector<Amount>& gpus, Amount demand) {
     return count;
 }
 
-bool zero(const Resources& demand) {
-    return std::all_of(demand.begin(), demand.end(), [](const auto& entry) { return entry.second.ticks == 0; });
-}
-
 bool fits_gpus(const std::vector<Amount>& gpus, Amount demand) {
     return demand.ticks == 0 || gpu_slots(gpus, demand) > 0;
 }

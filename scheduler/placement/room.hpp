@@ -3,15 +3,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "scheduler/model/limits.hpp"
 #include "scheduler/placement/placement.hpp"
 
 namespace rtrain::placing {
 
 // The words of an amount of GPU: a share of one device, or whole untouched devices.
-bool zero(const Resources& demand);
 std::uint64_t gpu_slots(const std::vector<Amount>& gpus, Amount demand);  // demands of this amount, which is not 0
 bool fits_gpus(const std::vector<Amount>& gpus, Amount demand);
 
@@ -42,7 +43,8 @@ struct Candidate {
     const NodeView* node = nullptr;
     const Resources* free = nullptr;
     std::vector<Amount> gpus;
-    std::uint32_t seated = 0;  // bundles of this gang that stay here (repair)
+    std::uint32_t seated = 0;                                     // bundles of this gang that stay here (repair)
+    std::uint32_t zero_bundles_left = limits::zero_bundles_most;  // of the gang's user
 };
 
 // What is left to place of a gang. Zero bundles reserve nothing and need no node of their own.
@@ -95,6 +97,17 @@ std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, c
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
 // Whether the node, with `room` and `gpus` free, takes at least one bundle of the gang.
 bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus);
+// Returns the nodes of `seats` that host bundles with resources.
+std::set<NodeId> nodes_used(const GangRequest& request, const Seats& seats);
+// Seats the gang's zero bundles (zero_bundles.cpp). Returns false if no node takes one of them: by its labels, or
+// because the gang's user has as many there as a user may have.
+bool seat_zero_bundles(std::vector<Candidate>& candidates, const Wanted& wanted, Seats& seats);
+// For STRICT_PACK: removes the nodes that cannot take all the gang's zero bundles together.
+void keep_those_for_all_zero_bundles(std::vector<Candidate>& candidates, const Wanted& wanted);
+// An order of selectors, for maps.
+bool selector_before(const LabelSelector& a, const LabelSelector& b);
+// Returns how many more zero bundles of this user the node takes now.
+std::uint32_t zero_bundles_left(const NodeView& node, const std::string& user);
 // Ready nodes that hard constraints leave in, by id.
 std::vector<Candidate> candidates(const std::vector<NodeView>& nodes, const GangRequest& request, Capacity capacity);
 

@@ -130,7 +130,7 @@ class WhatIf {
             if (then.may_go(victim)) parts.push_back(then.part_of(victim));
         if (then.quotas_.refuses(preemptor_.run.spec.queue, preemptor_.demand, who_)) return false;
         then.nodes_ = nodes_;
-        for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run).spec, part);
+        for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run), part);
         return place(then.nodes_, request_of(preemptor_.run)).verdict == Verdict::feasible_now;
     }
 
@@ -154,7 +154,7 @@ class WhatIf {
     bool may_go(const Victim& victim) const {
         return may_preempt(cluster_, quotas_, preemptor_, cluster_.runs.at(victim.attempt.run));
     }
-    void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run).spec, part_of(victim)); }
+    void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run), part_of(victim)); }
     __int128 left_by(const Victim& victim) const {
         const Attempt& attempt = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);

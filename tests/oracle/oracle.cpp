@@ -190,8 +190,7 @@ std::vector<Room> rooms(const Case& question, When when) {
 }
 
 Expected judge(const Case& question) {
-    const bool nothing = std::all_of(question.bundles.begin(), question.bundles.end(), empty);
-    if (nothing || !std::all_of(question.bundles.begin(), question.bundles.end(), in_range))
+    if (!std::all_of(question.bundles.begin(), question.bundles.end(), in_range))
         return {.verdict = "invalid", .best = {}};
     if (auto best = assign(question, When::now, Search::all)) return {.verdict = "feasible now", .best = best};
     const bool later = assign(question, When::later, Search::any).has_value();

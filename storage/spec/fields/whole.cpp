@@ -38,9 +38,6 @@ void complete_resources(Reading& reading, const Value& root) {
     if (given.find(cpu_key) == nullptr && amount_of(resources, gpu_key).ticks == 0)
         resources[std::string(cpu_key)] = units(1);
     if (job.accelerator_type) resources.try_emplace("accelerator_type:" + *job.accelerator_type, Amount{1});
-    if (resources.empty() && !job.driver)
-        reading.problem("scaling.resources_per_worker", given, "a worker must need something: all amounts are 0",
-                        "for example {CPU: 1}");
 }
 
 void check_secrets(Reading& reading, const Value& root) {

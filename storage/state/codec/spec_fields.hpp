@@ -55,11 +55,11 @@ struct Fields<Bundle> {
 };
 template <>
 struct Fields<GangRequest> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(GangRequest, strategy), RTRAIN_FIELD(GangRequest, bundles),
-                   RTRAIN_FIELD(GangRequest, topology_label), RTRAIN_FIELD(GangRequest, placed),
-                   RTRAIN_FIELD(GangRequest, nodes_only), RTRAIN_FIELD(GangRequest, nodes_excluded),
-                   RTRAIN_FIELD(GangRequest, nodes_avoided), RTRAIN_FIELD(GangRequest, driver));
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(GangRequest, strategy), RTRAIN_FIELD(GangRequest, bundles),
+        RTRAIN_FIELD(GangRequest, topology_label), RTRAIN_FIELD(GangRequest, placed),
+        RTRAIN_FIELD(GangRequest, nodes_only), RTRAIN_FIELD(GangRequest, nodes_excluded),
+        RTRAIN_FIELD(GangRequest, nodes_avoided), RTRAIN_FIELD(GangRequest, driver), RTRAIN_FIELD(GangRequest, user));
 };
 template <>
 struct Fields<GpuShare> {

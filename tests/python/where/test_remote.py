@@ -545,3 +545,29 @@ def test_strangers_are_not_served(home: Home) -> None:
         print(rtrain.get(rtrain.remote(lambda: 5).remote()))
     """)
     assert out.splitlines() == ["the other side has gone", "b''", "5"]
+
+
+def test_more_actors_than_cpus_live_at_once(home: Home) -> None:
+    out = home.script("""
+        import rtrain
+        from rtrain._http import Head
+
+        rtrain.init(num_cpus=1)
+
+        @rtrain.remote
+        class Counter:
+            def __init__(self, start):
+                self.count = start
+
+            def add(self, more):
+                self.count += more
+                return self.count
+
+        actors = [Counter.remote(number) for number in range(3)]
+        print(rtrain.get([actor.add.remote(10) for actor in actors], timeout=60))
+        print(rtrain.get(rtrain.remote(lambda: "the CPU is free").remote(), timeout=60))
+        print(rtrain.get(rtrain.remote(num_cpus=0)(lambda: "no CPU").remote(), timeout=60))
+        counted = Counter.options(num_cpus=1).remote(5)
+        print(rtrain.get(counted.add.remote(1), timeout=60))
+    """)
+    assert out.splitlines() == ["[10, 11, 12]", "the CPU is free", "no CPU", "6"]

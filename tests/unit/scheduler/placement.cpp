@@ -93,24 +93,48 @@ TEST_CASE("GPU-less bundles stay off GPU nodes when that costs no node") {
     CHECK(nodes_of(place(nodes, gang(Strategy::pack, 9, bundle(1)))) == Names(9, "c"));
 }
 
-TEST_CASE("a driver may ask for nothing, and goes where it is in nobody's way") {
+TEST_CASE("a gang of zero bundles goes to the calmest node without GPUs") {
     std::vector<NodeView> nodes{view("a", 64, 8), view("b", 2), view("c", 4), view("d", 9)};
     nodes[3].state = NodeState::draining;
-    GangRequest driver = gang(Strategy::pack, 1, bundle(0));
-    driver.driver = true;
-    CHECK(nodes_of(place(nodes, driver)) == Names{"c"});
+    GangRequest request = gang(Strategy::pack, 1, bundle(0));
+    CHECK(nodes_of(place(nodes, request)) == Names{"c"});
     for (NodeView& node : nodes) node.free.clear(), node.gpus_free.assign(node.gpus_free.size(), Amount{});
-    CHECK(nodes_of(place(nodes, driver)) == Names{"b"});
+    CHECK(nodes_of(place(nodes, request)) == Names{"b"});
     nodes.resize(1);
-    CHECK(nodes_of(place(nodes, driver)) == Names{"a"});
+    CHECK(nodes_of(place(nodes, request)) == Names{"a"});
     nodes.front().state = NodeState::lost;
-    CHECK(place(nodes, driver).verdict == Verdict::infeasible);
+    CHECK(place(nodes, request).verdict == Verdict::infeasible);
+}
+
+TEST_CASE("zero bundles keep to the strategy, and ranks of a node follow each other") {
+    const std::vector<NodeView> nodes{view("a", 8), view("b", 8)};
+    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 3, bundle(0)))) == Names{"a", "a", "a"});
+    CHECK(nodes_of(place(nodes, gang(Strategy::spread, 4, bundle(0)))) == Names{"a", "a", "b", "b"});
+    CHECK(nodes_of(place(nodes, gang(Strategy::strict_pack, 2, bundle(0)))) == Names{"a", "a"});
+    const auto most = limits::zero_bundles_most;
+    CHECK(place(nodes, gang(Strategy::pack, 2 * most, bundle(0))).verdict == Verdict::feasible_now);
+    CHECK(place(nodes, gang(Strategy::pack, 2 * most + 1, bundle(0))).verdict == Verdict::infeasible);
+    CHECK(place(nodes, gang(Strategy::strict_pack, most + 1, bundle(0))).verdict == Verdict::infeasible);
+}
+
+TEST_CASE("a node takes a bounded number of zero bundles of each user") {
+    std::vector<NodeView> nodes{view("a", 8)};
+    nodes.front().zero_bundles = {{"ana", limits::zero_bundles_most - 1}};
+    GangRequest one = gang(Strategy::pack, 1, bundle(0)), two = gang(Strategy::pack, 2, bundle(0));
+    one.user = two.user = "ana";
+    CHECK(place(nodes, one).verdict == Verdict::feasible_now);
+    CHECK(place(nodes, two).verdict == Verdict::pending);
+    two.user = "bob";
+    CHECK(place(nodes, two).verdict == Verdict::feasible_now);
+    nodes.front().zero_bundles["ana"] = limits::zero_bundles_most + 7;  // as an upgrade may leave them
+    CHECK(place(nodes, one).verdict == Verdict::pending);
+    CHECK(explain_placement(nodes, one).reasons.at(0).text ==
+          "user ana has 256 workers without resources there, which is the most that one user may have on a node");
 }
 
 TEST_CASE("what is not a request is invalid") {
     const std::vector<NodeView> nodes{view("a", 8, 8)};
     CHECK(place(nodes, {}).verdict == Verdict::invalid);
-    CHECK(place(nodes, gang(Strategy::pack, 2, bundle(0))).verdict == Verdict::invalid);
     CHECK(place(nodes, gang(Strategy::pack, 1, bundle(1, Amount{15'000}))).verdict == Verdict::invalid);
     const auto why = explain_placement(nodes, gang(Strategy::pack, 1, bundle(1, Amount{15'000})));
     CHECK(why.reasons.at(0).text == "GPU 1.5: above 1 only whole GPUs");

@@ -120,15 +120,13 @@ TEST_CASE("explain knows what lenders claim back, what was promised, and who sta
     }
 }
 
-TEST_CASE("a driver that takes nothing starts on full and on reserved nodes, and reserves none itself") {
+TEST_CASE("a run without resources starts on full and on reserved nodes, and reserves none itself") {
     World world;
     world.nodes(2, 1);
     const RunId small = world.running({.name = "small"});
     const RunId big = world.submit({.name = "big", .workers = 2});
     RunSubmitted event = submission({.name = "driver", .cpus = 0, .max_failures = 3});
-    world.tell(event);
-    REQUIRE(world.last.refused);  // a gang that needs nothing, and no driver
-    event.spec.gang.driver = true;
+    event.spec.gang.driver = GENERATE(false, true);
     world.tell(event);
     const RunId driver = world.last.created.value();
     CHECK(world.run(driver).state == RunState::starting);
@@ -143,6 +141,31 @@ TEST_CASE("a driver that takes nothing starts on full and on reserved nodes, and
     CHECK(world.run(big).state == RunState::starting);
     world.pass(1'000);
     CHECK(world.run(driver).state == RunState::starting);
+}
+
+TEST_CASE("a user's runs without resources wait for each other, not for others") {
+    World world;
+    world.nodes(1, 1);
+    const auto submit_as = [&](const std::string& user, std::uint32_t workers) {
+        RunSubmitted event =
+            submission({.name = user + std::to_string(world.cluster.meta.next_run), .workers = workers, .cpus = 0});
+        event.user = user;
+        world.tell(event);
+        return world.last.created.value();
+    };
+    const RunId most = submit_as("ana", limits::zero_bundles_most);
+    REQUIRE(world.run(most).state == RunState::starting);
+    const RunId waits = submit_as("ana", 1), others = submit_as("bob", 1), plain = world.submit({.name = "plain"});
+    CHECK(world.run(waits).state == RunState::queued);
+    CHECK(world.run(waits).nodes_reserved.empty());
+    CHECK(world.run(others).state == RunState::starting);
+    CHECK(world.run(plain).state == RunState::starting);
+    CHECK(explain(world.cluster, world.now, waits, JobWords::shown)
+              .placement->reasons.at(0)
+              .text.starts_with("user ana has 256"));
+    world.tell(RunStopAsked{.run = most, .by = "ana", .now = true});
+    world.empties(most);
+    CHECK(world.run(waits).state == RunState::starting);
 }
 
 TEST_CASE("a run that could never fit blocks nobody, says so loudly, and starts when nodes join") {

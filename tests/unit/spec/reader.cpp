@@ -272,7 +272,7 @@ TEST_CASE("amounts are exact, and what cannot be is said with the reason") {
     CHECK(says(wrong("{memory: 9999999999Ti}"), "beyond 64 bits"));
     CHECK(says(wrong("{memory: 4GB}"), "wants an amount"));
     CHECK(says(wrong("{GPU: 1.5}"), "whole number"));
-    CHECK(says(wrong("{CPU: 0}"), "must need something"));
+    CHECK(job_of(job_with("scaling: {workers: 2, resources_per_worker: {CPU: 0}}\n")).resources_per_worker.empty());
     CHECK(job_of(job_with("driver: true\nscaling: {resources_per_worker: {CPU: 0}}\n")).resources_per_worker.empty());
     CHECK(says(problem_of(job_with("driver: true\nscaling: {workers: 2}\n")), "a driver is one worker"));
 }

@@ -149,7 +149,6 @@ bool only_the_reader_can_see(const Problems& problems) {
                                               "at most",
                                               "finer than",
                                               "whole number of them",
-                                              "must need something",
                                               "a driver is one worker",
                                               "needs a GPU",
                                               "not supported by this version",

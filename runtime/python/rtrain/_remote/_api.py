@@ -163,7 +163,8 @@ def remote(**options: Unpack[RemoteArguments]) -> RemoteDecorator: ...
 def remote(*target: Any, **options: Any) -> Any:
     """Makes a function or a class remote: `@rtrain.remote`, or `@rtrain.remote(num_gpus=1, num_cpus=4)`.
 
-    num_cpus, num_gpus, memory, resources: what its worker has: CPUs (1 where left out), GPUs, bytes, {"name": amount}.
+    num_cpus, num_gpus, memory, resources: what its worker has: CPUs (left out: 1 for a function, 0 for an actor), GPUs,
+    bytes, {"name": amount}. A node takes at most 256 workers without resources of each user.
     accelerator_type, label_selector: which nodes it may run on.
     num_returns: into how many refs the returned list is split.
     name: the name of the run that holds the worker.

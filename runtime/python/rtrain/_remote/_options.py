@@ -47,8 +47,11 @@ class Options:
         return options
 
     def job(self, name: str, *, actor: bool) -> dict[str, Any]:
-        """A run with one worker that has these resources."""
-        amounts: dict[str, Any] = {"CPU": _amount(self.num_cpus, 0 if actor and self.num_gpus else 1)}
+        """Returns the job of a run with one worker that has these resources.
+
+        A function without `num_cpus` has one CPU. An actor without it has none: it lives long and mostly waits.
+        """
+        amounts: dict[str, Any] = {"CPU": _amount(self.num_cpus, 0 if actor else 1)}
         if self.num_gpus:
             amounts["GPU"] = self.num_gpus
         if self.memory:
