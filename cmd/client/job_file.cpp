@@ -10,6 +10,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/units.hpp"
 #include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
@@ -86,7 +87,7 @@ Result<std::string> read_text(const std::string& path) {
     if (std::filesystem::is_directory(path, failed))
         return Error{.code = ErrorCode::io,
                      .message = path + " is a directory, a file is needed",
-                     .next = "rtrain submit " + path + "/job.yaml"};
+                     .next = "rtrain submit " + shell_word(path + "/job.yaml")};
     std::ifstream file(path, std::ios::binary);
     if (!file) {
         const int why = errno;

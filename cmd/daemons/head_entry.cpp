@@ -8,12 +8,15 @@
 
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/units.hpp"
+#include "daemon/security/security.hpp"
 #include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
@@ -21,6 +24,42 @@ namespace rtrain::cmd {
 using nlohmann::json;
 
 std::string head_data(const Arguments& arguments) { return absolute(arguments.text("data", data_home() + "/head")); }
+
+bool names_a_cluster(const Arguments& arguments) {
+    return arguments.has("address") || arguments.has("context") || !environment("RTRAIN_ADDRESS").empty() ||
+           !environment("RTRAIN_CONTEXT").empty();
+}
+
+Status check_one_head(const Arguments& arguments) {
+    const char* other = arguments.has("context") ? "--context" : "--address";
+    if (!arguments.has("data") || (!arguments.has("context") && !arguments.has("address"))) return Done{};
+    return Error{.code = ErrorCode::usage,
+                 .message = std::string("--data names a head on this machine, ") + other + " another one",
+                 .next = std::string("leave out --data or ") + other};
+}
+
+Result<Api> open_head_in(Invocation& call, const std::string& data) {
+    std::ifstream file(data + "/ca.crt");
+    const std::string ca{std::istreambuf_iterator<char>(file), {}};
+    if (ca.empty())
+        return Error{.code = ErrorCode::not_found,
+                     .message = data + "/ca.crt cannot be read, so the head on " + data + " cannot be recognised",
+                     .next = "use an account that may read it"};
+    const auto print = security::fingerprint(ca);
+    const auto is_this = [&](const std::string& authority, const std::string& fingerprint) {
+        return authority.empty() ? print && fingerprint == *print : authority == ca;
+    };
+    const Result<Settings> settings = Settings::load(call.arguments);
+    if (settings && is_this(settings->value("ca"), settings->value("ca_fingerprint"))) return Api::open(call);
+    const std::string path = user_config_path(call.arguments);
+    Result<ConfigFile> config = read_config(path);
+    if (!config) return config.error();
+    for (const auto& [name, place] : config->contexts)
+        if (is_this(place.ca, place.ca_fingerprint)) return Api::open(call, place, 5'000);
+    return Error{.code = ErrorCode::unauthorised,
+                 .message = path + " has no context of the head on " + data,
+                 .next = "rtrain token create --data " + shell_word(data) + " makes a token of it"};
+}
 
 std::string reachable_host(const std::string& bound) {
     if (bound != "0.0.0.0" && bound != "::") return bound;

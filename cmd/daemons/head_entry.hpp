@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "cmd/client/api.hpp"
 #include "cmd/line/invocation.hpp"
 #include "daemon/head/head.hpp"
 
@@ -11,6 +12,13 @@ namespace rtrain::cmd {
 
 std::string head_data(const Arguments& arguments);  // --data, else <data home>/head
 inline const char* head_pid_file = "/head.pid";
+
+// Returns true if a flag or variable names a head by its address or context.
+bool names_a_cluster(const Arguments& arguments);
+// Fails if flags name two heads: --data one of this machine, --context or --address another.
+Status check_one_head(const Arguments& arguments);
+// Opens the head that runs on `data`: by the settings if they are of that head, else by the context with its authority.
+Result<Api> open_head_in(Invocation& call, const std::string& data);
 
 // What people and programs are told of a started head; the text of a detached one's hand-over.
 nlohmann::json started_json(const HeadOptions& options, const HeadListening& started);

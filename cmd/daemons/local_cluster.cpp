@@ -1,7 +1,6 @@
 // rtrain up and down: a head and N agents on this machine, on loopback, as real daemons with TLS and tokens.
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -153,6 +152,7 @@ Result<int> up(Invocation& call) {
                          .message = "the cluster in " + base + " is up: " + daemon.what + " has pid " +
                                     std::to_string(running->pid),
                          .next = "rtrain status, or rtrain down"};
+    announce_directory(call, base);
     Result<json> head = head_of(call, base);
     if (!head) {
         if (Result<json> ended = end_all(base); !ended) call.out.talk("warning: " + ended.error().message);
@@ -180,24 +180,17 @@ Result<int> up(Invocation& call) {
     call.out.document(*head, "name",
                       "head at " + string_of(*head, "address") + " and " + std::to_string(nodes) +
                           (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*head, "context") +
-                          "\" is in use; data in " + base +
+                          "\" of " + user_config_path(call.arguments) + " is in use; data in " + base +
                           "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
     return 0;
 }
 
 // The head of this cluster, when it serves and the configuration knows it.
 std::optional<Api> head_below(Invocation& call, const std::string& base) {
-    Result<ConfigFile> config = read_config(user_config_path(call.arguments));
-    const auto running = read_pid_file(base + "/head" + head_pid_file);
-    std::ifstream file(base + "/head/ca.crt");
-    const std::string ca{std::istreambuf_iterator<char>(file), {}};
-    if (!config || !running || ca.empty()) return std::nullopt;
-    for (const auto& [name, place] : config->contexts) {
-        if (place.ca != ca) continue;
-        Result<Api> api = Api::open(call, place, 5'000);
-        if (api) return std::move(*api);
-    }
-    return std::nullopt;
+    if (!read_pid_file(base + "/head" + head_pid_file)) return std::nullopt;
+    Result<Api> api = open_head_in(call, base + "/head");
+    if (!api) return std::nullopt;
+    return std::move(*api);
 }
 
 std::vector<std::string> runs_with_workers(Api& api) {
@@ -304,7 +297,8 @@ std::vector<Command> local_cluster_commands() {
                .takes = Value::number,
                .shown = "PID",
                .help = "end, with all workers, when that process has ended"}},
-         .handler = up},
+         .handler = up,
+         .reach = Reach::this_machine},
         {.words = "down",
          .group = group,
          .help = "end what `rtrain up` started; the data stays",
@@ -314,7 +308,8 @@ std::vector<Command> local_cluster_commands() {
                    {.name = "dry-run", .help = "list what would be ended"}},
          .handler = down,
          .details =
-             "Runs that have workers are stopped first, after a question. Exit code 8: one did not stop within 30 s."}};
+             "Runs that have workers are stopped first, after a question. Exit code 8: one did not stop within 30 s.",
+         .reach = Reach::this_machine}};
 }
 
 }  // namespace rtrain::cmd

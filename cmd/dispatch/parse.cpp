@@ -1,5 +1,6 @@
 // Words typed to a row of the table and its values. Nothing is guessed: a prefix of a flag is not that flag, and what
 // is not known is answered with the nearest known word.
+#include <algorithm>
 #include <charconv>
 
 #include "cmd/dispatch/dispatch.hpp"
@@ -206,6 +207,21 @@ class Reader {
             if (!expected[i].optional)
                 return usage("rtrain " + std::string(parsed_.command->words) + " needs " + expected[i].name,
                              usage_line(*parsed_.command));
+        return check_reach();
+    }
+
+    // Fails if a verb that reaches no head elsewhere is given a flag that names one: the flag would change nothing.
+    Status check_reach() const {
+        const Command& command = *parsed_.command;
+        if (command.reach == Reach::head) return Done{};
+        for (const char* name : {"context", "address", "token", "ca"}) {
+            const bool own = std::any_of(command.flags.begin(), command.flags.end(),
+                                         [&](const Flag& flag) { return std::string_view(flag.name) == name; });
+            if (!own && parsed_.arguments.has(name))
+                return usage("rtrain " + std::string(command.words) + " works on this machine alone: --" + name +
+                                 " would change nothing",
+                             "leave --" + std::string(name) + " out; rtrain " + command.words + " --help");
+        }
         return Done{};
     }
 

@@ -131,7 +131,8 @@ std::vector<Command> kubernetes_commands() {
                     .help = "scale the worker set to 0 once logs and result are in the run's directory"}},
          .handler = render,
          .details = "rtrain kubernetes render job.yaml --image IMAGE | kubectl apply -f -\n"
-                    "The working directory travels in a ConfigMap, 700 KiB at most. docs/kubernetes.md has the rest."}};
+                    "The working directory travels in a ConfigMap, 700 KiB at most. docs/kubernetes.md has the rest.",
+         .reach = Reach::this_machine}};
 }
 
 }  // namespace rtrain::cmd

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cmd/text/shell_word.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::cmd {
@@ -162,12 +163,6 @@ Status check_storage(const std::string& path) {
 }
 
 }  // namespace
-
-std::string shell_quoted(const std::string& word) {
-    std::string out = "'";
-    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
-}
 
 Result<std::string> slurm_script(const SlurmWish& wish) {
     if (Status durable = check_storage(wish.storage_path); !durable) return durable.error();

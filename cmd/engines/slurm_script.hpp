@@ -21,6 +21,5 @@ struct SlurmWish {
 };
 // Refused: options that are none, and storage that ends with the allocation.
 Result<std::string> slurm_script(const SlurmWish& wish);
-std::string shell_quoted(const std::string& word);  // 'it'\''s': one word for a shell, whatever it holds
 
 }  // namespace rtrain::cmd

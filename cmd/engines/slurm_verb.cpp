@@ -147,7 +147,8 @@ std::vector<Command> slurm_commands() {
                        {.name = "print", .help = "print the script, and submit nothing"}},
              .handler = slurm_submit,
              .details = "The spec and its working directory must be where all nodes see them, and storage_path too.\n"
-                        "docs/slurm.md says what happens at the time limit."}};
+                        "docs/slurm.md says what happens at the time limit.",
+             .reach = Reach::this_machine}};
 }
 
 }  // namespace rtrain::cmd

@@ -34,6 +34,9 @@ struct Argument {
     bool optional = false;
 };
 
+// Where a verb works. A verb of this machine alone refuses the flags that name a head elsewhere.
+enum class Reach { head, this_machine };
+
 using Handler = Result<int> (*)(Invocation&);  // the exit code, or the error to print
 
 struct Command {
@@ -46,6 +49,7 @@ struct Command {
     const char* details = "";  // more for `rtrain VERB --help`: examples, what follows
     bool hidden = false;
     bool raw = false;  // everything after the verb goes to the handler unread
+    Reach reach = Reach::head;
 };
 
 std::string command_shape(const Command& command);  // "submit JOB.yaml [PROGRAM ...]"

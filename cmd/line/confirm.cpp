@@ -1,4 +1,5 @@
-// A question before what cannot be undone.
+// What a verb says before it writes to a directory that nobody has named, and a question before what cannot be undone.
+#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -6,6 +7,12 @@
 #include "cmd/text/terminal.hpp"
 
 namespace rtrain::cmd {
+
+void announce_directory(Invocation& call, const std::string& path) {
+    std::error_code unknown;
+    if (call.arguments.has("data") || std::filesystem::exists(path, unknown)) return;
+    call.out.talk("makes " + path + " and keeps its data there (--data DIR names another directory)");
+}
 
 Status confirm(Invocation& call, const std::string& question) {
     if (call.arguments.has("yes")) return Done{};

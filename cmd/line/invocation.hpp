@@ -16,6 +16,8 @@ struct Invocation {
     Problems problems;  // shown with the error that the verb returns
 };
 
+// Names on standard error the directory that the verb is about to make, unless --data has named it.
+void announce_directory(Invocation& call, const std::string& path);
 // A destructive verb asks, where there is somebody to ask; without a terminal it wants --yes (usage).
 Status confirm(Invocation& call, const std::string& question);
 // SIGINT since the program's start? While following, the first one detaches.

@@ -39,6 +39,7 @@ state::AuditRow row_of(const json& item) {
 
 Result<std::vector<state::AuditRow>> all_rows(Invocation& call) {
     std::vector<state::AuditRow> rows;
+    if (Status fine = check_one_head(call.arguments); !fine) return fine.error();
     if (!call.arguments.has("data")) {
         Result<Api> api = Api::open(call);
         if (!api) return api.error();

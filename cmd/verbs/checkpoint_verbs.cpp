@@ -4,6 +4,7 @@
 
 #include "cmd/client/run_store.hpp"
 #include "cmd/text/progress.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "storage/base/json_text.hpp"
@@ -83,7 +84,7 @@ Error none_committed(const RunStore& place) {
     return {.code = ErrorCode::not_found,
             .message = place.shown + " has no committed checkpoint" + (any ? "" : " " + place.checkpoint),
             .next = any ? "rtrain checkpoints ask RUN asks a running one's workers for it"
-                        : "rtrain checkpoints list " + place.shown};
+                        : "rtrain checkpoints list " + shell_word(place.shown)};
 }
 
 // The one that was named, else the newest on the live branch.

@@ -15,6 +15,7 @@
 #include "cmd/daemons/head_entry.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "daemon/security/security.hpp"
@@ -154,7 +155,7 @@ void check_disk(const std::string& what, const std::string& directory, Findings&
     const std::uint64_t free_bytes = static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
     const std::string text = bytes_text(static_cast<std::int64_t>(free_bytes)) + " free on " + directory;
     if (free_bytes < reserve)
-        findings.fail(what, text, "make room, or rtrain storage gc " + directory);
+        findings.fail(what, text, "make room, or rtrain storage gc " + shell_word(directory));
     else
         findings.ok(what, text);
 }

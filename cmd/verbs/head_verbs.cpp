@@ -10,6 +10,7 @@
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/verbs/start_flags.hpp"
 #include "daemon/head/autoscale/command.hpp"
@@ -86,12 +87,13 @@ void announce(Invocation& call, json head) {
 Result<int> head_start(Invocation& call) {
     Result<HeadOptions> options = head_options(call);
     if (!options) return options.error();
+    announce_directory(call, options->data_dir);
     if (Status status = make_directory(options->data_dir); !status) return status.error();
     if (const auto running = read_daemon(options->data_dir + head_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "a head runs on " + options->data_dir + " already: pid " +
                                 std::to_string(running->pid) + " at " + running->facts,
-                     .next = "rtrain head stop --data " + options->data_dir};
+                     .next = "rtrain head stop --data " + shell_word(options->data_dir)};
     if (call.arguments.has("detach")) {
         Result<json> head = serve_detached(*options);
         if (!head) return head.error();
@@ -114,13 +116,12 @@ Result<int> head_start(Invocation& call) {
     return 0;
 }
 
-bool names_a_cluster(const Arguments& arguments) { return arguments.has("address") || arguments.has("context"); }
-
 Result<int> head_stop(Invocation& call) {
     constexpr std::int64_t wait_ms = 30'000;
+    if (Status fine = check_one_head(call.arguments); !fine) return fine.error();
+    const bool here = call.arguments.has("data") || !names_a_cluster(call.arguments);
     const std::string data = head_data(call.arguments);
-    const std::string pid_file = data + head_pid_file;
-    if (const auto ended = names_a_cluster(call.arguments) ? std::nullopt : end_daemon(pid_file, wait_ms)) {
+    if (const auto ended = here ? end_daemon(data + head_pid_file, wait_ms) : std::nullopt) {
         if (!*ended) return ended->error();
         const EndedDaemon& head = **ended;
         call.out.document({{"stopped", true}, {"pid", head.pid}, {"killed", head.killed}}, "pid",
@@ -131,7 +132,7 @@ Result<int> head_stop(Invocation& call) {
     if (call.arguments.has("data"))
         return Error{.code = ErrorCode::not_found,
                      .message = "no head runs on " + data,
-                     .next = "rtrain head start --data " + data};
+                     .next = "rtrain head start --data " + shell_word(data)};
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     Result<json> answer = api->post("/v1/head/stop", json::object());
@@ -142,14 +143,17 @@ Result<int> head_stop(Invocation& call) {
 }
 
 Result<int> head_status(Invocation& call) {
+    if (Status fine = check_one_head(call.arguments); !fine) return fine.error();
+    const bool here = call.arguments.has("data") || !names_a_cluster(call.arguments);
     const std::string data = head_data(call.arguments);
-    const auto running = names_a_cluster(call.arguments) ? std::nullopt : read_pid_file(data + head_pid_file);
+    auto running = here ? read_pid_file(data + head_pid_file) : std::nullopt;
     if (call.arguments.has("data") && !running)
         return Error{.code = ErrorCode::unreachable,
                      .message = "no head runs on " + data,
-                     .next = "rtrain head start --data " + data};
-    Result<Api> api = Api::open(call);
+                     .next = "rtrain head start --data " + shell_word(data)};
+    Result<Api> api = call.arguments.has("data") ? open_head_in(call, data) : Api::open(call);
     if (!api) return api.error();
+    if (running && api->address() != running->facts) running.reset();  // the context in use is of another head
     Result<json> status = api->get("/v1/status");
     if (!status) return status.error();
     if (running) {
@@ -172,6 +176,7 @@ Result<int> head_verify(Invocation& call) {
 }
 
 Result<int> head_backup(Invocation& call) {
+    if (Status fine = check_one_head(call.arguments); !fine) return fine.error();
     const std::string file = absolute(call.arguments.argument(0));
     std::error_code failed;
     if (std::filesystem::exists(file, failed) && !call.arguments.has("yes"))
@@ -205,7 +210,7 @@ Result<int> head_restore_backup(Invocation& call) {
     if (const auto running = read_pid_file(data + head_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "the head of " + data + " runs: pid " + std::to_string(running->pid),
-                     .next = "rtrain head stop --data " + data};
+                     .next = "rtrain head stop --data " + shell_word(data)};
     const bool present = std::filesystem::exists(data, failed) && !std::filesystem::is_empty(data, failed);
     if (call.arguments.has("dry-run")) {
         call.out.document(
@@ -218,8 +223,9 @@ Result<int> head_restore_backup(Invocation& call) {
             return sure.error();
     if (Status status = make_directory(data); !status) return status.error();
     if (Status done = state::SqliteJournal::restore_backup(file, data); !done) return done.error();
-    call.out.document({{"file", file}, {"data", data}}, "data",
-                      "restored into " + data + "; start it with `rtrain head start --data " + data + "`\n");
+    call.out.document(
+        {{"file", file}, {"data", data}}, "data",
+        "restored into " + data + "; start it with `rtrain head start --data " + shell_word(data) + "`\n");
     return 0;
 }
 
@@ -293,7 +299,8 @@ std::vector<Command> head_commands() {
              .group = group,
              .help = "start the head of a cluster; prints the line that joins a node",
              .flags = head_start_flags(),
-             .handler = head_start},
+             .handler = head_start,
+             .reach = Reach::this_machine},
             {.words = "head stop",
              .group = group,
              .help = "stop the head; workers go on training",
@@ -308,7 +315,8 @@ std::vector<Command> head_commands() {
              .group = group,
              .help = "replay the journal and compare it with the records",
              .flags = {data},
-             .handler = head_verify},
+             .handler = head_verify,
+             .reach = Reach::this_machine},
             {.words = "head backup",
              .group = group,
              .help = "copy the head's state while it serves",
@@ -320,7 +328,8 @@ std::vector<Command> head_commands() {
              .help = "put a backup in the place of the head's state",
              .arguments = {file},
              .flags = {data, {.name = "dry-run", .help = "say what would be replaced"}},
-             .handler = head_restore_backup}};
+             .handler = head_restore_backup,
+             .reach = Reach::this_machine}};
 }
 
 }  // namespace rtrain::cmd

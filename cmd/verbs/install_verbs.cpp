@@ -256,14 +256,16 @@ std::vector<Command> install_commands() {
              .help = "write a systemd unit that starts the head with these flags",
              .flags = with_places(std::move(head)),
              .handler = head_install,
-             .details = "Writing the same unit again changes nothing. docs/install.md tells what the unit does."},
+             .details = "Writing the same unit again changes nothing. docs/install.md tells what the unit does.",
+             .reach = Reach::this_machine},
             {.words = "node install",
              .group = "Nodes",
              .help = "join the cluster, and write a systemd unit that starts the agent with these flags",
              .arguments = {{.name = "HOST:PORT"}},
              .flags = with_places(without(node_join_flags(), {"detach"})),
              .handler = node_install,
-             .details = "A node that has joined before needs no --token. docs/install.md tells what the unit does."}};
+             .details = "A node that has joined before needs no --token. docs/install.md tells what the unit does.",
+             .reach = Reach::this_machine}};
 }
 
 }  // namespace rtrain::cmd

@@ -9,6 +9,7 @@
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "cmd/verbs/start_flags.hpp"
@@ -22,6 +23,7 @@ using nlohmann::json;
 Result<int> node_join(Invocation& call) {
     Result<NodeOptions> options = node_options(call.arguments);
     if (!options) return options.error();
+    announce_directory(call, options->data);
     if (Status status = make_directory(options->data); !status) return status.error();
     if (const auto running = read_daemon(options->data + node_pid_file))
         return Error{.code = ErrorCode::conflict,
@@ -63,28 +65,73 @@ Result<int> on_node(Invocation& call, const std::string& node, const std::string
     return 0;
 }
 
-// The head forgets the node; an agent of that name on this machine is ended.
+struct LeavingNode {
+    std::string name, data;
+    std::optional<JoinedNode> joined{};  // the identity in `data`; none: the node's agent is not on this machine
+};
+
+// Returns the node that `node leave` takes out: NODE, else the node whose identity is in --data, else the node of this
+// host's name. Fails if NODE and the identity in the directory differ: the agent of another node would be ended.
+Result<LeavingNode> leaving_node(const Arguments& arguments) {
+    LeavingNode node{.name = arguments.argument(0), .data = ""};
+    if (node.name.empty() && !arguments.has("data")) node.name = default_node_name();
+    node.data = absolute(arguments.text("data", node_data(node.name)));
+    const Result<JoinedNode> joined = joined_node(node.data);
+    if (!joined && node.name.empty())
+        return Error{.code = joined.error().code,
+                     .message = "no node is in " + node.data + ": " + joined.error().message,
+                     .next = "name the node: rtrain node leave NODE"};
+    if (!joined) return node;
+    if (!node.name.empty() && node.name != joined->name)
+        return Error{.code = ErrorCode::conflict,
+                     .message = node.data + " has the identity of node " + joined->name + ", not of " + node.name,
+                     .next = "rtrain node leave " + joined->name + " --data " + shell_word(node.data) +
+                             ", or name the directory of " + node.name};
+    node.name = joined->name;
+    node.joined = *joined;
+    return node;
+}
+
+// Fails if the identity in the node's directory is of another cluster than that of the head which `call` names.
+Status check_cluster(Invocation& call, const LeavingNode& node) {
+    if (!node.joined || node.joined->cluster_id.empty()) return Done{};
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const Result<json> head = api->get("/v1/status");
+    if (!head) return head.error();
+    const std::string cluster = string_of(*head, "cluster_id");
+    if (cluster == node.joined->cluster_id) return Done{};
+    return Error{.code = ErrorCode::conflict,
+                 .message = "node " + node.name + " in " + node.data + " is of cluster " +
+                            node.joined->cluster_id.substr(0, 6) + "; the head at " + api->address() +
+                            " is of cluster " + cluster.substr(0, 6),
+                 .next = "name the cluster of the node: --context NAME (rtrain context list)"};
+}
+
+// Takes the node out of the cluster, then ends its agent and forgets its identity if they are on this machine.
 Result<int> node_leave(Invocation& call) {
     constexpr std::int64_t wait_ms = 20'000;
-    const std::string name = call.arguments.argument(0).empty() ? default_node_name() : call.arguments.argument(0);
-    const std::string data = absolute(call.arguments.text("data", node_data(name)));
+    const Result<LeavingNode> node = leaving_node(call.arguments);
+    if (!node) return node.error();
+    if (Status same = check_cluster(call, *node); !same) return same.error();
     if (call.arguments.has("dry-run")) {
         Result<Api> api = Api::open(call);
         if (!api) return api.error();
-        Result<json> node = api->get("/v1/nodes/" + url_part(name));
-        if (!node) return node.error();
-        const std::string runs = cell_text(*node, {"", "runs", Shape::list});
-        call.out.document(*node, "node", name + " would leave; runs on it: " + runs + "\n");
+        Result<json> answer = api->get("/v1/nodes/" + url_part(node->name));
+        if (!answer) return answer.error();
+        const std::string runs = cell_text(*answer, {"", "runs", Shape::list});
+        call.out.document(*answer, "node", node->name + " would leave; runs on it: " + runs + "\n");
         return 0;
     }
-    if (Status sure = confirm(call, "The node " + name + " will leave the cluster; what runs on it is stopped."); !sure)
+    if (Status sure = confirm(call, "The node " + node->name + " will leave the cluster; what runs on it is stopped.");
+        !sure)
         return sure.error();
-    Result<int> left = on_node(call, name, "leave", json::object(), "has left the cluster");
+    Result<int> left = on_node(call, node->name, "leave", json::object(), "has left the cluster");
     if (!left) return left;
-    if (const auto ended = end_daemon(data + node_pid_file, wait_ms); ended && !*ended) return ended->error();
+    if (const auto ended = end_daemon(node->data + node_pid_file, wait_ms); ended && !*ended) return ended->error();
     std::error_code unknown;
-    if (std::filesystem::exists(data + "/identity", unknown))
-        if (Status forgotten = forget_identity(data); !forgotten) return forgotten.error();
+    if (std::filesystem::exists(node->data + "/identity", unknown))
+        if (Status forgotten = forget_identity(node->data); !forgotten) return forgotten.error();
     return 0;
 }
 
@@ -240,7 +287,8 @@ std::vector<Command> node_commands() {
              .help = "make this machine a node of the cluster",
              .arguments = {{.name = "HOST:PORT"}},
              .flags = node_join_flags(),
-             .handler = node_join}};
+             .handler = node_join,
+             .reach = Reach::this_machine}};
 }
 
 // Those that take a node out of use and back.
@@ -250,7 +298,7 @@ std::vector<Command> node_use_commands() {
     const Flag data = node_data_flag();
     return {{.words = "node leave",
              .group = group,
-             .help = "take a node out of the cluster (default: this machine)",
+             .help = "take a node out of the cluster (default: the node in --data, else of this host's name)",
              .arguments = {{.name = "NODE", .value = Value::node, .optional = true}},
              .flags = {data, {.name = "dry-run", .help = "say what runs on it"}},
              .handler = node_leave},

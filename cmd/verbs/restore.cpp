@@ -4,6 +4,7 @@
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/run_store.hpp"
 #include "cmd/client/submission.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
@@ -75,7 +76,7 @@ Status check_checkpoint(Invocation& call, const RunStore& place) {
     if (!exists)
         return Error{.code = ErrorCode::not_found,
                      .message = place.shown + " has no committed checkpoint " + place.checkpoint,
-                     .next = "rtrain checkpoints list " + place.shown};
+                     .next = "rtrain checkpoints list " + shell_word(place.shown)};
     const std::string from = place.checkpoint.empty() ? newest : place.checkpoint;
     call.out.talk(from.empty() ? place.shown + " has no committed checkpoint: the run starts from the beginning"
                                : "restoring from " + place.shown + "/" + from);

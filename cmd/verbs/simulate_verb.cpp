@@ -112,7 +112,8 @@ std::vector<Command> simulate_commands() {
                     .help = "how long workers run on average (default 5)"}},
          .handler = node_simulate,
          .details = "Each node joins, has a certificate and a connection of its own, and speaks the agents' protocol.\n"
-                    "Its workers are timers: they start nothing, claim and write nothing, and exit with 0."}};
+                    "Its workers are timers: they start nothing, claim and write nothing, and exit with 0.",
+         .reach = Reach::this_machine}};
 }
 
 }  // namespace rtrain::cmd

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
+#include "cmd/daemons/head_entry.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "daemon/head/access/dropped_tokens.hpp"
@@ -59,7 +61,7 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
             std::string("role admin, ") + (until == 0 ? "without end" : "until " + time_text(until)) +
             (taken ? "" : "; no head has taken it within 5 s: it opens once the head of this directory runs") +
             "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " + token->text +
-            " --ca " + call.arguments.text("data") + "/ca.crt");
+            " --ca " + shell_word(absolute(call.arguments.text("data")) + "/ca.crt"));
     return 0;
 }
 
@@ -73,6 +75,7 @@ std::string use_of(const std::string& role, const std::string& address, const st
 Result<int> token_create(Invocation& call) {
     const auto lasts = lasting_ms(call.arguments);
     if (!lasts) return lasts.error();
+    if (Status fine = check_one_head(call.arguments); !fine) return fine.error();
     if (call.arguments.has("data")) return token_create_here(call, *lasts);
     Result<Api> api = Api::open(call);
     if (!api) return api.error();

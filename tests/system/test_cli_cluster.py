@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -303,3 +304,62 @@ def test_a_queues_file_with_a_problem_starts_no_head_and_a_good_one_makes_the_qu
         assert [run["queue"] for run in json.loads(run_in(home, "queue", "-o", "json").stdout)["items"]] == ["a"]
     finally:
         run_in(home, "head", "stop", "--data", data)
+
+
+@pytest.fixture
+def second(tmp_path):
+    made = LocalCluster(tmp_path / "second", nodes=1, resources="CPU=1")
+    yield made
+    made.stop()
+
+
+def test_node_leave_takes_the_node_whose_directory_is_named(cluster, second, tmp_path):
+    cluster.join("elsewhere-named", "CPU=1")
+    data = cluster.folder / "elsewhere-named"
+    wait_for("the node", lambda: cluster.ready_nodes() == 2)
+    assert "elsewhere-named would leave" in cluster.rtrain("node", "leave", "--data", data, "--dry-run")
+    other = cluster.run("node", "leave", "node-1", "--data", data, "--yes")
+    assert other.returncode == 7 and "identity of node elsewhere-named, not of node-1" in other.stderr, other.stderr
+    empty = cluster.run("node", "leave", "--data", tmp_path / "none", "--yes")
+    assert empty.returncode == 3 and f"no node is in {tmp_path}/none" in empty.stderr, empty.stderr
+    foreign = cluster.run("node", "leave", "--data", second.folder / "node-1", "--yes")
+    assert foreign.returncode == 7 and "is of cluster" in foreign.stderr, foreign.stderr
+    assert cluster.ready_nodes() == 2 and second.ready_nodes() == 1
+    cluster.rtrain("node", "leave", "--data", data, "--yes")
+    assert [node["node"] for node in cluster.json("nodes")["items"]] == ["node-1"]
+    assert cluster.daemons.pop("elsewhere-named").wait(20) == 0 and not (data / "identity").exists()
+
+
+def test_head_status_is_of_the_head_that_data_names(cluster, second):
+    ids = [made.json("status")["cluster_id"] for made in (cluster, second)]
+    assert ids[0] != ids[1]
+    asked = cluster.run("head", "status", "--data", second.folder / "head")
+    assert asked.returncode == 6 and f"no context of the head on {second.folder}/head" in asked.stderr, asked.stderr
+    token = second.json("token", "create", "--role", "admin", "--user", "ana")["token"]
+    add = ("--address", second.head_address(), "--token", token, "--ca", second.folder / "head" / "ca.crt")
+    cluster.rtrain("context", "add", "second", *add)
+    shown = cluster.json("head", "status", "--data", second.folder / "head")
+    assert shown["cluster_id"] == ids[1] and shown["pid"] == second.daemons["head"].pid
+    cluster.rtrain("context", "remove", "second", "--yes")
+
+
+@pytest.mark.parametrize("verb", ["head status", "head stop", "head backup /nowhere/b", "token create", "audit", "audit verify"])
+def test_a_directory_and_a_context_that_name_two_heads_are_refused(home, tmp_path, verb):
+    refused = run_in(home, *verb.split(), "--data", tmp_path / "head", "--context", "lab")
+    assert refused.returncode == 2 and "--context another one" in refused.stderr, refused.stderr
+
+
+def test_a_first_start_without_data_says_where_it_writes(home, tmp_path):
+    up = run_in(home, "up", "--port", "0", "--resources", "CPU=1")
+    again = (run_in(home, "down"), run_in(home, "up", "--port", "0", "--resources", "CPU=1"), run_in(home, "down"))[1]
+    place = f"makes {tmp_path}/data/rtrain/up and keeps its data there (--data DIR names another directory)"
+    assert up.returncode == 0 and up.stderr.startswith(place), up.stderr
+    assert f"of {tmp_path}/config.yaml is in use" in up.stdout
+    assert again.returncode == 0 and "makes" not in again.stderr, again.stderr
+
+
+def test_a_command_to_paste_names_a_directory_with_a_space_as_one_word(home, tmp_path):
+    data = tmp_path / "odd plätze" / "head"
+    refused = run_in(home, "head", "stop", "--data", data)
+    (next_line,) = [line for line in refused.stderr.splitlines() if "next:" in line]
+    assert shlex.split(next_line.partition("next: ")[2]) == ["rtrain", "head", "start", "--data", str(data)]

@@ -273,6 +273,12 @@ bool serves_as_joined(const AgentOptions& options, const std::string& token_text
     return token && token->for_node && print && *print == token->ca_fingerprint;
 }
 
+Result<JoinedNode> joined_node(const std::string& data_dir) {
+    const auto known = agent::load_identity(data_dir);
+    if (!known) return known.error();
+    return JoinedNode{.name = known->node, .cluster_id = known->cluster_id};
+}
+
 Status forget_identity(const std::string& data_dir) {
     auto lock = agent::DirectoryLock::take(data_dir);
     if (!lock) return lock.error();

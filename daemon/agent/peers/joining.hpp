@@ -18,6 +18,12 @@ Status join(const AgentOptions& options, const std::string& token_text);
 // token is of (any cluster without a token). Such a node has nothing to join, and `join` would refuse.
 bool serves_as_joined(const AgentOptions& options, const std::string& token_text);
 
+struct JoinedNode {
+    std::string name, cluster_id;
+};
+// Returns the node whose identity is in data_dir; not_found without one.
+Result<JoinedNode> joined_node(const std::string& data_dir);
+
 // Takes this node out of its cluster: forgets the identity. Refused while an agent serves from this directory.
 Status forget_identity(const std::string& data_dir);
 

@@ -83,6 +83,15 @@ TEST_CASE("after -- everything is an argument") {
     CHECK(good({"describe", "--", "--odd"}).arguments.positional == std::vector<std::string>{"--odd"});
 }
 
+TEST_CASE("a verb of this machine alone refuses flags that name a head elsewhere") {
+    CHECK(has(bad({"up", "--context", "lab"}).message, "rtrain up works on this machine alone: --context"));
+    CHECK(has(bad({"head", "verify", "--address", "h:1"}).message, "--address would change nothing"));
+    CHECK(has(bad({"validate", "job.yaml", "--token", "t"}).message, "--token"));
+    CHECK(good({"node", "join", "h:1", "--token", "t", "--address", "10.0.0.1"}).arguments.text("token") == "t");
+    CHECK(has(bad({"node", "join", "h:1", "--ca", "ca.crt"}).message, "--ca"));
+    CHECK(good({"status", "--context", "lab"}).arguments.has("context"));
+}
+
 TEST_CASE("the table is whole: every row has help, a handler, and names that no other row has") {
     std::vector<std::string> seen;
     for (const Command& command : commands()) {
