@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain._http import Conflict, NotFound
 from rtrain.train import DataParallelTrainer, RunConfig, _names
-from rtrain.train._driver._follower import worker_failures
+from rtrain.train._driver._follower import automatic_backend, worker_failures
 from rtrain.train._driver._package import Payload
 from rtrain.train._driver._submission import Project, Submission
 from rtrain.train._errors import InsufficientClusterResourcesError, controller_exception
@@ -114,3 +114,14 @@ def test_what_no_node_could_hold_is_known_by_the_kind_of_the_reason_not_by_its_w
     for kind in ("queue_time", "never_fits"):
         assert isinstance(controller_exception("any words", kind, started=False), InsufficientClusterResourcesError)
     assert type(controller_exception("limits.queue_time", "fail_fast", started=True)) is RuntimeError
+
+
+@pytest.mark.parametrize(
+    "gpus, uuids, backend",
+    [([], [], "gloo"), ([1], ["GPU-a", None], "gloo"), ([0], ["FAKE-0"], "gloo"), ([1], ["", "GPU-b"], "nccl")],
+)
+def test_the_backend_is_nccl_where_a_rank_has_a_gpu_that_exists(gpus, uuids, backend) -> None:
+    devices = [{"index": index, "uuid": uuid} for index, uuid in enumerate(uuids)]
+    nodes = {"n": {"gpu_devices": devices}}
+    assert automatic_backend({"node": "n", "gpus": gpus}, nodes).split()[0] == backend
+    assert automatic_backend({"node": "gone", "gpus": gpus}, nodes) == "gloo"

@@ -184,6 +184,28 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
     assert "cannot be reached" in output
 
 
+def test_the_driver_names_the_backend_that_ranks_with_fake_gpus_use(home: Home) -> None:
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=2", "--fake-gpus", "2xA100")
+    script = """
+        import torch
+        from rtrain.train import ScalingConfig
+        from rtrain.train.torch import TorchConfig, TorchTrainer
+        def loop():
+            print("joined", torch.distributed.get_backend())
+        for named in (None, "cpu:gloo"):
+            scaling = ScalingConfig(num_workers=2, use_gpu=True)
+            TorchTrainer(loop, torch_config=TorchConfig(backend=named), scaling_config=scaling).fit()
+    """
+    try:
+        process = home.start(script)
+        out, err = process.communicate(timeout=240)
+    finally:
+        home.rtrain("down", "--yes")
+    assert process.returncode == 0 and "joined gloo" in out, out + err
+    shown = re.findall(r"rtrain:   backend (.*), master 127.0.0.1", err)
+    assert shown == ["gloo", "cpu:gloo"], err
+
+
 def test_what_this_machine_does_not_have_is_named(home: Home) -> None:
     output = home.script("import rtrain; rtrain.init(num_cpus=1, num_gpus=4096)", expect=1)
     assert "rtrain up" in output and "--resources GPU=4096: this node has " in output

@@ -30,6 +30,16 @@ _ALIKE_S = 20.0  # notices that differ in numbers alone: missing ranks come ever
 _EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
 
 
+def automatic_backend(worker: dict[str, Any], nodes: dict[str, dict[str, Any]]) -> str:
+    """Returns the process group's backend that ranks choose by themselves, for people. PyTorch finds no GPU of `--fake-gpus`,
+    which has no UUID, or one that begins with FAKE. Only a rank can find out whether its PyTorch uses a GPU that exists."""
+    devices = nodes.get(worker["node"], {}).get("gpu_devices") or []
+    uuids = [str(device.get("uuid") or "") for device in devices if device["index"] in worker["gpus"]]
+    if all(uuid == "" or uuid.startswith("FAKE-") for uuid in uuids):
+        return "gloo"
+    return "nccl (gloo if the ranks' PyTorch has no CUDA)"
+
+
 @dataclass
 class Driver:
     """Follows one run until it is terminal. `follow` gives the run back as the head describes it then. `interrupts` are watched
@@ -41,6 +51,7 @@ class Driver:
     callbacks: list[UserCallback]
     context: TrainRunContext
     prints: bool = True
+    backend: str = ""  # of the process group, where the trainer's config names it
     say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
     _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -175,9 +186,10 @@ class Driver:
         if attempt is None or (any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL):
             return
         self._attempts_said.add(number)
-        addresses = {}
+        nodes: dict[str, dict[str, Any]] = {}
         with contextlib.suppress(HeadError):
-            addresses = {node["node"]: node["address"] for node in self.head.items("/v1/nodes")}
+            nodes = {node["node"]: node for node in self.head.items("/v1/nodes")}
+        addresses = {name: node["address"] for name, node in nodes.items()}
         count = len(attempt["workers"])
         self.say(f"attempt {number} of {self.name}: {count} worker{'s' if count != 1 else ''}")
         for worker in attempt["workers"]:
@@ -187,9 +199,9 @@ class Driver:
                 f"  world rank {worker['rank']}, local rank {worker['local_rank']}, node rank {worker['node_rank']}: "
                 f"{worker['node']} ({addresses.get(worker['node'], '?')}), pid {worker['pid']}, {device}"
             )
-        backend = (self._run.get("job") or {}).get("backend", {}).get("name", "auto")
+        backend = self.backend or (self._run.get("job") or {}).get("backend", {}).get("name", "auto")
         if backend == "auto":
-            backend = "nccl" if attempt["workers"][0]["gpus"] else "gloo"
+            backend = automatic_backend(attempt["workers"][0], nodes)
         self.say(f"  backend {backend}, master {addresses.get(attempt['workers'][0]['node'], '?')} (rank 0)")
 
     def _before_newest_notice(self) -> int:

@@ -151,7 +151,8 @@ class Submission:
             self.trainer.train_loop_config,
         )
         try:
-            return finished(self.head, run, self.callbacks, context)
+            named = getattr(self.trainer.backend_config, "backend", None)
+            return finished(self.head, run, self.callbacks, context, str(named or ""))
         finally:
             self._sweep(run)
 
@@ -410,10 +411,11 @@ def _size(count: int) -> str:
     return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{max(count // 1024, 1)} KiB"
 
 
-def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext) -> Result:
-    """Follows the run to its end; its Result, or what its failure raises."""
+def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext, backend: str = "") -> Result:
+    """Follows the run to its end. Returns its Result, or raises what its failure raises. `backend`: the name that the trainer's
+    config gives to the process group's backend."""
     head = Head(head.place, patience_s=HEAD_AWAY_S)
-    driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints())
+    driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints(), backend=backend)
     with told_of_end(callbacks, context):
         with driver.interrupts.watched():
             driver.tell_begin()
