@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fake_agent import FakeAgent
+from left_behind import own_temporary_folder  # noqa: F401  # holds for every test below this folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "runtime" / "python"

@@ -7,11 +7,14 @@ import os
 import pathlib
 import pickle
 import signal
+import subprocess
 import sys
 import tempfile
+import textwrap
 
 import pytest
 from conftest import PACKAGE
+from left_behind import left_in
 
 sys.path.insert(0, str(PACKAGE))
 from rtrain.train import Checkpoint
@@ -176,3 +179,36 @@ def test_a_manifest_does_not_name_files_outside_of_its_checkpoint(tmp_path, mach
         checkpoint = Run(tmp_path / "run", monkeypatch).commit("text", path)
         with pytest.raises(OSError, match="does not lie in a checkpoint"), checkpoint.as_directory():
             pass
+
+
+ENDS = {
+    "at its end": "",
+    "by an exception": "raise KeyError",
+    "as a failed worker does": "from rtrain import _own_folders; _own_folders.remove_all(); os._exit(3)",
+    "after a forked child has ended": "if os.fork() == 0: sys.exit()\nos.wait(); assert pathlib.Path(kept.path).is_dir()",
+    "after a copy that failed": """
+        (pathlib.Path(kept.path) / "loop").symlink_to("nowhere")
+        try: kept.to_directory()
+        except Exception: pass
+        else: raise SystemExit("it was copied")""",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_process_leaves_no_temporary_directory(tmp_path, end) -> None:
+    script = (
+        "import os, pathlib, sys\nfrom rtrain.train import Checkpoint\nkept = Checkpoint.from_dict({'x': 1})\n"
+        "for _ in range(3): Checkpoint.from_dict({'y': 2})\n" + textwrap.dedent(ENDS[end])
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == {"by an exception": 1, "as a failed worker does": 3}.get(end, 0), done.stderr
+    assert left_in(tmp_path) == []
+
+
+def test_a_copy_in_a_new_directory_is_the_callers_and_has_no_lock(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    checkpoint = Checkpoint.from_dict({"x": 1})
+    copy = checkpoint.to_directory()
+    del checkpoint
+    assert left_in(tmp_path) == [pathlib.Path(copy).name] and os.listdir(copy) == ["dict_checkpoint.pkl"]

@@ -11,12 +11,10 @@ import os
 import pathlib
 import pickle
 import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain import _files, _public_names
+from rtrain import _files, _own_folders, _public_names
 from rtrain._lazy import public_in
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
@@ -98,11 +96,11 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         """Returns a checkpoint with one file that holds `values`: nested tensors (by torch.save), NumPy arrays, plain objects."""
         if not isinstance(values, Mapping):
             raise TypeError(f"Checkpoint.from_dict takes a dict, not {type(values).__name__}")
-        folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
-        _save_values(pathlib.Path(folder) / _VALUES, dict(values))
+        folder = _own_folders.new_folder("rtrain-checkpoint-")
         checkpoint = cls(folder)
+        _own_folders.belongs_to(checkpoint, folder)
+        _save_values(pathlib.Path(folder) / _VALUES, dict(values))
         checkpoint._owned = True
-        weakref.finalize(checkpoint, shutil.rmtree, folder, True)
         return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +114,10 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     # -- reading ------------------------------------------------------------------------------------------------------
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copies the files to `path` (default: a new temporary directory) and returns it. The copy is the caller's."""
-        target = pathlib.Path(os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="rtrain-checkpoint-"))
+        if path is None:
+            with self.as_directory() as source:
+                return _own_folders.copied(source, "rtrain-checkpoint-")
+        target = pathlib.Path(os.fspath(path))
         target.mkdir(parents=True, exist_ok=True)
         with turn(target.with_name(f".{target.name}.rtrain-lock")), self.as_directory() as source:
             shutil.copytree(source, target, dirs_exist_ok=True)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from rtrain import _on_cpu
+from rtrain import _on_cpu, _own_folders
 from rtrain._http import HeadError, part
 from rtrain.train import _names, _session
 from rtrain.train._driver._package import Payload, check_versions, dumps
@@ -225,6 +225,7 @@ def _cause_is_told(facts: Facts) -> Iterator[None]:
         _tell(_errors_text.describe(error))
         _errors_text.show(error)
         _tracking.finish(failed=True)
+        _own_folders.remove_all()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)  # no thread of the loop (a loader's, a collective's) may keep a failed worker alive

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 
+from rtrain import _own_folders
 from rtrain.train import _names
 
 _EXIT_INTERRUPTED = 130
@@ -57,4 +58,5 @@ class Interrupts:
                 self.say(f"left; {self.what} is being stopped")
             else:
                 self.say(f"left; the head has not answered that {self.what} is to be stopped, so it may go on. {self.by_hand()}")
+            _own_folders.remove_all()
             os._exit(_EXIT_INTERRUPTED)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rtrain import _own_folders
 from rtrain.train._session._library import CheckpointUploadError
 from rtrain.train._session._records import LoopEnded
 
@@ -130,6 +131,7 @@ def _at_the_end() -> None:
         sys.excepthook(type(fault), fault, fault.__traceback__)
     for finish in before_failed_exit.values():
         finish()
+    _own_folders.remove_all()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

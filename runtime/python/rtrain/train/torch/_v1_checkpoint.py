@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain import _own_folders
 from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
 
@@ -51,11 +49,11 @@ class TorchCheckpoint(Checkpoint):
 
         if preprocessor is not None:
             raise ValueError("a TorchCheckpoint keeps no preprocessor; save it in the loop, into the same directory")
-        folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
-        torch.save(value, pathlib.Path(folder) / _FILE)
+        folder = _own_folders.new_folder("rtrain-checkpoint-")
         checkpoint = cls(folder)
+        _own_folders.belongs_to(checkpoint, folder)
+        torch.save(value, pathlib.Path(folder) / _FILE)
         checkpoint._owned = True
-        weakref.finalize(checkpoint, shutil.rmtree, folder, True)
         return checkpoint
 
 
