@@ -13,6 +13,7 @@ from rtrain.train import CheckpointConfig, DataConfig, DataParallelTrainer, Fail
 
 pytest.importorskip("pyarrow")
 import rtrain.data as data
+from rtrain.train.torch import TorchTrainer
 
 
 class Recorder(train.UserCallback):
@@ -188,3 +189,21 @@ def test_a_retried_attempt_replaces_the_files_that_it_wrote_after_its_checkpoint
     assert [rank["attempt"] for rank in recorder.ranks] == [2, 2]
     rows = sorted(row["id"] for row in data.read_parquet(tmp_path).take_all())
     assert rows == sorted([*range(4), *range(20, 26)] * 2)
+
+
+def test_a_loop_that_imports_no_torch_reads_torch_batches_and_its_ranks_are_in_a_group(cluster):
+    def loop():
+        import sys  # noqa: PLC0415
+
+        before = "torch" in sys.modules
+        batches = train.get_dataset_shard("train").iter_torch_batches(batch_size=5)
+        rows = sorted(int(row) for batch in batches for row in batch["id"])
+        return before, rows, sys.modules["torch"].distributed.get_world_size()
+
+    result = TorchTrainer(
+        loop,
+        datasets={"train": data.range(20)},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("torchless")),
+    ).fit()
+    assert result.return_value == (False, list(range(10)), 2)

@@ -9,8 +9,7 @@ import pickle
 
 import pytest
 import torch
-from rtrain.train import torch as rt
-from rtrain.train.torch import _group
+from rtrain.train import _process_group, torch as rt
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
@@ -219,7 +218,7 @@ def test_a_restart_under_torchrun_sees_no_keys_of_the_start_before(monkeypatch: 
 
     def start(number: int):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(number))
-        return _group._store_of_this_start(2, datetime.timedelta(seconds=20))
+        return _process_group.store_of_this_start(2, datetime.timedelta(seconds=20))
 
     start(0).set("rank 1", "127.0.0.1:4711")
     assert start(0).get("rank 1") == b"127.0.0.1:4711"

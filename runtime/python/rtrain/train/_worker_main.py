@@ -21,7 +21,7 @@ from typing import Any
 
 from rtrain import _on_cpu, _own_folders
 from rtrain._http import HeadError, part
-from rtrain.train import _names, _session
+from rtrain.train import _names, _process_group, _session
 from rtrain.train._driver._package import Payload, check_versions, dumps
 from rtrain.train._session import _behind, _worker
 from rtrain.train._session._library import Stopped, check, library
@@ -119,12 +119,15 @@ class _TorchGroup:
 
     def __init__(self, payload: Payload) -> None:
         self._payload = payload
+        self._settings: _process_group.Settings = _process_group.Defaults()
         self._made = False
         self._process = os.getpid()
 
     def watch(self) -> None:
         if not self._payload.header.get("torch", True):
             return
+        if "torch_config" in self._payload.parts:
+            self._settings = self._payload.part("torch_config") or self._settings
         if "torch" in sys.modules or _names.enabled("EAGER_TORCH", otherwise=False):
             self.make()
         else:
@@ -134,19 +137,19 @@ class _TorchGroup:
         if self._made or os.getpid() != self._process:  # a process that the loop forked is no rank
             return
         self._made = True
-        from rtrain.train.torch._group import setup_process_group
-
-        setup_process_group(self._payload.part("torch_config") if "torch_config" in self._payload.parts else None)
+        _process_group.join(self._settings)
 
     def end(self) -> None:
         if self._made:
-            from rtrain.train.torch._group import shutdown_process_group
-
-            shutdown_process_group()
+            _process_group.leave()
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `then` once the module `name` is loaded. Who only looks whether it is there (importlib.util.find_spec) changes nothing."""
+    """Calls `then` once the module `name` is loaded; a mere search for it (importlib.util.find_spec) calls nothing.
+
+    `then` runs in the middle of that import, and so in the middle of the imports of any module that imports `name`. It must not import
+    a module of this package: that one may be half loaded.
+    """
 
     def __init__(self, name: str, then: Any) -> None:
         self._name = name
@@ -183,10 +186,11 @@ class _Loading(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        with _no_collections():
-            self._inner.exec_module(module)
+        module.__loader__ = self._inner
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
+        with _no_collections():
+            self._inner.exec_module(module)
         self._loaded()
 
 
