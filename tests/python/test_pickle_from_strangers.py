@@ -146,7 +146,7 @@ UNPICKLED = {
     "train/_session/_cluster.py": "rank 0's broadcast of the same run, by the agent",
     "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
     "train/_driver/_outcome.py": "the result of the user's own run, over the head's API",
-    "train/_driver/_raised.py": "an exception of the user's own run, over the head's API; and the same one again where it was raised",
+    "_exception_pickle.py": "an exception where it was raised, and of the user's own run or call where it is read: its callers know whose",
     "data/_torch.py": "a batch of the same process's loader",
 }
 

@@ -253,7 +253,7 @@ def test_an_actor_that_could_not_be_constructed_is_let_go(actor) -> None:
     construct = slot.calls[-1]
     slot.sent.clear()
     slot.connected(worker)
-    slot._raised(construct, _values.pack(("OSError: no disk", None), "it"))
+    slot._raised(construct, {}, _values.pack(("OSError: no disk", None), "it"))
     until = time.monotonic() + 60
     while {"op": "end"} not in worker.sent and time.monotonic() < until:
         threading.Event().wait(0.01)
@@ -279,7 +279,7 @@ def test_a_driver_that_ends_waits_until_its_actors_know_that_they_may(actor, mon
 
 def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch) -> None:
     causes: list[str] = []
-    monkeypatch.setattr(_worker, "_tell_cause", causes.append)
+    monkeypatch.setattr(_worker, "_tell_cause", lambda cause, shown: causes.append(cause))
 
     class Driver:
         def send(self, parts: list[Any]) -> None:

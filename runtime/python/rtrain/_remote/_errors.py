@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 from typing import Any
 
+from rtrain import _exception_pickle, _public_names
 from rtrain._lazy import public_in
 
 
@@ -14,7 +17,8 @@ class RemoteError(RuntimeError):
 class TaskError(RemoteError):
     """The remote function raised an error. The text has its traceback, and `cause` is the error itself.
 
-    It is also of the class of that error, so an `except` for that class catches it.
+    It is also of the class of that error, so an `except` for that class catches it. `cause` is None where the error cannot be
+    unpickled in this process; the text says why.
     """
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
@@ -22,7 +26,14 @@ class TaskError(RemoteError):
         self.cause = cause
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (str(self), self.cause)
+        """The cause is a pickle of its own: a process that cannot make it again has the text."""
+        cause: Any = self.cause
+        if isinstance(cause, BaseException):
+            try:
+                cause = _exception_pickle.dumped(cause, _public_names.dumps)
+            except _exception_pickle.NotCarried:
+                cause = None
+        return _rebuilt, (str(self), cause)
 
 
 class WorkerCrashedError(RemoteError):
@@ -45,22 +56,38 @@ def _text(error: BaseException) -> str:
     return str(error.args[0]) if error.args else ""
 
 
-def _rebuilt(message: str, cause: BaseException | None) -> TaskError:
+def _rebuilt(message: str, cause: BaseException | bytes | None) -> TaskError:
+    """Makes a TaskError of its parts. Pickles name this function; in pickles of 0.1.0 the cause is the exception itself."""
+    if isinstance(cause, bytes):
+        try:
+            cause = _exception_pickle.loaded(cause)
+        except _exception_pickle.NotCarried:
+            cause = None
     return task_error(message, cause)
 
 
 def task_error(message: str, cause: BaseException | None) -> TaskError:
-    """A TaskError that is also of the cause's class, where that class allows it."""
+    """Returns a TaskError that is also of the cause's class, where that class allows it."""
     if isinstance(cause, Exception) and not isinstance(cause, TaskError):
         kind = type(cause)
-        try:
-            both = type(f"TaskError({kind.__name__})", (TaskError, kind), {"__init__": TaskError.__init__, "__str__": _text})
-            error = both(message, cause)
-        except TypeError:  # layouts that do not mix
-            return TaskError(message, cause)
-        if isinstance(error, TaskError):
-            return error
+        names = {"__new__": _new_group, "__init__": TaskError.__init__, "__str__": _text}
+        if not _is_group(cause):
+            del names["__new__"]
+        with contextlib.suppress(Exception):  # layouts that do not mix, a class that refuses attributes, whatever it raises
+            error = type(f"TaskError({kind.__name__})", (TaskError, kind), names)(message, cause)
+            if isinstance(error, TaskError):
+                return error
     return TaskError(message, cause)
+
+
+def _is_group(error: BaseException) -> bool:
+    group = getattr(builtins, "BaseExceptionGroup", None)  # from Python 3.11 on
+    return group is not None and isinstance(error, group)
+
+
+def _new_group(kind: Any, message: str, cause: Any) -> Any:
+    """Makes a group of the cause's exceptions, so that `except*` finds them."""
+    return builtins.BaseExceptionGroup.__new__(kind, message, cause.exceptions)  # type: ignore[attr-defined,unused-ignore]
 
 
 public_in("rtrain.exceptions", ActorDiedError, GetTimeoutError, RemoteError, TaskCancelledError, TaskError, WorkerCrashedError)

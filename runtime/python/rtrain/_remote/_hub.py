@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain import _closing, _where
+from rtrain import _closing, _exception_pickle, _where
 from rtrain._http import Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
@@ -182,7 +182,7 @@ class Slot:
                 if head["ok"]:
                     _settle(call, head["counts"], parts[1:])
                 else:
-                    self._raised(call, parts[1:])
+                    self._raised(call, head, parts[1:])
         except ChannelError:
             with self.changed:
                 if self.channel is channel:
@@ -190,8 +190,8 @@ class Slot:
                 self.changed.notify_all()
             self.hub.wake()
 
-    def _raised(self, call: Call, parts: list[bytearray]) -> None:
-        text, cause = _unpacked_error(parts)
+    def _raised(self, call: Call, head: dict[str, Any], parts: list[bytearray]) -> None:
+        text, cause = _unpacked_error(head, parts)
         error: BaseException = task_error(text, cause)
         if call.op == "construct":
             error = ActorDiedError(f"{self.what} could not be constructed: {text}")
@@ -518,12 +518,14 @@ def _settle(call: Call, counts: list[int], parts: list[bytearray]) -> None:
         at += count
 
 
-def _unpacked_error(parts: list[bytearray]) -> tuple[str, BaseException | None]:
+def _unpacked_error(head: dict[str, Any], parts: list[bytearray]) -> tuple[str, BaseException | None]:
+    """Returns the text of the exception that a worker answered with, and the exception, or None where it cannot be made here."""
+    sent_text = head.get("text")  # a worker of 0.1.0 sends it in the parts alone
     try:
-        text, cause = _values.unpack(parts)
-    except Exception as error:  # its class cannot be found here, say
-        return f"it raised an exception that cannot be read here: {type(error).__name__}: {error}", None
-    return str(text), cause
+        text, cause = _exception_pickle.within(lambda: _values.unpack(parts))
+    except _exception_pickle.NotCarried as why:
+        return f"{sent_text or 'it raised an exception'}\n(the exception itself cannot be read here: {why})", None
+    return str(sent_text or text), cause if isinstance(cause, BaseException) else None
 
 
 def _cause(head: Head, run: dict[str, Any]) -> str:

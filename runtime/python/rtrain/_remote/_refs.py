@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rtrain import _arguments
+from rtrain import _arguments, _exception_pickle
 from rtrain._lazy import public_in
 from rtrain._remote import _values
 from rtrain._remote._channel import Part
-from rtrain._remote._errors import GetTimeoutError
+from rtrain._remote._errors import GetTimeoutError, RemoteError
 
 _settled = threading.Condition()  # every ObjectRef of the process: `wait` looks at many
 
@@ -68,7 +68,13 @@ class ObjectRef:
         if self._error is not None:
             raise self._error
         if self._parts is not None:
-            self._value, self._parts = _values.unpack(self._parts), None
+            try:
+                self._value, self._parts = _values.unpack(self._parts), None
+            except Exception as error:  # whatever the code of its classes raises
+                raise RemoteError(
+                    f"what {self._what} returned cannot be read here: {_exception_pickle.in_one_line(error)}. Make its module known to "
+                    "this process too, or return plain values or arrays"
+                ) from error
         return self._value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,7 +100,8 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
     timeout: seconds to wait; None waits without end.
 
     Raises what the remote function raised, as a TaskError that is also of that error's class. Raises WorkerCrashedError or
-    ActorDiedError when the worker ended before, and GetTimeoutError after `timeout` seconds.
+    ActorDiedError when the worker ended before, GetTimeoutError after `timeout` seconds, and RemoteError for a value that this
+    process cannot unpickle.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     if isinstance(refs, ObjectRef):

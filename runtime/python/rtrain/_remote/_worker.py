@@ -13,12 +13,14 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from typing import Any
 
-from rtrain import _on_cpu
+from rtrain import _exception_pickle, _on_cpu
+from rtrain._by_value import by_value
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
+from rtrain._remote._own_modules import own_modules
+from rtrain.train._workers import _errors_text
 
 _DIAL_S = 3.0
 _BE_DIALLED_S = 60.0
@@ -104,11 +106,14 @@ class _Server:
             replies = [_values.pack(answer_value, f"what {name} returned", _on_cpu.dumps) for answer_value in answers]
         except BaseException as error:
             self._tell_prints()
+            ends_worker = not isinstance(error, Exception) and head["op"] == "method"  # an actor that calls sys.exit()
             self._failed = self._failed or head["op"] != "method"
-            if head["op"] != "method" and not head.get("retried"):
-                _tell_cause("".join(_user_traceback(error)))  # first: a driver that hears of it may end, and this process with it
-            self._channel.send([pickle.dumps({"id": number, "ok": False}), *_packed_error(name, error)])
-            if not isinstance(error, Exception):
+            text = _user_text(error)
+            if (head["op"] != "method" or ends_worker) and not head.get("retried"):
+                # First: a driver that gets the answer may end, and this process with it.
+                _tell_cause(_errors_text.describe(error), text)
+            self._channel.send(_failure(number, name, text, error))
+            if ends_worker:
                 raise
             return
         self._tell_prints()
@@ -141,30 +146,48 @@ class _Server:
         return answers
 
 
-def _user_traceback(error: BaseException) -> list[str]:
-    """The traceback without this file's frames."""
+def _user_text(error: BaseException) -> str:
+    """Returns the exception with its traceback, without this file's frames."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    return traceback.format_exception(type(error), error, trace)
+    return _errors_text.whole(error, trace)
 
 
-def _packed_error(name: str, error: BaseException) -> list[Part]:
+def _failure(number: int, name: str, text: str, error: BaseException) -> list[Part]:
+    """Returns the answer of a call that failed. The text is in its head, so that a driver which cannot unpickle the exception has it."""
     where = f"{os.environ.get('RTRAIN_NODE', 'a node')}, pid {os.getpid()}"
-    text = f"{name} raised on {where}:\n{''.join(_user_traceback(error))}"
+    text = f"{name} raised on {where}: {_errors_text.first_line(error)}\n{text}"
+    carried = None
     try:
-        return _values.pack((text, error), "the exception")
-    except TypeError:
-        return _values.pack((text, None), "the exception's text")
+        carried = _Carried(_exception_pickle.dumped(error, _dumped_by_value))
+    except _exception_pickle.NotCarried as why:
+        text += f"\n({type(error).__name__} itself is not sent: {why})"
+    return [pickle.dumps({"id": number, "ok": False, "text": text}), pickle.dumps((text, carried), protocol=5)]
 
 
-def _tell_cause(text: str) -> None:
-    """`rtrain describe` shows it as the reason."""
+def _dumped_by_value(value: Any) -> bytes:
+    with by_value(own_modules()):
+        return _on_cpu.dumps(value)
+
+
+class _Carried:
+    """Stands for an exception whose pickle was tried: it is the exception where it is unpickled."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __reduce__(self) -> Any:
+        return pickle.loads, (self._content,)
+
+
+def _tell_cause(cause: str, shown: str | None = None) -> None:
+    """Sends the agent the cause that `rtrain describe` shows, and prints it, or `shown` in its place, in the logs."""
     from rtrain.train._session import _library, _worker
 
-    print(text, file=sys.__stderr__, flush=True)  # the driver is told by the error
+    print(shown or cause, file=sys.__stderr__, flush=True)  # the driver gets it with the error
     try:
-        _library.check(_library.library().rtw_fail(_worker.handle("remote"), text.encode("utf-8", "replace")), "remote")
+        _library.check(_library.library().rtw_fail(_worker.handle("remote"), cause.encode("utf-8", "replace")), "remote")
     except (Exception, SystemExit) as fault:
         print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
 

@@ -7,6 +7,7 @@ import pickle
 import sys
 from typing import Any
 
+from rtrain import _exception_pickle
 from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
@@ -93,9 +94,16 @@ def _return_value(head: Head, run: dict[str, Any]) -> Any:
             flush=True,
         )
         return None
-    value = pickle.loads(content)
-    if isinstance(value, dict) and set(value) == {"blob"}:
-        return pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
+    try:
+        value = pickle.loads(content)
+        if isinstance(value, dict) and set(value) == {"blob"}:
+            value = pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
+    except HeadError:
+        raise
+    except Exception as error:  # its class is not here, or raises; the run's metrics and checkpoints are there all the same
+        why = _exception_pickle.in_one_line(error)
+        print(f"rtrain: the return value of {run['name']} cannot be read here, and is None: {why}", file=sys.stderr, flush=True)
+        return None
     return value
 
 

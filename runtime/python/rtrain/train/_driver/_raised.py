@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from rtrain import _on_cpu
+from rtrain import _exception_pickle, _on_cpu
 from rtrain._http import Head, HeadError, part
 from rtrain.train._errors import UserExceptionWithTraceback, worker_exception
 from rtrain.train._session._records import Facts
@@ -22,14 +21,14 @@ _WITHIN_S = 3.0  # a failure is not held up for longer
 
 
 def leave(facts: Facts, error: BaseException) -> None:
-    """One that cannot be pickled, or not be made again from its pickle, has its text alone."""
+    """Leaves the exception with the head. An exception that cannot be made again from its pickle has its text alone."""
     if not isinstance(error, Exception) or facts.world_rank >= _RANKS_MOST:
         return
     try:
-        content = _on_cpu.dumps(error)
-        if len(content) > _BYTES_MOST or type(pickle.loads(content)) is not type(error):
-            return
-    except Exception:
+        content = _exception_pickle.dumped(error, _on_cpu.dumps)
+    except _exception_pickle.NotCarried:
+        return
+    if len(content) > _BYTES_MOST:
         return
     thread = threading.Thread(target=_put, args=(facts, content), daemon=True)
     thread.start()
@@ -63,8 +62,8 @@ def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int
         return by_rank
     for rank, content in contents.items():
         number, _, text = content.partition(b"\n")
-        with contextlib.suppress(Exception):  # its class is not here
-            if int(number) == attempt and isinstance(error := pickle.loads(text), Exception):
+        with contextlib.suppress(ValueError, _exception_pickle.NotCarried):  # its class is not here
+            if int(number) == attempt and isinstance(error := _exception_pickle.loaded(text), Exception):
                 error.__cause__ = UserExceptionWithTraceback(failures[rank])
                 by_rank[rank] = error
     return by_rank

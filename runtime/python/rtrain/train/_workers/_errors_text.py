@@ -7,12 +7,28 @@ import os
 import pathlib
 import sys
 import traceback
+from types import TracebackType
 
+from rtrain import _exception_pickle
+
+_TRACEBACK = "Traceback (most recent call last):"
+_GROUPED_MOST = 20
 _OURS = str(pathlib.Path(__file__).absolute().parents[2])
 
 
 def describe(error: BaseException) -> str:
-    """`ValueError: boom`, where it was raised in the user's files, and the folded traceback."""
+    """Returns `ValueError: boom`, where it was raised in the user's files, and the folded traceback.
+
+    An exception whose text cannot be made, or takes too long, has its class alone.
+    """
+    try:
+        return _exception_pickle.within(lambda: _described(error))
+    except _exception_pickle.NotCarried as why:
+        lines = [type(error).__name__, f"  (its text cannot be shown: {why})", _TRACEBACK, *_folded(error)]
+        return "\n".join(lines)
+
+
+def _described(error: BaseException) -> str:
     chain = [error]
     while (before := chain[-1].__cause__ or (None if chain[-1].__suppress_context__ else chain[-1].__context__)) is not None:
         if before in chain:
@@ -23,18 +39,33 @@ def describe(error: BaseException) -> str:
     if deepest is not None:
         code = f": {deepest.line}" if deepest.line else ""
         lines.append(f"  at {_short(deepest.filename)}:{deepest.lineno}, in {deepest.name}{code}")
-    lines.append("Traceback (most recent call last):")
+    lines.append(_TRACEBACK)
     for place, exception in enumerate(reversed(chain)):
         lines += _folded(exception)
         lines += _summary(exception)
+        lines += _grouped(exception)
         if place < len(chain) - 1:
             lines.append("which led to:")
     return "\n".join(lines)
 
 
+def first_line(error: BaseException) -> str:
+    """Returns the class and the first line of the text, as `rtrain runs` shows them."""
+    return describe(error).partition("\n")[0]
+
+
+def whole(error: BaseException, trace: TracebackType | None) -> str:
+    """Returns Python's own text of `error` with the frames from `trace` on, nothing folded."""
+    try:
+        return _exception_pickle.within(lambda: "".join(traceback.format_exception(type(error), error, trace)))
+    except _exception_pickle.NotCarried as why:
+        frames = "".join(traceback.format_tb(trace))
+        return f"{_TRACEBACK}\n{frames}{type(error).__name__}\n  (its text cannot be shown: {why})\n"
+
+
 def show(error: BaseException) -> None:
-    """The whole traceback on stderr, nothing folded."""
-    traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+    """Prints the whole traceback on stderr."""
+    sys.stderr.write(whole(error, error.__traceback__))
 
 
 def is_users(frame: traceback.FrameSummary) -> bool:
@@ -49,7 +80,24 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _summary(error: BaseException) -> list[str]:
-    return "".join(traceback.format_exception_only(type(error), error)).rstrip().splitlines()
+    """Returns the class and the text, then the lines that Python shows before them for a SyntaxError, and notes after them."""
+    lines = "".join(traceback.format_exception_only(type(error), error)).rstrip().splitlines()
+    first = next((place for place, line in enumerate(lines) if not line.startswith(" ")), 0)
+    return [lines[first], *lines[:first], *lines[first + 1 :]] if lines else [type(error).__name__]
+
+
+def _grouped(error: BaseException) -> list[str]:
+    """Returns the texts of the exceptions of a group, each with its frames, indented; nothing for what is no group."""
+    inner = getattr(error, "exceptions", ())
+    if not isinstance(inner, tuple) or not all(isinstance(grouped, BaseException) for grouped in inner):
+        return []
+    lines: list[str] = []
+    for number, grouped in enumerate(inner[:_GROUPED_MOST], start=1):
+        lines.append(f"  {number} of {len(inner)}:")
+        lines += [f"    {line}" for line in (*_folded(grouped), *_summary(grouped), *_grouped(grouped))]
+    if len(inner) > _GROUPED_MOST:
+        lines.append(f"  and {len(inner) - _GROUPED_MOST} more")
+    return lines
 
 
 def _short(file: str) -> str:
