@@ -1,6 +1,7 @@
 // Code, secrets and key of a submission.
 #include "cmd/client/submission.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -59,6 +60,16 @@ TemporaryDirectory::TemporaryDirectory() {
 TemporaryDirectory::~TemporaryDirectory() {
     std::error_code failed;
     if (!path_.empty()) std::filesystem::remove_all(path_, failed);
+}
+
+void print_links_left_out(Invocation& call, const spec::PackedCode& packed) {
+    constexpr std::size_t shown_most = 10;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(packed.left_out.size(), shown_most); ++i)
+        names += (i == 0 ? "" : "; ") + packed.left_out[i];
+    if (packed.left_out.size() > shown_most)
+        names += "; and " + std::to_string(packed.left_out.size() - shown_most) + " more";
+    if (!names.empty()) call.out.talk("left out: " + names + ". Give the program a path that its node has instead");
 }
 
 Status ship_archive(Invocation&, Api& api, const std::string& file, const std::string& sha256) {

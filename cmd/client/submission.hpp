@@ -30,6 +30,8 @@ Status secrets_are_set(const spec::Job& job);
 // Packs the directory and uploads it unless the head has it: its hash.
 Result<spec::PackedCode> ship_directory(Invocation& call, Api& api, const std::string& directory,
                                         spec::NamedBy named_by, const std::string& needed = {});
+// Names the links and special files of the working directory that stay here, ten at most.
+void print_links_left_out(Invocation& call, const spec::PackedCode& packed);
 Status ship_archive(Invocation& call, Api& api, const std::string& file, const std::string& sha256);
 // The run. A broken connection is tried again with the same key, so the job is accepted once.
 Result<nlohmann::json> hand_over(Api& api, const Submission& submission);

@@ -76,6 +76,7 @@ Result<std::string> packed_code(Invocation& call, const JobFile& file) {
     const Result<spec::PackedCode> packed =
         spec::pack_directory(folder->path, temporary.path(), folder->named_by, folder->holds);
     if (!packed) return packed.error();
+    print_links_left_out(call, *packed);
     for (const std::string& name : packed->secrets) call.out.talk("left out, for it may hold secrets: " + name);
     return read_text(packed->file);
 }

@@ -18,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-void print_left_out_secrets(Invocation& call, const spec::PackedCode& packed) {
+void print_left_out(Invocation& call, const spec::PackedCode& packed) {
+    print_links_left_out(call, packed);
     std::string names;
     for (const std::string& name : packed.secrets) names += (names.empty() ? "" : ", ") + name;
     if (!names.empty()) call.out.talk("left out, for they may hold secrets: " + names + "; working_dir: . sends them");
@@ -97,7 +98,7 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& sub
         const TemporaryDirectory temporary;
         Result<spec::PackedCode> packed = spec::pack_directory(code.path, temporary.path(), code.named_by, code.holds);
         if (!packed) return packed.error();
-        print_left_out_secrets(call, *packed);
+        print_left_out(call, *packed);
         value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
         text += "code       " + std::to_string(packed->files) + " files, " + bytes_text(packed->bytes) + " packed\n";
     }
@@ -151,7 +152,7 @@ Result<int> submit(Invocation& call) {
     if (!code->path.empty()) {
         Result<spec::PackedCode> shipped = ship_directory(call, *api, code->path, code->named_by, code->holds);
         if (!shipped) return shipped.error();
-        print_left_out_secrets(call, *shipped);
+        print_left_out(call, *shipped);
         submission.code_sha256 = shipped->sha256;
     }
     if (submission.resume) submission.member = member_so_far(call, submission.job);

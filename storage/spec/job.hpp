@@ -98,7 +98,8 @@ struct PackedCode {
     std::string sha256;
     std::int64_t bytes = 0;
     std::uint32_t files = 0;
-    std::vector<std::string> secrets{};  // left out: .env, .ssh, private keys and such; of a folder that nobody named
+    std::vector<std::string> secrets{};   // left out: .env, .ssh, private keys and such; of a folder that nobody named
+    std::vector<std::string> left_out{};  // links that lead out and special files, each with the reason
 };
 enum class NamedBy { job, nobody };  // nobody: the folder of the job's file; 100 MiB at most instead of 2 GiB
 // `needed`: a file that must be in the archive, else it is refused; empty: none.

@@ -171,16 +171,6 @@ TEST_CASE("patterns of ignore files") {
 TEST_CASE("what cannot be shipped is named, with the way out") {
     CodeFolder folder;
     folder.write("src/a");
-    fs::create_symlink("/etc/passwd", folder.path + "/src/out");
-    const auto link = pack_directory(folder.path + "/src", folder.path + "/out");
-    CHECK(link.error().message.find("out -> /etc/passwd") != std::string::npos);
-    CHECK(link.error().next.find(".rtrainignore") != std::string::npos);
-    CHECK(fs::is_empty(folder.path + "/out"));
-    folder.write("src/.rtrainignore", "out\npipe\n");
-    CHECK(pack_directory(folder.path + "/src", folder.path + "/out").ok());
-    ::mkfifo((folder.path + "/src/pipe2").c_str(), 0600);
-    CHECK(pack_directory(folder.path + "/src", folder.path + "/out").error().message.find("pipe2") !=
-          std::string::npos);
     CHECK(pack_directory(folder.path + "/none", folder.path + "/out").error().code == ErrorCode::not_found);
     CHECK(pack_directory(folder.path + "/src/a", folder.path + "/out").error().code == ErrorCode::invalid);
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import os
 import pathlib
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -253,7 +254,17 @@ class Rules:
 
 
 def _content(file: pathlib.Path) -> bytes:
+    """Returns the file's bytes; none for what is no plain file, such as a pipe, which nobody may ever write to."""
     try:
-        return file.read_bytes()
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        with os.fdopen(descriptor, "rb", closefd=False) as opened:
+            return opened.read()
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

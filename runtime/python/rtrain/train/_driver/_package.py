@@ -8,28 +8,32 @@ import os
 import pathlib
 import pickle
 import posixpath
+import stat
 import sys
 import sysconfig
 import tarfile
 import types
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtrain import _public_names
 from rtrain._by_value import by_value
+from rtrain.train._driver import _links
 
-# Patterns of .gitignore, before those of any file. storage/spec/archive/pack.cpp has the same list.
+if TYPE_CHECKING:
+    from rtrain.train._driver._walk import Entry
+
+# Patterns of .gitignore, before those of any file. storage/spec/archive/walk.cpp has the same list.
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-# These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/archive/pack.cpp has the same list.
+# These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/archive/walk.cpp has the same list.
 SECRET_FILES = (
     *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
     *(".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials.json"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa*", "id_dsa*", "id_ed25519*", "id_ecdsa*", "!*.pub"),
 )
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
-_COUNTED_MAX = 300_000  # to tell which folder it is
 _LEVEL = 3  # of compression, as `rtrain submit` has
 _WINDOW_MAX, _UNPACKED_MAX = 128 << 20, 2 << 30
 _PIECE = 4 << 10  # of a frame: what the largest blocks make of it fits into memory
@@ -47,6 +51,7 @@ class Archive:
     sources: str  # hash of the Python files among them
     environments: tuple[str, ...] = ()  # left out
     secrets: tuple[str, ...] = ()  # left out
+    left_out: tuple[str, ...] = ()  # links that lead out and special files, each with the reason
 
     @property
     def digest(self) -> str:
@@ -87,13 +92,22 @@ def decompressed(frames: bytes) -> bytes:
 
 def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
     """Everything below it that no ignore file leaves out, the same bytes for the same files. named: the user said that this folder
-    is to travel; what may hold secrets stays behind otherwise."""
-    environments: list[str] = []
-    secrets: list[str] = []
-    files = sorted(_files(directory, environments, None if named else secrets))
-    if len(files) > _FILES_MAX:
-        raise PackingError(f"{directory} holds more than {_FILES_MAX} files{_largest(directory, files, lambda path: 1, 'files')}")
-    total = sum(_bytes_of(path) for path in files)
+    is to travel; what may hold secrets stays behind otherwise.
+
+    Links that stay inside are links in the archive. Links that lead out are followed below the project's repository root, and named in
+    `left_out` elsewhere, as special files are. PackingError names a file or folder that cannot be read.
+    """
+    from rtrain.train._driver import _walk
+
+    try:
+        listed = _walk.walk(directory, _ALWAYS_IGNORED, () if named else SECRET_FILES)
+    except _walk.Unreadable as error:
+        raise _unreadable(directory, error) from error
+    files = [entry for entry in listed.entries if entry.target is None]
+    if len(listed.entries) > _FILES_MAX:
+        most = _largest(directory, listed.entries, lambda path: 1, "files")
+        raise PackingError(f"{directory} holds more than {_FILES_MAX} files{most}")
+    total = sum(_bytes_of(entry.source) for entry in files)
     if total > _BYTES_MAX:
         most = _largest(directory, files, lambda path: _bytes_of(path) / (1 << 20), "MiB")
         raise PackingError(
@@ -101,21 +115,35 @@ def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
         )
     stream, packed, sources = io.BytesIO(), 0, hashlib.sha256()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for path in files:
-            name = str(path.relative_to(directory))
-            content = _add(tar, path, name)
+        for entry in listed.entries:
+            name = entry.path
+            content = _add(tar, directory, entry) if entry.target is None else _add_link(tar, name, entry.target)
             packed += content is not None
-            if content is not None and path.suffix == ".py":
-                sources.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-    return Archive(compressed(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments), tuple(sorted(secrets)))
+            if content is not None and (name.endswith(".py") or entry.target is not None):
+                sources.update(os.fsencode(name) + b"\0" + hashlib.sha256(content).digest())
+    return Archive(
+        content=compressed(stream.getvalue()),
+        files=packed,
+        directory=str(directory),
+        sources=sources.hexdigest(),
+        environments=tuple(listed.environments),
+        secrets=tuple(sorted(listed.secrets)),
+        left_out=tuple(listed.left_out),
+    )
 
 
-def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathlib.Path], float], unit: str) -> str:
+def _unreadable(directory: pathlib.Path, error: OSError) -> PackingError:
+    return PackingError(
+        f"{error.filename} cannot be read: {error.strerror}; make it readable, or name it in {directory}/.rtrainignore"
+    )
+
+
+def _largest(top: pathlib.Path, entries: Sequence[Entry], size: Callable[[pathlib.Path], float], unit: str) -> str:
     """The folders below it that hold most, and what leaves the first of them behind."""
     sums: Counter[str] = Counter()
-    for path in files:
-        inside = path.relative_to(top).parts
-        sums[f"{inside[0]}/" if len(inside) > 1 else "the folder itself"] += size(path)  # type: ignore[assignment]
+    for entry in entries:
+        first, slash, _ = entry.path.partition("/")
+        sums[f"{first}/" if slash else "the folder itself"] += size(entry.source)  # type: ignore[assignment]
     most = [(name, amount) for name, amount in sums.most_common(3) if amount >= 1]
     sizes = ", ".join(f"{name} {amount:.0f}" for name, amount in most)
     line = next((name for name, _ in most if name.endswith("/")), "")
@@ -134,23 +162,36 @@ def _bytes_of(path: pathlib.Path) -> int:
         return 0
 
 
-def _add(tar: tarfile.TarFile, path: pathlib.Path, name: str) -> bytes | None:
-    """Adds a file and returns its content, as it is now; None: it is a link, or was removed since it was listed."""
+def _add(tar: tarfile.TarFile, directory: pathlib.Path, entry: Entry) -> bytes | None:
+    """Adds a file and returns its content, as it is now; None: it is no plain file any more, or was removed since it was listed."""
     try:
-        entry = tar.gettarinfo(str(path), name)
-        if not entry.isreg() and not entry.islnk():
-            return None
-        content = path.read_bytes()
+        descriptor = os.open(entry.source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", len(content)
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    entry.mtime = 0
-    entry.mode = 0o755 if entry.mode & 0o100 else 0o644
-    entry.pax_headers = {}
-    tar.addfile(entry, io.BytesIO(content))
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read()
+    except OSError as error:
+        raise _unreadable(directory, OSError(error.errno, error.strerror, str(entry.source))) from error
+    finally:
+        os.close(descriptor)
+    header = tarfile.TarInfo(entry.path)
+    header.size, header.mode = len(content), 0o755 if mode & 0o100 else 0o644
+    tar.addfile(header, io.BytesIO(content))
     return content
+
+
+def _add_link(tar: tarfile.TarFile, name: str, target: str) -> bytes:
+    """Adds a link and returns its target."""
+    header = tarfile.TarInfo(name)
+    header.type, header.linkname, header.mode = tarfile.SYMTYPE, target, 0o777
+    tar.addfile(header)
+    return os.fsencode(target)
 
 
 def tar_of(directory: pathlib.Path) -> bytes:
@@ -172,31 +213,33 @@ def untar(content: bytes, directory: pathlib.Path) -> None:
 def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
     """What may be unpacked, for Pythons without tarfile's own filter: files, folders, and links to what lies within. ValueError
     for anything else, before the first byte is written."""
-    links: set[str] = set()
-    targets: list[tuple[tarfile.TarInfo, str]] = []
+    links: dict[str, str] = {}
+    hard_links: list[tarfile.TarInfo] = []
     for member in members:
         name = posixpath.normpath(member.name)
         if _leads_out(name):
             raise ValueError(f"the archive's entry {member.name!r} lies outside of the folder it is unpacked into")
         parents = {str(parent) for parent in pathlib.PurePosixPath(name).parents}
-        if links & {name, *parents}:
+        if links.keys() & {name, *parents}:
             raise ValueError(f"the archive's entry {member.name!r} goes through a link of the archive")
         if member.issym() or member.islnk():
             base = posixpath.dirname(name) if member.issym() else ""
             if _leads_out(posixpath.normpath(posixpath.join(base, member.linkname))):
                 raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, outside of the folder")
-            links.add(name)
-            targets.append((member, posixpath.join(base, member.linkname)))
+            links[name] = member.linkname if member.issym() else posixpath.join("/", member.linkname)
+            hard_links += [member] if member.islnk() else []
         elif not (member.isreg() or member.isdir()):
             raise ValueError(f"the archive's entry {member.name!r} is neither a file, a folder nor a link")
         member.mode &= 0o755
-    for member, target in targets:
-        if _goes_through(target, links):
-            raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, through a link of the archive")
+    wrong = _links.unsound(links) + [member.name for member in hard_links if _goes_through(member.linkname, links)]
+    if wrong:
+        raise ValueError(
+            f"the archive's entry {wrong[0]!r} is a link to {links[posixpath.normpath(wrong[0])]!r}, out through a link of the archive"
+        )
     return members
 
 
-def _goes_through(target: str, links: set[str]) -> bool:
+def _goes_through(target: str, links: Mapping[str, str]) -> bool:
     """Whether it leads on from a link: where to is not to be seen from its words."""
     parts = target.split("/")
     return any(posixpath.normpath("/".join(parts[:count])) in links for count in range(1, len(parts)))
@@ -204,50 +247,6 @@ def _goes_through(target: str, links: set[str]) -> bool:
 
 def _leads_out(name: str) -> bool:
     return posixpath.isabs(name) or name.split("/", maxsplit=1)[0] == ".."
-
-
-def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None = None) -> list[pathlib.Path]:
-    """Returns the files that travel, and more than may where there are; the environments among the folders are named, and left
-    out, and so is what may hold secrets unless `secrets` is None."""
-    from rtrain.train._driver import _ignore
-
-    rules = _ignore.Rules(_ALWAYS_IGNORED)
-    secret_rules = _ignore.Rules(SECRET_FILES if secrets is not None else ())
-
-    def is_secret(path: pathlib.Path, *, directory: bool) -> bool:
-        if secrets is None or not secret_rules.ignored(path.relative_to(top), directory=directory):
-            return False
-        secrets.append(str(path.relative_to(top)) + "/" * directory)
-        return True
-
-    files: list[pathlib.Path] = []
-    for folder, folders, names in os.walk(top):
-        here = pathlib.Path(folder)
-        inside = here.relative_to(top)
-        rules.read(here, inside)
-        folders[:] = [name for name in folders if not rules.ignored(inside / name, directory=True) and not _is_run(here / name)]
-        environment_names = [name for name in folders if _is_environment(here / name)]
-        environments += [str((here / name).relative_to(top)) for name in environment_names]
-        folders[:] = [
-            name for name in sorted(folders) if name not in environment_names and not is_secret(here / name, directory=True)
-        ]
-        for name in sorted(names):
-            path = here / name
-            if not rules.ignored(inside / name, directory=False) and path.is_file() and not is_secret(path, directory=False):
-                files.append(path)
-                if len(files) > _COUNTED_MAX:
-                    return files
-    return files
-
-
-def _is_environment(folder: pathlib.Path) -> bool:
-    """Whether a folder is an environment of venv, virtualenv, uv or conda, by whatever name: the nodes have their own."""
-    return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
-
-
-def _is_run(folder: pathlib.Path) -> bool:
-    """A run's directory: where the storage path lies in the project, what runs make there is no part of it."""
-    return (folder / "run.json").is_file() and (folder / "attempts").is_dir()
 
 
 def script_directory() -> pathlib.Path | None:

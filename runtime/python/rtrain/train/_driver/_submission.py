@@ -77,6 +77,9 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Proj
     without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
     size = _size(len(archive.content))
     say(f"{archive.directory} travels along: {archive.files} files, {size}{without if archive.environments else ''}")
+    if archive.left_out:
+        more = f"; and {len(archive.left_out) - 10} more" if len(archive.left_out) > 10 else ""
+        say(f"left out: {'; '.join(archive.left_out[:10])}{more}. Give the program a path that its node has instead")
     if archive.secrets:
         more = f" and {len(archive.secrets) - 10} more" if len(archive.secrets) > 10 else ""
         say(

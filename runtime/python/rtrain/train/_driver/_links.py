@@ -1,0 +1,117 @@
+"""What becomes of a symbolic link of a working directory. storage/spec/archive/links.cpp has the same rules for `rtrain submit`, and
+tests/link_cases.json runs against both."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_HOPS_MOST = 40  # as the kernel follows
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder whose entries are being listed: where it lies in the archive ("" is the top), and where it really lies."""
+
+    path: str
+    real: pathlib.Path
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The link stays a link, to `target`."""
+
+    target: str
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What the link leads to takes its place."""
+
+    real: pathlib.Path
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The link does not travel."""
+
+    why: str
+
+
+def repository_of(top: pathlib.Path) -> pathlib.Path:
+    """Returns the folder below which links are followed: the nearest one at or above `top`, a real path, that has a `.git`. It is `top`
+    itself, so that nothing is followed, where there is none, or where that is the home directory or the root."""
+    home = pathlib.Path(os.path.realpath(os.environ["HOME"])) if os.environ.get("HOME") else None
+    for folder in (top, *top.parents):
+        if folder != folder.parent and os.path.lexists(folder / ".git"):
+            return top if folder == home else folder
+    return top
+
+
+def fate_of(path: str, place: pathlib.Path, repository: pathlib.Path, folders: Sequence[Folder]) -> Kept | Followed | LeftOut:
+    """Returns the fate of the link `path` (in the archive), which lies at `place`. `folders` are those on the way to it: the top, then
+    each followed folder; the last one holds the link."""
+    try:
+        target = os.readlink(place)  # noqa: PTH115  # word for word
+    except OSError as error:
+        return LeftOut(f"cannot be read: {error.strerror}")
+    if not posixpath.isabs(target) and _stays_in(folders[-1].path, path, target):
+        return Kept(target)
+    try:
+        real = place.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a circle, before Python 3.13
+        why = error.strerror if isinstance(error, OSError) else os.strerror(errno.ELOOP)
+        return LeftOut(f"-> {target} leads out, and not to a file or folder: {why}")
+    for folder in reversed(folders):
+        if real.is_relative_to(folder.real):
+            inner = posixpath.join("/", folder.path, str(real.relative_to(folder.real)))
+            return Kept(posixpath.relpath(inner, posixpath.dirname(f"/{path}")))
+    if not real.is_relative_to(repository):
+        return LeftOut(f"-> {target} leads out of {repository}")
+    if any(folder.real.is_relative_to(real) for folder in folders):
+        return LeftOut(f"-> {target} leads to a folder that holds the link")
+    return Followed(real)
+
+
+def unsound(links: Mapping[str, str]) -> list[str]:
+    """Returns the links of an archive (path to target) that lead out of it, or round in a circle, by way of other links."""
+    return sorted(path for path in links if not _stays_inside(path, links))
+
+
+def _stays_in(base: str, path: str, target: str) -> bool:
+    """Whether a relative target stays in the folder `base` of the archive, by its words alone."""
+    depth = len(_parts(posixpath.dirname(path))) - len(_parts(base))
+    for part in _parts(target):
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return False
+    return True
+
+
+def _stays_inside(link: str, links: Mapping[str, str]) -> bool:
+    parts_left, place, hops = _parts(link), "", 0
+    while parts_left:
+        part = parts_left.pop(0)
+        if part == "..":
+            if not place:
+                return False
+            place = posixpath.dirname(place)
+            continue
+        deeper = posixpath.join(place, part)
+        if deeper not in links:
+            place = deeper
+            continue
+        hops += 1
+        if hops > _HOPS_MOST:
+            return False
+        place = "" if links[deeper].startswith("/") else place  # of an archive's own top
+        parts_left = [*_parts(links[deeper]), *parts_left]
+    return True
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]

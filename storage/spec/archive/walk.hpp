@@ -1,0 +1,27 @@
+// Lists what of a working directory travels. Inside of storage/spec only.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "storage/spec/job.hpp"
+
+namespace rtrain::spec {
+
+struct WalkEntry {
+    std::string path;                                                    // in the archive
+    std::filesystem::file_type type = std::filesystem::file_type::none;  // a directory, a regular file or a link
+    std::filesystem::path source;                                        // the file on this machine
+    std::string target;                                                  // of links
+};
+
+struct Walk {
+    std::vector<WalkEntry> entries;  // sorted, directories before what is in them
+    std::vector<std::string> secrets;
+    std::vector<std::string> left_out;  // "pipe is a FIFO"
+};
+
+Result<Walk> walk_directory(const std::string& directory, NamedBy named_by);
+
+}  // namespace rtrain::spec
