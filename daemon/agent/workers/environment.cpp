@@ -54,6 +54,12 @@ std::string comma_list(const std::vector<std::string>& words) {
     return list;
 }
 
+std::vector<std::string> names_of(const std::map<std::string, std::string>& variables) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : variables) names.push_back(name);
+    return names;
+}
+
 // The user may override those above the line, never those below it: they are what makes the attempt one.
 const Variable defaults[] = {
     {"OMP_NUM_THREADS", threads},
@@ -107,6 +113,10 @@ const Variable fixed[] = {
     {"RTRAIN_CODE_LIST", [](const Facts& f) { return f.place.code_list; }},
     {"RTRAIN_DEVICES", [](const Facts& f) { return own_devices(f.launch, f.worker); }},
     {"RTRAIN_TRACKING", [](const Facts& f) { return comma_list(f.job.tracking); }},
+    // Runs that this worker submits inherit these variables, and its code: runtime/python reads them.
+    {"RTRAIN_ENV_NAMES", [](const Facts& f) { return comma_list(names_of(f.job.env)); }},
+    {"RTRAIN_SECRET_NAMES", [](const Facts& f) { return comma_list(f.job.secrets); }},
+    {"RTRAIN_CODE_SHA256", [](const Facts& f) { return f.prepare.code_sha256; }},
     {"RTRAIN_BACKEND", [](const Facts& f) { return f.job.backend; }},
     {"RTRAIN_BACKEND_TIMEOUT_S",
      [](const Facts& f) {

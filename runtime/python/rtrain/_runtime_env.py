@@ -1,9 +1,20 @@
-"""`runtime_env`, of `init` and of one run: which of its keys are carried out, and how the two become one."""
+"""`runtime_env`, of `init` and of one run: which of its keys are carried out, how the two become one, and what a run that another run's
+program submits inherits.
+
+A process of a run inherits the variables of its run's `env`, the names of its `secrets`, and its code, as the agent names them in
+RTRAIN_ENV_NAMES, RTRAIN_SECRET_NAMES and RTRAIN_CODE_SHA256. A value of a secret is read from this process's environment and is sent as
+a secret again; no record has it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
+
+OWN_ENV = "RTRAIN_OWN_ENV"  # a run's variable: names in its env and secrets that rtrain has set, not the user
+CODE = "RTRAIN_CODE_SHA256"
+_INTERNAL = ("RTRAIN_DRIVER_", "RTRAIN_REMOTE_", "RTRAIN_RESUME_", "RTRAIN_TUNE_", OWN_ENV, CODE)
 
 _INSTEAD = {
     "pip": "install what the loop needs on the nodes",
@@ -41,3 +52,28 @@ def env_vars(given: Mapping[str, Any]) -> dict[str, str]:
 def merged(base: Mapping[str, Any], over: Mapping[str, Any] | None) -> dict[str, Any]:
     """`over` wins; the variables of both are there."""
     return {**base, **(over or {}), "env_vars": {**env_vars(base), **env_vars(over or {})}}
+
+
+def inherited() -> dict[str, Any]:
+    """Returns the runtime_env that runs of this process have from the run that this process belongs to: none outside of a run."""
+    variables = {name: os.environ[name] for name in _user_names("RTRAIN_ENV_NAMES")}
+    return {"env_vars": variables} if variables else {}
+
+
+def inherited_secrets(job: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the secrets that a job has from the run that this process belongs to. A name that the job itself has, in its
+    `env` or its `secrets`, is the job's own."""
+    own = {*(job.get("env") or {}), *(job.get("secrets") or [])}
+    return [name for name in _user_names("RTRAIN_SECRET_NAMES") if name not in own]
+
+
+def inherited_code() -> str:
+    """Returns the hash of the code archive of the run that this process belongs to; "" where there is none."""
+    return os.environ.get(CODE, "")
+
+
+def _user_names(variable: str) -> list[str]:
+    """Returns the names that the agent gives in `variable`, of variables that are set here and that rtrain did not set by itself."""
+    own = os.environ.get(OWN_ENV, "").split(",")
+    names = os.environ.get(variable, "").split(",")
+    return [name for name in names if name in os.environ and name not in own and not name.startswith(_INTERNAL)]

@@ -86,7 +86,8 @@ def init(
     num_cpus, num_gpus, resources: of the cluster that is started; left out, what the machine has.
     ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
     runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits. A run's own worker_runtime_env
-    wins, variable by variable. Remote calls get the env_vars too.
+    wins, variable by variable. Remote calls get the env_vars too. A run that a run's program submits inherits the variables,
+    secrets (by name) and code of that run, and this wins over them.
     storage_path: where a started cluster keeps its runs.
     log_to_driver: whether this process shows what workers, remote functions and actors print.
 
@@ -149,8 +150,8 @@ def shows_prints() -> bool:
 
 
 def runtime_env() -> dict[str, Any]:
-    """Returns the runtime_env of `init`, for runs that this process submits."""
-    return dict(_connection.info.runtime_env) if _connection is not None else {}
+    """Returns the runtime_env of runs that this process submits: that of `init` over that of the run which this process belongs to."""
+    return _runtime_env.merged(_runtime_env.inherited(), _connection.info.runtime_env if _connection is not None else None)
 
 
 def _connect(address: str | None, wishes: dict[str, float], storage: Any, environment: dict[str, Any]) -> _Connection:

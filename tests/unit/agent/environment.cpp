@@ -37,6 +37,21 @@ std::string put(const std::string& folder, const std::string& file) {
 
 }  // namespace
 
+TEST_CASE("a worker gets the names of what the runs that it submits inherit, and no value of a secret") {
+    spec::Job job;
+    job.env = {{"COLOUR", "red"}, {"SHAPE", "round"}};
+    job.secrets = {"HF_TOKEN"};
+    const Environment env = environment(job);
+    CHECK(env.at("RTRAIN_ENV_NAMES") == "COLOUR,SHAPE");
+    CHECK(env.at("RTRAIN_SECRET_NAMES") == "HF_TOKEN");
+    CHECK(environment().count("RTRAIN_ENV_NAMES") + environment().count("RTRAIN_SECRET_NAMES") == 0);
+    const Shape shape{.nodes = {{0}}};
+    auto prepare = prepare_order(shape);
+    prepare.code_sha256 = "c0de";
+    const auto launch = launch_order(shape);
+    CHECK(worker_environment(prepare, launch, launch.workers[0], {}, {}).at("RTRAIN_CODE_SHA256") == "c0de");
+}
+
 TEST_CASE("a worker gets torchrun's whole set") {
     spec::Job job;
     job.failure.max_failures = 4;

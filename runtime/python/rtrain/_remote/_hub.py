@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain import _closing, _exception_pickle, _where
+from rtrain import _closing, _exception_pickle, _runtime_env, _where
 from rtrain._http import Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
@@ -248,11 +248,13 @@ class Hub:
         environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address}
         if _where.shows_prints():
             environment[_printed.VARIABLE] = "1"
-        job = {**slot.job, "env": {**slot.job.get("env", {}), **environment}, "secrets": ["RTRAIN_REMOTE_KEY"]}
+        inherited = _runtime_env.inherited_secrets(slot.job)
+        secret_values = {"RTRAIN_REMOTE_KEY": slot.key.hex(), **{name: os.environ[name] for name in inherited}}
+        job = {**slot.job, "env": {**slot.job.get("env", {}), **environment}, "secrets": list(secret_values)}
         with self._lock:
             self._slots[slot.name] = slot
         try:
-            body = {"job": job, "key": slot.name, "new": True, "secrets": {"RTRAIN_REMOTE_KEY": slot.key.hex()}}
+            body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values}
             slot.run_id = self.head.post("/v1/runs", body)["run_id"]
         except BaseException:
             with self._lock:

@@ -65,12 +65,15 @@ class Options:
             scaling["accelerator_type"] = self.accelerator_type
         if self.label_selector:
             scaling["label_selector"] = dict(self.label_selector)
-        environment = _runtime_env.merged(_where.runtime_env(), self.runtime_env)
+        variables = _runtime_env.env_vars(_runtime_env.merged(_where.runtime_env(), self.runtime_env))
+        own = {} if "PYTHONPATH" in variables else {"PYTHONPATH": _import_path(), _runtime_env.OWN_ENV: "PYTHONPATH"}
+        if code := _runtime_env.inherited_code():
+            own[_runtime_env.CODE] = code  # for a fit() in the remote function
         return {
             "version": 1,
             "name": name,
             "entrypoint": [sys.executable, "-m", "rtrain._remote._worker"],
-            "env": {"PYTHONPATH": _import_path(), **_runtime_env.env_vars(environment)},
+            "env": {**own, **variables},
             "scaling": scaling,
             "labels": {"rtrain.remote": "actor" if actor else "task"},
         }

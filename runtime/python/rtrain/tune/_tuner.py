@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rtrain import _where
+from rtrain import _runtime_env, _where
 from rtrain._http import Head, HeadError, part
 from rtrain._lazy import public_in
 from rtrain.train import _configs, _names
@@ -244,7 +244,8 @@ class Tuner:
         )
 
     def _runs(self, head: Head, sweep: Sweep, file: _file.SweepFile) -> TrialRuns:
-        project = project_of(self._run_config, getattr(self._wrapped.trainable, "_code", None))
+        kept = getattr(self._wrapped.trainable, "_code", None)
+        project = project_of(self._run_config, kept, _runtime_env.inherited_code())
         trials = _trainable.Trials(
             self._wrapped,
             self._run_config,

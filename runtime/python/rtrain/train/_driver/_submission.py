@@ -59,19 +59,23 @@ class Project:
 
 
 def runtime_of(config: RunConfig) -> dict[str, Any]:
-    """`init(runtime_env=)` with that of the run over it."""
-    return _runtime_env.merged(_where.runtime_env(), config.worker_runtime_env)
+    """`init(runtime_env=)` with that of the run over it. A secret of the run is no variable of the run that this process belongs to."""
+    runtime = _where.runtime_env()
+    if config.secrets:
+        runtime["env_vars"] = {name: value for name, value in _runtime_env.env_vars(runtime).items() if name not in config.secrets}
+    return _runtime_env.merged(runtime, config.worker_runtime_env)
 
 
-def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Project:
-    """Packs the run's `working_dir`, or the driver's folder; a restored trainer has kept its own."""
+def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None, inherited: str = "") -> Project:
+    """Packs the run's `working_dir`, or the driver's folder. A restored trainer has kept its own code. A process of a run has no
+    folder of its own and takes the run's code, whose hash is `inherited`."""
     directory: pathlib.Path | None = None
     if given := runtime_of(config).get("working_dir"):
         directory = pathlib.Path(str(given)).expanduser().resolve()
     elif kept is None:
         directory = _package.script_directory()
     if directory is None:
-        digest, content = kept or ("", b"")
+        digest, content = kept or (inherited, b"")
         return Project(None, digest, content, digest)
     archive = _package.pack_directory(directory, named=bool(given))
     without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
@@ -100,7 +104,8 @@ class Submission:
             trainer.run_config.take_name(_names.run_name(None))
         self.name = _names.run_name(trainer.run_config.name)
         self.callbacks = checked(trainer.run_config.callbacks)
-        self.project = project or project_of(trainer.run_config, trainer._code)
+        inherited = _runtime_env.inherited_code() if head is not None else ""  # local mode keeps what it packs itself
+        self.project = project or project_of(trainer.run_config, trainer._code, inherited)
         self.resume_blob = ""
         self.warnings: list[str] = []  # of the submitted run
         self.config = b""  # train_loop_config, pickled
@@ -207,6 +212,8 @@ class Submission:
             job["tracking"] = {name: bool(enabled) for name, enabled in config.tracking.items()}
         if config.secrets:
             job["secrets"] = [*job.get("secrets", []), *config.secrets]
+        if inherited := _runtime_env.inherited_secrets(job):
+            job["secrets"] = [*job.get("secrets", []), *inherited]
         if config.queue is not None:
             job["queue"] = config.queue
         if config.priority is not None:
@@ -226,9 +233,15 @@ class Submission:
         if both := sorted(self.place.environment.keys() & {*_texts(config.env), *config.secrets}):
             raise ValueError(f"RunConfig(storage_filesystem=) and its env or secrets both give {', '.join(both)}; leave one of them out")
         _filesystems.remember(self.place)
+        explicit = _runtime_env.env_vars(config.worker_runtime_env or {})
+        for name in _runtime_env.env_vars(_runtime_env.inherited()):
+            if name in self.place.keys and name not in explicit:
+                job["env"].pop(name, None)
         job["env"].update(self.place.variables)
         if self.place.keys:
             job["secrets"] = list(self.place.keys)
+        if self.place.environment:
+            job["env"][_runtime_env.OWN_ENV] = ",".join(self.place.environment)
 
     def _storage_path(self) -> str | None:
         """Returns the storage path of the run. None: the head's own storage, also for a run restored from there by its path on
@@ -355,6 +368,9 @@ class Submission:
             job["env"]["RTRAIN_RESUME_SHA256"] = self.resume_blob
         if self.project.content:
             self.head.upload_blob(self.project.content)
+        elif self.project.digest and not self.head.exists(f"/v1/blobs/{self.project.digest}"):
+            say(f"{self.name}: the code of the run that this process belongs to is not on this cluster and does not travel along")
+            self.project = Project(None)
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
         body["secrets"] = _secret_values(job.get("secrets", []), self.place.keys)
         self.asked = job["env"]["RTRAIN_DRIVER_ID"]
