@@ -14,6 +14,7 @@ import pytest
 from rtrain import _exception_pickle, exceptions
 from rtrain._remote import _hub, _refs, _values, _worker
 from rtrain._remote._errors import TaskError, task_error
+from rtrain.train import ControllerError, UserExceptionWithTraceback, WorkerGroupError
 from rtrain.train._driver import _outcome, _raised
 from rtrain.train._session._records import Facts
 from rtrain.train._workers import _errors_text
@@ -323,6 +324,27 @@ def test_what_a_loop_raised_and_this_driver_has_no_module_for_has_its_text(only_
     head = left(monkeypatch, only_there.Shaped(3, 4))
     gone(monkeypatch)
     assert str(_raised.exceptions(head, RUN, 1, {0: "its text"})[0]) == "its text"
+
+
+def test_a_training_s_error_arrives_without_what_its_loop_raised(only_there, monkeypatch) -> None:
+    """A remote function called fit(), and only its worker has the module of the loop's exception."""
+    failure = only_there.Shaped(3, 4)
+    failure.__cause__ = UserExceptionWithTraceback("the worker's traceback")
+    content = pickle.dumps([WorkerGroupError("it failed", {1: failure}), ControllerError(only_there.Shaped(5, 6))])
+    group, controller = pickle.loads(content)
+    assert (
+        isinstance(group.worker_failures[1], only_there.Shaped)
+        and str(group.worker_failures[1].__cause__) == "the worker's traceback"
+    )
+    assert isinstance(controller.controller_failure, only_there.Shaped)
+    gone(monkeypatch)
+    group, controller = pickle.loads(content)
+    assert (
+        type(group) is WorkerGroupError
+        and str(group) == "it failed"
+        and str(group.worker_failures[1]) == "the worker's traceback"
+    )
+    assert str(controller.controller_failure) == "Shaped: bad shape (5, 6)" and "bad shape (5, 6)" in str(controller)
 
 
 def test_a_return_value_that_cannot_be_read_here_is_named_and_the_result_is_there(only_there, monkeypatch, capsys) -> None:

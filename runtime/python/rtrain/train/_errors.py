@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain import _exception_pickle, _public_names
 from rtrain._lazy import public_in
 
 _SNIPPET = 1000
@@ -25,7 +26,7 @@ class WorkerGroupError(TrainingFailedError):
         self.worker_failures: dict[int, Exception] = dict(worker_failures or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.worker_failures)
+        return type(self), (self.message, {rank: _Carried(failure) for rank, failure in self.worker_failures.items()})
 
 
 class NCCLHangError(WorkerGroupError):
@@ -48,7 +49,7 @@ class ControllerError(TrainingFailedError):
         self.controller_failure: Exception = controller_failure
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.controller_failure, self.message)
+        return type(self), (_Carried(self.controller_failure), self.message)
 
 
 class PreemptionError(TrainingFailedError):
@@ -135,6 +136,34 @@ class UserExceptionWithTraceback(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.text,)
+
+
+class _Carried:
+    """Stands for an exception of the user's inside of a pickle: it is that exception where it can be made again, else its text."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cause = self._error.__cause__
+        trace = cause.text if isinstance(cause, UserExceptionWithTraceback) else ""
+        try:
+            content = _exception_pickle.dumped(self._error, _public_names.dumps)
+        except _exception_pickle.NotCarried:
+            content = b""
+        return _opened, (content, trace, _exception_pickle.in_one_line(self._error))
+
+
+def _opened(content: bytes, trace: str, line: str) -> Exception:
+    """Returns the exception of a pickle, with the worker's traceback as its cause, or what stands for its text. Pickles name this
+    function."""
+    try:
+        error = _exception_pickle.loaded(content)
+    except _exception_pickle.NotCarried:
+        return UserExceptionWithTraceback(trace or line)
+    if trace:
+        error.__cause__ = UserExceptionWithTraceback(trace)
+    return error if isinstance(error, Exception) else UserExceptionWithTraceback(trace or line)
 
 
 def group_message(failures: Mapping[int, str], more: str = "") -> str:
