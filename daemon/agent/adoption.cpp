@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -67,6 +68,9 @@ void adopt_kept_attempts(const Adopters& adopters) {
         ::rmdir(folder.path().c_str());  // only an empty one goes: its removal was cut short
     std::vector<std::string> damaged;
     for (const SavedAttempt& saved : kept_attempts(files, live_attempt_file, damaged)) adopt(adopters, saved);
+    std::set<std::string> in_use;
+    for (const auto& [key, attempt] : adopters.attempts.all()) in_use.insert(files.scratch(key));
+    adopters.node.short_names.remove_all_but(in_use);
     for (const SavedAttempt& saved : kept_attempts(files, ended_attempt_file, damaged)) {
         adopters.pending.find_of_ended(saved);
         ship_logs(adopters, saved);

@@ -2,6 +2,7 @@
 #include "daemon/agent/parts.hpp"
 
 #include <csignal>
+#include <filesystem>
 #include <utility>
 
 #include "daemon/agent/base/log.hpp"
@@ -81,6 +82,15 @@ void Agent::on_end_signal() {
     loop_.enqueue(ReclaimAsked{.why = "it got SIGTERM", .grace_ms = grace_ms, .ends = true});
 }
 
+// Removes what lies outside of the data directory: no worker is left that knows its path.
+void Agent::remove_short_places() {
+    const std::filesystem::path socket = node_.socket_path;
+    std::error_code gone;
+    std::filesystem::remove(socket, gone);
+    std::filesystem::remove(socket.parent_path(), gone);  // when it is empty
+    remove_short_directory(node_.options.data_dir);
+}
+
 Status Agent::serve(const std::function<Status()>& ready) {
     net::Loop& net = loop_.net();
     end_workers_ = node_.options.end_workers;
@@ -94,12 +104,14 @@ Status Agent::serve(const std::function<Status()>& ready) {
     net.post([this] { preparations_.remove_unused(); });
     net.run();
     storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
+    const bool has_workers = !end_workers_ && !attempts_.all().empty();
     if (end_workers_) {
         workers_.end_all();
         log_info("node " + node_.name() + " stops, and its workers with it");
     } else {
         log_info("node " + node_.name() + " stops; its workers go on and are adopted by the next agent");
     }
+    if (!has_workers) remove_short_places();
     return Done{};
 }
 

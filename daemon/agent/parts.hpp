@@ -32,6 +32,7 @@ class Agent {
     void end(const EndAgent& out);        // outputs.cpp
     void on_order(protocol::FromHead message);
     void on_end_signal();
+    void remove_short_places();
 
     // The members stand in the order in which they are made; they end in the opposite one.
     DirectoryLock lock_;

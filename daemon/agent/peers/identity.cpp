@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/disk/short_names.hpp"
 #include "daemon/agent/hardware/inventory.hpp"
 #include "daemon/agent/peers/joining.hpp"
 #include "daemon/agent/workers/environment.hpp"
@@ -283,6 +284,7 @@ Status forget_identity(const std::string& data_dir) {
     auto lock = agent::DirectoryLock::take(data_dir);
     if (!lock) return lock.error();
     agent::remove_tree(data_dir + "/identity");
+    agent::remove_short_directory(data_dir);
     return Done{};
 }
 

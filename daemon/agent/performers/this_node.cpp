@@ -76,6 +76,10 @@ Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) 
     auto path = socket_path(options.data_dir);
     if (!path) return path.error();
     node.socket_path = *path;
+    if (auto directory = short_directory(options.data_dir, for_links))
+        node.short_names = ShortNames(*directory);
+    else
+        warn(directory.error().message + "; " + directory.error().next);
     return node;
 }
 

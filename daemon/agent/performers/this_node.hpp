@@ -9,6 +9,7 @@
 
 #include "daemon/agent/base/options.hpp"
 #include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/disk/short_names.hpp"
 #include "daemon/agent/hardware/cgroup.hpp"
 #include "daemon/agent/hardware/inventory.hpp"
 #include "daemon/agent/machine/machine.hpp"
@@ -23,6 +24,7 @@ struct ThisNode {
     NodeFiles files{};
     std::map<std::string, std::string> inherited{};  // of the agent's environment, for jobs
     std::string worker_library{}, socket_path{};
+    ShortNames short_names{};                   // of TMPDIRs
     std::shared_ptr<storage::Store> on_head{};  // cluster://
     Inventory inventory{};
     std::optional<Cgroups> cgroups{};

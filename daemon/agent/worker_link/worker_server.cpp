@@ -8,7 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/disk/short_names.hpp"
+#include "daemon/agent/hardware/processes.hpp"
 #include "daemon/security/security.hpp"
 
 namespace rtrain::agent {
@@ -33,23 +34,10 @@ struct WorkerServer::Session {
 };
 
 Result<std::string> socket_path(const std::string& data_dir) {
-    std::error_code failed;
-    const std::string absolute = std::filesystem::absolute(data_dir, failed).string();
-    const std::string near = absolute + "/run";
-    const bool root = ::geteuid() == 0;
-    const std::string far =
-        std::string(root ? "/run" : "/tmp") + "/rtrain-" + security::sha256_hex(absolute).substr(0, 16);
-    const std::string directory = near.size() < 80 && !root ? near : far;
-    // Root's workers may be other users: they may pass through, and the key tells who they are.
-    const std::uint32_t mode = root ? 0711 : 0700;
-    if (Status status = make_directory(directory, mode); !status) return status.error();
-    struct stat info{};
-    const bool ours = ::lstat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
-    if (!ours || ::chmod(directory.c_str(), mode) != 0)
-        return Error{ErrorCode::conflict,
-                     directory + " belongs to someone else; workers' socket would not be safe there",
-                     "remove it, or choose another --data directory"};
-    return directory + "/workers.sock";
+    // Root's workers may be other users: they may pass through the directory, and the key says who they are.
+    const auto directory = short_directory(data_dir, for_sockets);
+    if (!directory) return directory.error();
+    return *directory + "/workers.sock";
 }
 
 Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Enqueue enqueue,

@@ -68,7 +68,6 @@ const Variable defaults[] = {
     {"PYTHONUNBUFFERED", [](const Facts&) { return std::string("1"); }},
     {"GLOO_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},
     {"NCCL_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},
-    {"TMPDIR", [](const Facts& f) { return f.place.scratch; }},
 };
 const Variable fixed[] = {
     {"RANK", [](const Facts& f) { return text(f.worker.rank); }},
@@ -225,7 +224,7 @@ Environment worker_environment(const Prepare& prepare, const Launch& launch, con
         if (!all.contains(variable.name)) set(all, variable.name, variable.value(facts));
     if (!job.network_interface.empty())
         for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) all[name] = job.network_interface;
-    set(all, "TMPDIR", place.scratch);
+    set(all, "TMPDIR", place.tmpdir);
     if (!place.tool_path.empty()) all["PATH"] = place.tool_path;
     for (const auto& [name, value] : launch.secrets) all[name] = value;
     for (const auto& [name, value] : job.env) all[name] = value;

@@ -10,8 +10,9 @@
 namespace rtrain::agent {
 
 struct WorkerPlace {  // what the environment says of the node and of this worker's files
-    std::string node, run_path, socket, key, worker_library, scratch, working_dir, start_dir, code_list, error_file,
-        driver_file;
+    std::string node, run_path, socket, key, worker_library;
+    std::string scratch, tmpdir;  // the directory on the scratch disk, and the short name of it
+    std::string working_dir, start_dir, code_list, error_file, driver_file;
     std::string head_address, head_ca;  // how a worker asks the head: host:port, PEM
     std::string tool_path;
     std::string interface;                         // the network card that has the node's address

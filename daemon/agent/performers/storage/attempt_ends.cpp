@@ -48,6 +48,7 @@ void AttemptEnds::finished(AttemptKey key, PendingDelivery delivery, const Deliv
 }
 
 void AttemptEnds::close(const CloseAttempt& out) {
+    node_.short_names.remove(node_.files.scratch(out.attempt));
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     background_.offload_at(

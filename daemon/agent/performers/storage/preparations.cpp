@@ -178,8 +178,9 @@ void Preparations::remove_unused() {
         if (context->setup) in_use.insert(std::filesystem::path(context->setup->working_dir).parent_path().filename());
     }
     background_.offload(
-        [files = node_.files, in_use] {
+        [files = node_.files, short_names = node_.short_names, in_use] {
             keep_apart(files);
+            short_names.keep_fresh();
             agent::remove_unused(files.data_dir, in_use, wall_ms());
         },
         [this] { background_.after(day_ms, [this] { remove_unused(); }); });

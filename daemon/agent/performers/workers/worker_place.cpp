@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/agent/base/log.hpp"
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/workers/entrypoint.hpp"
 #include "storage/base/json_text.hpp"
@@ -55,6 +56,15 @@ std::string run_path_of(const AttemptContext& context) {
     return (storage.empty() || storage.ends_with('/') ? storage : storage + "/") + context.prepare.run_name;
 }
 
+// The TMPDIR of the attempt's workers. Without a short name it is the scratch directory's own path.
+std::string tmpdir_of(const ThisNode& node, AttemptKey key) {
+    const std::string scratch = node.files.scratch(key);
+    const auto name = node.short_names.name_of(scratch);
+    if (name) return *name;
+    warn("TMPDIR is " + scratch + ", where a data loader's sockets may have no room: " + name.error().message);
+    return scratch;
+}
+
 json ranks_by_node(const protocol::Prepare& prepare) {
     json out = json::object();
     for (const protocol::PeerNode& peer : prepare.nodes) out[peer.node] = peer.ranks;
@@ -71,6 +81,7 @@ WorkerPlace place_of(const ThisNode& node, const AttemptContext& context, const 
                       .key = context.key,
                       .worker_library = node.worker_library,
                       .scratch = node.files.scratch(key),
+                      .tmpdir = tmpdir_of(node, key),
                       .working_dir = context.setup ? context.working_dir : "",
                       .start_dir = start.cwd,
                       .code_list = start.directory + code_list_name,

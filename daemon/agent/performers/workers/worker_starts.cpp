@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -176,10 +175,6 @@ void WorkerStarts::look_at_memory() { launcher_.look_at_memory(boot_ms()); }
 void WorkerStarts::end_all() {
     for (const auto& [key, attempt] : uses_.attempts.all())
         if (attempt.context) kill_strays(attempt_text(attempt.context->prepare, attempt.number), uses_.node.name());
-    const std::filesystem::path socket = uses_.node.socket_path;
-    std::error_code gone;
-    std::filesystem::remove(socket, gone);
-    std::filesystem::remove(socket.parent_path(), gone);  // when it is empty
 }
 
 }  // namespace rtrain::agent
