@@ -144,7 +144,7 @@ struct StartPreparation { protocol::Prepare prepare{}; bool operator==(const Sta
 struct KeepAttempt { SavedAttempt saved{}; bool operator==(const KeepAttempt&) const = default; };  // on disk, for a restart
 struct FetchCheckpoint { AttemptKey attempt{}; std::string from{}; bool operator==(const FetchCheckpoint&) const = default; };
 struct StartWorkers { protocol::Launch launch{}; bool operator==(const StartWorkers&) const = default; };
-struct SignalWorker {  // its whole process group
+struct SignalWorker {  // SIGTERM: to the process that stop_targets.hpp names; SIGKILL: to the whole process group
     AttemptKey attempt{}; std::uint32_t rank = 0; std::int32_t signal = 0;
     bool operator==(const SignalWorker&) const = default;
 };

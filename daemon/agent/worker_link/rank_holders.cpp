@@ -32,36 +32,6 @@ void RankHolders::forget(AttemptKey attempt) {
     std::erase_if(holders_, [&](const auto& place) { return place.first.first == attempt; });
 }
 
-namespace {
-
-struct Stat {
-    char state = 'X';
-    std::uint64_t start = 0;
-};
-
-// Fields 3 and 22 of /proc/PID/stat. The second field, a name in brackets, may hold anything.
-Stat stat_of(std::int64_t pid) {
-    Stat process;
-    const auto text = read_whole("/proc/" + std::to_string(pid) + "/stat");
-    if (!text) return process;
-    auto at = text->rfind(')');
-    if (at == std::string::npos || at + 2 >= text->size()) return process;
-    process.state = (*text)[at + 2];
-    for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
-    if (at != std::string::npos) process.start = std::strtoull(text->c_str() + at, nullptr, 10);
-    return process;
-}
-
-}  // namespace
-
-ProcessId process_of(std::int64_t pid) { return {.pid = pid, .start = pid > 0 ? stat_of(pid).start : 0}; }
-
-bool still_runs(const ProcessId& process) {
-    if (process.pid <= 0 || process.start == 0) return false;
-    const Stat now = stat_of(process.pid);
-    return now.start == process.start && now.state != 'Z' && now.state != 'X';
-}
-
 void keep_holder(const std::string& path, ProcessId holder) {
     const std::string text = "pid " + std::to_string(holder.pid) + "\nstart " + std::to_string(holder.start) + "\n";
     if (Status kept = write_whole(path, text, 0600, Durable::no); !kept)

@@ -11,14 +11,9 @@
 #include <utility>
 
 #include "daemon/agent/machine/messages.hpp"
+#include "daemon/agent/machine/stop_targets.hpp"
 
 namespace rtrain::agent {
-
-struct ProcessId {
-    std::int64_t pid = 0;
-    std::uint64_t start = 0;  // clock ticks from the machine's start: two processes with one pid differ in it
-    bool operator==(const ProcessId&) const = default;
-};
 
 class RankHolders {
   public:
@@ -35,10 +30,6 @@ class RankHolders {
   private:
     std::map<std::pair<AttemptKey, std::uint32_t>, ProcessId> holders_;
 };
-
-// Reads /proc. The start is 0 where there is no such process.
-ProcessId process_of(std::int64_t pid);
-bool still_runs(const ProcessId& process);  // false also for one that has ended and is not waited for yet
 
 // A file with the holder's two numbers, for the next agent.
 void keep_holder(const std::string& path, ProcessId holder);

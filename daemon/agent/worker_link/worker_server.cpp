@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "daemon/agent/disk/short_names.hpp"
 #include "daemon/agent/hardware/processes.hpp"
@@ -148,6 +147,10 @@ bool WorkerServer::takes_place(const std::shared_ptr<Session>& session, const wo
     }
     session->socket->close("the rank's place is another process's");
     return false;
+}
+
+std::optional<ProcessId> WorkerServer::holder(AttemptKey attempt, std::uint32_t rank) const {
+    return holders_.holder(attempt, rank, still_runs);
 }
 
 void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {

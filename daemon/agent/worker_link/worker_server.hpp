@@ -30,8 +30,9 @@ class WorkerServer {
     static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Enqueue enqueue,
                                                         net::UnixLimits limits = {});
 
-    void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
-    void dismiss(AttemptKey attempt);                                      // and may no more
+    void admit(const std::string& attempt_text, WorkerIdentity identity);           // its workers may come
+    void dismiss(AttemptKey attempt);                                               // and may no more
+    std::optional<ProcessId> holder(AttemptKey attempt, std::uint32_t rank) const;  // of the rank's place, if it runs
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
     // Sends a rank its welcome, and where the worker can take it the offer of a ring in the shared memory of this
     // node's `ranks`: `terms` less the ring's number.

@@ -17,6 +17,8 @@
 #include <utility>
 
 #include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/hardware/processes.hpp"
+#include "daemon/agent/workers/stop_signal.hpp"
 #include "storage/base/write_all.hpp"
 
 namespace rtrain::agent {
@@ -32,27 +34,23 @@ std::int64_t number(const std::map<std::string, std::string>& values, const char
     return entry == values.end() ? 0 : std::strtoll(entry->second.c_str(), nullptr, 10);
 }
 
-// Field 22 of /proc/PID/stat: two processes with one pid differ in it.
-std::uint64_t start_time(std::int64_t pid) {
-    const auto text = read_whole("/proc/" + std::to_string(pid) + "/stat");
-    if (!text) return 0;
-    auto at = text->rfind(')');
-    for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
-    return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
+// The process that a worker's `started` file names under `pid_name`, as it was at its start.
+ProcessId process_in(const std::map<std::string, std::string>& started, const char* pid_name, const char* start_name) {
+    return {.pid = number(started, pid_name), .start = static_cast<std::uint64_t>(number(started, start_name))};
 }
 
 bool worker_still_runs(const std::map<std::string, std::string>& started) {
     const auto boot = started.find("boot_id");
     if (boot == started.end() || boot->second != this_boot()) return false;
-    const auto since = static_cast<std::uint64_t>(number(started, "start_time"));
-    return since != 0 && start_time(number(started, "pid")) == since;
+    const ProcessId worker = process_in(started, "pid", "start_time");
+    return worker.start != 0 && process_of(worker.pid) == worker;
 }
 
 // Pids are given again, in a container that was restarted even the same ones. Shims of an agent before this did not say
 // when they began.
 bool shim_is_meant(const std::map<std::string, std::string>& started) {
-    const auto since = static_cast<std::uint64_t>(number(started, "shim_start_time"));
-    return since == 0 ? worker_still_runs(started) : start_time(number(started, "shim")) == since;
+    const ProcessId shim = process_in(started, "shim", "shim_start_time");
+    return shim.start == 0 ? worker_still_runs(started) : process_of(shim.pid) == shim;
 }
 
 std::int64_t wall_us() {
@@ -312,14 +310,21 @@ void Launcher::watch_forked(const WorkerStart& worker, pid_t sentinel) {
     watch_end(name);
 }
 
-void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number) {
+void Launcher::stop(AttemptKey attempt, std::uint32_t rank, const std::optional<ProcessId>& holder) {
+    const auto entry = children_.find({attempt, rank});
+    if (entry == children_.end()) return;
+    const auto started = read_values(entry->second->worker.directory + "/started");
+    if (worker_still_runs(started)) send_stop_signal(process_in(started, "pid", "start_time"), holder);
+}
+
+void Launcher::kill(AttemptKey attempt, std::uint32_t rank) {
     const auto entry = children_.find({attempt, rank});
     if (entry == children_.end()) return;
     const auto started = read_values(entry->second->worker.directory + "/started");
     if (worker_still_runs(started))
-        ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
-    else if (started.empty() && signal_number == SIGKILL && entry->second->pidfd >= 0)
-        pidfd_kill(entry->second->pidfd);  // nobody knows the worker's pid; it dies with its shim
+        ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);
+    else if (started.empty() && entry->second->pidfd >= 0)
+        pidfd_kill(entry->second->pidfd);  // the worker's pid is not known; the worker dies with its shim
 }
 
 std::string end_of(const std::string& file, std::size_t most) {

@@ -7,11 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/hardware/memory_kills.hpp"
+#include "daemon/agent/machine/stop_targets.hpp"
 #include "daemon/net/loop/loop.hpp"
 
 namespace rtrain::agent {
@@ -55,7 +57,9 @@ class Launcher {
     // A worker that was started without a shim: its `started` names the process `sentinel`, which lives until its end
     // is written.
     void watch_forked(const WorkerStart& worker, pid_t sentinel);
-    void signal(AttemptKey attempt, std::uint32_t rank, int signal_number);
+    // Sends SIGTERM to the worker's main process, or to the process below it that the signal is for (stop_targets.hpp).
+    void stop(AttemptKey attempt, std::uint32_t rank, const std::optional<ProcessId>& holder);
+    void kill(AttemptKey attempt, std::uint32_t rank);                  // the worker's process group
     void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // with each heartbeat
 
   private:

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "daemon/agent/hardware/processes.hpp"
 #include "daemon/agent/workers/shim.h"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -66,6 +67,11 @@ struct LaunchStory {
 std::string text_of(const std::string& file) {
     const auto text = read_whole(file);
     return text ? *text : "(" + text.error().message + ")";
+}
+
+bool has_text(const std::string& file) {
+    const auto text = read_whole(file);
+    return text && !text->empty();
 }
 
 // A tmpfs of its own; not there without root.
@@ -233,20 +239,70 @@ TEST_CASE("an entrypoint that does not exist is named, and was never started") {
     CHECK(story.ended[1].detail.find("no-such-command") != std::string::npos);
 }
 
-TEST_CASE("a signal to a worker reaches its whole group, and what escaped from it ends too") {
+TEST_CASE("a kill of a worker reaches its whole group, and what escaped from it ends too") {
     LaunchStory story;
     const auto start =
         story.worker({"sh", "-c", "setsid sleep 1000 & echo $! >escaped; sleep 1000 & echo $! >child; wait"});
     story.launcher->start(start);
-    REQUIRE(
-        story.until([&] { return read_whole(start.cwd + "/child").ok() && !text_of(start.cwd + "/child").empty(); }));
+    REQUIRE(story.until([&] { return has_text(start.cwd + "/child"); }));
 
-    story.launcher->signal(launched, 0, SIGTERM);
+    story.launcher->kill(launched, 0);
+
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].signal == SIGKILL);
+    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/child"))));
+    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/escaped"))));
+}
+
+TEST_CASE("a stop of a shell reaches its commands, and what these have started goes on") {
+    LaunchStory story;
+    const std::string traps = "trap 'echo got it >caught; exit 7' TERM; sleep 1000 & echo $! >inner; echo >up; wait";
+    const auto start = story.worker({"sh", "-c", "cd . && sh -c \"" + traps + "\"; echo $? >status; exit 3"});
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return has_text(start.cwd + "/up"); }));
+
+    story.launcher->stop(launched, 0, {});
+
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].exit_code == 3);  // the outer shell was not signalled
+    CHECK(text_of(start.cwd + "/status") == "7\n");
+    CHECK(text_of(start.cwd + "/caught") == "got it\n");
+    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/inner"))));  // it ended with the rank
+}
+
+TEST_CASE("a stop reaches the holder below programs that leave the signal at its default") {
+    LaunchStory story;
+    const auto start =
+        story.worker({"env", "sh", "-c", "(sh -c 'echo $$ >holder; sleep 1000; exit 5'; exit 6); exit 4"});
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return has_text(start.cwd + "/holder"); }));
+    const std::int64_t holder = std::stol(text_of(start.cwd + "/holder"));
+
+    story.launcher->stop(launched, 0, process_of(holder));
+
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].exit_code == 4);
+    CHECK_FALSE(alive(holder));
+}
+
+TEST_CASE("a stop reaches no process outside of the rank, whoever is called its holder") {
+    LaunchStory story;
+    const auto start = story.worker({"sleep", "1000"});
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
+    const pid_t stranger = ::fork();
+    if (stranger == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+
+    story.launcher->stop(launched, 0, process_of(stranger));
 
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGTERM);
-    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/child"))));
-    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/escaped"))));
+    CHECK(alive(stranger));
+    ::kill(stranger, SIGKILL);
+    ::waitpid(stranger, nullptr, 0);
 }
 
 TEST_CASE("a worker that still waits before its program can be stopped") {
@@ -256,7 +312,7 @@ TEST_CASE("a worker that still waits before its program can be stopped") {
     story.launcher->start(start);
     REQUIRE(story.until([&] { return read_whole(start.directory + "/started").ok(); }));
     CHECK(story.started.empty());  // it is a process, but not yet its program
-    story.launcher->signal(launched, 0, SIGTERM);
+    story.launcher->stop(launched, 0, {});
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGTERM);
     CHECK(text_of(start.out) == "");
@@ -332,7 +388,7 @@ TEST_CASE("a worker whose pid nobody has written down can be ended all the same"
     story.launcher->start(start);
     REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
     REQUIRE(::unlink((start.directory + "/started").c_str()) == 0);
-    story.launcher->signal(launched, 0, SIGKILL);
+    story.launcher->kill(launched, 0);
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGKILL);
     CHECK(story.until([&] { return !alive(story.started[0]); }));

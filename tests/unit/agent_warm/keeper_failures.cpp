@@ -62,7 +62,7 @@ TEST_CASE("a process that the kernel cannot end holds up no other worker's exit,
         return;
     }
 
-    story.launcher->signal(attempt, 0, SIGTERM);
+    story.launcher->stop(attempt, 0, {});
     REQUIRE(story.until([&] { return state_of(story.started[0]) == '-'; }));
     std::ofstream(second.cwd + "/gate") << "go\n";
     REQUIRE(story.until([&] { return story.ended.contains(1); }));

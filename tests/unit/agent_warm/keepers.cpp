@@ -56,13 +56,13 @@ TEST_CASE("workers of one template end each by itself, by signal and with what t
     story.fork(second);
     REQUIRE(story.until([&] { return fs::exists(first.cwd + "/there") && fs::exists(second.cwd + "/there"); }));
 
-    story.launcher->signal(attempt, 0, SIGTERM);
+    story.launcher->stop(attempt, 0, {});
 
     REQUIRE(story.until_ended(1));
     CHECK(story.ended[0].signal == SIGTERM);
     CHECK_FALSE(alive(std::stol(text_of(first.cwd + "/there"))));
     CHECK(alive(std::stol(text_of(second.cwd + "/there"))));
-    story.launcher->signal(attempt, 1, SIGKILL);
+    story.launcher->kill(attempt, 1);
     REQUIRE(story.until_ended(2));
     CHECK(story.ended[1].signal == SIGKILL);
     CHECK_FALSE(alive(std::stol(text_of(second.cwd + "/there"))));

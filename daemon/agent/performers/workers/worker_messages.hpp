@@ -22,6 +22,8 @@ class WorkerMessages {
 
     void admit(AttemptKey key);                              // its workers may come
     void dismiss(AttemptKey key) { server_->dismiss(key); }  // and may no more
+    // Returns the process that holds the rank's place and runs; nullopt: none does.
+    std::optional<ProcessId> holder(AttemptKey key, std::uint32_t rank) const { return server_->holder(key, rank); }
     void welcome(const WelcomeWorker& out);
     void send(const ToWorker& out) { server_->send(out.attempt, out.rank, out.message); }
     void make_stage(const MakeStage& out);

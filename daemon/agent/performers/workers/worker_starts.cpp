@@ -1,5 +1,6 @@
 #include "daemon/agent/performers/workers/worker_starts.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <utility>
@@ -156,6 +157,13 @@ std::map<std::uint32_t, std::int64_t> WorkerStarts::adopt(AttemptKey key) {
     uses_.logs.follow(attempt.launch.attempt, ranks_of(attempt.launch),
                       static_cast<std::uint64_t>(attempt.context->job.logs_max_bytes));
     return pids;
+}
+
+void WorkerStarts::signal(const SignalWorker& out) {
+    if (out.signal == SIGTERM)
+        launcher_.stop(out.attempt, out.rank, uses_.messages.holder(out.attempt, out.rank));
+    else
+        launcher_.kill(out.attempt, out.rank);
 }
 
 void WorkerStarts::dump_stacks(const DumpStacks& out) {

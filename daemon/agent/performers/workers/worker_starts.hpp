@@ -34,7 +34,7 @@ class WorkerStarts {
     // Takes over the workers of an attempt of before a restart: they may come again, and their ends are told. Returns
     // rank and pid of those that were started.
     std::map<std::uint32_t, std::int64_t> adopt(AttemptKey key);
-    void signal(const SignalWorker& out) { launcher_.signal(out.attempt, out.rank, out.signal); }
+    void signal(const SignalWorker& out);
     void dump_stacks(const DumpStacks& out);
     void look_at_memory();  // with each heartbeat
     void start_template(const StartTemplate& out) { warm_.start_template(out); }

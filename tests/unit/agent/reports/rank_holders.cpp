@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "daemon/agent/hardware/processes.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
