@@ -34,11 +34,12 @@ def seen_by(user, top):
 
 
 def owned_by_user(path):
-    """Start directories, what `setup:` made, and scratch."""
+    """Start directories, what `setup:` made, caches of compiled code, and scratch."""
     parts = path.parts
     return (
         (parts[0] == "attempts" and parts[2].startswith("rank-") and parts[3:4] == ("cwd",))
         or (parts[0] == "setups" and parts[2:3] in (("work",), ("venv",)))
+        or (parts[0] == "caches" and parts[2:3] == ("files",))
         or (parts[0] == "scratch" and len(parts) > 1)
     )
 

@@ -5,6 +5,9 @@
 //   <data>/code/<sha256>/       working directories, unpacked once; for the agent alone
 //   <data>/setups/<key>/        what `setup:` commands made
 //   <data>/checkpoints/<run>/   what this node has brought of the run's newest checkpoint: kept_checkpoints.hpp
+//   <data>/caches/<entry>/      code that torch.compile and Triton have compiled: preparation/compile_caches.hpp
+//   <data>/home/                of workers whose user id has no name and no home
+//   <data>/short-directory      where links to scratch directories lie: short_names.hpp
 //   <data>/attempts/<run>-<incarnation>/
 //       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,code.list,cwd/}
 //   <data>/scratch/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt; with --scratch DIR below

@@ -149,6 +149,11 @@ std::string key_of(const TemplateSpec& spec) {
     return crypto::sha256_hex(text);
 }
 
+std::string interpreter_of(const TemplateWish& wish) {
+    const std::vector<std::string> program = without_shell(wish.start.program);
+    return program.empty() || !base_name(program[0]).starts_with("python") ? "" : python_of(wish, program[0]);
+}
+
 TemplateChoice choose_template(const TemplateWish& wish) {
     TemplateChoice choice;
     const std::vector<std::string> program = without_shell(wish.start.program);

@@ -43,6 +43,8 @@ struct TemplateChoice {
     TemplateSpec spec{};
     WarmStart start{};
 };
+// Returns the path of the interpreter that the program runs; empty: its first word is no interpreter of Python.
+std::string interpreter_of(const TemplateWish& wish);
 TemplateChoice choose_template(const TemplateWish& wish);
 std::string key_of(const TemplateSpec& spec);  // of all but `key`
 

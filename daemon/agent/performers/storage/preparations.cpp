@@ -9,6 +9,7 @@
 
 #include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/performers/offload.hpp"
+#include "daemon/agent/preparation/compile_caches.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "daemon/agent/preparation/unused.hpp"
 
@@ -163,6 +164,11 @@ void Preparations::prepared(const Context& context, const storage::ClaimAnswer& 
         done.master_address = context->prepare.nodes.empty() ? "127.0.0.1" : context->prepare.nodes.front().address;
     }
     inputs_.enqueue(std::move(done));
+}
+
+void Preparations::bound_caches() {
+    background_.offload([files = node_.files] { agent::bound_caches(files, wall_ms()); },
+                        [this] { background_.after(caches_look_ms, [this] { bound_caches(); }); });
 }
 
 // Those of an attempt that is being prepared were marked as used a moment ago.

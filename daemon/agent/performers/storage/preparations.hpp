@@ -22,6 +22,7 @@ class Preparations {
     // A setup that nobody waits for any more is given up. The machine then gets a preparation that failed.
     void cancel(AttemptKey key) { setups_.cancel(key); }
     void remove_unused();  // at the start and each day: code and setups of attempts that are over
+    void bound_caches();   // at the start and each hour: compile_caches.hpp
 
   private:
     bool stopped(AttemptKey key) const;

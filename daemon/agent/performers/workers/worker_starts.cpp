@@ -11,6 +11,7 @@
 #include "daemon/agent/hardware/affinity.hpp"
 #include "daemon/agent/hardware/nvidia_nodes.hpp"
 #include "daemon/agent/performers/workers/worker_place.hpp"
+#include "daemon/agent/preparation/compile_caches.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/workers/entrypoint.hpp"
@@ -24,6 +25,7 @@ namespace {
 // Rank 0 hosts the rendezvous store. A rank that dials it before it listens is sent away and, with PyTorch's store,
 // comes again only after half a second and more: so rank 0 gets a little lead, and the whole gang starts sooner.
 constexpr std::int64_t rendezvous_lead_ms = 100;
+constexpr const char *inductor_cache = "TORCHINDUCTOR_CACHE_DIR", *triton_cache = "TRITON_CACHE_DIR";
 
 std::vector<std::uint32_t> ranks_of(const protocol::Launch& launch) {
     std::vector<std::uint32_t> ranks;
@@ -44,6 +46,36 @@ TemplateWish wish_of(const ThisNode& node, const LiveAttempt& attempt, const Wor
                       .working_dir = context.setup ? context.working_dir : ""};
     for (const auto& [name, value] : attempt.launch.secrets) wish.secrets.push_back(name);
     return wish;
+}
+
+// What the worker's program runs. A program that is not Python itself (a shell, torchrun) is known by its words, and by
+// the Python that it would find.
+CompileEnvironment compile_environment_of(const TemplateWish& wish) {
+    CompileEnvironment environment{
+        .user = wish.start.user, .token_user = wish.token_user, .variables = wish.start.environment};
+    const UserRights rights(wish.start.user);  // venv/bin is the user's
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return environment;
+    environment.python = interpreter_of(wish);
+    if (!environment.python.empty()) return environment;
+    environment.program = wish.start.program;
+    environment.python = program_on_path(wish.interpreter.empty() ? "python" : wish.interpreter, wish.path);
+    if (environment.python.empty()) environment.python = program_on_path("python3", wish.path);
+    return environment;
+}
+
+// Sets the directories of compiled code, where neither the job nor the node's operator has set them. Inductor puts
+// Triton's below its own, so a job that has set Inductor's has set both.
+void give_compile_cache(const ThisNode& node, WorkerStart& start, const TemplateWish& wish) {
+    Environment& variables = start.environment;
+    if (variables.contains(inductor_cache)) return;
+    const std::string entry = cache_entry_of(compile_environment_of(wish));
+    const auto files = open_cache(node.files.data_dir, entry, start.user, start.directory);
+    if (!files)
+        return warn("rank " + std::to_string(start.rank) +
+                    " has no lasting cache of compiled code: " + files.error().message);
+    variables[inductor_cache] = *files + "/inductor";
+    if (!variables.contains("TRITON_HOME")) variables.insert({triton_cache, *files + "/triton"});
 }
 
 }  // namespace
@@ -129,6 +161,7 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
         start.environment["VIRTUAL_ENV"] = context.setup->virtual_env;
     for (const auto& [name, value] : user_variables(context.user))
         if (!context.job.env.contains(name)) start.environment[name] = value;
+    give_compile_cache(node, start, wish_of(node, attempt, start));
     start.processors =
         processor_list(processors_for(context.job.cpu_affinity, worker, attempt.launch.workers.size(), node.inventory));
     if (node.cgroups)
