@@ -10,7 +10,8 @@
 //   <data>/short-directory      where links to scratch directories lie: short_names.hpp
 //   <data>/attempts/<run>-<incarnation>/
 //       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,code.list,cwd/}
-//   <data>/scratch/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt; with --scratch DIR below
+//   <data>/scratch/<run>-<incarnation>/   TMPDIR of its workers leads here, emptied with the attempt; with --scratch
+//   DIR below
 //                                         DIR/rtrain-<cluster>-<node>/, a name that no other user can take
 #pragma once
 

@@ -1,8 +1,11 @@
 #include "daemon/agent/performers/this_node.hpp"
 
+#include <pwd.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/base/log.hpp"
@@ -19,6 +22,8 @@ extern char** environ;
 namespace rtrain::agent {
 namespace {
 
+constexpr std::size_t passwd_most = 16'384;  // bytes of one user's entry
+
 std::map<std::string, std::string> own_environment() {
     std::map<std::string, std::string> out;
     for (char** variable = environ; *variable; ++variable) {
@@ -27,6 +32,23 @@ std::map<std::string, std::string> own_environment() {
             out[text.substr(0, equals)] = text.substr(equals + 1);
     }
     return out;
+}
+
+// Adds USER, LOGNAME and HOME of this process's user where its environment lacks them. A user id without a passwd
+// entry, as a container may have, is called by its number, and has a home in the data directory: Python's
+// `getpass.getuser()` and `~` need them.
+Status add_user_variables(std::map<std::string, std::string>& variables, const std::string& data_dir) {
+    std::vector<char> room(passwd_most);
+    passwd entry{};
+    passwd* account = nullptr;
+    ::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &account);
+    const std::string name = account ? account->pw_name : "uid-" + std::to_string(::geteuid());
+    for (const char* variable : {"USER", "LOGNAME"}) variables.insert({variable, name});
+    if (variables.contains("HOME")) return Done{};
+    std::error_code failed;
+    const std::string home = std::filesystem::absolute(data_dir, failed).string() + "/home";
+    variables["HOME"] = account ? account->pw_dir : home;
+    return account ? Status(Done{}) : make_directory(home, 0700);
 }
 
 // A worker cannot have device files made any more: see nvidia_nodes.hpp. NVML needs them too.
@@ -62,6 +84,7 @@ Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) 
                   .identity = std::move(identity),
                   .files = {},
                   .inherited = passed_on(own_environment(), options.pass_env)};
+    if (Status added = add_user_variables(node.inherited, options.data_dir); !added) return added.error();
     if (node.options.program.empty()) node.options.program = "/proc/self/exe";
     node.files = {options.data_dir, scratch_of(options, node.identity)};
     node.worker_library = find_worker_library(node.options.program);
