@@ -87,34 +87,124 @@ returned.set()
 """
 
 
-@pytest.mark.parametrize("call", ["t.report({'step': 2})", "t.flush()", "t.get_checkpoint()", "t.collective.barrier()"])
-def test_an_error_of_the_function_is_raised_by_the_next_call_with_the_report_and_the_name(agent, start, call):
-    out = start(
+@pytest.mark.parametrize("work", ["threading.Event().wait(600)", "sum(iter(lambda: 0, 1))", "t.report({'step': 2})", "t.flush()"])
+def test_an_error_of_the_function_ends_the_rank_at_once_whatever_its_loop_does(agent, start, work):
+    output = start(
         BEGIN
         + FAILS
         + f"""
 try:
-    {call}
-except t.CheckpointUploadError as error:
-    print(error)
-    print(repr(error.__cause__))
-t.report({{"step": 3}})
+    {work}
+finally:
+    print("the loop has gone on")
 """
-    ).finish()
-    assert out.splitlines() == [
-        "report 1, best: checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone",
-        "ConnectionResetError('the bucket is gone')",
-    ]
-    assert [one["metrics"]["step"] for one in agent.frames("report")] == [3]
+    ).finish(expect=1)
+    assert "report 1, best: checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone" in output
+    assert "the loop has gone on" not in output
+    [fail] = agent.frames("fail")
+    assert "ConnectionResetError: the bucket is gone" in fail["text"] and "in fails" in fail["text"], fail["text"]
+    assert agent.frames("report") == []
 
 
-def test_an_error_that_no_call_could_raise_fails_the_process_at_its_end(agent, start):
-    output = start(BEGIN + FAILS).finish(expect=1)
+def test_an_error_of_the_function_at_the_script_s_end_fails_the_process(agent, start):
+    script = FAILS.replace("returned.set()", "threading._register_atexit(returned.set)")
+    output = start(BEGIN + script).finish(expect=1)
     assert "report 1, best: checkpoint_upload_fn failed" in output and "ConnectionResetError: the bucket is gone" in output
     agent.wait(lambda: any(one["type"] == "fail" for one in agent.heard))
     [fail] = agent.frames("fail")
     assert "the bucket is gone" in fail["text"]
     assert agent.frames("report") == []
+
+
+def test_a_place_that_cannot_be_a_checkpoint_ends_the_rank_at_once(agent, start):
+    output = start(
+        BEGIN
+        + """
+t.report({}, Checkpoint.from_dict({}), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=lambda checkpoint, name: Checkpoint("/nowhere"))
+threading.Event().wait(600)
+"""
+    ).finish(expect=1)
+    assert "checkpoint_upload_fn gave /nowhere, which is not a directory" in output
+
+
+def test_several_reports_return_at_once_and_are_made_in_their_order(agent, start):
+    out = start(
+        BEGIN
+        + """
+running = []
+
+def bring_alone(checkpoint, name):
+    running.append(name)
+    assert len(running) == 1
+    made = bring(checkpoint, name)
+    running.remove(name)
+    return made
+
+for step in range(1, 9):
+    t.report({"step": step}, Checkpoint.from_dict({"step": step}), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring_alone)
+print("all have returned", t.should_checkpoint())
+returned.set()
+"""
+    ).finish()
+    assert out == "all have returned False\n"
+    assert [(one["index"], one["metrics"]["step"], bool(one["checkpoint"])) for one in agent.frames("report")] == [
+        (step, step, True) for step in range(1, 9)
+    ]
+
+
+def test_a_report_beyond_those_that_may_wait_waits_and_says_so(agent, start):
+    worker = start(
+        BEGIN
+        + """
+def let_go():
+    sys.stdin.readline()
+    returned.set()
+
+threading.Thread(target=let_go).start()
+for step in range(1, 18):
+    report(step)
+print("17 have returned", flush=True)
+report(18)
+print("18 too", returned.is_set())
+"""
+    )
+    assert worker.line() == "17 have returned"
+    assert worker.process.stderr is not None
+    message = worker.process.stderr.readline()
+    worker.go()
+    assert worker.finish() == "18 too True\n"
+    assert message.startswith("rtrain: report 18, checkpoint_000018 waits in report(): 16 reports, which is the most, wait"), (
+        message
+    )
+    assert "and report 1, checkpoint_000001 has been brought for" in message
+    assert [one["metrics"]["step"] for one in agent.frames("report")] == list(range(1, 19))
+
+
+def test_the_loop_makes_directories_while_a_report_waits_for_other_ranks(agent, start, tmp_path):
+    agent.world_size = 2
+    first = start(
+        BEGIN
+        + """
+returned.set()
+report(1)  # is made once rank 1 has come
+while not (run / "checkpoint_r000001-a003").is_dir():
+    pass
+with t.checkpoint_dir() as directory:
+    pathlib.Path(directory, "weights").write_text("w")
+    print("made", flush=True)
+    sys.stdin.readline()
+    t.report({"step": 2}, Checkpoint(directory))
+print(pathlib.Path(directory).exists())
+t.flush()
+""",
+        RTRAIN_SCRATCH_DIR=str(tmp_path),
+    )
+    assert first.line() == "made"
+    other = start("import rtrain.train as t\nfor step in (1, 2): t.report({'step': step})", rank=1)
+    first.go()
+    assert first.finish() == "False\n"
+    other.finish()
+    assert [bool(one["checkpoint"]) for one in agent.frames("report") if one["from"] == 0] == [True, True]
 
 
 def test_a_script_that_fails_waits_for_no_function(agent, start):
@@ -164,12 +254,9 @@ def nothing(checkpoint, name):
     return Checkpoint(str(run / "never"))
 
 t.report({}, Checkpoint(str(made)), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=nothing)
-try:
-    t.flush()
-except t.CheckpointUploadError as error:
-    print(error.__cause__)
+t.flush()
 """
-    ).finish()
+    ).finish(expect=1)
     assert (agent.storage / "story" / "7" / "shard").is_file()
 
 
@@ -295,7 +382,14 @@ def bring(checkpoint, name):
         shutil.copytree(folder, target)
     return Checkpoint(str(target))
 
+later = threading.Event()
+
+def bring_later(checkpoint, name):
+    assert later.wait(60), "report() waits for the function of the report before it"
+    return bring(checkpoint, name)
+
 def loop():
+    late = {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "checkpoint_upload_fn": bring_later}
     how = {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "checkpoint_upload_fn": bring}
     train.report({"step": 1}, Checkpoint.from_dict({"step": 1}), **how)
     if sys.argv[2] == "raises":
@@ -307,6 +401,10 @@ def loop():
         with train.checkpoint_dir() as directory:
             pathlib.Path(directory, "weights").write_text("w")
             train.report({"step": 3}, Checkpoint(directory), **how)
+        for step in range(4, 9):
+            train.report({"step": step}, Checkpoint.from_dict({"step": step}), "latest" if step == 8 else None, **late)
+        assert not (pathlib.Path(train.get_context().get_run_path()) / "latest").exists()
+        later.set()
         train.flush()
         assert not pathlib.Path(directory).exists()
 
@@ -324,7 +422,7 @@ def test_in_local_mode_too(start, tmp_path):
         script.write_text(f"import sys; sys.argv = ['driver', {str(tmp_path)!r}, {how!r}]\n" + LOCAL)
         return start(script, RTRAIN_WORKER_SOCKET="").finish(expect)
 
-    assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3] ['.manifest.json', 'weights']"]
+    assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3, 4, 5, 6, 7, 8] ['.manifest.json', 'dict_checkpoint.pkl']"]
     assert "checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone" in local("fails", 1)
     output = local("raises", 1)  # and waits for no function
     assert "KeyError: 'as planned'" in output and "ConnectionResetError" not in output

@@ -48,8 +48,8 @@ def report(
     checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint` brings the files into the run's directory by its own
     means. As with CheckpointUploadMode.NO_UPLOAD, the run's directory must be a path that the nodes mount. The files stay where
     they are put, in a directory for each report. With CheckpointUploadMode.ASYNC the function runs in a thread after `report`
-    has returned, and the report is made when it has ended. The next call that depends on the order of calls waits for it, and
-    raises its error as a CheckpointUploadError.
+    has returned, behind those of earlier reports, and the report is made when it has ended. An error of the function ends
+    the rank at once; in local mode the next call that depends on the order of calls raises it as a CheckpointUploadError.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
     RuntimeError outside of a training function. TypeError names the metric that cannot be stored. ValueError for arguments that
@@ -76,7 +76,8 @@ def report(
             given=checkpoint if isinstance(checkpoint, Checkpoint) else None,
         )
     session = _session.current("report")
-    _behind.join()
+    if not call.goes_behind:
+        _behind.join()
     try:
         session.report(call)
     except LoopEnded:

@@ -20,7 +20,7 @@ from rtrain.train._checkpoints import _elsewhere
 from rtrain.train._checkpoints._checkpoint_names import Names
 from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
 from rtrain.train._checkpoints._run_directory import MANIFEST
-from rtrain.train._checkpoints._uploads import brought_by_fn, is_place, one_in_the_other, place_in_run, taken
+from rtrain.train._checkpoints._uploads import brought_by_fn, is_place, name_of, one_in_the_other, place_in_run, taken
 from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
 from rtrain.train._local._ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
@@ -51,7 +51,8 @@ class LocalSession:
         self._directory = directory
         self._keep = keep  # CheckpointConfig
         self._reported = reported
-        self._index = 0
+        self._calls = 0  # of report()
+        self._index = 0  # the report that is being made; reports are made in the order of their calls
         self._unscored_noticed = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
@@ -70,35 +71,39 @@ class LocalSession:
 
     @property
     def reports_made(self) -> int:
-        return self._index
+        return self._calls
 
     # -- report ---------------------------------------------------------------------------------------------------------
     def report(self, call: ReportCall) -> None:
         if call.validation and self.validate is None:
             raise ValueError("report(validation=...) needs a trainer with a validation_config")
-        self._index += 1
         _elsewhere.check_call(call, self.facts)
+        self._calls += 1
+        if not call.goes_behind:
+            self._make_report(call, lambda bring: bring())
+            return
+        if call.directory in self._own_directories:
+            self._reported_directories.add(str(call.directory))
+            call = dataclasses.replace(call, left_over=LeftOver(str(call.directory)))
+        _behind.start(f"report {self._calls}, {name_of(call, self._calls)}", lambda bring: self._make_report(call, bring), None)
+
+    def _make_report(self, call: ReportCall, bring: _behind.Bring) -> None:
+        self._index += 1
         carried = _elsewhere.carried(call, self.facts, self._index, self._fresh_directory)
         try:
-            self._report(carried)
+            calls, name = self._called_by_all(carried)
+            self._store(bring(lambda: self._brought(carried, name)), name, calls)
         finally:
             if carried is not call:
                 shutil.rmtree(str(carried.directory), ignore_errors=True)
 
-    def _report(self, call: ReportCall) -> None:
+    def _called_by_all(self, call: ReportCall) -> tuple[list[Any], str]:
+        """Waits for the report's call of every rank. Returns the calls and the checkpoint's directory."""
         late = call.upload_fn is not None
         place = self._place_in_run(call)
         own_call = (call.metrics_json, call.directory_name, [] if late else self._names(call), late, place)
         calls = self._ranks.gather(own_call, f"in report {self._index}")
-        name = self._place(calls)
-        if call.goes_behind:
-            what = f"report {self._index}, {name}"
-            if call.directory in self._own_directories:
-                self._reported_directories.add(str(call.directory))
-                call = dataclasses.replace(call, left_over=LeftOver(str(call.directory)))
-            _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, calls))
-        else:
-            self._store(self._brought(call, name), name, calls)
+        return calls, self._place(calls)
 
     def _brought(self, call: ReportCall, name: str) -> ReportCall:
         """The caller's own function has put the files where the directory of the call is then."""

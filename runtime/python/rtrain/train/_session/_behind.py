@@ -1,7 +1,9 @@
-"""The report that is under way behind this rank's loop: its checkpoint_upload_fn runs in a thread, which then makes the report.
+"""Reports that are made behind this rank's loop: a thread runs their checkpoint_upload_fn one after the other, and makes each report when
+its function has returned.
 
-There is one at most: the next report, and every other call that depends on the order of this rank's calls, waits for it first. So the
-reports of a rank keep their order and their number, and a loop that outruns its storage is slowed down by it.
+So the reports of a rank keep their order and their number. Every other call that depends on the order of this rank's calls waits until all
+of them are made. At most WAIT_MOST reports wait for the one that is being brought. With more of them `report` waits, so a loop that
+outruns its storage is slowed down by it.
 """
 
 from __future__ import annotations
@@ -12,85 +14,166 @@ import contextvars
 import os
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from rtrain import _own_folders
 from rtrain.train._session._library import CheckpointUploadError
 from rtrain.train._session._records import LoopEnded
 
 T = TypeVar("T")
+WAIT_MOST = 16  # reports, beside the one that is being brought: each keeps its directory
+_SAYS_AFTER_S = 1.0  # a `report` that waits for room for less says nothing
 
 
-class _UnderWay:
+class Bring(Protocol):
+    """Runs what brings a report's files, the user's function among it, and returns what that returned."""
+
+    def __call__(self, call: Callable[[], T], /) -> T: ...
+
+
+@dataclass
+class _Report:
+    what: str  # for people: "report 3, checkpoint_000003"
+    make: Callable[[Bring], None]
+    failed: Callable[[BaseException], None] | None
+    stream: contextlib.AbstractContextManager[Any]
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+
+
+class _Abandoned(Exception):
+    """The loop has failed, so the report is not made."""
+
+
+class _Reports:
+    """Those of one process. Invariant: a thread runs while a report waits or is being made, unless they were abandoned."""
+
     def __init__(self) -> None:
-        self.thread: threading.Thread | None = None
-        self.fault: BaseException | None = None
-        self.abandoned = False
         self.process = os.getpid()
+        self.changed = threading.Condition()  # guards what follows
+        self.waiting: deque[_Report] = deque()
+        self.running: tuple[_Report, float] | None = None  # and since when
+        self.thread: threading.Thread | None = None
+        self.fault: BaseException | None = None  # ends the reports that wait behind it, and is raised by the next call
+        self.abandoned = False
+
+    def add(self, report: _Report) -> None:
+        with self.changed:
+            self._wait_for_room(report)
+            self.raise_fault()
+            self.waiting.append(report)
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._run, daemon=True, name="rtrain report")
+                self.thread.start()
+
+    def _wait_for_room(self, report: _Report) -> None:
+        if self.is_own_thread() or self.changed.wait_for(self._has_room, _SAYS_AFTER_S):
+            return
+        brought = ""
+        if self.running is not None:
+            brought = f", and {self.running[0].what} has been brought for {time.monotonic() - self.running[1]:.0f} s"
+        print(
+            f"rtrain: {report.what} waits in report(): {WAIT_MOST} reports, which is the most, wait for their checkpoint_upload_fn{brought}; "
+            "report fewer checkpoints, or bring them faster",
+            file=sys.stderr,
+            flush=True,
+        )
+        self.changed.wait_for(self._has_room)
+
+    def _has_room(self) -> bool:
+        return len(self.waiting) < WAIT_MOST or self.fault is not None
+
+    def is_own_thread(self) -> bool:
+        return threading.current_thread() is self.thread
+
+    def raise_fault(self) -> None:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
+
+    def _run(self) -> None:
+        while (report := self._next()) is not None:
+            try:
+                with report.stream:
+                    report.context.run(report.make, lambda call, what=report.what: self._bring(what, call))  # type: ignore[misc]
+            except _Abandoned:
+                return
+            except BaseException as fault:
+                if self.abandoned:
+                    return
+                if report.failed is not None and not isinstance(fault, LoopEnded | SystemExit):
+                    report.failed(fault)
+                self._end_with(fault)
+
+    def _next(self) -> _Report | None:
+        with self.changed:
+            self.running = (self.waiting.popleft(), time.monotonic()) if self.waiting and not self.abandoned else None
+            if self.running is None:
+                self.thread = None
+            self.changed.notify_all()
+            return None if self.running is None else self.running[0]
+
+    def _end_with(self, fault: BaseException) -> None:
+        with self.changed:
+            self.waiting.clear()
+            self.fault = fault
+
+    def _bring(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            brought = call()
+        except Exception as error:
+            raise CheckpointUploadError(
+                f"{what}: checkpoint_upload_fn failed behind the loop: {type(error).__name__}: {error}"
+            ) from error
+        if self.abandoned:
+            raise _Abandoned
+        return brought
 
 
-before_failed_exit: dict[str, Callable[[], None]] = {}  # by what it ends; called before a report that failed behind the loop ends the process
-_report_under_way: _UnderWay | None = None
+# By what it ends; called before a report that failed behind the loop ends the process.
+before_failed_exit: dict[str, Callable[[], None]] = {}
+_reports = _Reports()
 _waits_at_exit = False
 _left_in_a_call = False
 
 
-def start(what: str, bring: Callable[[], T], then: Callable[[T], None]) -> None:
-    """Calls `bring`, which runs the user's function, and `then` with what it gave, in a thread with the caller's context variables, device
-    and stream. `what`: for errors, "report 3, checkpoint_000003"."""
-    global _report_under_way
-    report = _UnderWay()
-    context, stream = contextvars.copy_context(), _stream()
+def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseException], None] | None) -> None:
+    """Has `make` called by the thread of reports, after all reports before it, with the caller's context variables, device and stream.
 
-    def work() -> None:
-        brought = _brought(what, bring)
-        if not report.abandoned:
-            then(brought)
-
-    def run() -> None:
-        try:
-            with stream:
-                context.run(work)
-        except BaseException as fault:  # `join` raises it
-            report.fault = fault
-
-    report.thread = threading.Thread(target=run, daemon=True, name="rtrain report")
+    Waits while WAIT_MOST reports wait already. Raises what became of an earlier report. what: the report's name for errors and messages.
+    make: brings the report's files by the function that it is given, then makes the report. failed: called in the thread with an exception of
+    `make`, at once; None: the next call that depends on the order of calls raises it. The end of a run is always raised there."""
+    global _reports
+    if _reports.process != os.getpid():
+        _reports = _Reports()
     _wait_at_exit()
-    report.thread.start()
-    _report_under_way = report
-
-
-def _brought(what: str, bring: Callable[[], T]) -> T:
-    try:
-        return bring()
-    except Exception as error:
-        raise CheckpointUploadError(f"{what}: checkpoint_upload_fn failed behind the loop: {type(error).__name__}: {error}") from error
+    _reports.add(_Report(what, make, failed, _stream()))
 
 
 def join() -> None:
-    """Waits until the report is made, and raises what became of it. Returns at once in its own thread and in a forked child."""
-    global _report_under_way
-    report = _report_under_way
-    if report is None or report.process != os.getpid() or report.thread is None or report.thread is threading.current_thread():
+    """Waits until every report is made, and raises what became of them. Returns at once in their thread and in a forked child."""
+    reports = _reports
+    if reports.process != os.getpid() or reports.is_own_thread():
         return
-    report.thread.join()
-    _report_under_way = None
-    if report.fault is not None:
-        raise report.fault
+    with reports.changed:
+        reports.changed.wait_for(lambda: reports.thread is None)
+        reports.raise_fault()
 
 
 def under_way() -> bool:
-    return _report_under_way is not None and _report_under_way.thread is not None and _report_under_way.thread.is_alive()
+    return _reports.process == os.getpid() and _reports.thread is not None
 
 
 def abandon() -> None:
     """The loop has failed: what is not reported yet never is, and nobody waits for it."""
-    global _report_under_way, _left_in_a_call
-    if _report_under_way is not None:
-        _report_under_way.abandoned = True
+    global _reports, _left_in_a_call
+    if _reports.process == os.getpid():
+        _reports.abandoned = True
         _left_in_a_call = under_way()
-        _report_under_way = None
+    _reports = _Reports()
 
 
 def left_in_a_call() -> bool:
@@ -107,31 +190,42 @@ def _stream() -> contextlib.AbstractContextManager[Any]:
     return stream
 
 
-# -- a script that ends without flush() -------------------------------------------------------------------------------------
-def _wait_at_exit() -> None:
-    global _waits_at_exit
-    if not _waits_at_exit:
-        import concurrent.futures.thread  # noqa: F401  # hooks run in reverse order, and after its own no pool takes work
-
-        _waits_at_exit = True
-        getattr(threading, "_register_atexit", atexit.register)(_at_the_end)
+# -- the end of the process -------------------------------------------------------------------------------------------------
+def fail_script(fault: BaseException) -> None:
+    """Ends the process as an exception that its main module does not catch, whatever its other threads are doing."""
+    sys.excepthook(type(fault), fault, fault.__traceback__)
+    _leave(1)
 
 
-def _at_the_end() -> None:
-    """While threads may still be started, as the user's function may want to. A fault here is the process's."""
-    try:
-        join()
-        return
-    except LoopEnded:
-        return
-    except SystemExit as fault:  # the run is being stopped
-        code = fault.code if isinstance(fault.code, int) else 1
-    except BaseException as fault:
-        code = 1
-        sys.excepthook(type(fault), fault, fault.__traceback__)
+fail = fail_script  # replaced where the loop of `fit()` runs
+
+
+def _leave(code: int) -> None:
     for finish in before_failed_exit.values():
         finish()
     _own_folders.remove_all()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _wait_at_exit() -> None:
+    """A script that ends without flush() waits for its reports."""
+    global _waits_at_exit
+    if not _waits_at_exit:
+        import concurrent.futures.thread  # noqa: F401  # hooks run in reverse order, and after its own no pool takes work
+
+        _waits_at_exit = True
+        getattr(threading, "_register_atexit", atexit.register)(wait_at_the_end)
+
+
+def wait_at_the_end() -> None:
+    """Waits for the reports while threads may still be started, as the user's function may want to. A fault here is the process's."""
+    try:
+        join()
+    except LoopEnded:
+        return
+    except SystemExit as fault:  # the run is being stopped
+        _leave(fault.code if isinstance(fault.code, int) else 1)
+    except BaseException as fault:
+        fail_script(fault)

@@ -11,6 +11,7 @@ import os
 import pathlib
 import pickle
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -45,6 +46,7 @@ class ClusterSession:
     def __init__(self) -> None:
         self._facts: Facts | None = None
         self._reported_directories: set[str] = set()
+        self._scratch_directories: set[str] = set()  # of checkpoint_dir(), made while a report was made behind the loop
         # What a worker of `fit()` has beyond a bare one; set by its main.
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
@@ -92,26 +94,34 @@ class ClusterSession:
         if call.goes_behind:
             self._report_behind(handle, call)
         else:
-            self._make_report(handle, call, lambda: self._prepared(call))
+            if call.upload_fn is None and call.directory in self._scratch_directories:
+                call = dataclasses.replace(call, owned=True)
+            number = self._reports
+            self._make_report(handle, call, number, lambda: self._prepared(call, number))
 
     def _report_behind(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
         from rtrain.train._checkpoints import _uploads
 
         _uploads.check_place("checkpoint_upload_fn", self.facts)
         self._reported_directories.add(str(call.directory))  # a checkpoint_dir() stays until its function has read it
-        what = f"report {self._reports}, {_uploads.name_of(call, self._reports)}"
-        _behind.start(what, lambda: self._prepared(call), lambda prepared: self._make_report(handle, call, lambda: prepared))
+        number = self._reports
 
-    def _prepared(self, call: ReportCall) -> ReportCall:
+        def make(bring: _behind.Bring) -> None:
+            prepared = bring(lambda: self._prepared(call, number))
+            self._make_report(handle, call, number, lambda: prepared)
+
+        _behind.start(f"report {number}, {_uploads.name_of(call, number)}", make, _behind.fail)
+
+    def _prepared(self, call: ReportCall, number: int) -> ReportCall:
         from rtrain.train._checkpoints import _uploads
 
-        index = int(library().rtw_next_report(_worker.handle("report"))) or self._reports  # as the agent counts
-        prepared = _uploads.prepared(call, self.facts, index, self._fresh_directory)
-        return _elsewhere.carried(prepared, self.facts, self._reports, self._fresh_directory)
+        index = int(library().rtw_next_report(_worker.handle("report"))) or number  # as the agent counts
+        prepared = _uploads.prepared(call, self.facts, index, self._staged_directory)
+        return _elsewhere.carried(prepared, self.facts, number, self._staged_directory)
 
-    def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
+    def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, number: int, prepared: Callable[[], ReportCall]) -> None:
         if self._limit_s:
-            self._report_within(self._limit_s, handle, call, prepared)
+            self._report_within(self._limit_s, handle, call, number, prepared)
         else:
             self._report_now(handle, call, prepared)
         if call.validation:
@@ -128,11 +138,11 @@ class ClusterSession:
             check(code, "report")
 
     def _report_within(
-        self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]
+        self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, number: int, prepared: Callable[[], ReportCall]
     ) -> None:
         from rtrain.train._session import _collective_limit
 
-        coming = _collective_limit.Coming(self.facts, "report", self._reports, "report()")
+        coming = _collective_limit.Coming(self.facts, "report", number, "report()")
         _collective_limit.within(limit_s, lambda: self._report_now(handle, call, prepared), coming)
 
     def _report_files(self, handle: ctypes.c_void_p, call: ReportCall, prepared: ReportCall) -> int:
@@ -158,10 +168,19 @@ class ClusterSession:
         except Exception as error:  # a file system of the user's own may raise anything, and the report is made
             print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
-    def _fresh_directory(self) -> str:
+    def _staged_directory(self) -> str:
         path = ctypes.c_char_p()
         check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
         return os.fsdecode(path.value or b"")
+
+    def _fresh_directory(self) -> str:
+        """While a report is made behind the loop the library is that report's, which may wait for other ranks: the loop gets a scratch
+        directory, whose files are copied if they are reported without a function."""
+        if not _behind.under_way():
+            return self._staged_directory()
+        directory = tempfile.mkdtemp(prefix="checkpoint-", dir=self.scratch_dir())
+        self._scratch_directories.add(directory)
+        return directory
 
     def _ask_for_validation(self, call: ReportCall) -> None:
         """Rank 0 waits for the commit, since the checkpoint is known by its committed name."""
@@ -307,6 +326,7 @@ class ClusterSession:
     def checkpoint_dir(self) -> Iterator[str]:
         with _loop_environment.removed_unless_reported(self._fresh_directory(), self._reported_directories) as directory:
             yield directory
+            self._scratch_directories.discard(directory)
 
     def scratch_dir(self) -> str:
         return _loop_environment.scratch_dir()
