@@ -121,6 +121,8 @@ const Variable fixed[] = {
      [](const Facts& f) {
          return text(static_cast<std::uint64_t>(std::max<std::int64_t>(f.job.backend_timeout_s, 0)));
      }},
+    {"RTRAIN_STOP_GRACE_MS",
+     [](const Facts& f) { return text(static_cast<std::uint64_t>(std::max<std::int64_t>(f.job.stop_grace_ms, 0))); }},
 };
 
 void set(Environment& into, const char* name, std::string value) {

@@ -4,6 +4,7 @@ group when the loop uses torch, calls the loop, leaves rank 0's return value wit
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib.abc
 import importlib.machinery
@@ -17,16 +18,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from rtrain import _on_cpu, _own_folders
 from rtrain._http import HeadError, part
 from rtrain.train import _names, _process_group, _session
 from rtrain.train._driver._package import Payload, check_versions, dumps
 from rtrain.train._session import _behind, _worker
-from rtrain.train._session._library import Stopped, check, library
+from rtrain.train._session._library import CheckpointUploadError, Stopped, check, library
 from rtrain.train._session._records import Facts, LoopEnded
-from rtrain.train._workers import _errors_text, _tracking
+from rtrain.train._workers import _ending, _errors_text, _tracking
 from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
@@ -42,6 +43,7 @@ def main() -> int:
     logging.basicConfig(level=payload.header.get("log_level", logging.INFO))
     if working_dir := os.environ.get("RTRAIN_WORKING_DIR") or os.environ.get("RTRAIN_START_DIR"):
         sys.path.insert(1, working_dir)
+    _behind.fail = functools.partial(_failed_behind, facts)
     with _files(payload.header.get("log_to_file")), _cause_is_told(facts):
         from rtrain.train._workers import _setup
 
@@ -65,6 +67,29 @@ def main() -> int:
             _leave(facts.run_id, f"return-{facts.attempt}", value)
         group.end()
     return 0
+
+
+def _run() -> NoReturn:
+    """Calls `main` and ends the process as Python does, but for what hangs."""
+    try:
+        code = main()
+        _behind.join()
+    except SystemExit as end:
+        _behind.wait_at_the_end()  # a loop that calls sys.exit(0) waits for its reports, however long they take
+        code = _status_of(end)
+    except BaseException as error:
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+    _tracking.finish_at_exit()  # may take its time to upload
+    _ending.leave(code)
+
+
+def _status_of(end: SystemExit) -> int:
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code, file=sys.stderr)
+    return 1
 
 
 @contextlib.contextmanager
@@ -223,16 +248,27 @@ def _cause_is_told(facts: Facts) -> Iterator[None]:
             _tell(f"the training function called sys.exit({error.code!r})")
         raise
     except BaseException as error:
-        from rtrain.train._driver import _raised
+        _fail(facts, error, error)
 
-        _raised.leave(facts, error)  # first: a driver that hears of the failure looks for it
-        _tell(_errors_text.describe(error))
-        _errors_text.show(error)
-        _tracking.finish(failed=True)
-        _own_folders.remove_all()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(1)  # no thread of the loop (a loader's, a collective's) may keep a failed worker alive
+
+def _failed_behind(facts: Facts, fault: BaseException) -> None:
+    """Ends the process for a report that failed behind the loop. The driver gets what the user's function raised."""
+    raised = fault.__cause__ if isinstance(fault, CheckpointUploadError) and fault.__cause__ is not None else fault
+    _fail(facts, fault, raised)
+
+
+def _fail(facts: Facts, error: BaseException, raised: BaseException) -> NoReturn:
+    """Ends the process. The text of `error` becomes the failure's cause, and the driver finds `raised` beside it."""
+    from rtrain.train._driver import _raised
+
+    _raised.leave(facts, raised)  # first: a driver that reads of the failure looks for it
+    _tell(_errors_text.describe(error))
+    _errors_text.show(error)
+    _tracking.finish(failed=True)
+    _own_folders.remove_all()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)  # no thread of the loop (a loader's, a collective's) may keep a failed worker alive
 
 
 def _tell(text: str) -> None:
@@ -254,4 +290,4 @@ def _files(names: tuple[str, str] | None) -> Iterator[None]:
 
 if __name__ == "__main__":
     threading.current_thread().name = "rtrain-worker"
-    sys.exit(main())
+    _run()

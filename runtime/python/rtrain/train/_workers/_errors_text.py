@@ -38,7 +38,7 @@ def _described(error: BaseException) -> str:
     deepest = next((frame for chained_error in chain for frame in reversed(_frames(chained_error)) if is_users(frame)), None)
     if deepest is not None:
         code = f": {deepest.line}" if deepest.line else ""
-        lines.append(f"  at {_short(deepest.filename)}:{deepest.lineno}, in {deepest.name}{code}")
+        lines.append(f"  at {short(deepest.filename)}:{deepest.lineno}, in {deepest.name}{code}")
     lines.append(_TRACEBACK)
     for place, exception in enumerate(reversed(chain)):
         lines += _folded(exception)
@@ -100,7 +100,7 @@ def _grouped(error: BaseException) -> list[str]:
     return lines
 
 
-def _short(file: str) -> str:
+def short(file: str) -> str:
     """Relative to the code that was sent along, where it lies there."""
     for top in (os.environ.get("RTRAIN_WORKING_DIR"), os.environ.get("RTRAIN_START_DIR"), os.getcwd()):  # noqa: PTH109
         if top and file.startswith(top + os.sep):
@@ -118,7 +118,7 @@ def _folded(error: BaseException) -> list[str]:
         if hidden:
             lines.append(f"  ... {hidden} frames of libraries")
             hidden = 0
-        lines.append(f'  File "{_short(frame.filename)}", line {frame.lineno}, in {frame.name}')
+        lines.append(f'  File "{short(frame.filename)}", line {frame.lineno}, in {frame.name}')
         if frame.line:
             lines.append(f"    {frame.line}")
     if hidden:

@@ -133,7 +133,7 @@ def reported(session: Session, call: ReportCall) -> None:
 def _begin(facts: Facts) -> Tracking:
     global _of_process
     _of_process = Tracking(tracked(facts), makers(names_of_job()) if facts.world_rank == 0 else {})
-    atexit.register(_finish_at_exit)
+    atexit.register(finish_at_exit)
     _behind.before_failed_exit["trackers"] = functools.partial(finish, failed=True)
     return _of_process
 
@@ -152,5 +152,5 @@ def finish(*, failed: bool) -> None:
         _of_process = None
 
 
-def _finish_at_exit() -> None:
+def finish_at_exit() -> None:
     finish(failed=getattr(sys, "last_type", None) is not None)
