@@ -395,6 +395,8 @@ def loop():
     if sys.argv[2] == "raises":
         raise KeyError("as planned")
     returned.set()
+    while sys.argv[2] == "fails":  # an epoch
+        later.wait(0.01)
     if sys.argv[2] == "works":
         print(train.get_checkpoint().to_dict())
         train.report({"step": 2})

@@ -49,7 +49,7 @@ def report(
     means. As with CheckpointUploadMode.NO_UPLOAD, the run's directory must be a path that the nodes mount. The files stay where
     they are put, in a directory for each report. With CheckpointUploadMode.ASYNC the function runs in a thread after `report`
     has returned, behind those of earlier reports, and the report is made when it has ended. An error of the function ends
-    the rank at once; in local mode the next call that depends on the order of calls raises it as a CheckpointUploadError.
+    the rank at once. In local mode it ends the loop, and `fit()` raises it as a CheckpointUploadError.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
     RuntimeError outside of a training function. TypeError names the metric that cannot be stored. ValueError for arguments that

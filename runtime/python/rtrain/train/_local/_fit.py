@@ -186,8 +186,12 @@ class _Fit:
                 hooks.call("on_start")
                 hooks.call("on_training_start")
                 with contextlib.suppress(LoopEnded), hooks.around_loop():
-                    value = _call(loop, config)
-                    _behind.join()
+                    try:
+                        value = _call(loop, config)
+                        _behind.join()
+                    except _behind.LoopInterrupted:
+                        _behind.join()  # raises why
+                        raise
                 hooks.call("on_shutdown")
                 session.wait_for_ends()
             except BaseException as error:

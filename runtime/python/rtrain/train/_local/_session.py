@@ -53,6 +53,7 @@ class LocalSession:
         self._reported = reported
         self._calls = 0  # of report()
         self._index = 0  # the report that is being made; reports are made in the order of their calls
+        self._interrupt = _behind.interrupting_this_thread()
         self._unscored_noticed = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
@@ -85,7 +86,9 @@ class LocalSession:
         if call.directory in self._own_directories:
             self._reported_directories.add(str(call.directory))
             call = dataclasses.replace(call, left_over=LeftOver(str(call.directory)))
-        _behind.start(f"report {self._calls}, {name_of(call, self._calls)}", lambda bring: self._make_report(call, bring), None)
+        _behind.start(
+            f"report {self._calls}, {name_of(call, self._calls)}", lambda bring: self._make_report(call, bring), self._interrupt
+        )
 
     def _make_report(self, call: ReportCall, bring: _behind.Bring) -> None:
         self._index += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import contextvars
+import ctypes
 import os
 import sys
 import threading
@@ -39,13 +40,17 @@ class Bring(Protocol):
 class _Report:
     what: str  # for people: "report 3, checkpoint_000003"
     make: Callable[[Bring], None]
-    failed: Callable[[BaseException], None] | None
+    failed: Callable[[BaseException], None]
     stream: contextlib.AbstractContextManager[Any]
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
 
 class _Abandoned(Exception):
     """The loop has failed, so the report is not made."""
+
+
+class LoopInterrupted(BaseException):
+    """Raised in a loop of local mode, at its next Python statement, once a report behind it has failed. `join` raises the fault."""
 
 
 class _Reports:
@@ -102,11 +107,13 @@ class _Reports:
             except _Abandoned:
                 return
             except BaseException as fault:
-                if self.abandoned:
-                    return
-                if report.failed is not None and not isinstance(fault, LoopEnded | SystemExit):
-                    report.failed(fault)
-                self._end_with(fault)
+                with self.changed:
+                    if self.abandoned:
+                        return
+                    if not isinstance(fault, LoopEnded | SystemExit):
+                        report.failed(fault)
+                    self.waiting.clear()
+                    self.fault = fault
 
     def _next(self) -> _Report | None:
         with self.changed:
@@ -115,11 +122,6 @@ class _Reports:
                 self.thread = None
             self.changed.notify_all()
             return None if self.running is None else self.running[0]
-
-    def _end_with(self, fault: BaseException) -> None:
-        with self.changed:
-            self.waiting.clear()
-            self.fault = fault
 
     def _bring(self, what: str, call: Callable[[], T]) -> T:
         try:
@@ -140,12 +142,12 @@ _waits_at_exit = False
 _left_in_a_call = False
 
 
-def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseException], None] | None) -> None:
+def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseException], None]) -> None:
     """Has `make` called by the thread of reports, after all reports before it, with the caller's context variables, device and stream.
 
     Waits while WAIT_MOST reports wait already. Raises what became of an earlier report. what: the report's name for errors and messages.
     make: brings the report's files by the function that it is given, then makes the report. failed: called in the thread with an exception of
-    `make`, at once; None: the next call that depends on the order of calls raises it. The end of a run is always raised there."""
+    `make`, at once. The next call that depends on the order of calls raises it, too, as it does the end of the run."""
     global _reports
     if _reports.process != os.getpid():
         _reports = _Reports()
@@ -171,9 +173,23 @@ def abandon() -> None:
     """The loop has failed: what is not reported yet never is, and nobody waits for it."""
     global _reports, _left_in_a_call
     if _reports.process == os.getpid():
-        _reports.abandoned = True
-        _left_in_a_call = under_way()
+        with _reports.changed:
+            _reports.abandoned = True
+            _left_in_a_call = under_way()
     _reports = _Reports()
+    _raise_in(threading.get_ident(), None)  # an interruption that is under way comes too late
+
+
+def interrupting_this_thread() -> Callable[[BaseException], None]:
+    """Returns what `start` calls in local mode: a loop that is in this thread is left with LoopInterrupted."""
+    loop = threading.get_ident()
+    return lambda fault: _raise_in(loop, LoopInterrupted)
+
+
+def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
+    """None: takes back what is not raised yet."""
+    raised = ctypes.py_object() if kind is None else ctypes.py_object(kind)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def left_in_a_call() -> bool:
