@@ -35,11 +35,14 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     bool deeper = false;                 // the node takes one that lies deeper in the run's
     bool operator==(const GroupReport&) const = default;
 };
-// Sent to the coordinator: who has come while some have not, for naming missing ranks. Back: why `index` can never
-// pass.
+// Sent to the coordinator: the ranks of a node that wait in report `index` while others do not, and those that have
+// ended well. Sent back: why report `index` can never pass.
 struct GroupArrived {
     std::uint64_t index = 0; std::vector<std::uint32_t> ranks{};
-    std::vector<std::uint32_t> ended{};  // of the node, well, after report index - 1: they come to no other
+    std::vector<std::uint32_t> ended{};  // their last report is `index` - 1
+    std::vector<std::uint32_t> ended_unwatched{};  // while their node had no agent: their last report is not known
+    std::uint64_t broadcast = 0;  // that the ranks of `broadcast_ranks` wait in; 0: none
+    std::vector<std::uint32_t> broadcast_ranks{};
     std::string hopeless{};
     bool operator==(const GroupArrived&) const = default;
 };

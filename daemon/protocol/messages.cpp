@@ -231,7 +231,8 @@ void fields(V& v, GroupReport& m) {
 }
 template <class V>
 void fields(V& v, GroupArrived& m) {
-    v("index", m.index), v("ranks", m.ranks), v("ended", m.ended), v("hopeless", m.hopeless);
+    v("index", m.index), v("ranks", m.ranks), v("ended", m.ended), v("ended_unwatched", m.ended_unwatched);
+    v("broadcast", m.broadcast), v("broadcast_ranks", m.broadcast_ranks), v("hopeless", m.hopeless);
 }
 template <class V>
 void fields(V& v, GroupStacks& m) {

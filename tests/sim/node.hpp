@@ -43,6 +43,7 @@ class SimNode {
         std::string checkpoint_name{};
         std::uint32_t world_size = 1;
         bool alive = true, waits = false, stubborn = false;
+        bool returns_early = false;         // after its first report, while other ranks go on to report
         std::uint64_t newest_sent = 0;      // the newest report that any agent was sent
         std::deque<worker::Report> kept{};  // passed while the agent was away, and not heard by the next one yet
     };

@@ -43,6 +43,11 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
     process.checkpoint_every = script.checkpoint_every;
     process.checkpoint_name = script.checkpoint_name;
     process.stubborn = world_.dice.one_in(8);
+    // Not by the dice: seeds that have found something keep their course where no rank of theirs does so.
+    process.returns_early = process.world_size > 1 && (31 * process.run + 17 * key.first.incarnation + 7 * worker.rank +
+                                                       13 * process.steps + processes_.size()) %
+                                                              53 ==
+                                                          0;
     processes_[key] = process;
     disk_.started[key] = process.pid;
     world_.oracle.started(name_, key.first, key.second);
@@ -64,6 +69,10 @@ void SimNode::live(ProcessKey key) {
     Process& process = processes_.at(key);
     if (!process.alive) return;
     if (process.step >= process.steps) return end_well(key);
+    if (process.returns_early && process.next_index > 1 && process.kept.empty() && !world_.healed) {
+        world_.oracle.returned_early(key.first, key.second, process.next_index - 1);
+        return end_well(key);
+    }
     world_.after(world_.dice.between(50, 1'500), [this, key] {
         Process& worker = processes_.at(key);
         if (!worker.alive) return;

@@ -227,9 +227,17 @@ void Oracle::exited(const std::string& node, agent::AttemptKey key, std::uint32_
     if (cause.success()) succeeded_[key].insert(rank);
 }
 
-// A report is a barrier: nobody passes before everybody has come.
+void Oracle::returned_early(agent::AttemptKey key, std::uint32_t rank, std::uint64_t report) {
+    returned_early_[{key, rank}] = report;
+    fault(key.run);
+}
+
+// A report is a barrier: nobody passes before everybody has come. Of a rank that returned early while its agent was
+// away no agent may know the last report: one more passes.
 void Oracle::passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t world_size) const {
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+        const auto early = returned_early_.find({key, rank});
+        if (early != returned_early_.end() && index == early->second + 1) continue;
         const auto come = reported_.find({key, rank});
         require(come != reported_.end() && come->second >= index,
                 "report " + std::to_string(index) + " was passed before rank " + std::to_string(rank) + " had come");

@@ -35,6 +35,8 @@ class Oracle {
     void asked(agent::AttemptKey key, std::int64_t request, std::uint64_t passed) {
         requested_.try_emplace({key, request}, passed);
     }
+    // The rank ends well though others go on to report. `report`: its last one.
+    void returned_early(agent::AttemptKey key, std::uint32_t rank, std::uint64_t report);
     void reported_emptied(const std::string& node, const protocol::AttemptRef& ref);
     void fault(std::uint64_t run) { ++faults_[run]; }  // something a run may count as a failure
     void preparation_fault(std::uint64_t run) { ++preparation_faults_[run]; }
@@ -75,10 +77,11 @@ class Oracle {
     std::set<std::pair<std::string, agent::AttemptKey>> emptied_;
     std::map<std::uint64_t, std::uint32_t> faults_, preparation_faults_;
     std::set<std::uint64_t> permanent_;
-    std::map<agent::AttemptKey, std::set<std::uint32_t>> succeeded_;                 // ranks that ended with 0
-    std::map<std::pair<agent::AttemptKey, std::uint32_t>, std::uint64_t> reported_;  // by rank: its last report
-    std::map<std::pair<agent::AttemptKey, std::int64_t>, std::uint64_t> requested_;  // reports passed then
-    std::map<std::pair<std::string, std::string>, std::uint64_t> report_of_;         // by run and directory
+    std::map<agent::AttemptKey, std::set<std::uint32_t>> succeeded_;                       // ranks that ended with 0
+    std::map<std::pair<agent::AttemptKey, std::uint32_t>, std::uint64_t> reported_;        // by rank: its last report
+    std::map<std::pair<agent::AttemptKey, std::uint32_t>, std::uint64_t> returned_early_;  // of those ranks alone
+    std::map<std::pair<agent::AttemptKey, std::int64_t>, std::uint64_t> requested_;        // reports passed then
+    std::map<std::pair<std::string, std::string>, std::uint64_t> report_of_;               // by run and directory
     std::map<std::string, RunId> accepted_;
     std::set<RunId> stop_asked_;
 };

@@ -3,6 +3,7 @@
 // unless it is in trouble: then it is replaced.
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "daemon/agent/machine/message_bounds.hpp"
 #include "daemon/agent/machine/report_group.hpp"
@@ -55,6 +56,10 @@ std::string listed(const std::vector<std::uint32_t>& ranks) {
     return text;
 }
 
+std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
+    return (ranks.size() > 1 ? "ranks " : "rank ") + listed(ranks);
+}
+
 void request_stacks(const Coordinator& c, const std::vector<std::uint32_t>& missing, const std::string& why,
                     GroupSink& sink) {
     for (const auto& [node, ranks] : c.nodes) {
@@ -97,7 +102,7 @@ std::string hopeless(const Coordinator& c, Time now, std::uint64_t index, const 
         (gathering.ranks.size() > 1 ? "ranks " + waiting + " wait" : "rank " + waiting + " waits") + " in report " +
         std::to_string(index);
     if (!ended.empty())
-        return "ranks report unequally often: rank " + listed(ended) + " ended after report " +
+        return "ranks report unequally often: " + ranks_text(ended) + " ended after report " +
                std::to_string(c.ended.at(ended.front())) + ", " + waits +
                ", which can never pass; every rank must call report() the same number of times";
     if (c.timeout_ms == 0 || missing.empty() || now - gathering.since < Duration{c.timeout_ms}) return "";
@@ -125,10 +130,33 @@ void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
     if (gathering.hopeless_sent_at && now < *gathering.hopeless_sent_at + Duration{hopeless_again_ms}) return;
     std::string why = hopeless(c, now, entry->first, gathering);
     if (why.empty()) return;
+    if (!gathering.hopeless_sent_at) notice(c, "missing_ranks", why, sink);
     gathering.hopeless_sent_at = now;
     for (const auto& [node, ranks] : c.nodes)
         if (ranks.contains(*gathering.ranks.begin()))
             send(c, node, GroupArrived{.index = entry->first, .hopeless = std::move(why)}, sink);
+}
+
+// Ends the first rank that waits in a broadcast for a rank that has ended.
+void end_stuck_broadcast(Coordinator& c, GroupSink& sink) {
+    const std::uint64_t index = c.broadcast_passed + 1;
+    std::set<std::uint32_t> waiting;
+    if (const auto come = c.broadcast_ranks.find(index); come != c.broadcast_ranks.end()) waiting = come->second;
+    if (const auto come = c.broadcast_nodes.find(index); come != c.broadcast_nodes.end())
+        for (const std::string& node : come->second) waiting.insert(c.nodes[node].begin(), c.nodes[node].end());
+    std::vector<std::uint32_t> ended;
+    for (const auto& [rank, after] : c.ended)
+        if (!waiting.contains(rank)) ended.push_back(rank);
+    for (const std::uint32_t rank : c.ended_unwatched)
+        if (!waiting.contains(rank)) ended.push_back(rank);
+    if (waiting.empty() || ended.empty()) return;
+    const std::string why = "ranks make unequally many collective calls: " + ranks_text(ended) + " ended, and " +
+                            ranks_text({waiting.begin(), waiting.end()}) + (waiting.size() > 1 ? " wait" : " waits") +
+                            " in a call of rtrain.train that all ranks make, which can never pass; every rank must "
+                            "make the same calls in the same order";
+    if (!std::exchange(c.stuck_broadcast_noticed, true)) notice(c, "missing_ranks", why, sink);
+    for (const auto& [node, ranks] : c.nodes)
+        if (ranks.contains(*waiting.begin())) send(c, node, GroupArrived{.index = c.passed + 1, .hopeless = why}, sink);
 }
 
 // Each name once: the lowest rank's file is kept. Returns what each node must leave out.
@@ -247,6 +275,8 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     for (auto& [node, report] : gathering.nodes) reported.metrics_json.merge(report.metrics_json);
     bound_metrics(reported.metrics_json);
     c.passed = index;
+    c.knows_passed = true;
+    for (const std::uint32_t rank : std::exchange(c.ended_unwatched, {})) c.ended.try_emplace(rank, index);
     const auto rank0 = reported.metrics_json.find(0);
     const bool here = rank0 != reported.metrics_json.end();
     c.enough = c.enough || (here && worker::reached_stop(c.stop_at, rank0->second));
@@ -260,23 +290,34 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     return true;
 }
 
+// Returns whether report passed + 1 waits for no rank of the node, since all of them have ended and may have passed it.
+bool may_be_past(const Coordinator& c, const std::set<std::uint32_t>& ranks) {
+    return std::includes(c.ended_unwatched.begin(), c.ended_unwatched.end(), ranks.begin(), ranks.end());
+}
+
 void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     const auto entry = c.gathering.find(c.passed + 1);
     if (entry == c.gathering.end() || c.enough) return;
-    const bool own_gone = c.own_ended && !entry->second.nodes.contains(c.own_node);
-    if (entry->second.nodes.size() + (own_gone ? 1 : 0) != c.nodes.size()) return;
+    const bool all_here = entry->second.nodes.size() == c.nodes.size();
+    if (!all_here && c.ended_unwatched.empty()) return;
+    for (const auto& [node, ranks] : c.nodes)
+        if (!all_here && !entry->second.nodes.contains(node) && !may_be_past(c, ranks)) return;
     if (release(c, now, entry->first, entry->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(entry));
 }
 
-void on_message(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {
-    if (report.index > c.passed + 1) {  // this coordinator was restarted: who reports N has passed N - 1
-        c.passed = report.index - 1;
-        for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
-            for (const auto& [late, late_report] : old->second.nodes)
-                send(c, late, GroupReleased{.index = old->first}, sink);
-            old = c.gathering.erase(old);
-        }
+// A node's ranks have passed report `passed`. A coordinator that was restarted may not know that.
+void catch_up(Coordinator& c, std::uint64_t passed, GroupSink& sink) {
+    if (passed <= c.passed) return;
+    c.passed = passed;
+    for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
+        for (const auto& [late, late_report] : old->second.nodes)
+            send(c, late, GroupReleased{.index = old->first}, sink);
+        old = c.gathering.erase(old);
     }
+}
+
+void on_message(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {
+    if (report.index > 0) catch_up(c, report.index - 1, sink);
     if (report.index <= c.passed) {
         const bool with_files = c.commit && c.commit->index == report.index;
         GroupReleased again{.index = report.index};
@@ -344,8 +385,20 @@ void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
     if (c.commit && c.commit->nodes_waiting.contains(node)) send(c, node, released_with_files(*c.commit, node), sink);
 }
 
-void on_message(Coordinator& c, Time now, const GroupArrived& news) {
+void on_message(Coordinator& c, Time now, const GroupArrived& news, GroupSink& sink) {
+    if (news.index == 0) return;
+    catch_up(c, news.index - 1, sink);
     for (const std::uint32_t rank : news.ended) c.ended[rank] = news.index - 1;
+    for (const std::uint32_t rank : news.ended_unwatched) {
+        if (c.knows_passed)
+            c.ended.try_emplace(rank, c.passed);
+        else if (!c.ended.contains(rank))
+            c.ended_unwatched.insert(rank);
+    }
+    if (news.broadcast > c.broadcast_passed)
+        c.broadcast_ranks[news.broadcast].insert(news.broadcast_ranks.begin(), news.broadcast_ranks.end());
+    end_stuck_broadcast(c, sink);
+    if (!c.ended_unwatched.empty()) release_ready(c, now, sink);
     if (news.index <= c.passed || news.ranks.empty()) return;
     Gathered& gathering = gathered(c, now, news.index);
     gathering.ranks.insert(news.ranks.begin(), news.ranks.end());
@@ -357,8 +410,9 @@ void on_message(Coordinator& c, const std::string& node, const GroupBroadcast& n
     if (node == c.own_node) c.broadcast_data = news.data;  // rank 0 is here
     auto& come = c.broadcast_nodes[news.index];
     come.insert(node);
-    if (come.size() != c.nodes.size()) return;
+    if (come.size() != c.nodes.size()) return end_stuck_broadcast(c, sink);
     c.broadcast_passed = news.index;
+    c.broadcast_ranks.erase(c.broadcast_ranks.begin(), c.broadcast_ranks.upper_bound(news.index));
     c.broadcast_nodes.erase(c.broadcast_nodes.begin(), c.broadcast_nodes.upper_bound(news.index));
     send_to_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
 }
@@ -377,6 +431,8 @@ void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) 
     if (auto* arrived = std::get_if<GroupArrived>(&message)) {
         std::erase_if(arrived->ranks, foreign);
         std::erase_if(arrived->ended, foreign);
+        std::erase_if(arrived->ended_unwatched, foreign);
+        std::erase_if(arrived->broadcast_ranks, foreign);
     }
 }
 
@@ -394,10 +450,11 @@ void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage m
     own_ranks_alone(member->second, message);
     forget_far_ahead(c.gathering);
     forget_far_ahead(c.broadcast_nodes);
+    forget_far_ahead(c.broadcast_ranks);
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
     if (auto* report = std::get_if<GroupReport>(&message)) on_message(c, now, node, std::move(*report), sink);
     if (const auto* uploaded = std::get_if<GroupUploaded>(&message)) return on_message(c, now, node, *uploaded, sink);
-    if (const auto* arrived = std::get_if<GroupArrived>(&message)) on_message(c, now, *arrived);
+    if (const auto* arrived = std::get_if<GroupArrived>(&message)) on_message(c, now, *arrived, sink);
     end_hopeless(c, now, sink);
     if (const auto* broadcast = std::get_if<GroupBroadcast>(&message)) return on_message(c, node, *broadcast, sink);
 }
@@ -430,11 +487,6 @@ std::optional<SavedUpload> saved_upload_of(const LocalRanks& local, const Coordi
     saved.blocked_ms = c->commit->blocked_ms;
     saved.skips = c->commit->skips;
     return saved;
-}
-
-void own_ranks_ended(Coordinator& c, Time now, GroupSink& sink) {
-    c.own_ended = true;
-    release_ready(c, now, sink);
 }
 
 void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {

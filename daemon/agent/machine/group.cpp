@@ -121,6 +121,7 @@ void open_group(LocalAttempt& attempt) {
                             .names = saved.names,
                             .committed = {.index = saved.committed, .directory = saved.committed_as},
                             .timeout_ms = saved.policy.report_timeout_ms,
+                            .knows_passed = !attempt.adopted,
                             .stop_at = saved.policy.stop_at,
                             .enough = saved.enough};
     for (const PeerNode& node : saved.prepare.nodes)
@@ -158,7 +159,7 @@ void on(Step& step, const WorkerJoined& input) {
     LocalAttempt* attempt = with_ranks(step, input.attempt);
     if (!attempt || !attempt->workers.contains(input.rank)) return;
     LocalWorker& worker = attempt->workers[input.rank];
-    worker.connected = true;
+    worker.connected = worker.joined = true;
     step.out.push_back(WelcomeWorker{.attempt = input.attempt,
                                      .rank = input.rank,
                                      .next_index = next_report_of(*attempt->local, input.rank),
@@ -189,8 +190,9 @@ void on(Step& step, const WorkerMessage& input) {
         });
     }
     if (const auto* broadcast = std::get_if<worker::Broadcast>(&input.message))
-        return with_group(step, *attempt,
-                          [&](GroupSink& sink) { rank_broadcast(*attempt->local, input.rank, *broadcast, sink); });
+        return with_group(step, *attempt, [&](GroupSink& sink) {
+            rank_broadcast(*attempt->local, step.now, input.rank, *broadcast, sink);
+        });
     if (const auto* stage = std::get_if<worker::Stage>(&input.message))
         step.out.push_back(MakeStage{input.attempt, input.rank, stage->spare});
     if (const auto* heartbeat = std::get_if<worker::Heartbeat>(&input.message))
@@ -288,13 +290,12 @@ void on(Step& step, const GroupCut& input) {
 
 void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank) {
     if (!attempt.local) return;
+    const bool watched = !attempt.adopted || attempt.workers[rank].joined;
     with_group(step, attempt, [&](GroupSink& sink) {
-        if (!attempt.adopted) {
-            if (!attempt.local->come.contains(rank)) rank_done(*attempt.local, rank, sink);
-            return;
-        }
-        rank_ended(*attempt.local, rank, sink);
-        if (attempt.local->ranks.empty() && attempt.coordinator) own_ranks_ended(*attempt.coordinator, step.now, sink);
+        if (watched)
+            rank_ended(*attempt.local, rank, sink);
+        else
+            rank_ended_unwatched(*attempt.local, rank, sink);
     });
 }
 

@@ -59,7 +59,7 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
 void gather(LocalRanks& local, GroupSink& sink) {
     GroupReport report{.index = local.passed + 1, .exact = true, .deeper = true};
     StagedPaths staged;
-    if (local.some_ended) {
+    if (!local.ended_unwatched.empty()) {
         report.checkpoint_error = "ranks of this node have ended";
         report.error_reason = "ranks_ended";
     }
@@ -117,12 +117,32 @@ void answer_asked(LocalRanks& local, GroupSink& sink) {
     if (const auto asked = local.asked) on_repeated_release(local, *asked, sink);
 }
 
+// Returns the message about the next report, with all ranks of the node that will bring no further one: the coordinator
+// keeps only the last such message that comes before its attempt has begun.
+GroupArrived arrival(const LocalRanks& local) {
+    GroupArrived arrived{.index = local.passed + 1};
+    for (const std::uint32_t rank : local.ended)
+        if (!local.come.contains(rank)) arrived.ended.push_back(rank);
+    // Those of a node on which others still report are counted by its reports.
+    if (local.ranks.empty()) arrived.ended_unwatched = {local.ended_unwatched.begin(), local.ended_unwatched.end()};
+    return arrived;
+}
+
+void send_ended(LocalRanks& local, GroupSink& sink) {
+    GroupArrived arrived = arrival(local);
+    if (!arrived.ended.empty() || !arrived.ended_unwatched.empty()) send(local, std::move(arrived), sink);
+}
+
 void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
     if (message.index != local.passed + 1 || !local.complete) return on_repeated_release(local, message, sink);
     const bool brought = local.staged.contains(message.index);
     local.passed = message.index;
     local.come.clear();
     local.complete.reset();
+    local.ranks.insert(local.ended_unwatched.begin(), local.ended_unwatched.end());
+    local.ended.merge(local.ended_unwatched);
+    local.ended_unwatched.clear();
+    send_ended(local, sink);
     local.partial_at.reset();
     local.hopeless.clear();
     local.asked.reset();
@@ -164,6 +184,7 @@ void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSin
     local.broadcast_passed = message.index;
     local.broadcast_data = message.data;
     local.broadcast_come.clear();
+    local.broadcast_partial_at.reset();
     send_to_ranks(local, worker::Broadcast{.index = message.index, .data = message.data}, sink);
 }
 
@@ -222,34 +243,40 @@ void take_ahead(LocalRanks& local, Time now, GroupSink& sink) {
             rank_reported(local, now, rank, std::move(later.extract(later.begin()).mapped()), sink);
 }
 
-void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast message, GroupSink& sink) {
+void rank_broadcast(LocalRanks& local, Time now, std::uint32_t rank, worker::Broadcast message, GroupSink& sink) {
     if (message.index <= local.broadcast_passed) {
         worker::Broadcast again{.index = message.index, .data = local.broadcast_data};
         sink.out.push_back(ToWorker{local.attempt, rank, std::move(again)});
         return;
     }
     local.broadcast_come.insert_or_assign(rank, std::move(message));
-    if (local.broadcast_come.size() != local.ranks.size()) return;
+    if (local.broadcast_come.size() != local.ranks.size()) {
+        if (!local.broadcast_partial_at) local.broadcast_partial_at = now + Duration{partial_after_ms};
+        return;
+    }
+    local.broadcast_partial_at.reset();
     GroupBroadcast all{.index = local.broadcast_passed + 1};
     if (const auto root = local.broadcast_come.find(0); root != local.broadcast_come.end())
         all.data = root->second.data.value_or("");
     send(local, std::move(all), sink);
 }
 
-// A rank that ended had passed every report before that: those that this agent heard of too late wait for it no longer.
-void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+// The rank may have passed a report whose release this agent does not know of: the node's other ranks do not wait for
+// it in that report.
+void rank_ended_unwatched(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);
     local.ahead.erase(rank);
-    local.some_ended = true;
+    local.ended_unwatched.insert(rank);
     answer_asked(local, sink);
-    if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
+    if (local.ranks.empty()) return send_ended(local, sink);
+    if (!local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
 }
 
-// A rank's release is sent where the coordinator is beside it, which is where rank 0 is. Elsewhere the time of a report
-// finds it.
-void rank_done(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
-    if (local.coordinates) send(local, GroupArrived{.index = local.passed + 1, .ended = {rank}}, sink);
+// A report that the rank has brought may still pass: `released` sends the rank's end after it.
+void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+    local.ended.insert(rank);
+    if (!local.come.contains(rank)) send_ended(local, sink);
 }
 
 void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sink) {
@@ -312,14 +339,22 @@ void joined_coordinator(LocalRanks& local, const std::string& node, GroupSink& s
     if (local.complete && !listing) send(local, *local.complete, sink);
     if (local.upload && local.upload->done)
         send(local, GroupUploaded{.index = local.upload->index, .files = local.upload->files}, sink);
+    send_ended(local, sink);
     if (!local.broadcast_come.empty() && local.broadcast_come.size() == local.ranks.size())
         send(local, GroupBroadcast{.index = local.broadcast_passed + 1}, sink);
 }
 
 void local_time(LocalRanks& local, Time now, GroupSink& sink) {
+    if (local.broadcast_partial_at && now >= *local.broadcast_partial_at) {
+        local.broadcast_partial_at = now + Duration{10 * partial_after_ms};
+        GroupArrived arrived = arrival(local);
+        arrived.broadcast = local.broadcast_passed + 1;
+        for (const auto& [rank, message] : local.broadcast_come) arrived.broadcast_ranks.push_back(rank);
+        send(local, std::move(arrived), sink);
+    }
     if (local.partial_at && now >= *local.partial_at) {
         local.partial_at = now + Duration{10 * partial_after_ms};
-        GroupArrived arrived{.index = local.passed + 1};
+        GroupArrived arrived = arrival(local);
         for (const auto& [rank, report] : local.come) arrived.ranks.push_back(rank);
         send(local, std::move(arrived), sink);
     }
@@ -357,6 +392,7 @@ void give_up_upload(LocalRanks& local, GroupSink& sink) {
 
 std::optional<Time> next_wake(const LocalRanks& local) {
     std::optional<Time> at = local.partial_at;
+    if (local.broadcast_partial_at && (!at || *local.broadcast_partial_at < *at)) at = local.broadcast_partial_at;
     if (local.upload && local.upload->retry_at && (!at || *local.upload->retry_at < *at)) at = local.upload->retry_at;
     return at;
 }

@@ -17,6 +17,7 @@ enum class Phase { preparing, prepared, fetching, running, ending, drained };
 struct LocalWorker {
     std::int64_t pid = 0;
     bool started = false, exited = false, connected = false;
+    bool joined = false;     // it has been connected to this agent, which knows the last report that it has passed
     bool signalled = false;  // by us, to end the attempt
     std::string fail_text;   // the cause it gave itself
     std::int64_t silent_ms = 0, cpu_ms = 0, data_wait_ms = -1, barrier_wait_ms = -1, checkpoint_wait_ms = -1;

@@ -52,10 +52,14 @@ struct LocalRanks {
     std::optional<protocol::GroupReleased> asked;  // by the coordinator, for a report that our ranks have not come to
     std::map<std::uint64_t, worker::Committed> settled;  // the last few, for workers that come back
     std::string hopeless;                                // why report passed + 1 can never pass
-    bool some_ended = false;  // after this agent's restart: ranks that had passed everything and ended
+    std::set<std::uint32_t> ended;  // well: they bring no report after `passed`, unless it is in `come`
+    // Ranks that ended well while no agent watched, which `ranks` lacks. Each has passed report `passed`, and perhaps
+    // the next one. The release of that moves them to `ended`.
+    std::set<std::uint32_t> ended_unwatched;
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint32_t, worker::Broadcast> broadcast_come;
-    std::string broadcast_data;  // of broadcast_passed, for workers that ask again
+    std::optional<Time> broadcast_partial_at;  // when the coordinator is sent who waits, while some have not come
+    std::string broadcast_data;                // of broadcast_passed, for workers that ask again
     bool operator==(const LocalRanks&) const = default;
 };
 
@@ -101,12 +105,18 @@ struct Coordinator {
     protocol::GroupCommitted given_up{};         // the newest checkpoint that never will be one, and why
     std::uint64_t warnings = 0;
     std::int64_t timeout_ms = 0;                   // a report that waits for longer never passes; 0: no limit
-    std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have, and after which report
-    std::map<std::string, double> stop_at;         // the job's `stop`
-    bool enough = false;                           // it was reached: nobody passes a further report
-    bool own_ended = false;                        // after this agent's restart: no rank of this node will report again
+    std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have ended well, and their last report
+    std::set<std::uint32_t> ended_unwatched;       // their last report is `passed` or the next one
+    // This coordinator has released report `passed` itself, so that no rank has passed a later one. An agent that was
+    // restarted learns from its ranks how far the group is at least.
+    bool knows_passed = true;
+    std::map<std::string, double> stop_at;  // the job's `stop`
+    bool enough = false;                    // it was reached: nobody passes a further report
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint64_t, std::set<std::string>> broadcast_nodes;
+    std::map<std::uint64_t, std::set<std::uint32_t>>
+        broadcast_ranks;  // that have come, of nodes that have not as a whole
+    bool stuck_broadcast_noticed = false;
     std::string broadcast_data;
     bool operator==(const Coordinator&) const = default;
 };
@@ -129,9 +139,10 @@ std::uint64_t next_report_of(const LocalRanks&, std::uint32_t rank);
 std::uint64_t next_broadcast_of(const LocalRanks&, std::uint32_t rank);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
 void take_ahead(LocalRanks&, Time now, GroupSink&);
-void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);  // with 0, after this agent's restart
-void rank_done(LocalRanks&, std::uint32_t rank, GroupSink&);   // ended well, with this agent watching
-void rank_broadcast(LocalRanks&, std::uint32_t rank, worker::Broadcast, GroupSink&);
+// A rank has ended well: with this agent watching, or while no agent did.
+void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);
+void rank_ended_unwatched(LocalRanks&, std::uint32_t rank, GroupSink&);
+void rank_broadcast(LocalRanks&, Time now, std::uint32_t rank, worker::Broadcast, GroupSink&);
 void staged_listed(LocalRanks&, const StagedListed&, GroupSink&);
 void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, GroupSink&);
 void uploaded(LocalRanks&, Time now, const Uploaded&, GroupSink&);
@@ -146,7 +157,6 @@ void from_node(Coordinator&, Time now, const std::string& node, protocol::GroupM
 void resume_commit(Coordinator&, Time now, const SavedUpload&);
 std::optional<SavedUpload> saved_upload_of(const LocalRanks&,
                                            const Coordinator*);  // what a restart needs of a checkpoint under way
-void own_ranks_ended(Coordinator&, Time now, GroupSink&);
 void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
 void coordinator_time(Coordinator&, Time now, GroupSink&);
 void abandon_commit(Coordinator&, const std::string& why, GroupSink&);

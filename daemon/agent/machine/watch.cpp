@@ -65,12 +65,13 @@ void look_for_hang(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalW
                                   "it has done nothing for " + seconds(idle.ms) + " s (failure.hang_timeout)"});
 }
 
-// Ranks must report equally often. The coordinator has said that a report can never pass: one that waits here is ended,
-// and the attempt with it.
+// Ends a rank that waits in a report or a broadcast of which the coordinator has sent that it can never pass. The
+// attempt ends with the rank.
 void end_uneven(Step& step, LocalAttempt& attempt) {
-    if (attempt.phase != Phase::running || !attempt.local) return;
-    if (attempt.local->hopeless.empty() || attempt.local->come.empty()) return;
-    const std::uint32_t waits = attempt.local->come.begin()->first;
+    if (attempt.phase != Phase::running || !attempt.local || attempt.local->hopeless.empty()) return;
+    const LocalRanks& local = *attempt.local;
+    if (local.come.empty() && local.broadcast_come.empty()) return;
+    const std::uint32_t waits = local.come.empty() ? local.broadcast_come.begin()->first : local.come.begin()->first;
     LocalWorker& waiting = attempt.workers[waits];
     if (waiting.exited || waiting.signalled || waiting.hung) return;
     waiting.hung = true;

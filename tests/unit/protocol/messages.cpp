@@ -161,7 +161,7 @@ std::vector<GroupMessage> group_words(Draw& d) {
     return {GroupJoin{d.attempt(), d.text(), d.ranks()},
             GroupReport{d.number(~0ull), d.by_rank(), d.coin(), d.text(), files, d.text(), d.text(), d.coin(), d.coin(),
                         d.coin()},
-            GroupArrived{d.number(~0ull), d.ranks(), d.ranks(), d.text()},
+            GroupArrived{d.number(~0ull), d.ranks(), d.ranks(), d.ranks(), d.number(~0ull), d.ranks(), d.text()},
             GroupUploaded{d.number(~0ull), files, d.text()},
             GroupReleased{d.number(~0ull), d.text()},
             GroupCommitted{d.number(~0ull), d.text(), d.text()},
@@ -206,6 +206,12 @@ TEST_CASE("text that is no UTF-8 arrives with replacement characters, control ch
 TEST_CASE("fields of a later version are ignored, and those an earlier one does not send keep their defaults") {
     const auto heard = decode_from_head(R"({"type":"stop","why":"enough","moon_phase":{"full":true}})");
     CHECK(heard.value() == FromHead{Stop{.attempt = {}, .grace_ms = 0, .why = "enough"}});
+}
+
+TEST_CASE("a message about arrivals of an agent that knows no ended ranks is read as one without them") {
+    const auto arrived = decode_group(R"({"type":"arrived","index":7,"ranks":[3]})");
+    REQUIRE(arrived.ok());
+    CHECK(*arrived == GroupMessage(GroupArrived{.index = 7, .ranks = {3}}));
 }
 
 TEST_CASE("a field of a wrong type is named with its message and its place") {
