@@ -119,6 +119,21 @@ std::string attempts_table(const json& attempts) {
     return table_text(rows, columns, Format::table, false);
 }
 
+// Which ranks of a run that goes on have ended; empty: none, or all.
+std::string ended_ranks(const json& run, const json& attempts) {
+    if (attempts.empty() || is_terminal(run)) return "";
+    json ended = json::array(), running = json::array();
+    std::string how;
+    for (const json& worker : list_of(attempts.back(), "workers")) {
+        const json rank = worker.value("rank", json(0)), code = worker.value("exit_code", json());
+        const bool has_ended = !code.is_null() || !worker.value("signal", json()).is_null();
+        (has_ended ? ended : running).push_back(rank);
+        if (has_ended && code != 0) how += "; rank " + json_text(rank) + ": " + string_of(worker, "cause");
+    }
+    if (ended.empty() || running.empty()) return "";
+    return ranks_text(ended) + how + "; " + ranks_text(running) + (running.size() > 1 ? " run on" : " runs on");
+}
+
 std::string first_failure(const std::string& run, const json& attempt) {
     const json failure = object_of(attempt, "first_failure");
     if (failure.empty()) return "";
@@ -144,6 +159,23 @@ std::string string_of(const json& value, const char* field) {
 bool is_terminal(const json& run) {
     const std::string state = string_of(run, "state");
     return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+}
+
+std::string ranks_text(const json& ranks) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // first and last
+    for (const json& rank : ranks) {
+        const std::int64_t number = rank.is_number() ? rank.get<std::int64_t>() : 0;
+        if (!runs.empty() && number == runs.back().second + 1)
+            runs.back().second = number;
+        else
+            runs.emplace_back(number, number);
+    }
+    std::string text;
+    for (const auto& [first, last] : runs) {
+        text += (text.empty() ? "" : ", ") + std::to_string(first);
+        if (last > first) text += (last == first + 1 ? ", " : "-") + std::to_string(last);
+    }
+    return (ranks.size() > 1 ? "ranks " : "rank ") + text;
 }
 
 std::string clock_text(const std::string& iso) {
@@ -202,6 +234,7 @@ std::string run_text(const json& run, const json& attempts) {
     if (number_of(run, "checkpoints") > 0)
         text += row("checkpoints", value_text(run["checkpoints"]) + ", latest " + string_of(run, "latest_checkpoint"));
     text += row("restored", string_of(run, "restored_from"));
+    text += row("ended", ended_ranks(run, attempts));
     text += row("time", goodput_line(run));
     for (const json& advice : list_of(run, "advice")) text += row("advice", string_of(advice, "text"));
     if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));

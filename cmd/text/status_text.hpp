@@ -12,6 +12,7 @@ std::string run_text(const nlohmann::json& run, const nlohmann::json& attempts);
 std::string node_text(const nlohmann::json& node);                                // `describe NODE`
 std::string string_of(const nlohmann::json& value, const char* field);            // empty: absent or null
 bool is_terminal(const nlohmann::json& run);
-std::string clock_text(const std::string& iso);  // "09:12" today, else "2026-01-31 09:12"
+std::string ranks_text(const nlohmann::json& ranks);  // ascending: "rank 3", "ranks 0, 2-9"
+std::string clock_text(const std::string& iso);       // "09:12" today, else "2026-01-31 09:12"
 
 }  // namespace rtrain::cmd

@@ -67,17 +67,20 @@ void print(Invocation& call, const LogWish& wish, const json& asked, const json&
     if (call.out.for_people())
         for (const json& line : lines) print_line(call, wish, line);
     else
-        call.out.list({{"items", std::move(lines)}, {"silent", silent}, {"away", asked["away"]}}, {}, "line", "");
+        call.out.list({{"items", std::move(lines)},
+                       {"silent", silent},
+                       {"ended", asked.value("ended", json::array())},
+                       {"away", asked["away"]}},
+                      {}, "line", "");
+    if (const json ended = asked.value("ended", json::array()); !ended.empty())
+        call.out.talk(ranks_text(ended) + (ended.size() > 1 ? " have" : " has") + " ended");
     for (const json& node : asked["away"])
         call.out.talk("node " + node.get<std::string>() + " is away: its ranks were not asked");
 }
 
 Error not_in_time(const Invocation& call, const json& silent) {
-    std::string ranks;
-    for (const json& rank : silent) ranks += (ranks.empty() ? "" : ", ") + json_text(rank);
-    const bool many = silent.size() > 1;
     return {.code = ErrorCode::timed_out,
-            .message = std::string(many ? "ranks " : "rank ") + ranks + (many ? " have" : " has") +
+            .message = ranks_text(silent) + (silent.size() > 1 ? " have" : " has") +
                        " not answered in time: a process that is stopped (SIGSTOP), or waits in the kernel, cannot",
             .next = "rtrain logs " + call.arguments.argument(0) + " --stream err shows what comes later"};
 }
@@ -122,9 +125,9 @@ std::vector<Command> stack_commands() {
                         .shown = "TIME",
                         .help = "how long to wait for them (default 10s)"}},
              .handler = stack,
-             .details =
-                 "Nobody is ended by it. A rank answers once it has imported rtrain.train; of others the log says "
-                 "that they cannot tell."}};
+             .details = "Nobody is ended by it. Ranks that have ended are named. A rank answers once it has imported "
+                        "rtrain.train; of others the log says "
+                        "that they cannot tell."}};
 }
 
 }  // namespace rtrain::cmd

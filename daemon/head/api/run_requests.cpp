@@ -73,16 +73,20 @@ const Attempt* running_attempt(const View& view, RunId run) {
     return running;
 }
 
-// The ranks that are meant, by node; those of nodes that are away are left out and named.
+// The ranks that are meant and still run, by node; those of nodes that are away are left out, and the nodes named.
 struct Meant {
     std::map<std::string, std::vector<std::uint32_t>> by_node;
-    std::vector<std::uint32_t> ranks;
+    std::vector<std::uint32_t> ranks, ended;
     std::set<std::string> away;
 };
 Meant meant_ranks(const Sessions& sessions, const Attempt& attempt, const std::optional<NumberRanges>& choice) {
     Meant out;
     for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
         if (choice && !choice->contains(rank)) continue;
+        if (attempt.workers[rank].exit) {
+            out.ended.push_back(rank);
+            continue;
+        }
         const std::string& node = attempt.workers[rank].seat.node.value;
         if (!sessions.connected(node)) {
             out.away.insert(node);
@@ -215,6 +219,7 @@ void post_stack(Exchange& exchange, Sessions& sessions) {
                {{"run_id", exchange.view.run_id(*id)},
                 {"attempt", attempt->id.number},
                 {"ranks", meant.ranks},
+                {"ended", meant.ended},
                 {"away", meant.away},
                 {"marker", marker}});
 }

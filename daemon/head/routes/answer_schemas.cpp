@@ -38,7 +38,7 @@ constexpr Kind kinds[] = {
     {"Advice", "kind:text text:text"},
     {"RemovedRun",
      "run_id:text name:text attempts:int checkpoints:int files:text? files_kept:text? dry_run:bool files_error?:text"},
-    {"Stacks", "run_id:text attempt:int ranks:[int] away:[text] marker:text"},
+    {"Stacks", "run_id:text attempt:int ranks:[int] ended:[int] away:[text] marker:text"},
     {"Worker",
      "rank:int node:text local_rank:int node_rank:int state:text pid:int gpus:[int] exit_code:int? signal:int? "
      "out_of_memory:bool cause:text stopped_with_attempt:bool"},
@@ -91,7 +91,7 @@ constexpr Kind kinds[] = {
     {"Backup", "file:text bytes:int"},
     {"Stopping", "status:text"},
     {"Blob", "sha256:text"},
-    {"LogLine", "attempt:int rank:int stream:text time:time? line:text"},
+    {"LogLine", "attempt:int rank:int stream:text time:time? line:text state?:text goes_on?:bool"},
     {"Value", "key:text bytes:int"},
     {"Values", "items:[Value]"},
     {"FileList", "items:[StorageEntry]"},
