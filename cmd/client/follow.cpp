@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cmd/client/live_states.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
@@ -26,6 +27,14 @@ std::string file_of(const json& line) {
            string_of(line, "stream");
 }
 
+// The text behind the rank and time that the user wishes to see with it.
+std::string line_text(const LogWish& wish, const json& line, const std::string& text) {
+    const json rank = line.value("rank", json(0));
+    std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
+    if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
+    return prefix + shown_line(text);
+}
+
 std::string without_digits(std::string text) {
     std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
     return text;
@@ -34,9 +43,20 @@ std::string without_digits(std::string text) {
 class Follower {
   public:
     Follower(Invocation& call, const LogWish& wish, std::uint64_t notices_after)
-        : call_(call), wish_(wish), last_notice_(notices_after) {}
+        : call_(call), wish_(wish), states_(call.out), last_notice_(notices_after) {}
 
     std::uint64_t last_notice() const { return last_notice_; }
+
+    // What is asked of the stream beside its lines.
+    std::string states_wish() const {
+        const bool shows = wish_.show == LogWish::Show::as_they_come && call_.out.for_people();
+        return shows ? "&states_ms=" + std::to_string(states_.apart_ms()) : "";
+    }
+    void talk(const std::string& text) {
+        states_.hide();
+        call_.out.talk(text);
+        states_.redraw();
+    }
 
     // A stream that began with the last lines cannot be counted from its start: each file goes on behind the time of
     // its last line. Times are the nodes', which may differ a little, and lines may have waited for the head.
@@ -57,9 +77,11 @@ class Follower {
         if (event.name == "end") {
             if (value.is_object() && value.contains("run") && value["run"].is_object()) value = value["run"];
             if (value.is_object()) end_ = std::move(value);
+            states_.hide();
             return false;
         }
         if (event.name == "notice" && value.is_object()) return on_notice(value);
+        if (event.name == "state" && value.is_object()) return show_state(value);
         if (!value.is_object() || !value.contains("line")) return true;
         const std::string file = file_of(value);
         const std::int64_t time = parse_time(string_of(value, "time")).value_or(0);
@@ -69,24 +91,44 @@ class Follower {
         seen_[file] = in_stream_[file];
         last_of_file_[file] = time;
         last_wall_ms_ = std::max(last_wall_ms_, time);
-        if (wish_.show == LogWish::Show::as_they_come) print_line(call_, wish_, value);
+        if (wish_.show == LogWish::Show::as_they_come) show_line(file, value);
         return true;
     }
 
     const std::optional<json>& end() const { return end_; }
 
   private:
+    bool show_state(const json& state) {
+        const std::string text = string_of(state, "state");
+        if (!wish_.grep || wish_.grep->found_in(text)) states_.show(file_of(state), line_text(wish_, state, text));
+        return true;
+    }
+
+    // A line that is longer than one piece comes in several. All but the last one are states, if it is written over.
+    void show_line(const std::string& file, const json& line) {
+        const std::string state = string_of(line, "state");
+        if (!state.empty() && line.value("goes_on", false)) {
+            show_state(line);
+            return;
+        }
+        states_.hide();
+        const bool shown = states_.line_ended(file, line_text(wish_, line, state));
+        if (!shown) print_line(call_, wish_, line);
+        states_.redraw();
+    }
+
     bool on_notice(const json& notice) {
         last_notice_ = std::max(last_notice_, notice.value("id", std::uint64_t{0}));
         const std::int64_t time = parse_time(string_of(notice, "time")).value_or(0);
         const auto [last, fresh] = shown_notices_.try_emplace(without_digits(string_of(notice, "text")), time);
         if (!fresh && time - std::exchange(last->second, std::max(last->second, time)) < alike_within_ms) return true;
-        call_.out.talk("rtrain: " + shown_line(string_of(notice, "text")));
+        talk("rtrain: " + shown_line(string_of(notice, "text")));
         return true;
     }
 
     Invocation& call_;
     const LogWish& wish_;
+    LiveStates states_;
     std::uint64_t last_notice_;                          // its event's id
     std::map<std::string, std::int64_t> shown_notices_;  // notices, and when such a one came last
     std::map<std::string, std::uint64_t> seen_, in_stream_;
@@ -167,12 +209,9 @@ std::string log_target(const std::string& run, const LogWish& wish, bool follow)
 }
 
 void print_line(Invocation& call, const LogWish& wish, const json& line) {
-    const std::string text = string_of(line, "line");
+    const std::string text = string_of(line, "line"), state = string_of(line, "state");
     if (wish.grep && !wish.grep->found_in(text)) return;
-    const json rank = line.value("rank", json(0));
-    std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
-    if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
-    call.out.each(line, "line", prefix + shown_line(text) + "\n");
+    call.out.each(line, "line", line_text(wish, line, state.empty() ? text : state) + "\n");
 }
 
 // Prints lines: for people as they follow each other, for programs as a list like any other verb's.
@@ -208,7 +247,8 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
         follower.begin_stream(asked);
         const std::int64_t begun_ms = wall_now_ms();
         const std::string notices = lives ? "&notices_after=" + std::to_string(follower.last_notice()) : "";
-        const Status followed = api.follow(log_target(id, asked, true) + notices, [&](const StreamEvent& event) {
+        const std::string target = log_target(id, asked, true) + notices + follower.states_wish();
+        const Status followed = api.follow(target, [&](const StreamEvent& event) {
             reported_away = false;
             away_since_ms = 0;
             return follower.on_event(event);
@@ -222,7 +262,7 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
         if (followed || away_since_ms == 0 || wall_now_ms() - begun_ms > was_there_ms) away_since_ms = wall_now_ms();
         if (!followed && wall_now_ms() - away_since_ms > away_at_most_ms) return followed.error();
         if (!followed && !reported_away)
-            call.out.talk("the head is away (" + followed.error().message +
+            follower.talk("the head is away (" + followed.error().message +
                           "); the run goes on, and so will its lines");
         reported_away = !followed;
         if (followed) {

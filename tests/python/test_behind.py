@@ -176,7 +176,7 @@ print("18 too", returned.is_set())
     assert message.startswith("rtrain: report 18, checkpoint_000018 waits in report(): 16 reports, which is the most, wait"), (
         message
     )
-    assert "and report 1, checkpoint_000001 has been brought for" in message
+    assert "that of report 1, checkpoint_000001 has run for" in message
     assert [one["metrics"]["step"] for one in agent.frames("report")] == list(range(1, 19))
 
 

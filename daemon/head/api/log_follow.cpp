@@ -2,10 +2,13 @@
 // ranks, for example) in the same stream.
 #include "daemon/head/api/log_follow.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <set>
 
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/logs/line_states.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/logs/log_position.hpp"
 #include "daemon/head/requests/pages_json.hpp"
@@ -22,13 +25,19 @@ constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end: what
 
 constexpr std::size_t events_at_once = 200;
 
+std::int64_t steady_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
 // A follower's place in each file, and the lines that a look at the files finds behind it. Looks are made on the pool.
 struct LogLook {
     std::string directory;
     RunId run;
     LogQuestion question;
     bool newest = false;
-    bool ids = false;  // the last line of a look says how far the stream has come
+    std::optional<LineStates> states{};  // where they are asked for
+    bool ids = false;                    // the last line of a look says how far the stream has come
     bool begun = false;
     std::uint32_t first_attempt = 0;
     LogPosition sent{};
@@ -43,7 +52,8 @@ struct LogLook {
     std::size_t last_event = 0;  // where it begins in the last piece
     std::size_t next_file = 0;   // that a look begins with, modulo their number
     bool more = false, complete = true, progressed = false;
-    bool failed = false;  // some could not be read
+    bool failed = false;                         // some could not be read
+    std::optional<std::int64_t> state_due_ms{};  // a state was held back for so long
 
     void look() {
         pieces.clear();
@@ -70,6 +80,7 @@ struct LogLook {
             complete = complete && file.complete && sent[file.name] >= file.bytes;
         }
         complete = complete && are_there(files);
+        if (states) state_due_ms = states->due_ms(steady_ms());
         if (!ids || pieces.empty()) return;
         if (const std::string id = position_text(run, sent); !id.empty())
             pieces.back().insert(last_event, "id: " + id + "\n");
@@ -137,19 +148,47 @@ struct LogLook {
                 read_to = line.offset;
                 break;
             }
-            if (time >= question.since_wall_ms) put(out, line_json(file.name, time, line.text));
+            if (time >= question.since_wall_ms) put(out, json_of(file, time, line));
         }
         progressed = progressed || read_to > at;
         at = read_to;
+        if (states && !file.complete && bytes < sent_at_once) put_state(out, file, at);
         if (!out.empty()) pieces.push_back(std::move(out));
     }
 
-    void put(std::string& out, const std::string& line) {
+    // A line too long for one piece, or the last one of a file that is complete, has no end.
+    std::string json_of(const LogFile& file, std::int64_t time, const ReadLine& line) {
+        if (!states) return line_json(file.name, time, line.text);
+        states->line_ended(file.name);
+        const bool goes_on = !line.has_end && !file.complete;
+        return line_with_state_json(file.name, time, line.text, newest_state(line.text),
+                                    goes_on ? LineEnd::not_yet : LineEnd::written);
+    }
+
+    // Sends the newest state of the line that begins at `at`. Where more than that line is there, a later look comes.
+    void put_state(std::string& out, const LogFile& file, std::uint64_t at) {
+        if (at >= file.bytes || file.bytes - at >= file_bytes_at_once) return;
+        const std::string tail = read_bytes(file.path, at, static_cast<std::size_t>(file.bytes - at));
+        if (tail.find('\n') != std::string::npos) return;
+        const auto state = states->next(file.name, tail, steady_ms());
+        if (state) put(out, state_json(file.name, wall_ms(), *state), "state");
+    }
+
+    void put(std::string& out, const std::string& json, const char* event = "") {
         last_event = out.size();
-        out += sse(line);
+        out += sse(json, "", event);
         bytes += out.size() - last_event;
     }
 };
+
+// The states that the client asks for: one of each file in `states_ms`.
+std::optional<LineStates> states_asked(const Exchange& exchange) {
+    const std::string text = exchange.query("states_ms");
+    std::int64_t apart_ms = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), apart_ms);
+    if (text.empty() || fault != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return LineStates(std::max(apart_ms, states_apart_least_ms));
+}
 
 std::optional<std::uint64_t> notices_asked(const Exchange& exchange) {
     const std::string text = exchange.query("notices_after");
@@ -181,16 +220,16 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
         if (looking_ == Looking::now) return Feeds::Pumped::goes_on;
         bool more = false;
         if (std::exchange(looking_, Looking::no) == Looking::done) {
-            for (std::string& piece : std::exchange(look_->pieces, {}))
-                if (!to.write(std::move(piece))) return Feeds::Pumped::ended;
+            if (!write_pieces(to)) return Feeds::Pumped::ended;
             more = look_->progressed && look_->more;
+            look_again_for_states();
             if (ended && ended_before_ && shows_all(run->second)) {
                 to.write(sse(json_text(run_json(view_, run->second, JobWords::shown)), "", "end"));
                 return Feeds::Pumped::ended;
             }
         }
         if (ended && !ended_before_) look_->expected = expected();
-        if (ended || more || seen_news_ != feeds_.news()) begin_look(ended);
+        if (ended || more || std::exchange(state_due_, false) || seen_news_ != feeds_.news()) begin_look(ended);
         return Feeds::Pumped::goes_on;
     }
     void on_ready(Feeds::Ready ready) { ready_ = std::move(ready); }
@@ -202,6 +241,22 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     bool shows_all(const Run& run) const {
         const bool late = wall_ms() - run.ended_wall_ms > complete_within_ms;
         return !look_->failed && (look_->complete || (late && !look_->progressed));
+    }
+
+    bool write_pieces(net::Stream& to) {
+        auto pieces = std::exchange(look_->pieces, {});
+        return std::ranges::all_of(pieces, [&](std::string& piece) { return to.write(std::move(piece)); });
+    }
+
+    void look_again_for_states() {
+        if (!look_->state_due_ms || std::exchange(looks_again_, true)) return;
+        background_.after(*look_->state_due_ms, [weak = weak_from_this()] {
+            const auto self = weak.lock();
+            if (!self) return;
+            self->looks_again_ = false;
+            self->state_due_ = true;
+            self->ready_();
+        });
     }
 
     void begin_look(bool ended) {
@@ -255,6 +310,8 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     Looking looking_ = Looking::no;
     std::optional<std::uint64_t> seen_news_;     // as the last look began
     std::optional<std::uint64_t> noticed_news_;  // as notices were read last
+    bool looks_again_ = false;                   // a timer runs, since a look has held a state back
+    bool state_due_ = false;                     // the time of that state has come
     bool ended_before_ = false;                  // the run, for good, as the last look began
     Feeds::Ready ready_;
 };
@@ -280,6 +337,7 @@ void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJ
                  .run = following.run,
                  .question = following.question,
                  .newest = exchange.query("attempt").empty(),
+                 .states = states_asked(exchange),
                  .ids = exchange.asked("position") || !position->empty(),
                  .sent = std::move(*position)};
     if (!look.sent.empty()) look.question.tail.reset();

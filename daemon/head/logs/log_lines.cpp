@@ -78,31 +78,55 @@ bool means(const LogQuestion& question, const LogName& name) {
            (question.streams.empty() || question.streams.contains(name.stream));
 }
 
+namespace {
+
+nlohmann::ordered_json place_json(const LogName& name, std::int64_t wall_ms) {
+    return {{"attempt", name.attempt}, {"rank", name.rank}, {"stream", name.stream}, {"time", wall_json(wall_ms)}};
+}
+
+}  // namespace
+
 std::string line_json(const LogName& name, std::int64_t wall_ms, const std::string& line) {
-    return json_text({{"attempt", name.attempt},
-                      {"rank", name.rank},
-                      {"stream", name.stream},
-                      {"time", wall_json(wall_ms)},
-                      {"line", line}});
+    return line_with_state_json(name, wall_ms, line, "", LineEnd::written);
+}
+
+std::string line_with_state_json(const LogName& name, std::int64_t wall_ms, const std::string& line,
+                                 const std::string& state, LineEnd end) {
+    nlohmann::ordered_json object = place_json(name, wall_ms);
+    object["line"] = line;
+    if (!state.empty()) object["state"] = state;
+    if (end == LineEnd::not_yet) object["goes_on"] = true;
+    return json_text(object);
+}
+
+std::string state_json(const LogName& name, std::int64_t wall_ms, const std::string& state) {
+    nlohmann::ordered_json object = place_json(name, wall_ms);
+    object["state"] = state;
+    return json_text(object);
+}
+
+std::string read_bytes(const std::string& path, std::uint64_t offset, std::size_t bytes_at_most) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return {};
+    std::string bytes(bytes_at_most, '\0');
+    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    ::close(descriptor);
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
 }
 
 std::vector<ReadLine> read_lines(const std::string& path, std::uint64_t& offset, std::size_t bytes_at_most,
                                  Unfinished last) {
     std::vector<ReadLine> out;
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return out;
-    std::string bytes(bytes_at_most, '\0');
-    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    ::close(descriptor);
-    if (got <= 0) return out;
-    bytes.resize(static_cast<std::size_t>(got));
+    const std::string bytes = read_bytes(path, offset, bytes_at_most);
+    if (bytes.empty()) return out;
     std::size_t begin = 0;
     for (std::size_t end; (end = bytes.find('\n', begin)) != std::string::npos; begin = end + 1)
-        out.push_back({offset + begin, bytes.substr(begin, end - begin)});
+        out.push_back({.offset = offset + begin, .text = bytes.substr(begin, end - begin)});
     const bool full = bytes.size() == bytes_at_most;
     const bool at_end = !full && last == Unfinished::take;
     if (begin < bytes.size() && (at_end || (full && begin == 0))) {
-        out.push_back({offset + begin, bytes.substr(begin)});
+        out.push_back({.offset = offset + begin, .text = bytes.substr(begin), .has_end = false});
         begin = bytes.size();
     }
     offset += begin;

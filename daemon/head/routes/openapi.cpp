@@ -34,6 +34,10 @@ const std::map<std::string, std::string>& parameter_texts() {
         {"notices_after",
          "with follow: the run's notices as well, those with a higher event id than this; they come as `event: "
          "notice`"},
+        {"states_ms",
+         "with follow: of a line that is written over with carriage returns the newest state as well, as `event: "
+         "state`, "
+         "one of each file in so many milliseconds, 100 at least"},
         {"key", "only this metric"},
         {"after", "only what has a higher id; of logs, with follow: only what stands behind this position"},
         {"position",

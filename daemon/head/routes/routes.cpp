@@ -32,7 +32,7 @@ constexpr Route table[] = {
      with<post_stack>},
     {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", with<get_attempts>},
     {"GET", "/v1/runs/{run}/logs", Access::owner, "lines of the workers",
-     "rank attempt stream since_ms tail position follow after notices_after", with<get_logs>},
+     "rank attempt stream since_ms tail position follow after notices_after states_ms", with<get_logs>},
     {"GET", "/v1/runs/{run}/metrics", Access::viewer, "reports", "key after rank follow limit cursor",
      with<get_metrics>},
     {"GET", "/v1/runs/{run}/metrics/history", Access::viewer, "a metric's least and greatest values, for a chart",

@@ -249,6 +249,8 @@ export interface LogLine {
   stream: string;
   time: string | null;
   line: string;
+  state?: string;
+  goes_on?: boolean;
 }
 
 export interface Token {

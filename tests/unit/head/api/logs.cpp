@@ -217,3 +217,63 @@ TEST_CASE("names in a client's position that are no files are not kept") {
     CHECK(position->size() == 1);
     CHECK(position->begin()->first.stream == "out");
 }
+
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& words) {
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; at += words.size()) ++count;
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("a follower that asks for states gets the newest one of a line without an end, ten a second at most") {
+    ChattyRun run(1);
+    run.print(0, "begun\n");
+    const auto begun = std::chrono::steady_clock::now();
+    std::string text;
+    std::thread follower([&] {
+        net::Client client(run.head.endpoint(run.head.admin));
+        (void)client.call(
+            {.target = "/v1/runs/chatty/logs?follow=true&states_ms=1", .on_piece = [&](std::string_view piece) {
+                 text += piece;
+                 return text.find("\"state\":\" 200%\"") == std::string::npos;
+             }});
+    });
+    std::string line;
+    for (int percent = 1; percent <= 200; ++percent) {
+        line += "\r " + std::to_string(percent) + "%";
+        run.print(0, "\r " + std::to_string(percent) + "%");
+    }
+    follower.join();  // the last state comes though nothing is printed behind it
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
+    CHECK(count_of(text, "event: state") >= 1);
+    CHECK(count_of(text, "event: state") <= static_cast<std::size_t>(ms.count() / 100 + 2));
+    CHECK(count_of(text, "\"line\"") == 1);
+
+    run.print(0, "\n");
+    const std::string ended = followed(run.head, "states_ms=100&tail=1", 1);
+    CHECK(ended.find("\"state\":\" 200%\"") != std::string::npos);
+    CHECK(ended.find("goes_on") == std::string::npos);
+    const json last = parse_json(run.get("tail=1").body);
+    CHECK(last["line"] == line);  // what was printed, byte for byte
+    CHECK_FALSE(last.contains("state"));
+    CHECK(followed(run.head, "tail=1", 1).find("state") == std::string::npos);  // as clients of before know it
+}
+
+TEST_CASE("a line of megabytes that is written over comes in pieces, each of which says that it goes on") {
+    ChattyRun run(1);
+    std::string bar;
+    while (bar.size() < 300'000) bar += "\r" + std::to_string(bar.size()) + std::string(80, '#');
+    run.print(0, bar);
+    std::string text;
+    net::Client client(run.head.endpoint(run.head.admin));
+    (void)client.call(
+        {.target = "/v1/runs/chatty/logs?follow=true&states_ms=100", .on_piece = [&](std::string_view piece) {
+             text += piece;
+             return text.find("event: state") == std::string::npos;
+         }});
+    CHECK(count_of(text, "\"goes_on\":true") == 4);  // 64 KiB each
+    CHECK(text.size() < 400'000);
+}

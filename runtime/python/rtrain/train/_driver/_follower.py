@@ -86,7 +86,7 @@ class Driver:
             threads.append(self._thread("metrics", f"{self.route}/metrics", {"rank": "all"}))
         if self.prints:
             ranks = "all" if int(self._run.get("workers") or 1) <= RANKS_SHOWN else "0"
-            threads.append(self._thread("logs", f"{self.route}/logs", {"rank": ranks}))
+            threads.append(self._thread("logs", f"{self.route}/logs", {"rank": ranks, "states_ms": printer.states_ms}))
         try:
             self._until_terminal(printer)
             for thread in threads[1:]:
@@ -137,8 +137,10 @@ class Driver:
                 self._handle_news(kind, what, printer)
 
     def _handle_news(self, kind: str, what: Any, printer: Printer) -> None:
-        if kind == "logs":
-            printer.line(int(what["rank"]), str(what["line"]), str(what["stream"]))
+        if kind == "states" or (kind == "logs" and what.get("goes_on") and what.get("state")):
+            printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
+        elif kind == "logs":
+            printer.line(int(what["rank"]), str(what.get("state") or what["line"]), str(what["stream"]))
         elif kind == "metrics":
             self._untold.append(what)
             if len(self._untold) == 1:  # else the event of the commit that the first waits for comes first
@@ -157,7 +159,9 @@ class Driver:
             for event in self.head.follow(path, query, until=self._ended.is_set, away=self._away):
                 if event.name == "end":
                     return
-                self._news.put((kind, event.data if isinstance(event, StreamEvent) else None))
+                self._news.put(
+                    ("states" if event.name == "state" else kind, event.data if isinstance(event, StreamEvent) else None)
+                )
         except HeadError as error:
             if not self._ended.is_set():
                 self._news.put(("fault", error))

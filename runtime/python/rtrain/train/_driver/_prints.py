@@ -1,7 +1,11 @@
-"""The prints of workers on the driver's terminal: prefixed with rank and node, identical lines of several ranks folded."""
+"""The prints of workers on the driver's terminal: prefixed with rank and node, identical lines of several ranks folded.
+
+A line that is written over, as a progress bar is, has states. On a terminal the newest one has the last line, which the next one replaces;
+elsewhere each is a line."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -17,23 +21,44 @@ class Printer:
         self.nodes: dict[int, str] = nodes if nodes is not None else {}
         self._waiting: dict[tuple[str, str], list[int]] = {}
         self._since: dict[tuple[str, str], float] = {}
+        self._states: dict[tuple[int, str], str] = {}  # by rank and stream: the newest of a line that has not ended
+        self._drawn = False
         self._lock = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._write_ripe, daemon=True, name="rtrain-prints")
         self._thread.start()
 
+    @property
+    def states_ms(self) -> int:
+        """The least time between two states of a rank."""
+        return 100 if _on_a_terminal() else 1000
+
     def line(self, rank: int, text: str, stream: str) -> None:
         with self._lock:
-            key = (stream, text)
-            if rank in self._waiting.get(key, []):
-                self._flush(before=None)
-            self._waiting.setdefault(key, []).append(rank)
-            self._since.setdefault(key, time.monotonic())
-            self._lock.notify()
+            if self._states.pop((rank, stream), None) != text or _on_a_terminal():
+                self._add(rank, text, stream)
+
+    def state(self, rank: int, text: str, stream: str) -> None:
+        with self._lock:
+            self._states[rank, stream] = text
+            if _on_a_terminal():
+                self._hide_state()
+                self._draw_state()
+            else:
+                self._add(rank, text, stream)
+
+    def _add(self, rank: int, text: str, stream: str) -> None:
+        key = (stream, text)
+        if rank in self._waiting.get(key, []):
+            self._flush(before=None)
+        self._waiting.setdefault(key, []).append(rank)
+        self._since.setdefault(key, time.monotonic())
+        self._lock.notify()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
+            self._states.clear()
             self._flush(before=None)
             self._lock.notify()
         self._thread.join()
@@ -42,23 +67,47 @@ class Printer:
         with self._lock:
             while not self._closed:
                 self._lock.wait(None if not self._waiting else _FOLD_S / 2)
-                self._flush(before=time.monotonic() - _FOLD_S)
+                if self._waiting:
+                    self._flush(before=time.monotonic() - _FOLD_S)
 
     def _flush(self, before: float | None) -> None:
         """Shows the lines in the order of their coming; nothing overtakes a line that still waits."""
+        self._hide_state()
         for key in list(self._waiting):
             if before is not None and self._since[key] > before:
-                return
+                break
             ranks = sorted(self._waiting.pop(key))
             del self._since[key]
             out = sys.stderr if key[0] == "err" else sys.stdout
             out.write(f"({self._who(ranks)}) {key[1]}\n")  # at once: `print` writes its newline apart, and others write as well
             out.flush()
+        self._draw_state()
+
+    def _hide_state(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            sys.stdout.write("\r\x1b[K")
+            sys.stdout.flush()
+
+    def _draw_state(self) -> None:
+        """The lowest rank's state stands for all: lines that change places could not be read."""
+        if not self._states or not _on_a_terminal():
+            return
+        rank, stream = min(self._states)
+        more = f" (and {len(self._states) - 1} more)" if len(self._states) > 1 else ""
+        room = shutil.get_terminal_size().columns - 1 - len(more)
+        sys.stdout.write(f"({self._who([rank])}) {self._states[rank, stream]}"[: max(room, 0)] + more)
+        sys.stdout.flush()
+        self._drawn = True
 
     def _who(self, ranks: list[int]) -> str:
         nodes = {self.nodes.get(rank, "") for rank in ranks}
         node = next(iter(nodes)) if len(nodes) == 1 else f"{len(nodes)} nodes"
         return f"{ranks_text(ranks)}, {node}" if node else ranks_text(ranks)
+
+
+def _on_a_terminal() -> bool:
+    return bool(getattr(sys.stdout, "isatty", bool)())  # a program may have put something else there
 
 
 def ranks_text(ranks: list[int]) -> str:

@@ -77,11 +77,11 @@ class _Reports:
     def _wait_for_room(self, report: _Report) -> None:
         if self.is_own_thread() or self.changed.wait_for(self._has_room, _SAYS_AFTER_S):
             return
-        brought = ""
+        runs = ""
         if self.running is not None:
-            brought = f", and {self.running[0].what} has been brought for {time.monotonic() - self.running[1]:.0f} s"
+            runs = f"; that of {self.running[0].what} has run for {time.monotonic() - self.running[1]:.0f} s"
         print(
-            f"rtrain: {report.what} waits in report(): {WAIT_MOST} reports, which is the most, wait for their checkpoint_upload_fn{brought}; "
+            f"rtrain: {report.what} waits in report(): {WAIT_MOST} reports, which is the most, wait for their checkpoint_upload_fn{runs}; "
             "report fewer checkpoints, or bring them faster",
             file=sys.stderr,
             flush=True,

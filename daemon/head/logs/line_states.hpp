@@ -1,0 +1,44 @@
+// States of lines that a program writes over with '\r', as progress bars do. A follower of logs gets the newest state
+// of such a line while the line has no end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/head/logs/log_store.hpp"
+
+namespace rtrain::head {
+
+inline constexpr std::int64_t states_apart_least_ms = 100;
+
+// Returns the newest part of `line` between two '\r' that is not blank, at most 1,000 bytes of it. Empty: the line has
+// no '\r', or blank parts only.
+std::string newest_state(std::string_view line);
+
+// Chooses the states that one follower gets: of each file at most one in `apart_ms`, and always the last one.
+class LineStates {
+  public:
+    explicit LineStates(std::int64_t apart_ms) : apart_ms_(apart_ms) {}
+
+    // Returns the state to send now, where `unfinished` is the file's line without an end so far.
+    std::optional<std::string> next(const LogName& file, std::string_view unfinished, std::int64_t now_ms);
+    // The file's line has ended.
+    void line_ended(const LogName& file) { files_.erase(file); }
+    // In how many milliseconds a state that `next` has held back may be sent; none: no state was held back.
+    std::optional<std::int64_t> due_ms(std::int64_t now_ms);
+
+  private:
+    struct File {
+        std::string sent{};
+        std::int64_t sent_ms = 0;
+    };
+    const std::int64_t apart_ms_;
+    std::map<LogName, File> files_;  // whose line has no end
+    std::optional<std::int64_t> due_at_ms_;
+};
+
+}  // namespace rtrain::head
