@@ -40,6 +40,23 @@ def test_a_rank_that_returns_early_fails_the_attempt_within_seconds_on_two_nodes
     assert [why in notice for notice in notices] == [True], notices
 
 
+@pytest.mark.parametrize("strategy", ["STRICT_PACK", "STRICT_SPREAD"])
+def test_a_rank_that_returns_while_others_wait_in_a_collective_call_fails_the_attempt(cluster, strategy):
+    def loop():
+        train.collective.barrier()
+        if train.get_context().get_world_rank() == 0:
+            train.collective.broadcast_from_rank_zero("to nobody")
+
+    why = "rank 1 ended, and rank 0 waits in a call of rtrain.train that all ranks make, which can never pass"
+    with pytest.raises(train.TrainingFailedError, match=why) as failed:
+        DataParallelTrainer(
+            loop,
+            scaling_config=ScalingConfig(num_workers=2, placement_strategy=strategy),
+            run_config=RunConfig(name=cluster.name("barrier")),
+        ).fit()
+    assert isinstance(failed.value.worker_failures[0], train.BroadcastCollectiveTimeoutError)
+
+
 def test_a_thread_that_the_loop_leaves_behind_is_named_and_does_not_hold_the_run(cluster, tmp_path, capfd):
     def loop(config):
         def upload_the_rest():

@@ -113,7 +113,7 @@ def worker_exception(text: str) -> Exception:
     ended_by_agent = text.startswith("killed by signal 9")
     if "BroadcastCollectiveTimeoutError: " in text.partition("\n")[0]:
         return BroadcastCollectiveTimeoutError(text)
-    if ended_by_agent and "ranks report unequally often" in text:
+    if ended_by_agent and ("ranks report unequally often" in text or "ranks make unequally many collective calls" in text):
         return BroadcastCollectiveTimeoutError(text)
     if ended_by_agent and "failure.hang_timeout" in text:
         return WorkerHealthCheckTimeoutError(text)
