@@ -158,6 +158,45 @@ say(f"rank {os.environ['RANK']} ends with {result.metrics}")
     ]
 
 
+def test_under_torchrun_several_reports_with_upload_functions_are_made_behind_the_loop_in_their_order(home: Home) -> None:
+    (home.folder / "train.py").write_text(
+        SAY_A_LINE
+        + """
+import pathlib, threading
+import rtrain.train as train
+from rtrain.train import Checkpoint, CheckpointUploadMode, RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer
+
+def loop():
+    import torch.distributed as dist
+
+    rank, go_on = train.get_context().get_world_rank(), threading.Event()
+
+    def bring(checkpoint, name):
+        assert go_on.wait(60), "report() waits for the function of an earlier one"
+        target = pathlib.Path(train.get_context().get_run_path()) / name
+        target.mkdir(exist_ok=True)
+        (target / f"of-{rank}").write_text(str(checkpoint.to_dict()["step"]))
+        return Checkpoint(str(target))
+
+    for step in range(1, 5):
+        own = Checkpoint.from_dict({"step": step})
+        train.report({"step": step}, own, f"at-{step}", checkpoint_upload_mode=CheckpointUploadMode.ASYNC, checkpoint_upload_fn=bring)
+        dist.barrier()  # the loop's own collectives go on meanwhile
+    go_on.set()
+    train.report({"step": 5})
+
+result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(storage_path="runs")).fit()
+kept = {checkpoint.name: sorted(one.name for one in pathlib.Path(checkpoint.path).glob("of-*")) for checkpoint, _ in result.best_checkpoints}
+say(f"result {[row['step'] for row in result.all_metrics]} {sorted(kept.items())}")
+"""
+    )
+    out = finish(home.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]), seconds=300)
+    results = [line for line in out.splitlines() if line.startswith("result")]
+    files = [(f"at-{step}", ["of-0", "of-1"]) for step in range(1, 5)]
+    assert results == [f"result [1, 2, 3, 4, 5] {files}"] * 2, out
+
+
 def test_under_torchrun_on_two_nodes(home: Home) -> None:
     (home.folder / "train.py").write_text(
         SAY_A_LINE
