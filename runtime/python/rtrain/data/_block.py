@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rtrain.data._arrow import _long
+
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
 
@@ -176,6 +178,8 @@ def as_numpy(column: Any) -> np.ndarray[Any, Any]:
     """Tensors and lists of one length get a dimension more; ragged lists are objects; integers with gaps are floats."""
     if isinstance(column, np.ndarray):
         return column
+    if _long.is_long(column):
+        return _arrays_below_each_other([as_numpy(chunk) for chunk in column.chunks])
     array = _combined(column)
     kind = array.type
     if isinstance(kind, pa.FixedShapeTensorType):
@@ -250,7 +254,7 @@ def _take(column: Any, places: np.ndarray[Any, Any]) -> Any:
     if isinstance(column.type, pa.BaseExtensionType):
         array = _combined(column)
         return pa.ExtensionArray.from_storage(array.type, array.storage.take(pa.array(places)))
-    return column.take(pa.array(places))
+    return _long.take(column, places) if _long.is_long(column) else column.take(pa.array(places))
 
 
 def _private(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

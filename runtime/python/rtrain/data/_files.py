@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv, json as arrow_json, parquet
 
 from rtrain.data import _block
+from rtrain.data._arrow import _decoded
 from rtrain.data._block import Block
 from rtrain.data._paths import Files
 from rtrain.data._plan import cut
@@ -20,6 +22,9 @@ from rtrain.data._source import Group, Source, piece_rows
 
 _CHUNK = 1 << 20
 _FOOTER_THREADS = 8
+_SMALL_ROWS = 1024  # a piece of so many rows has none that is large
+# Pages that have a checksum are compared with it. Arrow's reader in Python learned that in release 15.
+_VERIFIED = {"page_checksum_verification": True} if int(pa.__version__.partition(".")[0]) >= 15 else {}
 
 
 class OfFiles(Source):
@@ -77,17 +82,21 @@ class Parquet(OfFiles):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_footers": [], "_units": []}
 
+    def footers(self) -> list[Any]:
+        if not self._footers:
+            with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
+                self._footers = list(pool.map(self._footer, range(len(self.files.paths))))
+        return self._footers
+
     def list_groups(self) -> list[Group]:
+        self.footers()
         with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-            self._footers = list(pool.map(self._footer, range(len(self.files.paths))))
+            pieces = list(pool.map(self._pieces, range(len(self.files.paths))))
         self._units, groups = [], []
-        for file, footer in enumerate(self._footers):
-            for number in range(footer.num_row_groups):
-                group = footer.row_group(number)
-                nbytes = self._bytes(group)
-                each = piece_rows(group.num_rows, nbytes)
+        for file, of_groups in enumerate(pieces):
+            for number, (each, nbytes) in enumerate(of_groups):
                 self._units.append((file, number, each))
-                groups.append(Group(cut(group.num_rows, each), nbytes))
+                groups.append(Group(cut(self._footers[file].row_group(number).num_rows, each), nbytes))
         return groups
 
     def _footer(self, file: int) -> Any:
@@ -98,16 +107,29 @@ class Parquet(OfFiles):
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"read_parquet: {path}: {error}") from error
 
-    def _bytes(self, group: Any) -> int:
-        chunks = [group.column(number) for number in range(group.num_columns)]
-        read_columns = None if self.columns is None else set(self.columns)
-        return sum(
-            chunk.total_uncompressed_size for chunk in chunks if read_columns is None or chunk.path_in_schema.split(".")[0] in read_columns
+    def _pieces(self, file: int) -> list[tuple[int, int]]:
+        """Returns the rows of a piece and the decoded bytes of each row group of a file."""
+        pieces: list[tuple[int, int]] = []
+        with contextlib.ExitStack() as stack:
+
+            def reader(dictionaries: list[str]) -> Any:
+                opened = stack.enter_context(self.files.system.open_input_file(self.files.paths[file]))
+                return self._reader(opened, file, dictionaries)
+
+            try:
+                pieces.extend(_decoded.pieces_of(self._footers[file], self.columns, reader))
+            except (pa.ArrowException, OSError) as error:
+                failure = self._failure(file, len(pieces), error)
+                raise type(failure)(f"read_parquet: {self.files.paths[file]}: {failure}") from error
+        return pieces
+
+    def _reader(self, opened: Any, file: int, dictionaries: list[str] | None = None) -> Any:
+        return parquet.ParquetFile(
+            opened, metadata=self._footers[file], buffer_size=_CHUNK, read_dictionary=dictionaries, **_VERIFIED
         )
 
     def schema(self) -> Any:
-        self.groups()
-        schema = self._footers[0].schema.to_arrow_schema()
+        schema = self.footers()[0].schema.to_arrow_schema()
         if self.columns is None:
             return schema
         missing = [name for name in self.columns if name not in schema.names]
@@ -129,11 +151,40 @@ class Parquet(OfFiles):
         self.groups()
         file, number, each = self._units[place]
         with self.files.system.open_input_file(self.files.paths[file]) as opened:
-            reader = parquet.ParquetFile(opened, metadata=self._footers[file], buffer_size=_CHUNK)
-            batches = reader.iter_batches(batch_size=each, row_groups=[number], columns=self.columns)
-            for skipped, block in enumerate(_exactly(each, map(_block.from_arrow, batches))):
+            at_once = 2 * each if each >= _SMALL_ROWS else each  # Arrow's reader is quicker in longer steps
+            batches = self._reader(opened, file).iter_batches(batch_size=at_once, row_groups=[number], columns=self.columns)
+            for skipped, block in enumerate(_exactly(each, map(_block.from_arrow, self._verified(file, number, batches)))):
                 if skipped >= piece:
                     yield block
+
+    def _verified(self, file: int, number: int, batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from batches
+        except (pa.ArrowException, OSError) as error:
+            raise self._failure(file, number, error) from error
+
+    def _failure(self, file: int, number: int, error: Exception) -> Exception:
+        """Returns an error that names the row group, and the column whose bytes have changed since they were written."""
+        kind = OSError if isinstance(error, OSError) else ValueError
+        if "CRC" not in str(error):
+            return kind(f"row group {number}: {error}")
+        damaged = " and ".join(map(repr, self._damaged(file, number))) or "unknown"
+        return kind(
+            f"row group {number}, column {damaged}: the checksum of a page differs from its bytes, so the file was damaged after it "
+            f"was written. Copy it again from where it came from, or write it anew ({error})"
+        )
+
+    def _damaged(self, file: int, number: int) -> list[str]:
+        """Returns the columns of a row group that cannot be read."""
+        damaged = []
+        with self.files.system.open_input_file(self.files.paths[file]) as opened:
+            for name in self.columns or self._footers[file].schema.to_arrow_schema().names:
+                try:
+                    for _ in self._reader(opened, file).iter_batches(batch_size=1024, row_groups=[number], columns=[name]):
+                        pass
+                except (pa.ArrowException, OSError):
+                    damaged.append(name)
+        return damaged
 
 
 def _exactly(each: int, blocks: Iterator[Block]) -> Iterator[Block]:

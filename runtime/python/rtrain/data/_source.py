@@ -17,6 +17,9 @@ import numpy as np
 from rtrain.data import _block
 from rtrain.data._block import Block
 
+PIECE_BYTES = 4 << 20  # at most so many bytes of rows are read at once
+PIECE_ROWS = 1 << 16
+
 
 @dataclass
 class Group:
@@ -160,7 +163,7 @@ class Streamed(Source):
             yield _block.from_rows(rows)
 
 
-def piece_rows(rows: int, nbytes: float, most_rows: int = 1 << 16, most_bytes: int = 4 << 20) -> int:
+def piece_rows(rows: int, nbytes: float, most_rows: int = PIECE_ROWS, most_bytes: int = PIECE_BYTES) -> int:
     """How many of `rows` rows that take `nbytes` in all make a piece."""
     if rows <= 0:
         return 1

@@ -1,0 +1,195 @@
+"""How many rows of a Parquet row group make a piece, by the bytes that the rows take once they are decoded.
+
+The footer knows the decoded size of numbers and of texts that are stored as they are. The size of texts that are stored through a
+dictionary, or as differences, depends on how often each text is used: 354 KiB of file may be 2 GiB of texts. Of such columns the
+dictionary is read first. Where the longest text of the dictionary does not settle it, the column's indices are read too, which
+gives the size of each row without decoding it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rtrain.data._arrow._lengths import OFFSET, Sizes, lengths
+from rtrain.data._source import PIECE_BYTES, PIECE_ROWS, piece_rows
+
+Open = Callable[[list[str]], Any]  # gives a ParquetFile of the file that reads the columns with these paths as dictionaries
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+_SETTLED_ROWS = 8192  # pieces of so many rows are large enough to do without a closer look
+_STEP = 8192  # rows whose indices are read at a time
+_FULL_DICTIONARY = 1 << 19  # bytes; a writer gives a dictionary up when it has about twice as many
+_DIFFERENCE_STEP = 256  # rows at a time of a column that is stored as differences: they are decoded
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A column of the file. `width` is the number of bytes of a decoded value, None for texts and bytes."""
+
+    path: str
+    width: int | None
+    nested: bool
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A column of the table whose decoded size the footer does not have."""
+
+    name: str
+    paths: list[str]
+    stored: int  # bytes in the file, decompressed
+    differences: bool
+    nested: bool
+
+
+def leaves(footer: Any) -> list[Leaf]:
+    """Returns the columns of a file, in the order of its row groups' columns."""
+    columns = [footer.schema.column(place) for place in range(footer.num_columns)]
+    return [Leaf(column.path, _width(column), column.max_repetition_level > 0) for column in columns]
+
+
+def _width(column: Any) -> int | None:
+    if column.physical_type == "BYTE_ARRAY":
+        return None
+    width = int(_WIDTHS.get(column.physical_type, column.length))
+    return max(width, 16) if column.logical_type.type == "DECIMAL" else width
+
+
+def pieces_of(footer: Any, columns: Sequence[str] | None, open_file: Open) -> Iterator[tuple[int, int]]:
+    """Yields for each row group how many rows make a piece, and about how many bytes the group takes when it is decoded."""
+    file = leaves(footer)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    described = [_from_footer(group, columns, file) for group in groups]
+    differences = {column.name for _, hidden in described for column in hidden if column.differences}
+    paths = {path for _, hidden in described for column in hidden if column.name not in differences for path in column.paths}
+    reader: Any = None
+    for number, (group, (known, hidden)) in enumerate(zip(groups, described, strict=True)):
+        if not hidden or group.num_rows <= 1:
+            nbytes = known + sum(column.stored for column in hidden)
+            yield piece_rows(group.num_rows, nbytes), nbytes
+        else:
+            reader = reader or open_file(sorted(paths))
+            alike = [replace(column, differences=column.name in differences) for column in hidden]
+            yield _piece_of(group.num_rows, known, alike, _Group(reader, number))
+
+
+@dataclass(frozen=True)
+class _Group:
+    reader: Any
+    number: int
+
+    def batches(self, columns: list[str], step: int) -> Iterator[Any]:
+        return iter(self.reader.iter_batches(batch_size=step, row_groups=[self.number], columns=columns))
+
+
+def _piece_of(rows: int, known: int, hidden: list[Hidden], group: _Group) -> tuple[int, int]:
+    dictionaries = _dictionaries(hidden, group)
+    widest = sum(max(_longest(dictionaries.get(column.name)), column.stored / rows) for column in hidden)
+    bound, stored = known + widest * rows, piece_rows(rows, known + sum(column.stored for column in hidden))
+    if piece_rows(rows, bound) >= min(stored / 4, _SETTLED_ROWS):
+        return piece_rows(rows, bound), int(bound)
+    sizes = np.full(rows, known / rows)
+    for column in hidden:
+        step = _step(column, dictionaries.get(column.name), stored)
+        sizes += _sizes_of(column, rows, (batch.column(0) for batch in group.batches([column.name], step)))
+    return _most_rows(sizes), int(sizes.sum())
+
+
+def _dictionaries(hidden: list[Hidden], group: _Group) -> dict[str, Any]:
+    """Returns the dictionaries that a look at the first row gives, by their columns."""
+    names = [column.name for column in hidden if not column.nested and not column.differences]
+    batch = next(group.batches(names, 1), None) if names else None
+    arrays = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
+    seen = {name: array.dictionary for name, array in arrays.items() if isinstance(array, pa.DictionaryArray)}
+    return {name: dictionary for name, dictionary in seen.items() if len(dictionary)}
+
+
+def _longest(dictionary: Any) -> float:
+    """Returns the bytes of the longest text; infinite where one look did not show the dictionary."""
+    return float("inf") if dictionary is None else float(lengths(dictionary).max())
+
+
+def _step(column: Hidden, dictionary: Any, stored_rows: int) -> int:
+    """Returns how many rows are read at a time. A writer that gave a large dictionary up did so after about as many rows as it
+    has entries, and the texts behind it are decoded when they are read."""
+    if column.differences:
+        return _DIFFERENCE_STEP
+    full = dictionary is not None and dictionary.nbytes >= _FULL_DICTIONARY
+    return max(1, min(_STEP, stored_rows, max(64, len(dictionary) // 2) if full else _STEP))
+
+
+def _from_footer(group: Any, columns: Sequence[str] | None, file: Sequence[Leaf]) -> tuple[int, list[Hidden]]:
+    known = 0
+    hidden: dict[str, Hidden] = {}
+    for place, leaf in enumerate(file):
+        name = _column_of(leaf.path, columns)
+        if name is None:
+            continue
+        chunk = group.column(place)
+        stored, values = chunk.total_uncompressed_size, chunk.num_values
+        differences = leaf.width is None and "DELTA_BYTE_ARRAY" in chunk.encodings
+        if leaf.width is None and (differences or any("DICTIONARY" in encoding for encoding in chunk.encodings)):
+            before = hidden.get(name, Hidden(name, [], 0, differences=False, nested=False))
+            paths = before.paths if differences else [*before.paths, leaf.path]
+            hidden[name] = Hidden(
+                name, paths, before.stored + stored, before.differences or differences, leaf.nested or before.nested
+            )
+            continue
+        held = values * (OFFSET if leaf.width is None else leaf.width) + (stored if leaf.width is None else 0)
+        known += max(stored, held) + (values * OFFSET if leaf.nested else 0)
+    return known, list(hidden.values())
+
+
+def _column_of(path: str, columns: Sequence[str] | None) -> str | None:
+    """Returns the column of the table that the file's column `path` belongs to; None if it is not read."""
+    if columns is None:
+        return path.partition(".")[0]
+    return next((name for name in columns if path == name or path.startswith(name + ".")), None)
+
+
+def _sizes_of(column: Hidden, rows: int, arrays: Iterator[Any]) -> Sizes:
+    """Returns the bytes of each row. The reading ends where the writer gave the dictionary up: the rest is stored as it is."""
+    sizes = np.full(rows, column.stored / rows)
+    start = 0
+    known: list[int] = []
+    for array in arrays:
+        entries = _entries(array)
+        if any(before not in (0, now) for before, now in zip(known, entries, strict=False)):
+            sizes[start:] = column.stored / (rows - start) + OFFSET
+            break
+        known = entries
+        sizes[start : start + len(array)] = lengths(array)
+        start += len(array)
+    return sizes
+
+
+def _entries(array: Any) -> list[int]:
+    """Returns the number of entries of each dictionary in an array. It grows once the writer has given the dictionary up."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return [len(array.dictionary)]
+    if pa.types.is_struct(kind):
+        return [entries for place in range(kind.num_fields) for entries in _entries(array.field(place))]
+    if pa.types.is_map(kind):
+        return [*_entries(array.keys), *_entries(array.items)]
+    return _entries(array.values) if pa.types.is_nested(kind) and hasattr(array, "values") else []
+
+
+def _most_rows(sizes: Sizes) -> int:
+    """Returns the largest number of rows such that as many neighbours, wherever they begin, take at most a piece's bytes. A row
+    may be larger than that: then a piece takes at most twice the largest row."""
+    limit = max(PIECE_BYTES, 2 * float(sizes.max()))
+    until = np.concatenate([[0.0], np.cumsum(sizes)])
+    fits, over = 1, min(len(sizes), PIECE_ROWS) + 1
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if float((until[middle:] - until[:-middle]).max()) <= limit:
+            fits = middle
+        else:
+            over = middle
+    return fits
