@@ -19,6 +19,8 @@ _BYTES_PER_FILE = 256 << 20
 
 def parquet(blocks: Iterator[Block], parts: Parts, rows: int | None, options: dict[str, Any]) -> None:
     group = options.pop("row_group_size", None)
+    if int(pa.__version__.partition(".")[0]) >= 15:
+        options.setdefault("write_page_checksum", True)
 
     def write(stream: Any, tables: Iterator[pa.Table]) -> None:
         first = next(tables)
