@@ -312,7 +312,7 @@ def test_deeper_checkpoints_are_found_by_their_claims_and_removed_alone(tmp_path
     (tmp_path / "r" / "epochs" / "copy" / ".manifest.json").write_text((tmp_path / "r/epochs/1/.manifest.json").read_text())
     assert names(directory) == ["epochs/1", "epochs/2/ckpt-a009"]
     result = Result.from_path(tmp_path / "r")
-    assert [one.name for one, _ in reversed(result.best_checkpoints)] == ["epochs/1", "epochs/2/ckpt-a009"]
+    assert [one.name for one, _ in result.best_checkpoints] == ["epochs/1", "epochs/2/ckpt-a009"]
     assert result.checkpoint.path == str(tmp_path / "r" / "epochs" / "2" / "ckpt-a009")
     for run in (tmp_path / "r", tmp_path / "r" / "epochs"):
         assert _left_over.may_be_removed(ReportCall("{}", str(run / "epochs"), removed=True), str(tmp_path / "r")) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pathlib
 import pickle
 import sys
@@ -25,6 +26,7 @@ from rtrain.train import (
     RunConfig,
     ScalingConfig,
 )
+from rtrain.train.torch import TorchConfig
 from rtrain.tune import _config, _trainable
 
 
@@ -59,6 +61,13 @@ def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
         (lambda: RunConfig(name=3), TypeError, r"RunConfig\(name=\) is 3; it is a text"),
         (lambda: RunConfig(storage_path=3), TypeError, r"storage_path=\) is 3; it is a path or a URI"),
         (lambda: RunConfig(callbacks=train.UserCallback()), TypeError, r"callbacks=\) is .* a list of UserCallbacks"),
+        (
+            lambda: RunConfig(callbacks=[object()]),
+            ValueError,
+            "is not a rtrain.tune.Callback and not a rtrain.train.UserCallback",
+        ),
+        (lambda: RunConfig(callbacks=[train.UserCallback]), ValueError, "derive its class from the first"),
+        (lambda: train.CheckpointConfig(num_to_keep=1.5), ValueError, "num_to_keep is 1.5"),
         (lambda: RunConfig(failure_config=3), ValueError, "it is a rtrain.train.FailureConfig"),
         (lambda: RunConfig(checkpoint_config={"num_to_keep": 1}), ValueError, "it is a rtrain.train.CheckpointConfig"),
         (lambda: RunConfig(logging_config="INFO"), ValueError, "it is a rtrain.train.LoggingConfig"),
@@ -69,13 +78,21 @@ def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
         (lambda: ScalingConfig(resources_per_worker=2), TypeError, r"resources_per_worker=\) is 2; it is a dict"),
         (lambda: ScalingConfig(label_selector="zone=us"), TypeError, r"label_selector=\) is 'zone=us'"),
         (lambda: ScalingConfig(label_selector={"zone": 3}), TypeError, r"label_selector holds \{'zone': 3\}"),
-        (lambda: ScalingConfig(num_workers=2, label_selector=[{"a": "b"}]), ValueError, r"a list of 1; .* one entry per worker \(2\)"),
+        (
+            lambda: ScalingConfig(num_workers=2, label_selector=[{"a": "b"}]),
+            ValueError,
+            r"a list of 1; .* one entry per worker \(2\)",
+        ),
         (
             lambda: ScalingConfig(num_workers=(1, 2), label_selector=[{"a": "b"}, {"a": "c"}]),
             ValueError,
             r"workers that differ need a fixed number of them, and num_workers is \(1, 2\)",
         ),
-        (lambda: DataParallelTrainer(nothing, scaling_config={"num_workers": 2}), ValueError, "scaling_config is a dict; it is a Scal"),
+        (
+            lambda: DataParallelTrainer(nothing, scaling_config={"num_workers": 2}),
+            ValueError,
+            "scaling_config is a dict; it is a Scal",
+        ),
         (lambda: DataParallelTrainer(nothing, run_config={"name": "x"}), ValueError, "run_config is a dict; it is a RunConfig"),
         (lambda: DataParallelTrainer(nothing, datasets=[1]), ValueError, "datasets is a list; it is a dict"),
     ],
@@ -85,9 +102,44 @@ def test_a_wrong_type_is_refused_where_it_is_given(make, kind, text) -> None:
         make()
 
 
+CONFIGS = [
+    train.ScalingConfig, train.CheckpointConfig, train.FailureConfig, train.LoggingConfig, train.DataConfig, train.ValidationTaskConfig,
+    train.ValidationConfig, train.SyncConfig, RunConfig, tune.CheckpointConfig, tune.FailureConfig, tune.RunConfig, tune.TuneConfig, TorchConfig,
+]  # fmt: skip
+ANYTHING = {("DataConfig", "execution_options"), ("RunConfig", "progress_reporter")}  # of a trainer: named once, whatever it is
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_no_field_of_a_config_takes_just_any_object(config) -> None:
+    needed = {"fn": print} if config is train.ValidationConfig else {}
+    for name in inspect.signature(config).parameters:
+        if (config.__name__, name) in ANYTHING and config is not tune.RunConfig:
+            continue
+        with pytest.raises((TypeError, ValueError)):
+            config(**{**needed, name: object()})
+
+
+def test_settings_of_copying_are_named_once_and_where_files_would_go_elsewhere_refused() -> None:
+    assert train.SyncConfig(300, 1800, False, True).sync_period == 300
+    with pytest.warns(
+        DeprecationWarning, match=r"SyncConfig\(sync_artifacts=\) changes nothing: files are kept when they are reported"
+    ):
+        train.SyncConfig(sync_artifacts=True)
+    with pytest.raises(ValueError, match=r"SyncConfig\(upload_dir=\) cannot be carried out: RunConfig\(storage_path=\)"):
+        train.SyncConfig(upload_dir="s3://bucket")
+    with pytest.raises(TypeError):
+        train.SyncConfig(sync_perid=3)
+
+
 @pytest.mark.parametrize(
     ("given", "kind"),
-    [("hf_Secret1", TypeError), (b"hf_Secret1", TypeError), ({"HF_TOKEN": "hf_Secret1"}, TypeError), (["hf-Secret1.x"], ValueError), (["a", 3], ValueError)],
+    [
+        ("hf_Secret1", TypeError),
+        (b"hf_Secret1", TypeError),
+        ({"HF_TOKEN": "hf_Secret1"}, TypeError),
+        (["hf-Secret1.x"], ValueError),
+        (["a", 3], ValueError),
+    ],
 )
 def test_what_is_given_as_secrets_by_mistake_is_refused_and_not_shown(given, kind) -> None:
     for config in (RunConfig, tune.RunConfig):
@@ -97,7 +149,10 @@ def test_what_is_given_as_secrets_by_mistake_is_refused_and_not_shown(given, kin
     assert RunConfig(secrets=("HF_TOKEN",)).secrets == ("HF_TOKEN",)
 
 
-@pytest.mark.parametrize("config", [train.CheckpointConfig, train.FailureConfig, RunConfig, ScalingConfig, train.ValidationConfig, Result, tune.RunConfig])
+@pytest.mark.parametrize(
+    "config",
+    [train.CheckpointConfig, train.FailureConfig, RunConfig, ScalingConfig, train.ValidationConfig, Result, tune.RunConfig],
+)
 def test_the_types_of_fields_can_be_asked_for(config) -> None:
     assert set(typing.get_type_hints(config)) >= {field.name for field in dataclasses.fields(config)}
 
@@ -136,7 +191,13 @@ def test_errors_take_what_they_are_about() -> None:
 
     info = train.PreemptionInfo(None, {"node-1": [0, 1]})
     taken = PreemptionError(info, True)
-    assert taken.preemption_info is info and taken.drain_timed_out is True and "node-1" in str(taken)
+    assert taken.preemption_info is info and taken.drain_timed_out is True
+    assert str(taken) == "the run's nodes were taken away: node-1 (ranks 0, 1); the workers had not ended by the deadline"
+    several = PreemptionError(train.PreemptionInfo(5, {"node-1": [1, 0], "node-2": [2], "node-3": []}))
+    assert str(several) == "the run's nodes were taken away: node-1 (ranks 0, 1), node-2 (rank 2), node-3"
+    assert (
+        str(pickle.loads(pickle.dumps(several))) == str(several) and str(PreemptionError()) == "the run's nodes were taken away"
+    )
     assert pickle.loads(pickle.dumps(taken)).preemption_info == info
     assert str(PreemptionError("gone")) == "gone" and PreemptionError("gone").preemption_info is None
 

@@ -239,5 +239,5 @@ def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monk
     assert [row["step"] for row in result.all_metrics] == list(range(300))
     assert result.checkpoint.path == "s3://runs/many/checkpoint_000150-a001"
     assert len(result.best_checkpoints) == 150
-    assert result.best_checkpoints[0][0].name == "checkpoint_000100-a001"
+    assert result.best_checkpoints[-1][0].name == "checkpoint_000100-a001"
     assert len(calls) <= 4, [words[1:] for words in calls]

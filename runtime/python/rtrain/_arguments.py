@@ -115,6 +115,7 @@ REPORTER: Table = {
     name: Rule(_TABLE)
     for name in ("total_samples", "max_column_length", "infer_limit", "print_intermediate_tables", "sort_by_metric")
 }
+_BEHIND = "agents upload checkpoints while the loop runs"
 _BLOCKS = Rule(_PIECES)
 _HINT = Rule("each reader opens the files of its own part")
 NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scripts that give them
@@ -134,8 +135,17 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
     },
     "RunConfig": {
         "verbose": Rule("a driver shows what its run does, and `rtrain logs` has what workers print"),
-        "sync_config": Rule("checkpoints are uploaded behind the loop"),
+        "sync_config": Rule(_BEHIND),
         "progress_reporter": Rule("a single run has no table of trials"),
+    },
+    "SyncConfig": {
+        "sync_period": Rule(_BEHIND, (300, 300.0, None)),
+        "sync_timeout": Rule(_BEHIND, (1800, 1800.0, None)),
+        "sync_artifacts": Rule("files are kept when they are reported with a checkpoint", (False, None)),
+        "sync_artifacts_on_checkpoint": Rule("files are kept when they are reported with a checkpoint", (True, None)),
+        "upload_dir": Rule("RunConfig(storage_path=) says where the files go", refused=True),
+        "syncer": Rule("RunConfig(storage_filesystem=) takes a file system of one's own", (None, "auto"), refused=True),
+        "sync_on_checkpoint": Rule(_BEHIND, (None, True)),
     },
     "CheckpointConfig": {
         name: Rule("the training loop decides when it reports one", (None, False, 0))

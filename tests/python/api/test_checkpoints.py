@@ -54,7 +54,7 @@ def test_checkpoints_are_kept_by_score_and_the_wrong_ones_never_win(cluster):
     scores = {0: {"loss": 3.0}, 1: {"loss": 1.0}, 2: {}, 3: {"loss": math.nan}, 4: {"loss": 2.0}}
     keep = CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="loss", checkpoint_score_order="min")
     result = trainer(cluster.name("best"), keep=keep, epochs=5, metrics=scores).fit()
-    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1, 4]
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [4, 1]
     assert result.get_best_checkpoint("loss", "min").metrics["epoch"] == 1
     assert result.get_best_checkpoint("loss", "max").metrics["epoch"] == 4
     assert result.checkpoint.metrics["epoch"] == 4
@@ -178,7 +178,7 @@ def test_num_to_keep_counts_the_checkpoints_of_all_runs_of_the_name_also_on_anot
     run([0.9, 0.1, 0.2])
     assert present() == [0.1, 0.2, 0.9]
     result = run([0.5], keep=2)
-    assert [metrics["acc"] for _, metrics in result.best_checkpoints] == [0.9, 0.5]
+    assert [metrics["acc"] for _, metrics in result.best_checkpoints] == [0.5, 0.9]
     wait_for("the worse ones to be gone, the one that it started from after its end", lambda: present() == [0.5, 0.9])
     gone = "checkpoint_000002-a001"
     events = cluster.daemons.rtrain("events", "--run", name)
@@ -334,7 +334,7 @@ def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):
     trainer(name, storage, epochs=3, keep=CheckpointConfig(num_to_keep=2)).fit()
     result = Result.from_path(f"{storage}/{name}")
     assert epochs_of(result) == [0, 1, 2]
-    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [2, 1]
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1, 2]
     assert result.checkpoint.to_directory(tmp_path / "mine") == str(tmp_path / "mine")
     assert (tmp_path / "mine" / "state.json").is_file()
     with pytest.raises(RuntimeError, match=r"Experiment folder .* doesn't exist\."):
@@ -406,8 +406,8 @@ def test_numpy_scores_and_a_score_that_was_nan_neither_kill_a_run_nor_its_resump
     assert math.isnan(first.metrics["score"])
     assert (first.metrics["when"], first.metrics["shape"]) == ("2026-01-01", [0, 1])
     again = run(name, 3)
-    assert [metrics["score"] for _, metrics in again.best_checkpoints[:2]] == [math.inf, 0.5]
-    assert math.isnan(again.best_checkpoints[2][1]["score"])
+    assert [metrics["score"] for _, metrics in again.best_checkpoints[1:]] == [0.5, math.inf]
+    assert math.isnan(again.best_checkpoints[0][1]["score"])
     assert list(again.checkpoint.to_dict()["array"]) == [1, 1]
 
 
@@ -446,7 +446,7 @@ def test_another_cluster_goes_on_from_the_directory_alone(cluster, tmp_path, mon
         other.wait_state(name, "SUCCEEDED", "FAILED")
         result = DataParallelTrainer.restore(storage / name).fit()
         assert epochs_of(result) == [0, 1, 2, 3, 4, 5]
-        assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [5, 4, 3, 2, 1, 0]
+        assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [0, 1, 2, 3, 4, 5]
     finally:
         other.stop()
 

@@ -79,7 +79,7 @@ def test_directories_deeper_in_the_run_are_checkpoints_where_they_lie(cluster, t
     run = pathlib.Path(result.path)
     names = ["epochs/2/ckpt", "epochs/3/ckpt", "mine/checkpoint_r000004-a001"]
     assert result.return_value == names
-    assert [(one.name, one.path) for one, _ in reversed(result.best_checkpoints)] == [(one, f"{run}/{one}") for one in names]
+    assert [(one.name, one.path) for one, _ in result.best_checkpoints] == [(one, f"{run}/{one}") for one in names]
     assert json.loads((run / names[2] / ".manifest.json").read_text())["directory"] == names[2]
 
     wait_for("the deletion", lambda: not (run / "epochs" / "1" / "ckpt").exists(), seconds=60)
@@ -104,7 +104,7 @@ def test_directories_deeper_in_the_run_are_checkpoints_where_they_lie(cluster, t
     (run / names[2] / "of-0").write_text("later")  # damaged: the one before it is restored
     assert fit().return_value == (names[1], f"{run}/{names[1]}", ["of-0", "of-1"])
     moved = shutil.copytree(run, tmp_path / "moved" / name)
-    assert [one.name for one, _ in reversed(Result.from_path(moved).best_checkpoints)] == names
+    assert [one.name for one, _ in Result.from_path(moved).best_checkpoints] == names
 
 
 def test_the_head_gives_out_deeper_checkpoints_and_nothing_beside_them(cluster, tmp_path):

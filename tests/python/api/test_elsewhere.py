@@ -63,7 +63,7 @@ def test_two_ranks_bring_files_fail_go_on_and_the_driver_reads_them(cluster, tmp
     _elsewhere._known.clear()
     for path in (f"prefix/runs/{name}", result.path):
         result = Result.from_path(path, storage_filesystem=given)
-        assert [metrics["step"] for _, metrics in result.best_checkpoints] == [4, 3]
+        assert [metrics["step"] for _, metrics in result.best_checkpoints] == [3, 4]
         with result.checkpoint.as_directory() as folder:
             files = {one.name: one.read_text() for one in pathlib.Path(folder).iterdir()}
         assert files == {"of-0": "4", "of-1": "4", "same": "rank 0"}

@@ -237,7 +237,7 @@ def test_a_trainable_class_steps_and_is_kept_at_its_last_step(cluster, tmp_path)
         ),
     ).fit()
     assert [one.metrics["value"] for one in grid] == [32, 96]
-    assert [checkpoint.metrics["training_iteration"] for checkpoint, _ in grid[0].best_checkpoints] == [5, 4, 2]
+    assert [checkpoint.metrics["training_iteration"] for checkpoint, _ in grid[0].best_checkpoints] == [2, 4, 5]
 
 
 def test_what_a_trainable_gives_that_is_no_metrics_is_said(cluster, tmp_path):

@@ -65,7 +65,7 @@ def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
             (1, "VALIDATED", 11),
         ],
     )
-    assert result.best_checkpoints[0][1] == {"epoch": 1, "accuracy": 11}
+    assert result.best_checkpoints[-1][1] == {"epoch": 1, "accuracy": 11}
     assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
 
 
@@ -267,10 +267,10 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
     ).fit()
     assert result.return_value == {"step": 3}
     brought, placed, sync = (
-        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)
+        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in result.best_checkpoints
     )
     assert (brought, placed, sync) == (["brought-0", "brought-1"], ["shard"], ["weights"])
-    stayed = [c.path for c, _ in reversed(result.best_checkpoints)][:2]
+    stayed = [c.path for c, _ in result.best_checkpoints][:2]
     assert stayed == [f"{result.path}/{name}" for name in ("checkpoint_r000001-a001", "placed")]
 
 
@@ -319,7 +319,7 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
     ).fit()
     kept = [
         (c.name, sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json"))
-        for c, _ in reversed(result.best_checkpoints)
+        for c, _ in result.best_checkpoints
     ]
     assert kept == [(name, ["of-0", "of-1"]) for name in ("placed-1", "placed-2", "step", "step-4-a001", "step-5-a001")]
     assert all(c.path == f"{result.path}/{c.name}" for c, _ in result.best_checkpoints)
@@ -362,9 +362,7 @@ def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the
 
     result = fit(fails=False)
     assert [row["step"] for row in result.all_metrics] == [1, 2]
-    kept = [
-        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)
-    ]
+    kept = [sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in result.best_checkpoints]
     assert kept == [["brought-0", "brought-1"], ["brought-0"]]
     with pytest.raises(
         train.WorkerGroupError, match="report 1, checkpoint_000001: checkpoint_upload_fn failed behind the loop"

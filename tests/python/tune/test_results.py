@@ -227,11 +227,30 @@ def test_the_best_checkpoints_of_a_trial_are_those_of_all_its_runs():
     for known in (list(runs.values()), [], [runs["/nowhere/s-t-2"]]):  # by this driver, by an earlier one, by both
         result = trial_result(trial, stored_results(trial, known, stored_run), rules)
         assert [(one.path, metrics["acc"]) for one, metrics in result.best_checkpoints] == [
-            ("/nowhere/s-t/checkpoint_0", 5),
             ("/nowhere/s-t-2/checkpoint_1", 4),
+            ("/nowhere/s-t/checkpoint_0", 5),
         ]
         assert [row["acc"] for row in result.all_metrics] == [5, 1, 4, 2, 4, 3]
         assert (result.checkpoint.path, result.metrics["acc"]) == ("/nowhere/s-t-2/checkpoint_2", 3)
+
+
+def test_the_best_checkpoint_is_the_last_and_without_a_score_the_newest_is():
+    from rtrain.train._result import best
+
+    kept = [
+        train.Checkpoint(f"/nowhere/{place}", metrics=metrics) for place, metrics in enumerate([{"a": 2}, {"a": 3}, {}, {"a": 2}])
+    ]
+
+    def names(**rules):
+        return [checkpoint.name for checkpoint, _ in best(kept, rules)]
+
+    assert names() == ["0", "1", "2", "3"] and names(num_to_keep=2) == ["2", "3"]
+    assert names(score_attribute="a") == ["2", "0", "3", "1"] and names(score_attribute="a", num_to_keep=2) == ["3", "1"]
+    assert names(score_attribute="a", score_order="min", num_to_keep=3) == ["1", "0", "3"]
+    assert names(score_attribute="none", num_to_keep=1) == ["0", "1", "2", "3"], "none of them was deleted"
+    result = train.Result(best_checkpoints=best(kept, {"score_attribute": "a"}))
+    assert [result.get_best_checkpoint("a", mode).name for mode in ("max", "min")] == ["1", "3"], "of equals the newer one"
+    assert "best: 1 a=3; 3 a=2; 0 a=2" in " ".join(repr(result).split())
 
 
 def test_a_run_that_went_on_counts_once_and_a_trial_that_is_not_over_has_its_earlier_runs():

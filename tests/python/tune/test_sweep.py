@@ -7,7 +7,8 @@ from rtrain import tune
 from rtrain._where import ClusterInfo
 from rtrain.tune import _file, _tuner
 from rtrain.tune._sweep import Limits, Sweep
-from rtrain.tune._table import CLIReporter, Table, lines
+from rtrain.tune._table import Table, lines
+from rtrain.tune.progress_reporter import CLIReporter
 from rtrain.tune.schedulers import ASHAScheduler, Exploit, FIFOScheduler, TrialScheduler
 from rtrain.tune.search import BasicVariantGenerator, Searcher
 from rtrain.tune.stopper import ExperimentPlateauStopper, MaximumIterationStopper
@@ -239,8 +240,9 @@ def test_the_table_shows_what_differs_and_the_best_at_the_end():
 
 def test_the_table_comes_with_a_new_status_soon_and_with_mere_reports_seldom(monkeypatch, capsys):
     now = [100.0]
-    monkeypatch.setattr("rtrain.tune._table.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rtrain.tune.progress_reporter.time.monotonic", lambda: now[0])
     here, table = sweep(), Table("s", 1, CLIReporter())
+    table.begin(here, 3)
     here.to_start()
 
     def shown_after(seconds):

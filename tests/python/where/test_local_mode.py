@@ -61,7 +61,7 @@ print("torch" in sys.modules, rtrain.is_initialized())
     assert out.splitlines() == [
         "starts at 0",
         "2 3 checkpoint_000003-a001 3",
-        "[0, 1]",  # the latest is kept beside them
+        "[1, 0]",  # the best last; the latest is kept beside them
         "starts at 3",
         "2 3",
         "starts at 3",
@@ -233,7 +233,7 @@ def fit():
     return DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="again")).fit()
 
 for result in fit(), fit():
-    for checkpoint, metrics in reversed(result.best_checkpoints):
+    for checkpoint, metrics in result.best_checkpoints:
         with checkpoint.as_directory() as folder:
             print(checkpoint.name, metrics["epoch"], open(folder + "/epoch").read())
 """
@@ -261,7 +261,7 @@ def loop():
 
 name = RunConfig(name="placed")
 result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=name).fit()
-print([(one.path == f"{result.path}/{one.name}", one.name) for one, _ in reversed(result.best_checkpoints)])
+print([(one.path == f"{result.path}/{one.name}", one.name) for one, _ in result.best_checkpoints])
 """
     )
     assert out.splitlines() == ["True", "[(True, 'mine-0'), (True, 'mine-1')]"]
@@ -295,7 +295,7 @@ print([one.name for one, _ in result.best_checkpoints], result.checkpoint.path =
 """
     )
     out = home.script(script).splitlines()
-    assert out == ["starts from None", "['epochs/3/ckpt', 'epochs/2/ckpt'] True"]
+    assert out == ["starts from None", "['epochs/2/ckpt', 'epochs/3/ckpt'] True"]
     run = home.folder / "rtrain_results" / "deeper"
     assert sorted(path.name for path in (run / "epochs" / "1").iterdir()) == ["notes"]  # what is beside it is the user's
     home.rtrain("checkpoints", "verify", str(run))
@@ -328,7 +328,7 @@ print([metrics["epoch"] for _, metrics in result.best_checkpoints], result.check
 """
     )
     kept = [f"checkpoint_{report:06d}-a001" for report in (1, 2, 3)]
-    assert out.splitlines() == ["starts at 0", str(kept), "starts at 3", "[0, 1] 1"]
+    assert out.splitlines() == ["starts at 0", str(kept), "starts at 3", "[1, 0] 1"]
 
 
 def test_errors_are_raw_and_the_run_goes_on_after_them(home: Home) -> None:
@@ -427,7 +427,7 @@ def test_validation_and_files_of_what_is_printed(home: Home) -> None:
 
         result = fit()
         print(sorted(result.return_value))
-        print([metrics for _, metrics in result.best_checkpoints][0])
+        print([metrics for _, metrics in result.best_checkpoints][-1])
         from rtrain.train import Result
         print(sorted(metrics.get("accuracy", -1) for _, metrics in Result.from_path(result.path).best_checkpoints))
     """)

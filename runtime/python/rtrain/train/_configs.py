@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from rtrain import _arguments, _runtime_env
 from rtrain._lazy import public_in
-from rtrain.train import _names
+from rtrain.train import _config_types, _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._ingest import ExecutionOptions
+from rtrain.train._run_context import RTrainCallback
+from rtrain.tune.callback import Callback
 
-_PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of an environment
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -50,22 +51,18 @@ class ScalingConfig:
     wait_for_nodes: bool = True
 
     def __post_init__(self) -> None:
-        self._check_types()
+        _config_types.check("ScalingConfig", self)
         self._check_workers()
         self._check_resources()
         self._check_selectors()
         if self.use_tpu:
             raise ValueError("use_tpu: this cluster knows no TPUs; run such a program by `rtrain submit job.yaml`")
         self.placement_strategy = str(self.placement_strategy).upper()
-        if self.placement_strategy not in _PLACEMENTS:
-            raise ValueError(f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}")
+        if self.placement_strategy not in _config_types.PLACEMENTS:
+            raise ValueError(
+                f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_config_types.PLACEMENTS)}"
+            )
         _arguments.check_fields("ScalingConfig", self)
-
-    def _check_types(self) -> None:
-        for name, (kind, what) in _OF_SCALING.items():
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, kind):
-                raise TypeError(f"ScalingConfig({name}=) is {given!r}; it is {what}")
 
     def _check_selectors(self) -> None:
         given = self.label_selector
@@ -195,7 +192,8 @@ class CheckpointConfig:
     keep_latest: str = "always"
 
     def __post_init__(self) -> None:
-        if self.num_to_keep is not None and (isinstance(self.num_to_keep, bool) or self.num_to_keep < 1):
+        _config_types.check("CheckpointConfig", self)
+        if self.num_to_keep is not None and (not _config_types.is_whole(self.num_to_keep) or self.num_to_keep < 1):
             raise ValueError(f"num_to_keep is {self.num_to_keep!r}; it is None (all) or a whole number from 1")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}; it is 'max' or 'min'")
@@ -233,7 +231,8 @@ class FailureConfig:
     preemption_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_failures, bool) or not isinstance(self.max_failures, int) or self.max_failures < -1:
+        _config_types.check("FailureConfig", self)
+        if not _config_types.is_whole(self.max_failures) or self.max_failures < -1:
             raise ValueError(f"max_failures is {self.max_failures!r}; it is -1 (without end) or a whole number from 0")
         if self.fail_fast:
             _arguments.once(
@@ -284,6 +283,9 @@ class DataConfig:
             isinstance(datasets_to_split, list | tuple) and all(isinstance(name, str) for name in datasets_to_split)
         ):
             raise TypeError(f"datasets_to_split is {datasets_to_split!r}; it is 'all' or a list of names")
+        _config_types.check_values(
+            "DataConfig", execution_options=execution_options, enable_shard_locality=enable_shard_locality, equal=equal
+        )
         self.datasets_to_split = datasets_to_split
         self.execution_options = execution_options
         _arguments.check_named("DataConfig", execution_options=execution_options, enable_shard_locality=enable_shard_locality)
@@ -324,6 +326,7 @@ class ValidationTaskConfig:
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
+        _config_types.check("ValidationTaskConfig", self)
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise ValueError(f"timeout_s is {self.timeout_s!r}; it is a number of seconds above 0")
 
@@ -350,17 +353,33 @@ class ValidationConfig:
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise TypeError(f"ValidationConfig(fn={self.fn!r}): fn is a function of a checkpoint that gives a dict of metrics")
+        _config_types.check("ValidationConfig", self)
+        if self.task_config is not None and not isinstance(self.task_config, ValidationTaskConfig):
+            raise TypeError(f"ValidationConfig(task_config=) is {self.task_config!r}; it is a rtrain.train.ValidationTaskConfig")
         if self.ray_remote_kwargs:
             from rtrain._remote._options import Options
 
             Options().changed(**self.ray_remote_kwargs)
 
 
+@dataclass
 class SyncConfig:
-    """Accepts the settings of older scripts. They change nothing: agents upload checkpoints while the loop goes on."""
+    """The settings by which older scripts choose how files are copied to the storage. They change nothing.
 
-    def __init__(self, **settings: Any) -> None:
-        self.settings = settings
+    The agents upload checkpoints while the loop runs. A setting that differs from its default is named once, with the reason.
+    """
+
+    sync_period: float = 300
+    sync_timeout: float = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+    upload_dir: str | None = None
+    syncer: Any = None
+    sync_on_checkpoint: bool | None = None
+
+    def __post_init__(self) -> None:
+        _config_types.check("SyncConfig", self)
+        _arguments.check_fields("SyncConfig", self)
 
 
 @dataclass
@@ -487,14 +506,18 @@ class RunConfig:
 
     def _check_types(self) -> None:
         _check_secrets(self.secrets)
-        for name, (kind, what) in _OF_RUN.items():
-            given = getattr(self, name)
-            if given is not None and (not isinstance(given, kind) or (isinstance(given, bool) and kind is int)):
-                raise TypeError(f"RunConfig({name}=) is {given!r}; it is {what}")
+        _config_types.check("RunConfig", self)
+        for callback in self.callbacks or ():
+            if not isinstance(callback, RTrainCallback | Callback):
+                raise ValueError(
+                    f"RunConfig(callbacks=): {callback!r} is not a rtrain.tune.Callback and not a rtrain.train.UserCallback; derive its "
+                    "class from the first for a Tuner, from the second for a trainer"
+                )
         for name, known in (
             ("failure_config", FailureConfig),
             ("checkpoint_config", CheckpointConfig),
             ("logging_config", LoggingConfig),
+            ("sync_config", SyncConfig),
         ):
             if getattr(self, name) is not None and not isinstance(getattr(self, name), known):
                 raise ValueError(f"RunConfig({name}=) is {getattr(self, name)!r}; it is a rtrain.train.{known.__name__}")
@@ -527,29 +550,6 @@ def _log_names(given: object) -> tuple[str, str]:
             f"log_to_file is {given!r}; it is True, a file's name, or (stdout's name, stderr's name), without folders"
         )
     return names[0], names[1]
-
-
-_OF_SCALING: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "use_gpu": (bool, "True or False"),
-    "wait_for_nodes": (bool, "True or False"),
-    "resources_per_worker": (Mapping, "a dict of names and amounts"),
-    "placement_strategy": (str, f"one of {', '.join(_PLACEMENTS)}"),
-    "accelerator_type": (str, "a text such as 'A100'"),
-    "label_selector": ((Mapping, list, tuple), "a dict of labels and values, or a list with one for each worker"),
-    "topology": (str, "a text"),
-}
-_OF_RUN: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "name": (str, "a text"),
-    "storage_path": ((str, os.PathLike), "a path or a URI"),
-    "records_path": ((str, os.PathLike), "a path or a URI"),
-    "callbacks": ((list, tuple), "a list of UserCallbacks"),
-    "env": (Mapping, "a dict of names and texts"),
-    "queue": (str, "the name of a queue"),
-    "priority": (int, "a whole number"),
-    "labels": (Mapping, "a dict of names and texts"),
-    "tracking": (Mapping, "a dict of trackers and whether they are wanted"),
-    "local_dir": ((str, os.PathLike), "a path"),
-}
 
 
 def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None:

@@ -53,13 +53,12 @@ class ControllerError(TrainingFailedError):
 
 
 class PreemptionError(TrainingFailedError):
-    """Nodes were taken away more often than the run allows. `preemption_info` says which, where it is known."""
+    """Nodes were taken away more often than the run allows. The text names the nodes and their ranks, from `preemption_info`."""
 
     def __init__(self, preemption_info: object = None, drain_timed_out: bool = False, message: str = "") -> None:  # noqa: FBT001, FBT002
         if isinstance(preemption_info, str):  # the text alone
             message, preemption_info = message or preemption_info, None
-        nodes = ", ".join(getattr(preemption_info, "preempted_node_ids", []))
-        self.message = message or "the run's nodes were taken away" + (f": {nodes}" if nodes else "")
+        self.message = message or _preemption_message(preemption_info, drain_timed_out=drain_timed_out)
         super().__init__(self.message)
         self.preemption_info = preemption_info
         self.drain_timed_out = drain_timed_out
@@ -106,6 +105,17 @@ class InsufficientClusterResourcesError(RuntimeError):
 
 class CheckpointManagerInitializationError(RuntimeError):
     """The run's directory cannot be read as the directory of a run."""
+
+
+def _preemption_message(info: object, *, drain_timed_out: bool) -> str:
+    """Returns "the run's nodes were taken away: node-1 (ranks 0, 1), node-2 (rank 2)"."""
+    by_node: Mapping[str, list[int]] = getattr(info, "preempted_node_to_ranks", None) or {}
+    nodes = [
+        f"{node} (rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))})" if ranks else node
+        for node, ranks in by_node.items()
+    ]
+    text = "the run's nodes were taken away" + (f": {', '.join(nodes)}" if nodes else "")
+    return f"{text}; the workers had not ended by the deadline" if drain_timed_out else text
 
 
 def worker_exception(text: str) -> Exception:

@@ -13,7 +13,7 @@ from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory
 
-_SHOWN = 8
+_SHOWN, _SHOWN_BEST = 8, 3
 
 
 @dataclass
@@ -21,8 +21,8 @@ class Result:
     """How a run ended, and what it left.
 
     metrics: those of the last report. checkpoint: the latest. error: what ended the run; None when it succeeded.
-    path: the run's directory. best_checkpoints: pairs (checkpoint, metrics), at most `num_to_keep`, the best first; the newest
-    first where no score was given. return_value: what rank 0's loop returned.
+    path: the run's directory. best_checkpoints: pairs (checkpoint, metrics), at most `num_to_keep`. With a
+    checkpoint_score_attribute the best one is the last, without it the newest one is. return_value: what rank 0's loop returned.
     """
 
     metrics: dict[str, Any] | None = None
@@ -67,7 +67,7 @@ class Result:
         if all(_missing(nested(metrics, metric)) for _, metrics in self.best_checkpoints):
             there = sorted({key for _, metrics in self.best_checkpoints for key in metrics})
             raise RuntimeError(f"no kept checkpoint has the metric {metric!r}; there are: {', '.join(there) or 'none'}")
-        return max(self.best_checkpoints, key=lambda pair: score(pair[1], metric, mode))[0]
+        return max(self.best_checkpoints[::-1], key=lambda pair: score(pair[1], metric, mode))[0]
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> "Result":
@@ -107,7 +107,9 @@ class Result:
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("metrics", _shown(self.metrics or {}))]
         rows.append(("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
-        best = [f"{checkpoint.name} {_shown(metrics)}" for checkpoint, metrics in self.best_checkpoints[:3]]
+        best = [
+            f"{checkpoint.name} {_shown(metrics)}" for checkpoint, metrics in [*reversed(self.best_checkpoints)][:_SHOWN_BEST]
+        ]
         if best:
             rows.append(("best", "; ".join(best)))
         rows.append(("path", str(self.path)))
@@ -156,12 +158,15 @@ def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> lis
 
 
 def best(checkpoints: list[Checkpoint], rules: Mapping[str, Any]) -> list[tuple[Checkpoint, dict[str, Any]]]:
-    """The best first; `wanted`: `checkpoint` of the job. The latest may lie beside its `num_to_keep`; all are given where none
-    has the score, since then none is deleted."""
+    """Returns the checkpoints that count as the best ones, the best last; without a score, in the order of reports.
+
+    rules: the `checkpoint` section of the job. There are at most its `num_to_keep`, since the run keeps its latest checkpoint
+    beside them. All are returned when no checkpoint has the score, because the head then deletes none.
+    """
     name = rules.get("score_attribute") or None
-    ordered = by_score(checkpoints, name, rules.get("score_order") or "max")[::-1]
+    ordered = by_score(checkpoints, name, rules.get("score_order") or "max")
     ranked = name is None or any(nested(metrics, name) is not None for _, metrics in ordered)
-    return ordered[: rules.get("num_to_keep")] if ranked else ordered
+    return ordered[-(rules.get("num_to_keep") or 0) :] if ranked else ordered
 
 
 def no_score(name: str) -> str:

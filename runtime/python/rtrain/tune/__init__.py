@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rtrain.tune import (
         callback as callback,
         integration as integration,
+        progress_reporter as progress_reporter,
         schedulers as schedulers,
         search as search,
         stopper as stopper,
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
         ExperimentAnalysis as ExperimentAnalysis,
         run as run,
     )
-    from rtrain.tune._table import (
-        CLIReporter as CLIReporter,
-        JupyterNotebookReporter as JupyterNotebookReporter,
-    )
     from rtrain.tune._trainable import (
         PlacementGroupFactory as PlacementGroupFactory,
         with_parameters as with_parameters,
@@ -49,6 +46,11 @@ if TYPE_CHECKING:
     )
     from rtrain.tune._tuner import Tuner as Tuner
     from rtrain.tune.callback import Callback as Callback
+    from rtrain.tune.progress_reporter import (
+        CLIReporter as CLIReporter,
+        JupyterNotebookReporter as JupyterNotebookReporter,
+        ProgressReporter as ProgressReporter,
+    )
     from rtrain.tune.schedulers import create_scheduler as create_scheduler
     from rtrain.tune.search import create_searcher as create_searcher
     from rtrain.tune.search.sample import (
@@ -79,7 +81,7 @@ else:
             "rtrain.tune._errors": ("TuneError",),
             "rtrain.tune._results": ("ResultGrid",),
             "rtrain.tune._run": ("ExperimentAnalysis", "run"),
-            "rtrain.tune._table": ("CLIReporter", "JupyterNotebookReporter"),
+            "rtrain.tune.progress_reporter": ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter"),
             "rtrain.tune._trainable": ("PlacementGroupFactory", "with_parameters", "with_resources"),
             "rtrain.tune._tuner": ("Tuner",),
             "rtrain.tune.callback": ("Callback",),
@@ -103,5 +105,5 @@ else:
             "rtrain.tune.stopper": ("Stopper",),
             "rtrain.tune.trainable": ("Trainable",),
         },
-        modules=("callback", "integration", "schedulers", "search", "stopper", "trainable"),
+        modules=("callback", "integration", "progress_reporter", "schedulers", "search", "stopper", "trainable"),
     )

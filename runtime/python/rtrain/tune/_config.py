@@ -6,11 +6,12 @@ from typing import Any
 
 from rtrain import _arguments
 from rtrain._lazy import public_in
-from rtrain.train import _configs
+from rtrain.train import _config_types, _configs
 from rtrain.tune._trial import Trial
+from rtrain.tune.progress_reporter import ProgressReporter
 from rtrain.tune.schedulers._scheduler import TrialScheduler
 from rtrain.tune.search._searcher import Searcher
-from rtrain.tune.stopper import DictStopper, FunctionStopper, Stopper
+from rtrain.tune.stopper import CombinedStopper, DictStopper, FunctionStopper, Stopper
 
 
 @dataclass
@@ -22,10 +23,11 @@ class CheckpointConfig(_configs.CheckpointConfig):
     """
 
     def __post_init__(self) -> None:
+        _config_types.check("CheckpointConfig", self)
         frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
         self.checkpoint_frequency = self.checkpoint_at_end = None  # of functions, which decide themselves: no remark
         super().__post_init__()
-        if frequency is not None and (not _is_whole(frequency) or frequency < 0):
+        if frequency is not None and frequency < 0:
             raise ValueError(f"checkpoint_frequency is {frequency!r}; it is a whole number from 0 (never)")
         self.checkpoint_frequency, self.checkpoint_at_end = frequency, at_end
 
@@ -59,12 +61,15 @@ class RunConfig(_configs.RunConfig):
     stop: {"metric": value} ends each trial that reaches a value; a function `(trial_id, result) -> bool`; or a tune.Stopper.
     verbose: 0 shows nothing, 1 a table of the trials when it changes, 2 every report as well.
     callbacks: tune.Callback objects.
-    progress_reporter: a tune.CLIReporter that chooses the table's columns.
+    progress_reporter: a tune.CLIReporter that chooses the table's columns, or a tune.ProgressReporter of one's own.
     """
 
     _names_itself = False
 
     def __post_init__(self) -> None:
+        _config_types.check("RunConfig", self)
+        if self.progress_reporter is not None and not isinstance(self.progress_reporter, ProgressReporter):
+            raise ValueError(f"RunConfig(progress_reporter=) is {self.progress_reporter!r}; it is a rtrain.tune.ProgressReporter")
         kept = {name: getattr(self, name) for name in ("verbose", "stop", "progress_reporter")}
         self.verbose = self.stop = self.progress_reporter = None
         super().__post_init__()
@@ -106,6 +111,7 @@ class TuneConfig:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        _config_types.check("TuneConfig", self)
         _arguments.check_named("TuneConfig", reuse_actors=self.reuse_actors, chdir_to_trial_dir=self.chdir_to_trial_dir)
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'")
@@ -119,21 +125,17 @@ class TuneConfig:
 
     def _check_numbers(self) -> None:
         samples, most = self.num_samples, self.max_concurrent_trials
-        if not _is_whole(samples) or (samples < 1 and samples != -1):
+        if not _config_types.is_whole(samples) or (samples < 1 and samples != -1):
             raise ValueError(f"num_samples is {samples!r}; it is a whole number from 1, or -1 (without end)")
-        if most is not None and (not _is_whole(most) or most < 0):
+        if most is not None and (not _config_types.is_whole(most) or most < 0):
             raise ValueError(f"max_concurrent_trials is {most!r}; it is a whole number from 1, or None (0 is None as well)")
         if hasattr(self.time_budget_s, "total_seconds"):
             self.time_budget_s = self.time_budget_s.total_seconds()
         budget = self.time_budget_s
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or budget <= 0):
             raise ValueError(f"time_budget_s is {budget!r}; it is a number of seconds above 0, or a timedelta")
-        if self.seed is not None and not _is_whole(self.seed):
+        if self.seed is not None and not _config_types.is_whole(self.seed):
             raise ValueError(f"seed is {self.seed!r}; it is a whole number")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
@@ -143,7 +145,13 @@ def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
     if isinstance(stop, Mapping):
         return DictStopper(dict(stop)), None
     stopper = stop if isinstance(stop, Stopper) else FunctionStopper(stop)
-    return (stopper, None) if stopper.per_trial else (None, stopper)
+    return (stopper, None) if stopper.per_trial and not _ends_all(stopper) else (None, stopper)
+
+
+def _ends_all(stopper: Stopper) -> bool:
+    """Returns whether the stopper, or one inside of it, overrides `stop_all`. The driver alone can ask that."""
+    inner = stopper._stoppers if isinstance(stopper, CombinedStopper) else ()
+    return type(stopper).stop_all not in (Stopper.stop_all, CombinedStopper.stop_all) or any(map(_ends_all, inner))
 
 
 def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None, env: Mapping[str, str]) -> _configs.RunConfig:

@@ -51,7 +51,7 @@ def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapp
         error=trial.error if trial.status == ERROR else None,
         path=last.path,
         best_checkpoints=best(
-            [checkpoint for run_result in run_results for checkpoint, _ in reversed(run_result.best_checkpoints)],
+            [checkpoint for run_result in run_results for checkpoint, _ in run_result.best_checkpoints],
             checkpoint_rules,
         ),
         return_value=last.return_value,

@@ -4,95 +4,41 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rtrain._arguments import REPORTER, check, check_named
-from rtrain._lazy import public_in
 from rtrain.train._driver._submission import say
 from rtrain.train._result import nested, score
 from rtrain.tune._sweep import AUTOMATIC, Sweep
 from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
+from rtrain.tune.progress_reporter import CLIReporter, ProgressReporter
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from rtrain._argument_types import ReporterArguments
-
-_EVERY_S = 5.0
-_REPORTS_EVERY_S = 30.0
-_ROWS, _PARAMETERS, _METRICS, _WIDTH = 20, 4, 3, 18
-
-
-class CLIReporter:
-    """Chooses the columns of the table that `fit()` shows.
-
-    metric_columns, parameter_columns: lists of names, or dicts from names to what is shown.
-    metric, mode: by which the best trial is chosen.
-    max_progress_rows: how many rows the table has.
-    max_error_rows: changes nothing; every trial that failed is shown.
-    max_report_frequency: seconds between two tables.
-    """
-
-    def __init__(
-        self,
-        *,
-        metric_columns: Sequence[str] | Mapping[str, str] | None = None,
-        parameter_columns: Sequence[str] | Mapping[str, str] | None = None,
-        max_progress_rows: int = _ROWS,
-        max_error_rows: int = _ROWS,
-        max_report_frequency: float = _EVERY_S,
-        metric: str | None = None,
-        mode: str | None = None,
-        **others: Unpack[ReporterArguments],
-    ) -> None:
-        self.metric_columns, self.parameter_columns = _columns(metric_columns), _columns(parameter_columns)
-        self.rows, self.every_s = max_progress_rows, float(max_report_frequency)
-        self.metric, self.mode = metric, mode
-        check("CLIReporter", others, REPORTER)
-        check_named("CLIReporter", max_error_rows=max_error_rows)
-
-
-JupyterNotebookReporter = CLIReporter
-
-
-def _columns(given: Sequence[str] | Mapping[str, str] | None) -> dict[str, str] | None:
-    if given is None:
-        return None
-    return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+_PARAMETERS, _METRICS, _WIDTH = 4, 3, 18
 
 
 @dataclass
 class Table:
     name: str
     verbose: int
-    reporter: CLIReporter
-    _shown_at: float = 0.0
-    _states: str = ""
-    _reports: int = 0
+    reporter: ProgressReporter
+
+    def begin(self, sweep: Sweep, total_samples: int | None) -> None:
+        """Calls the reporter's `setup`, before the first trial starts."""
+        if isinstance(self.reporter, CLIReporter):
+            self.reporter.render = lambda done: lines(self.name, sweep, self.reporter, final=done)  # type: ignore[arg-type]
+        metric, mode = sweep.limits.metric, sweep.limits.mode
+        self.reporter.setup(start_time=time.time() - sweep.elapsed_s, total_samples=total_samples, metric=metric, mode=mode)
 
     def show(self, sweep: Sweep, *, final: bool = False) -> None:
-        """Shows the table at the end, when a trial's status has changed (every few seconds at most), and when there were reports
-        (seldom)."""
-        if self.verbose < 1:
-            return
-        passed, states = time.monotonic() - self._shown_at, _states(sweep)
-        due = self.reporter.every_s if states != self._states else max(_REPORTS_EVERY_S, self.reporter.every_s)
-        reports = sum(trial.reports for trial in sweep.trials)
-        if not final and (passed < due or (states, reports) == (self._states, self._reports)):
-            return
-        self._states, self._reports, self._shown_at = states, reports, time.monotonic()
-        say("\n".join(lines(self.name, sweep, self.reporter, final=final)))
+        """Calls the reporter's `report` when its `should_report` returns True."""
+        if self.verbose >= 1 and self.reporter.should_report(sweep.trials, done=final):
+            self.reporter.report(sweep.trials, final)
 
     def report(self, trial: Trial, metrics: Mapping[str, Any]) -> None:
         if self.verbose >= 2:
             own = {name: value for name, value in metrics.items() if name not in AUTOMATIC or name == "training_iteration"}
             say(f"{trial.name}: " + ", ".join(f"{name}={shown(value)}" for name, value in own.items()))
-
-
-def _states(sweep: Sweep) -> str:
-    return "|".join(f"{trial.trial_id}{trial.status}{len(trial.legs)}" for trial in sweep.trials)
 
 
 def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> list[str]:
@@ -156,6 +102,3 @@ def shown(value: Any) -> str:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
-
-
-public_in("rtrain.tune", CLIReporter)

@@ -27,8 +27,9 @@ from rtrain.tune._errors import TuneError
 from rtrain.tune._results import ResultGrid, stored_results, trial_result
 from rtrain.tune._runs import TrialRuns
 from rtrain.tune._sweep import Limits, Sweep, variants_of
-from rtrain.tune._table import CLIReporter, Table
+from rtrain.tune._table import Table
 from rtrain.tune._trial import ERROR, PENDING, Leg, Trial
+from rtrain.tune.progress_reporter import CLIReporter
 from rtrain.tune.schedulers._scheduler import FIFOScheduler
 from rtrain.tune.search._searcher import Searcher
 from rtrain.tune.search._variants import leaves
@@ -173,9 +174,7 @@ class Tuner:
         self._announce(file)
         reporter = self._run_config.progress_reporter
         verbose = self._run_config.verbose
-        table = Table(
-            file.name, 1 if verbose is None else int(verbose), reporter if isinstance(reporter, CLIReporter) else CLIReporter()
-        )
+        table = Table(file.name, 1 if verbose is None else int(verbose), CLIReporter() if reporter is None else reporter)
         driver = SweepDriver(
             sweep, runs, file, table, callback.checked(self._run_config.callbacks), taken_up=self._restored is not None
         )
