@@ -20,6 +20,7 @@ import traceback
 from types import FrameType
 from typing import NoReturn
 
+from rtrain import _own_folders
 from rtrain.train._workers import _errors_text
 
 NAMED_S = 10.0
@@ -82,16 +83,17 @@ def _child_processes() -> list[str]:
 
 
 def _exit(code: int) -> NoReturn:
-    flushing = threading.Thread(target=_flush_files, daemon=True)
-    flushing.start()
-    flushing.join(_FLUSH_S)
+    leaving = threading.Thread(target=_leave_nothing, daemon=True)
+    leaving.start()
+    leaving.join(_FLUSH_S)
     os._exit(code)
 
 
-def _flush_files() -> None:
-    """Files that are still open would be written by their destructors."""
+def _leave_nothing() -> None:
+    """Writes what open files still hold, as their destructors would, and removes the process's temporary directories."""
     for value in gc.get_objects():
         if issubclass(type(value), _FILES):
             with contextlib.suppress(Exception):
                 value.flush()
     ctypes.CDLL(None).fflush(None)
+    _own_folders.remove_all()
