@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
+#include <string_view>
 
 #include "cmd/dispatch/dispatch.hpp"
 #include "cmd/line/invocation.hpp"
@@ -73,6 +75,18 @@ int watch(Invocation& call, std::int64_t every_ms) {
     }
 }
 
+// Overwrites the values of --token in the process's arguments, which every user of the machine may read in /proc for as
+// long as the process lives.
+void hide_tokens(int argc, char** argv) {
+    constexpr std::string_view flag = "--token";
+    const auto overwrite = [](char* text) { std::memset(text, '*', std::strlen(text)); };
+    for (int i = 1; i < argc; ++i) {
+        const std::string_view word = argv[i];
+        if (word == flag && i + 1 < argc) overwrite(argv[++i]);
+        if (word.starts_with(flag) && word.substr(flag.size()).starts_with('=')) overwrite(argv[i] + flag.size() + 1);
+    }
+}
+
 int perform(const Parsed& parsed, Output& out) {
     Invocation call{.command = *parsed.command, .arguments = parsed.arguments, .out = out, .problems = {}};
     if (parsed.arguments.has("watch")) return watch(call, parsed.arguments.duration_ms("interval", 1'000));
@@ -83,6 +97,7 @@ int perform(const Parsed& parsed, Output& out) {
 
 int run(int argc, char** argv) {
     const std::vector<std::string> words(argv + 1, argv + argc);
+    hide_tokens(argc, argv);
     const bool raw = !words.empty() && words[0].starts_with("__");
     Output early(format_from(raw ? "" : output_choice(words)), environment("RTRAIN_COLOR"));
     const Result<Parsed> parsed = parse(words);

@@ -159,13 +159,14 @@ Result<std::string> join_token(const Arguments& arguments) {
     if (arguments.has("token")) return arguments.text("token");
     if (!arguments.has("token-file")) return environment("RTRAIN_JOIN_TOKEN");
     const std::string path = arguments.text("token-file");
-    const storage::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const bool standard_input = path == "-";
+    const storage::Descriptor file(standard_input ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat facts{};
     if (!file.open() || ::fstat(file.number(), &facts) != 0)
         return Error{.code = ErrorCode::not_found,
                      .message = "--token-file: " + path + " cannot be opened: " + std::strerror(errno),
                      .next = "rtrain token create --role node makes a token"};
-    if ((facts.st_mode & S_IROTH) != 0)
+    if (!standard_input && (facts.st_mode & S_IROTH) != 0)
         return Error{.code = ErrorCode::usage,
                      .message = "--token-file: everybody on this machine may read " + path,
                      .next = "chmod 600 " + path};
@@ -175,7 +176,7 @@ Result<std::string> join_token(const Arguments& arguments) {
     while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back())) != 0) token.pop_back();
     if (token.empty())
         return Error{.code = ErrorCode::usage,
-                     .message = "--token-file: no token is in " + path,
+                     .message = "--token-file: no token is in " + (standard_input ? "standard input" : path),
                      .next = "rtrain token create --role node makes a token"};
     return token;
 }

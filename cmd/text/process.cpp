@@ -19,6 +19,8 @@
 #include <utility>
 
 #include "cmd/text/output.hpp"
+#include "storage/base/descriptor.hpp"
+#include "storage/base/write_all.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -114,10 +116,15 @@ std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
 }  // namespace
 
 Status write_pid_file(const std::string& path, const std::string& facts) {
-    std::ofstream file(path, std::ios::trunc);
-    file << getpid() << "\n" << start_time(getpid()) << "\n" << facts << "\n";
-    file.close();
-    if (file) return Done{};
+    // Whoever may write the file chooses which process `head stop` and `node leave` end: the umask does not count.
+    constexpr mode_t readable_by_all = 0644;
+    const storage::Descriptor file(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, readable_by_all));
+    const std::string text = std::to_string(getpid()) + "\n" + start_time(getpid()) + "\n" + facts + "\n";
+    if (file.open() && ::fchmod(file.number(), readable_by_all) == 0) {
+        errno = storage::write_all(file.number(), text);
+        if (errno == 0) return Done{};
+    }
     Error why = failed("writing " + path);
     if (why.code == ErrorCode::full) why.next = "make room on the disk of " + path;
     unlink(path.c_str());

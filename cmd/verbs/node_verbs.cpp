@@ -218,7 +218,7 @@ Flag token_file_flag() {
     return {.name = "token-file",
             .takes = Value::file,
             .shown = "FILE",
-            .help = "the token's file, which not everybody may read; out of the process list"};
+            .help = "a file with the token that not everybody may read; -: standard input"};
 }
 
 std::vector<Flag> node_join_flags() {

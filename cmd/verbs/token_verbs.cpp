@@ -66,8 +66,11 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
 }
 
 // How to use a new token. Prometheus reads it from a file (`credentials_file`), as configs/prometheus shows.
-std::string use_of(const std::string& role, const std::string& address, const std::string& token) {
-    if (role == "node") return "rtrain node join " + address + " --token " + token;
+// A token for several nodes is worth more to whoever reads it, so it goes by standard input and never into arguments.
+std::string use_of(const std::string& role, const std::string& address, const std::string& token, std::int64_t uses) {
+    const std::string join = "rtrain node join " + address;
+    if (role == "node" && uses > 1) return "printf %s " + token + " | " + join + " --token-file -";
+    if (role == "node") return join + " --token " + token;
     if (role == "metrics") return "printf %s " + token + " > /etc/prometheus/rtrain.token";
     return "rtrain context add NAME --address " + address + " --token " + token + " --ca FILE";
 }
@@ -87,7 +90,7 @@ Result<int> token_create(Invocation& call) {
     if (!answer) return answer.error();
     const std::string token = string_of(*answer, "token");
     const std::string expires = string_of(*answer, "expires");
-    const std::string line = use_of(role, api->address(), token);
+    const std::string line = use_of(role, api->address(), token, answer->value("uses_left", 1));
     (*answer)["command"] = line;
     call.out.document(*answer, "token", token + "\n");
     if (call.out.for_people())

@@ -232,6 +232,7 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
         events_.take(here, [this, ready](const Decision&) {
             history_.open(events_.cluster());
             ready();
+            facts_.ready = true;
         });
     };
     if (!options_.queues) return start();

@@ -338,4 +338,7 @@ def test_a_set_that_is_as_large_as_it_may_be_orders_nothing(tmp_path):
 
 def test_the_examples_ask_for_no_more_rights_than_one_set():
     role = [one for one in yaml.safe_load_all((OVERLAY / "rights.yaml").read_text()) if one["kind"] == "Role"][0]
-    assert role["rules"][0]["resourceNames"] == ["rtrain-workers"] and len(role["rules"]) == 1
+    assert {(*rule["resources"], *rule["resourceNames"]): rule["verbs"] for rule in role["rules"]} == {
+        ("statefulsets", "rtrain-workers"): ["get"],
+        ("statefulsets/scale", "rtrain-workers"): ["get", "patch", "update"],
+    }

@@ -2,10 +2,14 @@
 machines cannot dial is told of."""
 
 import json
+import os
+import pathlib
 import socket
+import stat
+import subprocess
 
 import pytest
-from local_cluster import LocalCluster, wait_for
+from local_cluster import RTRAIN, LocalCluster, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,48 @@ def test_a_wrong_offer_is_a_usage_error_and_the_token_stays_good(cluster, how):
     good = join("--peer-port", "0", "--fake-gpus", "2xA100", "--detach")
     assert good.returncode == 0 and json.loads(good.stdout)["node"] == join.name, good.stdout
     wait_for("the node", lambda: [node["gpus"] for node in cluster.json("nodes")["items"] if node["node"] == join.name] == [2])
+    join.leave()
+
+
+@pytest.mark.parametrize("form", ["--token {}", "--token={}"])
+def test_the_token_is_not_readable_in_the_list_of_processes(cluster, form):
+    join = Joining(cluster, f"hidden-{len(form)}")
+    words = [RTRAIN, "node", "join", cluster.head_address(), *form.format(join.token).split(), "--name", join.name,
+             "--data", cluster.folder / join.name, "--allow-root-workers", "--peer-port", "0"]  # fmt: skip
+    agent = subprocess.Popen(list(map(str, words)), env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for("the node", lambda: any(node["node"] == join.name for node in cluster.json("nodes")["items"]))
+        arguments = pathlib.Path(f"/proc/{agent.pid}/cmdline").read_bytes()
+        assert join.token.encode() not in arguments and join.name.encode() in arguments
+        assert b"*" * len(join.token) in arguments
+    finally:
+        join.leave()
+        agent.wait(30)
+
+
+def test_a_token_for_several_nodes_goes_by_standard_input(cluster):
+    created = cluster.json("token", "create", "--role", "node", "--uses", "2")
+    assert created["command"].endswith(" --token-file -") and "--token " not in created["command"]
+    name = "by-input"
+    command = [RTRAIN, "node", "join", cluster.head_address(), "--token-file", "-", "--name", name, "--data",
+               cluster.folder / name, "--allow-root-workers", "--peer-port", "0", "--detach"]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), env=cluster.env, input=created["token"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cluster.rtrain("node", "leave", name, "--data", cluster.folder / name, "--yes")
+    empty = subprocess.run(list(map(str, command)), env=cluster.env, input="", capture_output=True, text=True)
+    assert empty.returncode == 2 and "no token is in standard input" in empty.stderr, empty.stderr
+
+
+def test_pid_files_are_writable_by_their_owner_alone_under_any_umask(cluster):
+    join = Joining(cluster, "loose")
+    before = os.umask(0)
+    try:
+        done = join("--peer-port", "0", "--detach")
+    finally:
+        os.umask(before)
+    assert done.returncode == 0, done.stdout
+    written = [path for path in (cluster.folder / join.name).iterdir() if path.suffix == ".pid"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in written] == [0o644]
     join.leave()
 
 

@@ -51,9 +51,10 @@ class BrowserSessions {
     Result<Caller> caller_of(const std::string& secret, const TokenBook& tokens, std::int64_t wall_ms) const;
     bool lives(const std::string& id, std::int64_t wall_ms) const;  // whatever became of its token
 
-    // May somebody at this address, or this user, sign in once more now? Counts it.
-    bool may_sign_in(const std::string& party, std::int64_t wall_ms) { return rate_.take(party, wall_ms); }
-    void give_back_sign_in(const std::string& party) { rate_.give_back(party); }
+    // Counts a sign-in of this user, whose token is valid. Returns false if the user has signed in too often.
+    bool may_sign_in(const std::string& user, std::int64_t wall_ms) { return users_.take(user, wall_ms); }
+    // Counts a failed sign-in from this party (sign_in_party). Returns false if there were too many.
+    bool may_fail_to_sign_in(const std::string& party, std::int64_t wall_ms) { return failures_.take(party, wall_ms); }
 
     // Adds the last uses that were not saved for `session_saved_each_ms`.
     void add_changes(Settings& settings) const;
@@ -71,7 +72,7 @@ class BrowserSessions {
 
     mutable std::mutex guard_;
     mutable Sessions sessions_;
-    SignInRate rate_;
+    SignInRate users_, failures_;  // apart: strangers that fill the table of failures must not touch that of users
 };
 
 }  // namespace rtrain::head

@@ -44,11 +44,6 @@ bool SignInRate::take(const std::string& party, std::int64_t wall_ms) {
     return true;
 }
 
-void SignInRate::give_back(const std::string& party) {
-    const auto own = parties_.find(party);
-    if (own != parties_.end()) own->second.left = std::min(burst, own->second.left + 1);
-}
-
 std::string sign_in_party(const std::string& peer_address) {
     std::string host = peer_address.substr(0, peer_address.rfind(':'));
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

@@ -1,4 +1,5 @@
-// How often somebody may try to sign in: ten times at once, and then once in six seconds. Of the loop's thread.
+// Bounds how often a party may sign in, or fail to: ten times at once, then once in six seconds. Used by the loop's
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,6 @@ class SignInRate {
 
     // Takes one of `party`'s attempts. False: it has none left now.
     bool take(const std::string& party, std::int64_t wall_ms);
-    void give_back(const std::string& party);  // the attempt was a good one
 
   private:
     struct Party {
@@ -31,7 +31,8 @@ class SignInRate {
     std::map<std::string, Party> parties_;
 };
 
-// The party that signs in from this peer ("10.0.0.7:41234", "[fd00::1]:41234"), before anything else is known of them.
+// Returns the party that a failed sign-in from this peer ("10.0.0.7:41234", "[fd00::1]:41234") counts against: the
+// address, or the /64 network of an IPv6 address.
 std::string sign_in_party(const std::string& peer_address);
 
 }  // namespace rtrain::head

@@ -7,7 +7,7 @@
 namespace rtrain::head {
 
 // status.cpp
-void get_health(Exchange&);
+void get_health(Exchange&, const HeadFacts&);
 void get_status(Exchange&, const HeadOptions&, const HeadFacts&, const TokenBook&);
 void post_backup(Exchange&, const HeadOptions&);
 void post_head_stop(Exchange&, const HeadStop&);

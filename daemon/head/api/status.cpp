@@ -55,7 +55,11 @@ json own_token(const Exchange& exchange, const TokenBook& tokens) {
 
 }  // namespace
 
-void get_health(Exchange& exchange) { reply_json(exchange, 200, {{"status", "ok"}, {"version", RTRAIN_VERSION}}); }
+void get_health(Exchange& exchange, const HeadFacts& facts) {
+    if (!facts.ready)
+        return refuse(exchange, {ErrorCode::unreachable, "the head is starting", "try again in a moment"});
+    reply_json(exchange, 200, {{"status", "ok"}, {"version", RTRAIN_VERSION}});
+}
 
 void get_status(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const TokenBook& tokens) {
     const View& view = exchange.view;

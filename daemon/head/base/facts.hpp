@@ -10,6 +10,7 @@ namespace rtrain::head {
 struct HeadFacts {
     std::uint16_t port = 0;
     std::int64_t started_wall_ms = 0;
+    bool ready = false;  // whoever started the head has its address and its first tokens, in files or on the screen
     std::string storage_warning{};  // the storage root does not survive a reboot
 };
 

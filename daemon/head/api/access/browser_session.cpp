@@ -25,6 +25,15 @@ void refuse_too_many(Exchange& exchange) {
                    SignInRate::one_each_ms / 1'000);
 }
 
+// Only failures count against the address: many people may share it, and a valid token is never refused because of
+// the failures of others.
+void refuse_sign_in(Exchange& exchange, BrowserSessions& sessions, const Error& error) {
+    if (!sessions.may_fail_to_sign_in(sign_in_party(exchange.request.peer.address), wall_ms()))
+        return refuse_too_many(exchange);
+    if (error.code == ErrorCode::unauthorised) return exchange.responder->send(refusal_of_stranger(error));
+    refuse(exchange, error);
+}
+
 // A form of another site's page can send no JSON.
 Result<std::string> token_text(const Exchange& exchange) {
     if (!exchange.request.header("content-type").starts_with("application/json"))
@@ -79,16 +88,10 @@ void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, Browser
 void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& sessions,
                   const Credentials& credentials, state::SqliteJournal& journal) {
     const std::int64_t now = wall_ms();
-    const std::string address = sign_in_party(exchange.request.peer.address);
-    if (!sessions.may_sign_in(address, now)) return refuse_too_many(exchange);
     const auto text = token_text(exchange);
-    if (!text) return refuse(exchange, text.error());
-    const auto row = tokens.check_person_token(*text, now);
-    if (!row && row.error().code == ErrorCode::unauthorised)
-        return exchange.responder->send(refusal_of_stranger(row.error()));
-    if (!row) return refuse(exchange, row.error());
-    sessions.give_back_sign_in(address);  // many people may share it; each has a rate of their own
-    if (!sessions.may_sign_in("user " + row->user, now)) return refuse_too_many(exchange);
+    const auto row = text ? tokens.check_person_token(*text, now) : Result<state::TokenRow>(text.error());
+    if (!row) return refuse_sign_in(exchange, sessions, row.error());
+    if (!sessions.may_sign_in(row->user, now)) return refuse_too_many(exchange);
     const std::string secret = security::random_hex(secret_bytes);  // never one that the browser brought
     auto begun = sessions.begin(secret, *row, tokens, now);
     if (!begun) return refuse(exchange, begun.error());
