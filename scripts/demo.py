@@ -18,6 +18,8 @@ from local_cluster import RTRAIN, Failed, LocalCluster, wait_for
 
 START = time.monotonic()
 ENDS = ("SUCCEEDED", "FAILED", "STOPPED")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FOLLOWERS = []  # processes of `rtrain logs -f`, which are ended if a step fails
 
 
 def say(text):
@@ -33,7 +35,23 @@ def show(cluster, *arguments):
 def follow(cluster, name):
     """`rtrain logs -f`, shown as it comes; it ends with the run."""
     print(f"$ rtrain logs {name} -f --rank 0", flush=True)
-    return subprocess.Popen([RTRAIN, "logs", name, "-f", "--rank", "0"], env=cluster.env)
+    FOLLOWERS.append(subprocess.Popen([RTRAIN, "logs", name, "-f", "--rank", "0"], env=cluster.env))
+    return FOLLOWERS[-1]
+
+
+def end_of(follower):
+    """Waits for a follower whose run is over."""
+    try:
+        follower.wait(20)
+    except subprocess.TimeoutExpired:
+        raise Failed("`rtrain logs -f` goes on 20 s after the end of its run") from None
+
+
+def interrupt(signal_number, _):
+    """Turns a signal into an error, so that every daemon is stopped. Further signals do not interrupt that."""
+    for caught in SIGNALS:
+        signal.signal(caught, signal.SIG_IGN)
+    raise Failed(f"interrupted by {signal.Signals(signal_number).name}")
 
 
 def committed(cluster, name):
@@ -48,7 +66,7 @@ def reports(cluster, name):
 def finished(cluster, name, follower):
     """Waits for success and gives back (facts, final accuracy)."""
     cluster.wait_state(name, *ENDS)
-    follower.wait(20)
+    end_of(follower)
     facts = cluster.json("describe", name)
     show(cluster, "describe", name)
     if facts["state"] != "SUCCEEDED":
@@ -81,7 +99,7 @@ def stop_half_way(cluster):
     wait_for("report 4 of 9 of digits-cpp", lambda: reports(cluster, "digits-cpp") >= 4, 120)
     show(cluster, "stop", "digits-cpp")
     cluster.wait_state("digits-cpp", "STOPPED")
-    follower.wait(20)
+    end_of(follower)
 
 
 def restore_elsewhere(work):
@@ -113,11 +131,18 @@ def story(work):
 def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-demo-"))
     (work / "runs").mkdir()
+    for caught in SIGNALS:
+        signal.signal(caught, interrupt)
     try:
         python, cpp = story(work)
-    except Failed as reason:
-        print(f"demo: {reason}\ndemo: the daemons' logs and data lie in {work}", file=sys.stderr)
+    except (Failed, OSError, ValueError, LookupError) as reason:
+        text = reason if isinstance(reason, Failed) else f"{type(reason).__name__}: {reason}"
+        print(f"demo: {text}\ndemo: every daemon is stopped; their logs and data lie in {work}", file=sys.stderr)
         return 1
+    finally:
+        for follower in FOLLOWERS:
+            follower.kill()
+            follower.wait()
     say("Done; everything is stopped.")
     print(f"digits      Python DDP, killed and recovered         final accuracy {python:.4f}")
     print(f"digits-cpp  C++ LibTorch, restored on a new cluster  final accuracy {cpp:.4f}")
