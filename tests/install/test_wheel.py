@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -27,6 +28,18 @@ def output(*command, **options):
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     return pathlib.Path(output(sys.executable, ROOT / "scripts" / "wheel", "--built", folder).strip())
+
+
+def test_a_clone_without_the_pages_packages_says_what_to_run_first(tmp_path):
+    page = tmp_path / "daemon" / "dashboard"
+    page.mkdir(parents=True)
+    shutil.copy(ROOT / "daemon" / "dashboard" / "package.json", page)
+    (tmp_path / "scripts").mkdir()
+    for name in ("wheel", "sbom"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
+    done = subprocess.run([sys.executable, tmp_path / "scripts" / "wheel"], capture_output=True, text=True)
+    assert done.returncode == 1 and "next: scripts/bootstrap page, then " in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and str(page / "node_modules") in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,11 @@ def test_the_line_of_a_complaint_is_the_pages() -> None:
     assert complaints.startswith("p.md:5: ")
 
 
+def test_the_program_of_the_quick_start_is_the_example() -> None:
+    block = next(block for block in page_text.blocks((ROOT / "docs" / "quickstart.md").read_text()) if block.language == "python")
+    assert block.text + "\n" == (ROOT / "examples" / "quickstart" / "train.py").read_text()
+
+
 def test_the_spec_with_every_field_shows_the_defaults() -> None:
     page = (ROOT / "docs" / "job-spec.md").read_text()
     assert list(page_jobs.wrong_defaults(page)) == []

@@ -33,6 +33,11 @@ def test_part_1_trains_a_resnet_on_two_workers(cluster, tmp_path):
     assert "after 2 epochs" in printed and float(printed.split("accuracy ")[1].split()[0]) > 0.5, printed
 
 
+def test_the_quick_start_fits_a_line_on_two_workers(cluster):
+    printed = run("quickstart/train.py", env=cluster.env)
+    assert "'epoch': 49" in printed and float(printed.split("'loss': ")[1].split("}")[0].split(",")[0]) < 0.1, printed
+
+
 @pytest.mark.parametrize("reader", ["dataset", "data"])
 def test_part_2_reads_each_row_of_the_parquet_files_on_one_worker(cluster, tmp_path, reader):
     options = ("--width", 8, "--epochs", 1, "--storage", tmp_path, "--data", tmp_path / "digits", "--reader", reader)
