@@ -86,7 +86,7 @@ def init(
     num_cpus, num_gpus, resources: of the cluster that is started; left out, what the machine has.
     ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
     runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits. A run's own worker_runtime_env
-    wins, variable by variable. Remote calls get the env_vars too. A run that a run's program submits inherits the variables,
+    wins, variable by variable. Remote calls get both too. A run that a run's program submits inherits the variables,
     secrets (by name) and code of that run, and this wins over them.
     storage_path: where a started cluster keeps its runs.
     log_to_driver: whether this process shows what workers, remote functions and actors print.

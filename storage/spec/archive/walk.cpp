@@ -15,7 +15,7 @@ namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t entries_most = 1'000'000;  // as an archive may have
+constexpr std::size_t walked_most = 1'000'000;  // as an archive may have
 // Both lists of rules come before those of any file. _package.py in runtime/python has them too.
 constexpr const char* always_ignored =
     ".git\n.venv\n__pycache__\n.ipynb_checkpoints\n.mypy_cache\n.pytest_cache\n.ruff_cache\n";
@@ -105,8 +105,8 @@ class Walker {
             walk_.left_out.push_back(path + " " + special(type));
             return Done{};
         }
-        if (walk_.entries.size() >= entries_most)
-            return Error{ErrorCode::full, "working_dir has more than " + std::to_string(entries_most) + " files",
+        if (walk_.entries.size() >= walked_most)
+            return Error{ErrorCode::full, "working_dir has more than " + std::to_string(walked_most) + " files",
                          "name what stays behind in .rtrainignore"};
         walk_.entries.push_back({.path = path, .type = type, .source = place, .target = ""});
         return type == fs::file_type::directory ? list_folder(place, path) : Status(Done{});

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rtrain import _runtime_env, _where
 from rtrain._remote import _hub
+from rtrain._remote._code import WorkingDir
 from rtrain._remote._options import Options
 from rtrain.train import RunConfig
 from rtrain.train._driver import _submission
@@ -89,10 +90,15 @@ class Head:
 def test_a_remote_call_s_record_has_the_names_of_secrets_and_no_value(in_run) -> None:
     hub = _hub.Hub.__new__(_hub.Hub)
     hub.head, hub.address, hub._slots = Head(), "127.0.0.1:9", {}
+    hub._code = WorkingDir(hub.head)
     hub._lock, hub._wake = _hub.threading.Lock(), _hub.threading.Event()
     hub.submit(_hub.Slot("f()", actor=False, job=Options().job("f", actor=False), hub=hub))
     assert hub.head.body["job"]["secrets"] == ["RTRAIN_REMOTE_KEY", "TOKEN"]
-    assert hub.head.body["secrets"]["TOKEN"] == "secret" and "secret" not in hub.head.body["job"]["env"].values()
+    assert (
+        hub.head.body["secrets"]["TOKEN"] == "secret"
+        and hub.head.body["code_sha256"] == ""
+        and "secret" not in hub.head.body["job"]["env"].values()
+    )
 
 
 def test_a_process_of_a_run_takes_its_run_s_code_where_it_has_no_folder_of_its_own(in_run, tmp_path, capsys) -> None:

@@ -110,3 +110,27 @@ def test_a_submitted_driver_s_trainings_have_its_job_s_variables_and_secrets(hom
         name="start.py",
     )
     assert "loop saw red the-secret-value" in out and out.splitlines()[-1] == "False"
+
+
+def test_the_working_dir_of_init_is_there_in_remote_calls_and_in_what_they_start(home: Home) -> None:
+    (home.folder / "project").mkdir()
+    (home.folder / "project" / "there.py").write_text("NAME = 'of working_dir'\n")
+    out = home.script("""
+        import rtrain
+        from rtrain.train import DataParallelTrainer, ScalingConfig
+
+        rtrain.init(num_cpus=2, runtime_env={"working_dir": "project"})
+
+        def loop():
+            import there
+            return there.NAME
+
+        @rtrain.remote(num_cpus=0.1)
+        def outer():
+            import there
+            scaling = ScalingConfig(num_workers=1, resources_per_worker={"CPU": 0.1})
+            return there.NAME, open("there.py").read(), DataParallelTrainer(loop, scaling_config=scaling).fit().return_value
+
+        print(rtrain.get(outer.remote()))
+    """)
+    assert out.splitlines()[-1] == str(("of working_dir", "NAME = 'of working_dir'\n", "of working_dir"))

@@ -31,6 +31,7 @@ from rtrain import _closing, _exception_pickle, _runtime_env, _where
 from rtrain._http import Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
+from rtrain._remote._code import WorkingDir
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import ObjectRef, settled
 from rtrain._waiting import why_waits, without_times
@@ -233,6 +234,7 @@ class Hub:
 
     def __init__(self, head: Head) -> None:
         self.head = head
+        self._code = WorkingDir(head)
         self._slots: dict[str, Slot] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -254,7 +256,7 @@ class Hub:
         with self._lock:
             self._slots[slot.name] = slot
         try:
-            body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values}
+            body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values, "code_sha256": self._code.digest()}
             slot.run_id = self.head.post("/v1/runs", body)["run_id"]
         except BaseException:
             with self._lock:

@@ -16,7 +16,7 @@ from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._configs import FailureConfig, RunConfig
-from rtrain.train._driver import _package
+from rtrain.train._driver import _package, _packed
 from rtrain.train._driver._follower import TERMINAL, Driver
 from rtrain.train._driver._interrupts import Detached
 from rtrain.train._driver._outcome import result_of
@@ -77,19 +77,7 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None, inherit
     if directory is None:
         digest, content = kept or (inherited, b"")
         return Project(None, digest, content, digest)
-    archive = _package.pack_directory(directory, named=bool(given))
-    without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
-    size = _size(len(archive.content))
-    say(f"{archive.directory} travels along: {archive.files} files, {size}{without if archive.environments else ''}")
-    if archive.left_out:
-        more = f"; and {len(archive.left_out) - 10} more" if len(archive.left_out) > 10 else ""
-        say(f"left out: {'; '.join(archive.left_out[:10])}{more}. Give the program a path that its node has instead")
-    if archive.secrets:
-        more = f" and {len(archive.secrets) - 10} more" if len(archive.secrets) > 10 else ""
-        say(
-            f"{', '.join(archive.secrets[:10])}{more} may hold secrets and stay here; what the workers need of them goes by "
-            f"RunConfig(secrets=), or all of the folder by a runtime_env with working_dir={str(directory)!r}"
-        )
+    archive = _packed.packed(directory, named=bool(given))
     return Project(directory, archive.digest, archive.content, archive.sources)
 
 
@@ -424,10 +412,6 @@ def _secret_values(names: list[str], given: Mapping[str, str]) -> dict[str, str]
 
 def _texts(values: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in (values or {}).items()}
-
-
-def _size(count: int) -> str:
-    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{max(count // 1024, 1)} KiB"
 
 
 def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext, backend: str = "") -> Result:
