@@ -131,6 +131,11 @@ def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path, monk
         _package.pack_directory(tmp_path)
 
 
+def test_a_folder_that_is_not_there_is_an_error_and_no_empty_archive(tmp_path) -> None:
+    with pytest.raises(_package.PackingError, match=r"/none cannot be read: No such file or directory"):
+        _package.pack_directory(tmp_path / "none", named=True)
+
+
 def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path) -> None:
     from rtrain.train._driver._walk import Entry  # noqa: PLC0415
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import stat
@@ -64,13 +65,15 @@ class _Walker:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
+            if base and isinstance(error, FileNotFoundError):
+                return  # removed meanwhile
             raise Unreadable(error.errno, error.strerror, str(folder)) from error
         for entry in entries:
             if len(self._walk.entries) > _COUNTED_MAX:
                 return
-            self._take(
-                folder / entry.name, f"{base}/{entry.name}" if base else entry.name, entry.stat(follow_symlinks=False).st_mode
-            )
+            with contextlib.suppress(FileNotFoundError):  # removed since the folder was listed
+                mode = entry.stat(follow_symlinks=False).st_mode
+                self._take(folder / entry.name, f"{base}/{entry.name}" if base else entry.name, mode)
 
     def _take(self, place: pathlib.Path, path: str, mode: int) -> None:
         is_folder = stat.S_ISDIR(mode)
