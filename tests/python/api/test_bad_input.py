@@ -32,7 +32,7 @@ from rtrain.train import (
     _run_context,
     _worker_main,
 )
-from rtrain.train._driver import _package
+from rtrain.train._driver import _package, _walk
 from rtrain.train._session import _reported
 from rtrain.train.huggingface._loop import TransformersLoop
 
@@ -245,6 +245,12 @@ def test_ranks_that_failed_alike_are_shown_together():
     assert len(text) < 3000
 
 
+def files_of(folder):
+    """The files that travel, by their paths in the archive."""
+    entries = _walk.walk(folder, _package._ALWAYS_IGNORED, ()).entries
+    return [entry.path for entry in entries if not entry.is_folder]
+
+
 def test_an_archive_is_deterministic_and_heeds_ignore_files(tmp_path):
     (tmp_path / "a.py").write_text("a")
     (tmp_path / "data").mkdir()
@@ -257,7 +263,7 @@ def test_an_archive_is_deterministic_and_heeds_ignore_files(tmp_path):
     assert first.digest == second.digest
     assert first.files == 3
     (tmp_path / ".rtrainignore").write_text("!big.bin\nkept.txt\n")
-    assert {path.name for path in _package._files(tmp_path, [])} == {"a.py", ".gitignore", ".rtrainignore", "big.bin"}
+    assert files_of(tmp_path) == [".gitignore", ".rtrainignore", "a.py", "data/big.bin"]
 
 
 def test_an_archive_leaves_out_runs_and_what_goes_while_it_is_made(tmp_path, monkeypatch):
@@ -265,12 +271,19 @@ def test_an_archive_leaves_out_runs_and_what_goes_while_it_is_made(tmp_path, mon
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "results" / "one" / "attempts").mkdir()
-    listed = _package._files
-    monkeypatch.setattr(_package, "_files", lambda *given: [*listed(*given), tmp_path / "gone.txt"])
+    listed = _walk.walk
+
+    def with_one_more(*given):
+        listing = listed(*given)
+        listing.entries.append(_walk.Entry("gone.txt", tmp_path / "gone.txt"))
+        return listing
+
+    monkeypatch.setattr(_walk, "walk", with_one_more)
     first = _package.pack_directory(tmp_path)
     assert first.files == 2
+    monkeypatch.setattr(_walk, "walk", listed)
     _package.untar(_package.decompressed(first.content), tmp_path / "out")
-    assert sorted(str(one.relative_to(tmp_path / "out")) for one in listed(tmp_path / "out", [])) == ["a.py", "results/notes.txt"]
+    assert files_of(tmp_path / "out") == ["a.py", "results/notes.txt"]
     shutil.rmtree(tmp_path / "out")
     (tmp_path / "log.txt").write_text("an output")
     logged = _package.pack_directory(tmp_path)

@@ -79,6 +79,14 @@ def test_what_is_left_out_is_said_once_with_its_reason(tmp_path, capsys) -> None
     assert err.count("left out: ") == 1 and f"data -> /etc leads out of {tmp_path}; pipe is a FIFO. Give the program" in err
 
 
+def test_an_empty_folder_is_there_too(tmp_path) -> None:
+    """As after `rtrain submit`: a program may write into it."""
+    (tmp_path / "project" / "logs").mkdir(parents=True)
+    archive = _package.pack_directory(tmp_path / "project")
+    _package.untar(_package.decompressed(archive.content), tmp_path / "code")
+    assert (tmp_path / "code" / "logs").is_dir() and archive.files == 0
+
+
 def test_an_archive_is_the_same_wherever_its_project_lies(tmp_path) -> None:
     archives = []
     for place in ("one", "two/deeper"):

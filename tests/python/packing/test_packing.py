@@ -49,7 +49,7 @@ OTHERS = [".config/other", "environment.yml", "id_rsa.pub", "keys/me.pub", "monk
 
 def travelling(archive) -> list[str]:
     with tarfile.open(fileobj=io.BytesIO(_package.decompressed(archive.content))) as tar:
-        return sorted(tar.getnames())
+        return sorted(member.name for member in tar if not member.isdir())
 
 
 def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp_path, monkeypatch, capsys) -> None:

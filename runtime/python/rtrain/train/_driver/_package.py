@@ -103,9 +103,10 @@ def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
         listed = _walk.walk(directory, _ALWAYS_IGNORED, () if named else SECRET_FILES)
     except _walk.Unreadable as error:
         raise _unreadable(directory, error) from error
-    files = [entry for entry in listed.entries if entry.target is None]
-    if len(listed.entries) > _FILES_MAX:
-        most = _largest(directory, listed.entries, lambda path: 1, "files")
+    without_folders = [entry for entry in listed.entries if not entry.is_folder]
+    files = [entry for entry in without_folders if entry.target is None]
+    if len(without_folders) > _FILES_MAX:
+        most = _largest(directory, without_folders, lambda path: 1, "files")
         raise PackingError(f"{directory} holds more than {_FILES_MAX} files{most}")
     total = sum(_bytes_of(entry.source) for entry in files)
     if total > _BYTES_MAX:
@@ -117,6 +118,9 @@ def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for entry in listed.entries:
             name = entry.path
+            if entry.is_folder:
+                _add_folder(tar, name)
+                continue
             content = _add(tar, directory, entry) if entry.target is None else _add_link(tar, name, entry.target)
             packed += content is not None
             if content is not None and (name.endswith(".py") or entry.target is not None):
@@ -184,6 +188,12 @@ def _add(tar: tarfile.TarFile, directory: pathlib.Path, entry: Entry) -> bytes |
     header.size, header.mode = len(content), 0o755 if mode & 0o100 else 0o644
     tar.addfile(header, io.BytesIO(content))
     return content
+
+
+def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+    header = tarfile.TarInfo(name)
+    header.type, header.mode = tarfile.DIRTYPE, 0o755
+    tar.addfile(header)
 
 
 def _add_link(tar: tarfile.TarFile, name: str, target: str) -> bytes:

@@ -20,11 +20,12 @@ class Unreadable(OSError):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or a link: its path in the archive, the file on this machine, and the target of a link."""
+    """A file, a folder or a link: its path in the archive, its place on this machine, and the target of a link."""
 
     path: str
     source: pathlib.Path
     target: str | None = None
+    is_folder: bool = False
 
 
 @dataclass
@@ -90,6 +91,7 @@ class _Walker:
 
     def _add(self, place: pathlib.Path, path: str, mode: int) -> None:
         if stat.S_ISDIR(mode):
+            self._walk.entries.append(Entry(path, place, is_folder=True))
             self.folder(place, path)
         elif stat.S_ISREG(mode):
             self._walk.entries.append(Entry(path, place))
