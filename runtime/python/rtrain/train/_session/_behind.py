@@ -103,7 +103,7 @@ class _Reports:
         while (report := self._next()) is not None:
             try:
                 with report.stream:
-                    report.context.run(report.make, lambda call, what=report.what: self._bring(what, call))  # type: ignore[misc]
+                    report.context.run(report.make, lambda call, what=report.what: self._bring(what, call))
             except _Abandoned:
                 return
             except BaseException as fault:
