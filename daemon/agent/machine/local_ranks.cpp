@@ -133,16 +133,20 @@ void send_ended(LocalRanks& local, GroupSink& sink) {
     if (!arrived.ended.empty() || !arrived.ended_unwatched.empty()) send(local, std::move(arrived), sink);
 }
 
+// A report has passed. No rank that has ended has passed a later one.
+void know_last_reports(LocalRanks& local, GroupSink& sink) {
+    local.ranks.insert(local.ended_unwatched.begin(), local.ended_unwatched.end());
+    local.ended.merge(local.ended_unwatched);
+    local.ended_unwatched.clear();
+    send_ended(local, sink);
+}
+
 void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
     if (message.index != local.passed + 1 || !local.complete) return on_repeated_release(local, message, sink);
     const bool brought = local.staged.contains(message.index);
     local.passed = message.index;
     local.come.clear();
     local.complete.reset();
-    local.ranks.insert(local.ended_unwatched.begin(), local.ended_unwatched.end());
-    local.ended.merge(local.ended_unwatched);
-    local.ended_unwatched.clear();
-    send_ended(local, sink);
     local.partial_at.reset();
     local.hopeless.clear();
     local.asked.reset();
@@ -156,6 +160,7 @@ void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) 
         drop_staged(local, message.index, sink);
         settle(local, {.index = message.index}, sink);
     }
+    know_last_reports(local, sink);
 }
 
 void committed(LocalRanks& local, const GroupCommitted& message, GroupSink& sink) {
