@@ -39,7 +39,6 @@ class ReaderArguments(OperationArguments, total=False):
     parallelism: Any
     ray_remote_args: Any
     meta_provider: Any
-    partitioning: Any
 
 
 class WriterArguments(TypedDict, total=False):

@@ -72,10 +72,6 @@ READERS: Table = {
     "parallelism": Rule(_PIECES, (None, -1)),
     "ray_remote_args": Rule(_HERE, (None, {})),
     "meta_provider": Rule("files are described by their footers and sizes"),
-    "partitioning": Rule(
-        "no columns are made of key=value folders; include_paths=True gives the path, of which map_batches makes them",
-        refused=True,
-    ),
 }
 _ONE_PROCESS = "the process that calls it writes its files itself, one after the other"
 WRITERS: Table = {

@@ -23,6 +23,7 @@ from rtrain.data._dataset import Dataset, Schema
 from rtrain.data._grouped import GroupedData
 from rtrain.data._iterator import DataIterator
 from rtrain.data._ops import UserCodeError
+from rtrain.data._partitions import Partitioning
 from rtrain.data._parts import SaveMode
 from rtrain.data._read import (
     from_arrow,
@@ -50,6 +51,7 @@ __all__ = [
     "Dataset",
     "GroupedData",
     "MaterializedDataset",
+    "Partitioning",
     "SaveMode",
     "Schema",
     "UserCodeError",

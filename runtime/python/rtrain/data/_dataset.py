@@ -182,7 +182,7 @@ class Dataset(Reading):
         columns = self._named("select_columns", cols)
         source = self._node.source if isinstance(self._node, Read) else None
         if isinstance(source, Parquet) and source.columns is None and not source.include_paths:
-            return Dataset(Read(Parquet(source.files, columns, include_paths=False)))
+            return Dataset(Read(source.selected(columns)))
         return self._with(Columns("select_columns", _Selected(columns), columns))
 
     def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:

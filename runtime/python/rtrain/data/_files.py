@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
-import json
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv, json as arrow_json, parquet
+from pyarrow import parquet
 
 from rtrain.data import _block
-from rtrain.data._arrow import _decoded
+from rtrain.data._arrow import _csv, _decoded, _json
 from rtrain.data._block import Block
+from rtrain.data._folders import COMPRESSIONS
+from rtrain.data._partitions import Added, added, values_of
 from rtrain.data._paths import Files
 from rtrain.data._plan import cut
 from rtrain.data._source import Group, Source, piece_rows
 
 _CHUNK = 1 << 20
+_UTF8_MARK = b"\xef\xbb\xbf"
+_ARCHIVES = (".7z", ".lzma", ".rar", ".snappy", ".tar", ".tgz", ".xz", ".z", ".zip")
 _FOOTER_THREADS = 8
 _SMALL_ROWS = 1024  # a piece of so many rows has none that is large
 # Pages that have a checksum are compared with it. Arrow's reader in Python learned that in release 15.
@@ -29,6 +34,8 @@ _VERIFIED = {"page_checksum_verification": True} if int(pa.__version__.partition
 
 class OfFiles(Source):
     """What is known of the files' rows is forgotten when the plan travels: where it is read next, they may be others."""
+
+    folders: Added | None = None  # columns that the files' folders add
 
     def __init__(self, reader: str, files: Files, *, include_paths: bool = False) -> None:
         self.name = f"{reader}({files.says()})"
@@ -62,9 +69,31 @@ class OfFiles(Source):
                 return
             yield self.with_path(block, path)
 
+    def stream(self, place: int) -> Any:
+        """Opens a file to be read from its beginning, decompressed by the ending of its name."""
+        path = self.where(place)
+        ending = posixpath.splitext(path)[1].lower()
+        if ending in _ARCHIVES:
+            raise ValueError(f"{ending} is no compression that is read here ({', '.join(COMPRESSIONS)} are); decompress the file")
+        if ending in COMPRESSIONS and self.files.system.get_file_info(path).size == 0:
+            raise ValueError(f"the file is empty, as no {ending} file is: it was cut off; copy it again")
+        return self.files.system.open_input_stream(path, compression=COMPRESSIONS.get(ending))
+
+    def added_names(self) -> list[str]:
+        """Returns the columns that do not come from the files themselves."""
+        return [*(() if self.folders is None else self.folders.names), *(["path"] if self.include_paths else [])]
+
+    def is_compressed(self, place: int) -> bool:
+        return self.where(place).lower().endswith(tuple(COMPRESSIONS))
+
     def with_path(self, block: Block, path: str) -> Block:
+        block = block if self.folders is None else self.folders.to(block, path)
         if not self.include_paths:
             return block
+        if "path" in block.columns:
+            raise ValueError(
+                f"{self.reader}: include_paths adds the column 'path', and {path} has one of that name; read it without"
+            )
         return Block({**block.columns, "path": pa.array([path] * block.rows)})
 
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
@@ -117,7 +146,7 @@ class Parquet(OfFiles):
                 return self._reader(opened, file, dictionaries)
 
             try:
-                pieces.extend(_decoded.pieces_of(self._footers[file], self.columns, reader))
+                pieces.extend(_decoded.pieces_of(self._footers[file], self.stored(), reader))
             except (pa.ArrowException, OSError) as error:
                 failure = self._failure(file, len(pieces), error)
                 raise type(failure)(f"read_parquet: {self.files.paths[file]}: {failure}") from error
@@ -130,11 +159,14 @@ class Parquet(OfFiles):
 
     def schema(self) -> Any:
         schema = self.footers()[0].schema.to_arrow_schema()
+        for name, kind in ({} if self.folders is None else self.folders.types()).items():
+            schema = schema if name in schema.names else schema.append(pa.field(name, kind))
         if self.columns is None:
             return schema
         missing = [name for name in self.columns if name not in schema.names]
         if missing:
-            raise KeyError(f"read_parquet: {self.files.paths[0]} has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
+            names = dict.fromkeys([*schema.names, *(self.folders.every if self.folders is not None else ())])
+            raise KeyError(f"read_parquet: {self.files.paths[0]} has no column {missing[0]!r}; it has: {', '.join(names)}")
         return pa.schema([schema.field(name) for name in self.columns])
 
     def names(self) -> list[str]:
@@ -142,6 +174,20 @@ class Parquet(OfFiles):
 
     def types(self) -> list[Any]:
         return [*self.schema().types, *([pa.string()] if self.include_paths else [])]
+
+    def selected(self, columns: list[str]) -> Parquet:
+        """Returns the source of these columns, which are some of its own."""
+        selected = Parquet(self.files, columns, include_paths=False)
+        if self.folders is not None:
+            selected.folders = added(self.folders.partitioning, self.files.paths, columns)
+        return selected
+
+    def stored(self) -> list[str] | None:
+        """Returns the columns that are read from the files (None: all): those that do not come from folders."""
+        if self.columns is None or self.folders is None:
+            return self.columns
+        own = self.footers()[0].schema.to_arrow_schema().names
+        return [name for name in self.columns if name in own or name not in self.folders.names] or own[:1]
 
     def where(self, place: int) -> str:
         self.groups()
@@ -152,7 +198,7 @@ class Parquet(OfFiles):
         file, number, each = self._units[place]
         with self.files.system.open_input_file(self.files.paths[file]) as opened:
             at_once = 2 * each if each >= _SMALL_ROWS else each  # Arrow's reader is quicker in longer steps
-            batches = self._reader(opened, file).iter_batches(batch_size=at_once, row_groups=[number], columns=self.columns)
+            batches = self._reader(opened, file).iter_batches(batch_size=at_once, row_groups=[number], columns=self.stored())
             for skipped, block in enumerate(_exactly(each, map(_block.from_arrow, self._verified(file, number, batches)))):
                 if skipped >= piece:
                     yield block
@@ -178,7 +224,7 @@ class Parquet(OfFiles):
         """Returns the columns of a row group that cannot be read."""
         damaged = []
         with self.files.system.open_input_file(self.files.paths[file]) as opened:
-            for name in self.columns or self._footers[file].schema.to_arrow_schema().names:
+            for name in self.stored() or self._footers[file].schema.to_arrow_schema().names:
                 try:
                     for _ in self._reader(opened, file).iter_batches(batch_size=1024, row_groups=[number], columns=[name]):
                         pass
@@ -208,14 +254,23 @@ class Csv(OfFiles):
         self.options = options
 
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
-        if self.files.sizes[place] == 0:
-            return
-        # Arrow reads ahead in a thread of its own, which outlives this generator where a caller wants the first rows only. The stream
-        # is closed when that thread lets go of it: closed here, the thread would read from the file that gets the same descriptor next.
-        stream = self.files.system.open_input_stream(self.where(place), compression="detect")
-        for number, batch in enumerate(batch for batch in arrow_csv.open_csv(stream, **self.options) if batch.num_rows):
+        name = (
+            self.where(place).lower().removesuffix(posixpath.splitext(self.where(place))[1] if self.is_compressed(place) else "")
+        )
+        separator = "\t" if name.endswith(".tsv") else ","
+        tables = _csv.batches(self.options, separator, functools.partial(self.stream, place))
+        return _from(piece, map(_block.from_arrow, tables))
+
+
+def _from(piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yields the blocks cut into pieces, from piece `piece` on."""
+    number = 0
+    for block in blocks:
+        each = piece_rows(block.rows, block.nbytes)
+        for start in range(0, block.rows, each):
             if number >= piece:
-                yield _block.from_arrow(batch)
+                yield block.slice(start, start + each)
+            number += 1
 
 
 class Lines(OfFiles):
@@ -226,43 +281,51 @@ class Lines(OfFiles):
         self.parsed = parsed
 
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
-        number = 0
-        with self.files.system.open_input_stream(self.where(place), compression="detect") as stream:
-            for chunk in self.chunks(stream):
-                block = self.parsed(chunk)
-                if block.rows:
-                    if number >= piece:
-                        yield block
-                    number += 1
+        with self.stream(place) as stream:
+            yield from _from(piece, self.parsed_lines(self.chunks(stream)))
+
+    def parsed_lines(self, chunks: Iterator[bytes]) -> Iterator[Block]:
+        line = 1
+        for chunk in chunks:
+            try:
+                yield self.parsed(chunk)
+            except UnicodeDecodeError as error:
+                where = line + chunk[: error.start].count(b"\n")
+                raise ValueError(f"line {where}: {error}; encoding= names the files' encoding") from error
+            line += chunk.count(b"\n")
 
     def chunks(self, stream: Any) -> Iterator[bytes]:
-        held = b""
-        while read := stream.read(_CHUNK):
-            before, newline, after = bytes(read).rpartition(b"\n")
+        """Yields about a MiB of whole lines at a time."""
+        ready, held = b"", list[bytes]()
+        read = bytes(stream.read(_CHUNK)).removeprefix(_UTF8_MARK)
+        while read:
+            before, newline, after = read.rpartition(b"\n")
             if newline:
-                yield held + before + b"\n"
-                held = after
-            else:
-                held += after
-        if held.strip():
-            yield held
+                yield from [ready] if ready else []
+                ready, held = b"".join([*held, before, newline]), []
+            held.append(after)
+            read = bytes(stream.read(_CHUNK))
+        yield from [b"".join([ready, *held])] if ready or any(held) else []
 
 
 class JsonLines(Lines):
     """One object in each line; a file that is one list of objects is read whole."""
 
+    def parsed_lines(self, chunks: Iterator[bytes]) -> Iterator[Block]:
+        options = self.parsed.keywords["options"] if isinstance(self.parsed, functools.partial) else {}
+        return map(_block.from_arrow, _json.tables(chunks, options))
+
     def chunks(self, stream: Any) -> Iterator[bytes]:
         chunks = super().chunks(stream)
         for number, chunk in enumerate(chunks):
             if number == 0 and chunk.lstrip().startswith(b"["):
-                whole = json.loads(b"".join([chunk, *chunks]))
-                yield b"\n".join(json.dumps(row).encode() for row in whole)
+                yield from _json.rows_of_list(b"".join([chunk, *chunks]), _CHUNK)
                 return
             yield chunk
 
 
 def parse_json(chunk: bytes, options: dict[str, Any]) -> Block:
-    return _block.from_arrow(arrow_json.read_json(io.BytesIO(chunk), **options)) if chunk.strip() else Block({})
+    return _block.concat(map(_block.from_arrow, _json.tables([chunk], options)))
 
 
 def parse_text(chunk: bytes, encoding: str, *, drop_empty_lines: bool) -> Block:
@@ -280,7 +343,7 @@ class Npy(OfFiles):
         super().__init__("read_numpy", files, include_paths=include_paths)
 
     def names(self) -> list[str]:
-        return ["data", *(["path"] if self.include_paths else [])]
+        return ["data", *self.added_names()]
 
     def list_groups(self) -> list[Group]:
         return [
@@ -338,15 +401,19 @@ class WholeFiles(OfFiles):
         self.groups()
         if piece > 0:
             return
-        rows = []
-        for path in self.files.paths[slice(*self._parts[place])]:
+        rows, paths = [], self.files.paths[slice(*self._parts[place])]
+        for path in paths:
             try:
                 with self.files.system.open_input_file(path) as opened:
-                    row = self.row(opened.read())
+                    rows.append(self.row(opened.read()))
             except (OSError, ValueError) as error:
                 raise ValueError(f"{self.reader}: {path}: {error}") from error
-            rows.append({**row, "path": path} if self.include_paths else row)
-        yield _block.from_rows(rows)
+        columns = _block.from_rows(rows).columns
+        if self.folders is not None:
+            of_folders = [values_of(self.folders.partitioning, path) for path in paths]
+            for name, kind in self.folders.types().items():
+                columns[name] = pa.array([values.get(name) for values in of_folders], kind)
+        yield Block({**columns, "path": pa.array(paths)} if self.include_paths else columns)
 
 
 def decode_image(content: bytes, size: tuple[int, int] | None, mode: str | None) -> dict[str, Any]:

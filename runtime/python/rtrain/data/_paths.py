@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyarrow import fs
+
+from rtrain.data import _folders
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -29,8 +30,11 @@ class Files:
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
 
-def find(reader: str, paths: Paths, filesystem: Any, suffixes: tuple[str, ...]) -> Files:
-    """FileNotFoundError names what is missing. From a folder come the files with these suffixes (none: all), hidden ones left out."""
+def find(reader: str, paths: Paths, filesystem: Any, endings: _folders.Endings) -> Files:
+    """Returns the files that are read. Of folders these are the files with these endings, without hidden ones.
+
+    FileNotFoundError names what is missing. A warning names what a folder has beside the files that are read.
+    """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise ValueError(f"{reader}: no path is given")
@@ -44,7 +48,7 @@ def find(reader: str, paths: Paths, filesystem: Any, suffixes: tuple[str, ...]) 
             raise ValueError(
                 f"{reader}: {os.fspath(given_path)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them"
             )
-        entries.extend((own, info) for info in _expanded(reader, own, path, os.fspath(given_path), suffixes))
+        entries.extend((own, info) for info in _expanded(reader, own, path, os.fspath(given_path), endings))
     return Files(entries[0][0], [info.path for _, info in entries], [info.size or 0 for _, info in entries])
 
 
@@ -66,16 +70,16 @@ def _located(path: str, system: Any) -> tuple[Any, str]:
     return fs.LocalFileSystem(), str(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111
 
 
-def _expanded(reader: str, system: Any, path: str, given: str, suffixes: tuple[str, ...]) -> list[Any]:
+def _expanded(reader: str, system: Any, path: str, given: str, endings: _folders.Endings) -> list[Any]:
     info = system.get_file_info(path)
     if info.type == fs.FileType.File:
         return [info]
     if info.type == fs.FileType.Directory:
-        return _below(reader, system, path, given, suffixes)
+        return _folders.files_below(reader, system, path, given, endings)
     if any(letter in path for letter in "*?["):
         matches = _globbed(system, path)
         if matches:
-            return [file for match in matches for file in _expanded(reader, system, match.path, match.path, suffixes)]
+            return [file for match in matches for file in _expanded(reader, system, match.path, match.path, endings)]
         raise FileNotFoundError(f"{reader}: nothing fits {given}")
     raise FileNotFoundError(
         f"{reader}: {given} does not exist here. Where only the workers see it, give the trainer a function: "
@@ -83,38 +87,30 @@ def _expanded(reader: str, system: Any, path: str, given: str, suffixes: tuple[s
     )
 
 
-def _below(reader: str, system: Any, path: str, given: str, suffixes: tuple[str, ...]) -> list[Any]:
-    every = system.get_file_info(fs.FileSelector(path, recursive=True))
-    files = [info for info in every if info.type == fs.FileType.File and not _hidden(info.path[len(path) :])]
-    fitting = [info for info in files if not suffixes or info.path.lower().endswith(suffixes)]
-    if not fitting:
-        there = f"has {len(files)} other files ({posixpath.basename(files[0].path)} ...)" if files else "is empty"
-        suffix_text = f" with the suffix {' or '.join(suffixes)}" if suffixes else ""
-        raise FileNotFoundError(f"{reader}: the folder {given} has no file{suffix_text}; it {there}")
-    return sorted(fitting, key=lambda info: str(info.path))
-
-
-def _hidden(inner: str) -> bool:
-    return any(part.startswith((".", "_")) for part in inner.split("/") if part)
-
-
 def _globbed(system: Any, pattern: str) -> list[Any]:
-    """`*` within a name, `**` over folders."""
+    """Returns what fits a pattern: `*` within a name, `**` over folders. As in a shell, a name that begins with a dot fits only a
+    pattern that does. What lies below a folder that fits is left to that folder, so that no file comes twice."""
     fixed = pattern[: min(pattern.index(letter) for letter in "*?[" if letter in pattern)]
     base = fixed.rpartition("/")[0] or "/"
     selector = fs.FileSelector(base, recursive="/" in pattern[len(base) + 1 :], allow_not_found=True)
     expression = re.compile("".join(_translated(piece) for piece in re.split(r"(\*\*/|/)", pattern.lstrip("/"))))
-    entries = [info for info in system.get_file_info(selector) if expression.fullmatch(info.path.lstrip("/"))]
+    fitting = [info for info in system.get_file_info(selector) if expression.fullmatch(info.path.lstrip("/"))]
+    entries: list[Any] = []
+    for info in sorted(fitting, key=lambda info: str(info.path).split("/")):
+        above = entries[-1] if entries else None
+        if above is None or above.type != fs.FileType.Directory or not info.path.startswith(above.path.rstrip("/") + "/"):
+            entries.append(info)
     return sorted(entries, key=lambda info: str(info.path))
 
 
 def _translated(piece: str) -> str:
     if piece == "**/":
-        return "(?:.*/)?"
+        return r"(?:(?!\.)[^/]+/)*"
     if piece == "/":
         return "/"
     inner = re.sub(r"\\Z$|\\z$", "", fnmatch.translate(piece))
-    return re.sub(r"(?<!\\)\.\*", "[^/]*", inner)
+    not_hidden = r"(?!\.)" if piece[:1] in ("*", "?", "[") else ""
+    return not_hidden + re.sub(r"(?<!\\)\.\*", "[^/]*", inner)
 
 
 def located(path: str, filesystem: Any) -> tuple[Any, str]:

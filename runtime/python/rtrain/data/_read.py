@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from rtrain._lazy import public_in
 from rtrain.data import _block, _files, _paths
 from rtrain.data._block import Block
 from rtrain.data._dataset import Dataset
+from rtrain.data._folders import Endings, compressed
+from rtrain.data._partitions import added, partitioning_of
 from rtrain.data._plan import Read
 from rtrain.data._source import Counting, Indexed, InMemory, Source, Streamed
 
@@ -123,6 +126,7 @@ def read_parquet(
     filesystem: Any = None,
     columns: Sequence[str] | None = None,
     include_paths: bool = False,
+    partitioning: Any = "hive",
     file_extensions: Any = None,
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
@@ -136,14 +140,19 @@ def read_parquet(
     shuffle: "files", or an object with a `seed`: row groups (of other formats: files) come in a random order, another one in
     each epoch.
 
-    FileNotFoundError names a path that is not there. Folders called `key=value` give no column of that key.
+    partitioning: "hive" adds a column of texts for each folder called `key=value` in a file's path. A `Partitioning` says more,
+    None adds none.
+
+    FileNotFoundError names a path that is not there. ValueError names a file whose own column differs from its folder's. A
+    warning names the files of a folder that are not read.
     """
     check("read_parquet", ignored, READERS)
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     files = _matching_files("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
     source = _files.Parquet(files, names, include_paths=include_paths)
+    source.folders = added(partitioning_of("read_parquet", partitioning), files.paths, names)
     if names is not None:
-        source.schema()  # an unknown column is said at once
+        source.schema()  # an unknown column is an error at once
     return _of_files("read_parquet", shuffle, source)
 
 
@@ -153,6 +162,7 @@ def read_csv(
     filesystem: Any = None,
     columns: Sequence[str] | None = None,
     include_paths: bool = False,
+    partitioning: Any = "hive",
     file_extensions: Any = None,
     shuffle: Any = None,
     read_options: Any = None,
@@ -168,16 +178,17 @@ def read_csv(
     from pyarrow import csv
 
     check("read_csv", ignored, READERS)
-    if columns is not None:
-        convert_options = convert_options or csv.ConvertOptions()
-        convert_options.include_columns = list(columns)
+    files = _matching_files("read_csv", paths, filesystem, file_extensions, compressed((".csv", ".tsv")))
+    names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    folders = added(partitioning_of("read_csv", partitioning), files.paths, names)
+    if names is not None:
+        convert_options = copy.copy(convert_options) or csv.ConvertOptions()
+        convert_options.include_columns = [name for name in names if folders is None or name not in folders.names]
     options = {"read_options": read_options, "parse_options": parse_options, "convert_options": convert_options}
-    files = _matching_files("read_csv", paths, filesystem, file_extensions, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
-    return _of_files(
-        "read_csv",
-        shuffle,
-        _files.Csv(files, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths),
-    )
+    given = {name: value for name, value in options.items() if value is not None}
+    source = _files.Csv(files, given, include_paths=include_paths)
+    source.folders = folders
+    return _of_files("read_csv", shuffle, source)
 
 
 def read_json(
@@ -186,6 +197,7 @@ def read_json(
     filesystem: Any = None,
     lines: bool = True,
     include_paths: bool = False,
+    partitioning: Any = "hive",
     file_extensions: Any = None,
     shuffle: Any = None,
     read_options: Any = None,
@@ -202,11 +214,10 @@ def read_json(
     options = {
         name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None
     }
-    files = _matching_files(
-        "read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz")
-    )
+    files = _matching_files("read_json", paths, filesystem, file_extensions, compressed((".json", ".jsonl", ".ndjson")))
     parsed = functools.partial(_files.parse_json, options=options)
-    return _of_files("read_json", shuffle, _files.JsonLines("read_json", files, parsed, include_paths=include_paths))
+    source = _files.JsonLines("read_json", files, parsed, include_paths=include_paths)
+    return _of_files("read_json", shuffle, _with_folders(source, partitioning))
 
 
 def read_text(
@@ -216,6 +227,7 @@ def read_text(
     encoding: str = "utf-8",
     drop_empty_lines: bool = True,
     include_paths: bool = False,
+    partitioning: Any = None,
     file_extensions: Any = None,
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
@@ -226,13 +238,16 @@ def read_text(
     The other arguments are those of `read_parquet`.
     """
     check("read_text", ignored, READERS)
+    if encoding.lower().replace("_", "-") == "utf-8-sig":
+        encoding = "utf-8"  # a mark at the beginning is left out in any case
     if "\n".encode(encoding) != b"\n":
         raise ValueError(
             f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files"
         )
     files = _matching_files("read_text", paths, filesystem, file_extensions, ())
     parsed = functools.partial(_files.parse_text, encoding=encoding, drop_empty_lines=drop_empty_lines)
-    return _of_files("read_text", shuffle, _files.Lines("read_text", files, parsed, include_paths=include_paths))
+    source = _files.Lines("read_text", files, parsed, include_paths=include_paths)
+    return _of_files("read_text", shuffle, _with_folders(source, partitioning))
 
 
 def read_numpy(
@@ -240,6 +255,7 @@ def read_numpy(
     *,
     filesystem: Any = None,
     include_paths: bool = False,
+    partitioning: Any = None,
     file_extensions: Any = None,
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
@@ -249,11 +265,8 @@ def read_numpy(
     The arguments are those of `read_parquet`.
     """
     check("read_numpy", ignored, READERS)
-    return _of_files(
-        "read_numpy",
-        shuffle,
-        _files.Npy(_matching_files("read_numpy", paths, filesystem, file_extensions, (".npy",)), include_paths=include_paths),
-    )
+    files = _matching_files("read_numpy", paths, filesystem, file_extensions, (".npy",))
+    return _of_files("read_numpy", shuffle, _with_folders(_files.Npy(files, include_paths=include_paths), partitioning))
 
 
 def read_binary_files(
@@ -261,6 +274,7 @@ def read_binary_files(
     *,
     filesystem: Any = None,
     include_paths: bool = False,
+    partitioning: Any = None,
     file_extensions: Any = None,
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
@@ -268,9 +282,8 @@ def read_binary_files(
     """Returns a Dataset with the column `bytes`, a row for each file. The other arguments are those of `read_parquet`."""
     check("read_binary_files", ignored, READERS)
     files = _matching_files("read_binary_files", paths, filesystem, file_extensions, ())
-    return _of_files(
-        "read_binary_files", shuffle, _files.WholeFiles("read_binary_files", files, _as_bytes, 64, include_paths=include_paths)
-    )
+    source = _files.WholeFiles("read_binary_files", files, _as_bytes, 64, include_paths=include_paths)
+    return _of_files("read_binary_files", shuffle, _with_folders(source, partitioning))
 
 
 def _as_bytes(content: bytes) -> dict[str, Any]:
@@ -284,6 +297,7 @@ def read_images(
     size: tuple[int, int] | None = None,
     mode: str | None = None,
     include_paths: bool = False,
+    partitioning: Any = None,
     file_extensions: Any = None,
     shuffle: Any = None,
     **ignored: Unpack[ReaderArguments],
@@ -303,7 +317,13 @@ def read_images(
         raise ValueError(f"read_images: size is {size}; it is (height, width)")
     files = _matching_files("read_images", paths, filesystem, file_extensions, _IMAGES)
     row = functools.partial(_files.decode_image, size=size, mode=mode)
-    return _of_files("read_images", shuffle, _files.WholeFiles("read_images", files, row, 32, include_paths=include_paths))
+    source = _files.WholeFiles("read_images", files, row, 32, include_paths=include_paths)
+    return _of_files("read_images", shuffle, _with_folders(source, partitioning))
+
+
+def _with_folders(source: _files.OfFiles, partitioning: Any) -> Source:
+    source.folders = added(partitioning_of(source.reader, partitioning), source.files.paths, None)
+    return source
 
 
 def _dataset(source: Source) -> Dataset:
@@ -313,12 +333,12 @@ def _dataset(source: Source) -> Dataset:
 def _matching_files(caller: str, paths: _paths.Paths, filesystem: Any, extensions: Any, usual: tuple[str, ...]) -> _paths.Files:
     """The files with these extensions, in folders, globs and lists alike. None: of folders those with the reader's own."""
     if extensions is None:
-        return _paths.find(caller, paths, filesystem, usual)
+        return _paths.find(caller, paths, filesystem, Endings(usual))
     names = [extensions] if isinstance(extensions, str) else list(extensions)
     if not names or not all(isinstance(extension, str) and extension.strip(".") for extension in names):
         raise ValueError(f"{caller}: file_extensions is {extensions!r}; it is a list such as ['csv']")
     suffixes = tuple("." + extension.lstrip(".").lower() for extension in names)
-    files = _paths.find(caller, paths, filesystem, suffixes)
+    files = _paths.find(caller, paths, filesystem, Endings(suffixes, chosen_by_user=True))
     kept = [place for place, path in enumerate(files.paths) if path.lower().endswith(suffixes)]
     if not kept:
         raise FileNotFoundError(

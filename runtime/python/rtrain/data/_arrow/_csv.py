@@ -1,0 +1,250 @@
+"""CSV files through Arrow's reader, without values that change.
+
+Arrow takes the type of a column from the first MiB of a file. It reads 007 as 7, an integer of 20 digits as the nearest float and
+text that is no UTF-8 as bytes. Here a column of numbers with such a value in its first MiB is text, and a later one is an error.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+Open = Callable[[], Any]  # opens the file's stream
+
+_BLOCK = 1 << 20
+_LARGEST_BLOCK = 1 << 28  # a row that is longer is taken for a quote that is not closed
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_EXACT = float(1 << 53)  # every integer up to here is a float
+_ZERO_FIRST = r"^\s*[-+]?0[0-9xX]"
+_LONG_INTEGER = r"^\s*[-+]?[0-9]{16,}\s*$"
+_INSIDE = rb"0-9A-Za-z.\-+:/"  # a zero behind one of these does not begin a value
+_ZEROS = (re.compile(rb"0(?<=[^" + _INSIDE + rb"]0)[0-9xX]"), re.compile(rb"-0(?<=[^" + _INSIDE + rb"]-0)[0-9xX]"))
+_HINT = "ConvertOptions(column_types=...) sets a column's type"
+
+
+def batches(given: dict[str, Any], separator: str, open_stream: Open) -> Iterator[Any]:
+    """Yields the rows of a file as Arrow's record batches. ValueError names row and column of a value that cannot be read exactly.
+
+    given: the user's options by their names in pyarrow.csv.
+    """
+    file = _File(given, separator, open_stream)
+    try:
+        yield from file.batches()
+    except pa.ArrowInvalid as error:
+        if "Empty CSV file" not in str(error) or open_stream().read(1):
+            raise ValueError(file.located(error)) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{error}; ReadOptions(encoding=...) names the file's encoding") from error
+
+
+class _Watched(io.RawIOBase):
+    """A stream that looks for values with a zero in front, and counts quotes, while Arrow reads it."""
+
+    def __init__(self, stream: Any, *, zeros: bool) -> None:
+        self.stream, self.zeros, self.quotes = stream, zeros, 0
+        self._before = b"\n"
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._held + bytes(self.stream.read(size - len(self._held) if size >= 0 else None))
+        # Arrow takes a newline away that comes first in a read after a carriage return, also between quotes.
+        self._held = b"\r" if len(content) > 1 and content.endswith(b"\r") else b""
+        content = content[: len(content) - len(self._held)]
+        self.quotes += content.count(b'"')
+        if not self.zeros:
+            self.zeros = any(pattern.search(self._before + content) for pattern in _ZEROS)
+            self._before = content[-3:]
+        return content
+
+    def close(self) -> None:
+        if not self.closed:
+            self.stream.close()
+        super().close()
+
+
+class _File:
+    def __init__(self, given: dict[str, Any], separator: str, open_stream: Open) -> None:
+        self.read = copy.copy(given.get("read_options")) or csv.ReadOptions(block_size=_BLOCK)
+        self.parse = given.get("parse_options") or csv.ParseOptions(newlines_in_values=True, delimiter=separator)
+        self.convert = given.get("convert_options") or csv.ConvertOptions()
+        self.open_stream = open_stream
+        self.set_by_user = set(self.convert.column_types)
+        self.types: dict[str, Any] = {}  # those that the first block gave
+        plain = (self.read.encoding or "utf8").lower().replace("-", "") in ("utf8", "ascii", "latin1", "cp1252", "iso88591")
+        self.hides_zeros = not plain or self.parse.delimiter.encode() in _INSIDE + b"0"
+
+    def batches(self) -> Iterator[Any]:
+        given = 0
+        while True:
+            try:
+                for batch, row in self._exact():
+                    yield from [batch.slice(max(0, given - row))] if row + batch.num_rows > given else []
+                    given = max(given, row + batch.num_rows)
+                return
+            except pa.ArrowInvalid as error:
+                if "straddling object" not in str(error) or self.read.block_size >= _LARGEST_BLOCK:
+                    raise
+                self.read.block_size *= 4  # a row is longer than a block
+
+    def _exact(self) -> Iterator[tuple[Any, int]]:
+        """Yields batches and the numbers of their first rows."""
+        watched = _Watched(self.open_stream(), zeros=self.hides_zeros)
+        reader = self._opened(watched)
+        texts = _Texts(self)
+        first = next((batch for batch in reader if batch.num_rows), None)
+        if first is None:
+            return
+        if not self.types:
+            self._no_bytes(first)
+            wrong = texts.changed(first, 0, watched)
+            self.types = {field.name: pa.string() if field.name in wrong else field.type for field in first.schema}
+            if wrong:
+                watched = _Watched(self.open_stream(), zeros=True)
+                reader, first = self._opened(watched), None
+        row, last = 0, None
+        for batch in itertools.chain([] if first is None else [first], reader):
+            for name, (place, value, why) in (texts.changed(batch, row, watched) if row else {}).items():
+                raise ValueError(
+                    f"row {self._line(row + place)}, column {name!r}: {value!r} {why}; {_HINT}, as to pyarrow.string()"
+                )
+            yield batch, row
+            row, last = row + batch.num_rows, batch if batch.num_rows else last
+        if last is not None and watched.quotes % 2 and self.parse.quote_char == '"':
+            self._closed(last.slice(last.num_rows - 1).to_pylist()[0], row)
+
+    def _opened(self, source: Any, *, only: list[str] | None = None, threads: bool = True) -> Any:
+        """Returns Arrow's reader. only: the columns that are read, all as texts."""
+        convert, read = copy.copy(self.convert), copy.copy(self.read)
+        convert.column_types = {**self.types, **dict(convert.column_types), **dict.fromkeys(only or (), pa.string())}
+        if only is not None:
+            convert.include_columns = only
+        read.use_threads = read.use_threads and threads
+        # Arrow reads ahead in a thread of its own, which outlives a generator of which the first rows only are wanted. The stream is
+        # closed when that thread lets go of it: closed here, the thread would read from the file that gets the same descriptor next.
+        return csv.open_csv(pa.PythonFile(source, "r"), read_options=read, parse_options=self.parse, convert_options=convert)
+
+    def _line(self, place: int) -> int:
+        """Returns the number of a row as Arrow counts them: the header is one."""
+        has_header = not self.read.column_names and not self.read.autogenerate_column_names
+        return place + 1 + int(self.read.skip_rows) + int(has_header)
+
+    def _no_bytes(self, first: Any) -> None:
+        for field, column in zip(first.schema, first.columns, strict=True):
+            if pa.types.is_binary(field.type) and field.name not in self.set_by_user:
+                place = next(place for place, value in enumerate(column.to_pylist()) if value is not None and not _is_text(value))
+                raise ValueError(
+                    f"row {self._line(place)}, column {field.name!r}: {column[place].as_py()!r} is no UTF-8; ReadOptions(encoding='latin-1') "
+                    "or another encoding reads it"
+                )
+
+    def _closed(self, values: dict[str, Any], row: int) -> None:
+        for name, value in values.items():
+            if isinstance(value, str) and "\n" in value:
+                raise ValueError(
+                    f"row {self._line(row - 1)}, column {name!r}: a quote is opened and not closed, so that the lines behind it are one "
+                    "value; ParseOptions(quote_char=False) reads quotes as letters"
+                )
+
+    def located(self, error: Exception) -> str:
+        """Returns the message of an error with the row and the column's name. Arrow counts rows where it uses one thread."""
+        if self.open_stream().read(2) in _UTF16_MARKS:
+            return f"the file is UTF-16; ReadOptions(encoding='utf-16') reads it ({error})"
+        message, names = str(error), list(self.types)
+        try:
+            reader = self._opened(_Watched(self.open_stream(), zeros=True), threads=False)
+            names = reader.schema.names
+            for _ in reader:
+                pass
+        except pa.ArrowInvalid as again:
+            message = str(again)
+        number = re.search(r"In CSV column #(\d+): ", message)
+        if number is None:
+            return message
+        known = int(number[1]) < len(names)
+        named = message.replace(number[0], f"In column {names[int(number[1])]!r}: ") if known else message
+        return f"{named}. Its type is that of the first MiB; {_HINT}"
+
+
+class _Texts:
+    """The columns of numbers as the file has them, read beside the numbers where these may have changed."""
+
+    def __init__(self, file: _File) -> None:
+        self.file = file
+        self.names: list[str] = []
+        self.reader: Iterator[Any] = iter(())
+        self.held: Any = None
+        self.place = 0  # of the first row in `held`
+
+    def changed(self, batch: Any, row: int, watched: _Watched) -> dict[str, tuple[int, str, str]]:
+        """Returns for each column with a number that differs from its text: its place in the batch, the text, and how it differs."""
+        numbers = [name for name in dict.fromkeys(batch.schema.names) if self._is_number(batch, name)]
+        suspects = [name for name in numbers if watched.zeros or _may_be_inexact(batch.column(name))]
+        if not suspects or not batch.num_rows:
+            return {}
+        texts = self._texts(numbers, row, batch.num_rows)
+        differences = {name: _first_difference(batch.column(name), texts.column(name)) for name in suspects}
+        return {name: difference for name, difference in differences.items() if difference is not None}
+
+    def _is_number(self, batch: Any, name: str) -> bool:
+        kind = batch.schema.types[batch.schema.names.index(name)]
+        return name not in self.file.set_by_user and kind in (pa.int64(), pa.float64()) and batch.schema.names.count(name) == 1
+
+    def _texts(self, names: list[str], row: int, rows: int) -> Any:
+        if names != self.names:
+            self.names, self.held, self.place = names, None, 0
+            self.reader = iter(self.file._opened(_Watched(self.file.open_stream(), zeros=True), only=names))
+        parts = [] if self.held is None else [self.held]
+        while self.place + sum(len(part) for part in parts) < row + rows:
+            part = pa.Table.from_batches([next(self.reader)])
+            if parts or self.place + len(part) > row:
+                parts.append(part)
+            else:
+                self.place += len(part)
+        whole = pa.concat_tables(parts)
+        self.held, wanted = whole.slice(row - self.place + rows), whole.slice(row - self.place, rows)
+        self.place = row + rows
+        return wanted
+
+
+def _may_be_inexact(column: Any) -> bool:
+    if column.type != pa.float64():
+        return False
+    extremes = pc.min_max(column)
+    least, most = extremes["min"].as_py(), extremes["max"].as_py()
+    return most is not None and (most >= _EXACT or least <= -_EXACT)
+
+
+def _first_difference(column: Any, texts: Any) -> tuple[int, str, str] | None:
+    zeros = pc.match_substring_regex(texts, _ZERO_FIRST).fill_null(False).to_numpy()  # noqa: FBT003
+    for place in zeros.nonzero()[0][:1]:
+        return int(place), texts[int(place)].as_py(), "has a zero in front, which a number has not"
+    if column.type != pa.float64():
+        return None
+    for place in pc.match_substring_regex(texts, _LONG_INTEGER).fill_null(False).to_numpy().nonzero()[0]:  # noqa: FBT003
+        text = texts[int(place)].as_py()
+        if int(float(text)) != int(text):
+            return int(place), text, "is no float exactly"
+    for place in pc.is_inf(column).fill_null(False).to_numpy(zero_copy_only=False).nonzero()[0]:  # noqa: FBT003
+        text = texts[int(place)].as_py()
+        if "inf" not in text.lower():
+            return int(place), text, "is larger than every float"
+    return None
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""JSON lines through Arrow's reader, without values that change.
+
+Arrow finds the types of each part of a file anew: a text column of which one part has dates only is a column of times there, and a
+time loses its zone. It reads an integer beyond 64 bits, or beside a fraction, as the nearest float. Here the first part of a file
+decides between texts and times, a time with a zone is text, and an integer that is no float exactly is an error.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+_LONG_INTEGER = re.compile(rb"[\s:,\[\-]\d{16,}\s*[,}\]\r\n]")
+_ZONE = re.compile(rb'\d(?:Z|[+-]\d\d(?::?\d\d)?)"')
+_ZONED = r"^\d{4}-\d\d-\d\d[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+_NEWLINE = b"\n"
+_HINT = "ParseOptions(explicit_schema=...) sets a key's type"
+
+
+def tables(chunks: Iterable[bytes], given: dict[str, Any]) -> Iterator[Any]:
+    """Yields a table for each chunk of lines. ValueError names line and key of what cannot be read exactly.
+
+    given: the user's options by their names in pyarrow.json.
+    """
+    file = _File(given)
+    line = 1
+    for chunk in chunks:
+        if chunk.strip():
+            yield file.table(chunk, line)
+        line += chunk.count(b"\n")
+
+
+def rows_of_list(content: bytes, size: int) -> Iterator[bytes]:
+    """Yields the objects of a file that is one list as chunks of lines, each of about `size` bytes."""
+    rows = json.loads(content, object_pairs_hook=_without_twins)
+    lines, held = [], 0
+    for row in rows:
+        lines.append(json.dumps(row).encode() + b"\n")
+        held += len(lines[-1])
+        if held >= size:
+            yield b"".join(lines)
+            lines, held = [], 0
+    if lines:
+        yield b"".join(lines)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twin!r} twice")
+    return values
+
+
+class _File:
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.read = given.get("read_options")
+        self.parse = given.get("parse_options") or arrow_json.ParseOptions()
+        by_user = self.parse.explicit_schema
+        self.by_user: dict[str, Any] = {} if by_user is None else {field.name: field.type for field in by_user}
+        self.pinned: dict[str, Any] | None = None  # texts and times of the first chunk
+
+    def table(self, chunk: bytes, line: int) -> Any:
+        if not chunk.isascii():
+            _check_utf8(chunk, line)
+        try:
+            table = self._parsed(chunk, self.pinned or {})
+            if self.pinned is None:
+                self.pinned = self._pins(chunk, table)
+                changed = any(field.name in self.pinned and self.pinned[field.name] != field.type for field in table.schema)
+                table = self._parsed(chunk, self.pinned) if changed else table
+            else:
+                self._check_zones(chunk, line)
+        except pa.ArrowInvalid as error:
+            raise ValueError(_located(str(error), chunk, line)) from error
+        if _LONG_INTEGER.search(chunk) and any(_has(kind, pa.types.is_floating) for kind in table.schema.types):
+            _check_integers(chunk, line, table.schema)
+        return table
+
+    def _parsed(self, chunk: bytes, pins: dict[str, Any]) -> Any:
+        read = copy.copy(self.read) or arrow_json.ReadOptions()
+        read.block_size = max(read.block_size if self.read is not None else 0, len(chunk) + 1)
+        types = {**pins, **self.by_user}
+        parse = arrow_json.ParseOptions(
+            explicit_schema=pa.schema(list(types.items())) if types else None,
+            newlines_in_values=self.parse.newlines_in_values,
+            unexpected_field_behavior=self.parse.unexpected_field_behavior,
+        )
+        table = arrow_json.read_json(io.BytesIO(chunk), read_options=read, parse_options=parse)
+        absent = [name for name in pins if name not in self.by_user and f'"{name}"'.encode() not in chunk]
+        return table.drop_columns(absent) if absent and table.num_columns > len(absent) else table
+
+    def _pins(self, chunk: bytes, table: Any) -> dict[str, Any]:
+        kinds = {field.name: field.type for field in table.schema if field.name not in self.by_user}
+        pins = {name: kind for name, kind in kinds.items() if _has(kind, _is_text_or_time)}
+        return {**pins, **{name: _as_texts(kinds[name]) for name in self._zoned(chunk, pins)}}
+
+    def _zoned(self, chunk: bytes, pins: dict[str, Any]) -> dict[str, str]:
+        """Returns the keys that have a time with a zone, and one such time of each."""
+        times = {name: _as_texts(kind) for name, kind in pins.items() if _has(kind, pa.types.is_timestamp)}
+        if not times or not _ZONE.search(chunk):
+            return {}
+        table = self._parsed(chunk, {**pins, **times})
+        zoned = {name: _first_zoned(table.column(name)) for name in times if name in table.column_names}
+        return {name: text for name, text in zoned.items() if text is not None}
+
+    def _check_zones(self, chunk: bytes, line: int) -> None:
+        for name, text in self._zoned(chunk, self.pinned or {}).items():
+            where = line + chunk[: chunk.find(text.encode())].count(b"\n")
+            raise ValueError(f"line {where}, key {name!r}: {text!r} has a zone, and times before it had none; {_HINT}")
+
+
+def _has(kind: Any, fits: Any) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has(kind.field(place).type, fits) for place in range(kind.num_fields))
+    return bool(fits(kind))
+
+
+def _is_text_or_time(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_timestamp(kind))
+
+
+def _as_texts(kind: Any) -> Any:
+    """Returns the type with texts in place of times."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(kind.field(place).name, _as_texts(kind.field(place).type)) for place in range(kind.num_fields)])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_texts(kind.value_type))
+    return pa.string() if pa.types.is_timestamp(kind) else kind
+
+
+def _first_zoned(column: Any) -> str | None:
+    for array in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if pa.types.is_struct(array.type):
+            inner_texts = (_first_zoned(array.field(place)) for place in range(array.type.num_fields))
+            text = next((inner for inner in inner_texts if inner is not None), None)
+        elif pa.types.is_list(array.type):
+            text = _first_zoned(array.flatten())
+        elif pa.types.is_string(array.type):
+            places = pc.match_substring_regex(array, _ZONED).fill_null(False).to_numpy(zero_copy_only=False).nonzero()[0]  # noqa: FBT003
+            text = array[int(places[0])].as_py() if len(places) else None
+        else:
+            text = None
+        if text is not None:
+            return str(text)
+    return None
+
+
+def _check_utf8(chunk: bytes, line: int) -> None:
+    try:
+        chunk.decode()
+    except UnicodeDecodeError as error:
+        where = line + chunk[: error.start].count(b"\n")
+        raise ValueError(f"line {where}: {error}; JSON is UTF-8: convert the file") from error
+
+
+def _check_integers(chunk: bytes, line: int, schema: Any) -> None:
+    text, decoder, place = chunk.decode(), json.JSONDecoder(), 0
+    kind = pa.struct(list(schema))
+    while (match := re.compile(r"\S").search(text, place)) is not None:
+        row, place = decoder.raw_decode(text, match.start())
+        for key, number in _inexact(row, kind, ""):
+            where = line + text[: match.start()].count("\n")
+            raise ValueError(f"line {where}, key {key!r}: {number} is no float exactly, and the key has floats here; {_HINT}")
+
+
+def _inexact(value: Any, kind: Any, key: str) -> Iterator[tuple[str, int]]:
+    """Yields the integers in places whose type is a float that cannot hold them."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        for name, inner in value.items():
+            if kind.get_field_index(name) >= 0:
+                yield from _inexact(inner, kind.field(name).type, f"{key}.{name}" if key else name)
+    elif isinstance(value, list) and pa.types.is_list(kind):
+        yield from itertools.chain.from_iterable(_inexact(inner, kind.value_type, key) for inner in value)
+    elif isinstance(value, int) and pa.types.is_floating(kind) and int(float(value)) != value:
+        yield key, value
+
+
+def _located(message: str, chunk: bytes, line: int) -> str:
+    """Returns Arrow's message with the line in the file."""
+    row = re.search(r" in row (\d+)", message)
+    value = re.search(r"couldn't parse:\s*(.*)", message)
+    hint = f"; {_HINT}" if "changed from" in message or value is not None else ""
+    if row is not None:
+        full = [number for number, text in enumerate(chunk.split(b"\n")) if text.strip()]
+        return f"line {line + full[min(int(row[1]), len(full) - 1)]}: {message.replace(row[0], '')}{hint}"
+    before = chunk.find(value[1].encode()) if value is not None else -1
+    return f"line {line + chunk[: max(before, 0)].count(_NEWLINE)}{'' if before >= 0 else ' or one behind it'}: {message}{hint}"
