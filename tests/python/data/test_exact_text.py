@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -73,6 +74,14 @@ def test_types_that_the_user_sets_are_taken(tmp_path):
     assert types.include_columns == []
     data.read_csv(str(tmp_path / "a.csv"), columns=["a"], convert_options=types)
     assert types.include_columns == []  # the user's object is unchanged
+
+
+def test_a_zero_in_front_is_seen_wherever_a_block_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv, "_BLOCK", 64)
+    for before in range(70):
+        content = f"a,b\nfirst,1\n{'x' * before},007"
+        with contextlib.suppress(ValueError):  # behind the first block it is an error
+            assert of_csv(tmp_path / "a.csv", content)[1]["b"] == "007"
 
 
 def test_dates_do_not_make_zeros_in_front(tmp_path):

@@ -17,16 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from rtrain.data._arrow import _numbers
+
 Open = Callable[[], Any]  # opens the file's stream
 
 _BLOCK = 1 << 20
 _LARGEST_BLOCK = 1 << 28  # a row that is longer is taken for a quote that is not closed
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_EXACT = float(1 << 53)  # every integer up to here is a float
 _ZERO_FIRST = r"^\s*[-+]?0[0-9xX]"
 _LONG_INTEGER = r"^\s*[-+]?[0-9]{16,}\s*$"
-_INSIDE = rb"0-9A-Za-z.\-+:/"  # a zero behind one of these does not begin a value
-_ZEROS = (re.compile(rb"0(?<=[^" + _INSIDE + rb"]0)[0-9xX]"), re.compile(rb"-0(?<=[^" + _INSIDE + rb"]-0)[0-9xX]"))
 _HINT = "ConvertOptions(column_types=...) sets a column's type"
 
 
@@ -48,8 +47,9 @@ def batches(given: dict[str, Any], separator: str, open_stream: Open) -> Iterato
 class _Watched(io.RawIOBase):
     """A stream that looks for values with a zero in front, and counts quotes, while Arrow reads it."""
 
-    def __init__(self, stream: Any, *, zeros: bool) -> None:
-        self.stream, self.zeros, self.quotes = stream, zeros, 0
+    def __init__(self, file: _File, *, zeros: bool) -> None:
+        self.zeros, self.quotes = zeros, 0
+        self.stream, self.delimiter = file.open_stream(), ord(file.parse.delimiter)
         self._before = b"\n"
         self._held = b""
 
@@ -57,14 +57,15 @@ class _Watched(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        content = self._held + bytes(self.stream.read(size - len(self._held) if size >= 0 else None))
+        content: bytes = self.stream.read(size - len(self._held) if size >= 0 else None)
+        content = self._held + content if self._held else content
         # Arrow takes a newline away that comes first in a read after a carriage return, also between quotes.
         self._held = b"\r" if len(content) > 1 and content.endswith(b"\r") else b""
-        content = content[: len(content) - len(self._held)]
+        content = content[:-1] if self._held else content
         self.quotes += content.count(b'"')
         if not self.zeros:
-            self.zeros = any(pattern.search(self._before + content) for pattern in _ZEROS)
-            self._before = content[-3:]
+            self.zeros = _numbers.has_zeros_first(self._before + (content or b"\n"), self.delimiter)
+            self._before = (self._before + content)[-_numbers.CARRIED :]
         return content
 
     def close(self) -> None:
@@ -76,13 +77,15 @@ class _Watched(io.RawIOBase):
 class _File:
     def __init__(self, given: dict[str, Any], separator: str, open_stream: Open) -> None:
         self.read = copy.copy(given.get("read_options")) or csv.ReadOptions(block_size=_BLOCK)
-        self.parse = given.get("parse_options") or csv.ParseOptions(newlines_in_values=True, delimiter=separator)
+        self.parse = given.get("parse_options") or csv.ParseOptions(delimiter=separator)
+        self.has_own_options = "parse_options" in given
         self.convert = given.get("convert_options") or csv.ConvertOptions()
         self.open_stream = open_stream
         self.set_by_user = set(self.convert.column_types)
         self.types: dict[str, Any] = {}  # those that the first block gave
+        self.main: _Watched | None = None  # what the rows are read from
         plain = (self.read.encoding or "utf8").lower().replace("-", "") in ("utf8", "ascii", "latin1", "cp1252", "iso88591")
-        self.hides_zeros = not plain or self.parse.delimiter.encode() in _INSIDE + b"0"
+        self.hides_zeros = not plain or _numbers.hides_zeros(self.parse.delimiter)
 
     def batches(self) -> Iterator[Any]:
         given = 0
@@ -93,28 +96,33 @@ class _File:
                     given = max(given, row + batch.num_rows)
                 return
             except pa.ArrowInvalid as error:
-                if "straddling object" not in str(error) or self.read.block_size >= _LARGEST_BLOCK:
+                has_quotes = self.main is not None and self.main.quotes > 0
+                if has_quotes and not self.has_own_options and not self.parse.newlines_in_values:
+                    self.parse.newlines_in_values = True  # a block may have ended between quotes; looking for that takes time
+                elif "straddling object" in str(error) and self.read.block_size < _LARGEST_BLOCK:
+                    self.read.block_size *= 4  # a row is longer than a block
+                else:
                     raise
-                self.read.block_size *= 4  # a row is longer than a block
 
     def _exact(self) -> Iterator[tuple[Any, int]]:
         """Yields batches and the numbers of their first rows."""
-        watched = _Watched(self.open_stream(), zeros=self.hides_zeros)
+        watched = self.main = self._watched(zeros=self.hides_zeros)
         reader = self._opened(watched)
         texts = _Texts(self)
         first = next((batch for batch in reader if batch.num_rows), None)
         if first is None:
             return
-        if not self.types:
+        decides = not self.types
+        if decides:
             self._no_bytes(first)
             wrong = texts.changed(first, 0, watched)
             self.types = {field.name: pa.string() if field.name in wrong else field.type for field in first.schema}
             if wrong:
-                watched = _Watched(self.open_stream(), zeros=True)
+                watched = self.main = self._watched(zeros=True)
                 reader, first = self._opened(watched), None
         row, last = 0, None
         for batch in itertools.chain([] if first is None else [first], reader):
-            for name, (place, value, why) in (texts.changed(batch, row, watched) if row else {}).items():
+            for name, (place, value, why) in ({} if decides and row == 0 else texts.changed(batch, row, watched)).items():
                 raise ValueError(
                     f"row {self._line(row + place)}, column {name!r}: {value!r} {why}; {_HINT}, as to pyarrow.string()"
                 )
@@ -122,6 +130,9 @@ class _File:
             row, last = row + batch.num_rows, batch if batch.num_rows else last
         if last is not None and watched.quotes % 2 and self.parse.quote_char == '"':
             self._closed(last.slice(last.num_rows - 1).to_pylist()[0], row)
+
+    def _watched(self, *, zeros: bool) -> _Watched:
+        return _Watched(self, zeros=zeros)
 
     def _opened(self, source: Any, *, only: list[str] | None = None, threads: bool = True) -> Any:
         """Returns Arrow's reader. only: the columns that are read, all as texts."""
@@ -162,7 +173,7 @@ class _File:
             return f"the file is UTF-16; ReadOptions(encoding='utf-16') reads it ({error})"
         message, names = str(error), list(self.types)
         try:
-            reader = self._opened(_Watched(self.open_stream(), zeros=True), threads=False)
+            reader = self._opened(self._watched(zeros=True), threads=False)
             names = reader.schema.names
             for _ in reader:
                 pass
@@ -189,7 +200,7 @@ class _Texts:
     def changed(self, batch: Any, row: int, watched: _Watched) -> dict[str, tuple[int, str, str]]:
         """Returns for each column with a number that differs from its text: its place in the batch, the text, and how it differs."""
         numbers = [name for name in dict.fromkeys(batch.schema.names) if self._is_number(batch, name)]
-        suspects = [name for name in numbers if watched.zeros or _may_be_inexact(batch.column(name))]
+        suspects = [name for name in numbers if watched.zeros or _numbers.has_large_floats(batch.column(name))]
         if not suspects or not batch.num_rows:
             return {}
         texts = self._texts(numbers, row, batch.num_rows)
@@ -203,7 +214,7 @@ class _Texts:
     def _texts(self, names: list[str], row: int, rows: int) -> Any:
         if names != self.names:
             self.names, self.held, self.place = names, None, 0
-            self.reader = iter(self.file._opened(_Watched(self.file.open_stream(), zeros=True), only=names))
+            self.reader = iter(self.file._opened(self.file._watched(zeros=True), only=names))
         parts = [] if self.held is None else [self.held]
         while self.place + sum(len(part) for part in parts) < row + rows:
             part = pa.Table.from_batches([next(self.reader)])
@@ -215,14 +226,6 @@ class _Texts:
         self.held, wanted = whole.slice(row - self.place + rows), whole.slice(row - self.place, rows)
         self.place = row + rows
         return wanted
-
-
-def _may_be_inexact(column: Any) -> bool:
-    if column.type != pa.float64():
-        return False
-    extremes = pc.min_max(column)
-    least, most = extremes["min"].as_py(), extremes["max"].as_py()
-    return most is not None and (most >= _EXACT or least <= -_EXACT)
 
 
 def _first_difference(column: Any, texts: Any) -> tuple[int, str, str] | None:

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-_LONG_INTEGER = re.compile(rb"[\s:,\[\-]\d{16,}\s*[,}\]\r\n]")
+from rtrain.data._arrow import _numbers
+
 _ZONE = re.compile(rb'\d(?:Z|[+-]\d\d(?::?\d\d)?)"')
 _ZONED = r"^\d{4}-\d\d-\d\d[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 _NEWLINE = b"\n"
@@ -83,7 +84,7 @@ class _File:
                 self._check_zones(chunk, line)
         except pa.ArrowInvalid as error:
             raise ValueError(_located(str(error), chunk, line)) from error
-        if _LONG_INTEGER.search(chunk) and any(_has(kind, pa.types.is_floating) for kind in table.schema.types):
+        if any(_numbers.has_large_floats(column) for column in table.columns):
             _check_integers(chunk, line, table.schema)
         return table
 
