@@ -140,7 +140,7 @@ std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
                          (run.stop_by.empty() || terminal(run.state) ? "" : ", stopped by " + run.stop_by) +
                          ": its size cannot be changed any more",
                      next};
-    if (!alike(run.spec.gang))
+    if (!run.spec.elastic && !alike(run.spec.gang))
         return Error{ErrorCode::conflict, "the workers of run " + run.name + " are unlike each other: it has one size",
                      next};
     if (!run.spec.elastic) return std::nullopt;
@@ -151,6 +151,13 @@ std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
                          std::to_string(run.spec.elastic->workers_min) + ".." + std::to_string(most),
                      "choose a number in that range"};
     return std::nullopt;
+}
+
+// Returns the run's gang with so many workers: the first bundles of its spec. Beyond their number each is as the first.
+GangRequest gang_with(const Run& run, std::uint32_t workers) {
+    GangRequest gang = gang_of(run, workers);
+    gang.bundles.resize(workers, run.spec.gang.bundles.front());
+    return gang;
 }
 
 std::string reasons_after_colon(const PlacementAnswer& why) {
@@ -176,8 +183,7 @@ std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uin
 
 // A run of a fixed size that has workers now is not stopped for a size that has no room, or that its quota forbids.
 std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
-    GangRequest gang = gang_of(run, 1);
-    gang.bundles.assign(workers, run.spec.gang.bundles.front());
+    const GangRequest gang = gang_with(run, workers);
     std::vector<NodeView> nodes = nodes_now(change);
     give_back(nodes, run, attempt);
     const std::string meanwhile = "now, it goes on with " + std::to_string(attempt.workers.size());
@@ -200,8 +206,7 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
 // A run that has no workers now would wait for ever in a size that the present nodes could never hold, and a number
 // mistyped would be the end of a run that has trained.
 std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t workers) {
-    GangRequest gang = gang_of(run, 1);
-    gang.bundles.assign(workers, run.spec.gang.bundles.front());
+    const GangRequest gang = gang_with(run, workers);
     const std::vector<NodeView>& nodes = nodes_now(change);
     if (place(nodes, gang).verdict != Verdict::infeasible)
         return beyond_quota(quotas_unused(change.seen()), run, workers,

@@ -84,9 +84,9 @@ def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
             r"a list of 1; .* one entry per worker \(2\)",
         ),
         (
-            lambda: ScalingConfig(num_workers=(1, 2), label_selector=[{"a": "b"}, {"a": "c"}]),
+            lambda: ScalingConfig(num_workers=(1, 3), label_selector=[{"a": "b"}, {"a": "c"}]),
             ValueError,
-            r"workers that differ need a fixed number of them, and num_workers is \(1, 2\)",
+            r"a list of 2; a list has one entry per worker of the largest size \(3\)",
         ),
         (
             lambda: DataParallelTrainer(nothing, scaling_config={"num_workers": 2}),
@@ -162,6 +162,8 @@ def test_a_list_of_selectors_that_are_alike_is_one_for_all() -> None:
     assert "label_selector" not in ScalingConfig(label_selector={}).job()
     differ = ScalingConfig(num_workers=2, label_selector=[{"zone": "us"}, {}]).job()
     assert differ["worker_selectors"] == [{"zone": "us"}, {}] and "label_selector" not in differ
+    elastic = ScalingConfig(num_workers=(1, 2), label_selector=[{"zone": "us"}, {}]).job()
+    assert elastic["worker_selectors"] == [{"zone": "us"}, {}] and elastic["workers"] == "1..2"
 
 
 def test_a_file_uri_is_the_path_that_it_names(tmp_path) -> None:

@@ -90,11 +90,11 @@ void check_worker_selectors(Reading& reading, const Value& root) {
     if (given == 0 || reading.from == JsonFrom::record ||
         !fine(reading, {"scaling.workers", "scaling.worker_selectors"}))
         return;
-    if (job.workers == job.workers_max && given == job.workers) return;
+    if (given == std::max(job.workers, job.workers_max)) return;
     reading.problem("scaling.worker_selectors", at(root, "scaling.worker_selectors"),
                     "has " + std::to_string(given) + " selectors for " + std::to_string(job.workers) +
                         (job.workers == job.workers_max ? "" : ".." + std::to_string(job.workers_max)) + " workers",
-                    "give one for each of a fixed number of workers");
+                    "give one for each worker of the largest size; a smaller size takes the first ones");
 }
 
 // Each worker's bundle has a copy of the amounts and of the selector.

@@ -245,6 +245,32 @@ TEST_CASE("an elastic run is resized within its range only, and keeps to the num
     CHECK(world.attempt(run).request->workers == 4);  // there is room: at once
 }
 
+TEST_CASE("an elastic run of unlike workers takes the first selectors of its list at each size", "[elastic]") {
+    World world;
+    for (const char* name : {"n1", "n2", "n3"}) {
+        NodeRegistered joins = node(name, 1);
+        joins.labels["rack"] = name;
+        world.tell(joins);
+    }
+    RunSubmitted event = submission({.workers = 3, .workers_min = 1});
+    for (std::size_t i = 0; i < 3; ++i)
+        event.spec.gang.bundles[i].selector = {{.key = "rack", .values = {"n" + std::to_string(3 - i)}}};
+    world.tell(event);
+    const RunId run = *world.last.created;
+    world.prepare(run);
+    world.start(run);
+    REQUIRE(size_of(world, run) == 3);
+    world.commits(run, "checkpoint_000001-a001");
+    world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+    restarts(world, run, "checkpoint_000001-a001");
+    CHECK(size_of(world, run) == 2);  // the third selector's node is gone
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 1});
+    world.commits(run, "checkpoint_000002-a002");
+    restarts(world, run, "checkpoint_000002-a002");
+    CHECK(world.attempt(run).workers.front().seat.node == NodeId{"n3"});
+    CHECK(size_of(world, run) == 1);
+}
+
 TEST_CASE("an elastic run that is to grow by a deadline does so then, counted from when there is room", "[elastic]") {
     const bool room = GENERATE(true, false);
     World world;

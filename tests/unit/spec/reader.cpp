@@ -352,6 +352,9 @@ TEST_CASE("each worker may have a selector of its own, beside the one of all") {
     CHECK(bundles[0].selector == LabelSelector{{"zone", {"us"}}, {"gpu", {"a"}}});
     CHECK(bundles[1].selector == LabelSelector{{"zone", {"us"}}, {"gpu", {"b", "c"}}});
     CHECK(job_from_json(to_json(job)).job == job);
+    const Job elastic = job_of(job_with("scaling: {workers: 1..2, worker_selectors: [{gpu: a}, {gpu: b}]}\n"));
+    CHECK(run_spec(elastic).gang.bundles[1].selector == LabelSelector{{"gpu", {"b"}}});
+    CHECK(run_spec(elastic).elastic->workers_min == 1);
     for (const char* workers : {"3", "2..4"})
         CHECK(
             says(problem_of(job_with("scaling: {workers: " + std::string(workers) + ", worker_selectors: [{}, {}]}\n")),

@@ -31,7 +31,8 @@ class ScalingConfig:
     is set, else one CPU.
     placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
     accelerator_type: such as "A100".
-    label_selector: labels that the nodes must have; a list has one for each worker's node.
+    label_selector: labels that the nodes must have; a list has one for each worker's node. With `(min, max)` the list has max
+    entries, and a run of n workers takes the first n.
     wait_for_nodes: True waits for nodes to join when no present node could ever hold the workers, and `fit()` says so. False
     refuses: `fit()` raises a ControllerError.
 
@@ -73,12 +74,8 @@ class ScalingConfig:
             ):
                 raise TypeError(f"label_selector holds {selector!r}; a selector is a dict of labels and values, all texts")
         if given is not None and not isinstance(given, Mapping) and len(several) != self.max_workers:
-            raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
-        if self.elasticity_enabled and any(other != several[0] for other in several):
-            raise ValueError(
-                f"label_selector: workers that differ need a fixed number of them, and num_workers is {self.num_workers}; give one selector "
-                "for all (a value may name several: 'in(a,b)')"
-            )
+            of = "worker of the largest size" if self.elasticity_enabled else "worker"
+            raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per {of} ({self.max_workers})")
 
     def _check_workers(self) -> None:
         given = self.num_workers
