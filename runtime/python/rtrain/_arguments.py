@@ -144,8 +144,8 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
         "sync_on_checkpoint": Rule(_BEHIND, (None, True)),
     },
     "CheckpointConfig": {
-        name: Rule("the training loop decides when it reports one", (None, False, 0))
-        for name in ("checkpoint_frequency", "checkpoint_at_end")
+        name: Rule("the training loop decides when it reports one", (None, neutral))
+        for name, neutral in (("checkpoint_frequency", 0), ("checkpoint_at_end", False))
     },
     "FailureConfig": {
         "controller_failure_limit": Rule("attempts that could not be begun do not count, and five in a row end the run", (-1,)),
@@ -158,12 +158,12 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
         ),
     },
     "TuneConfig": {
-        "reuse_actors": Rule("each trial has processes of its own", (None, False)),
         "chdir_to_trial_dir": Rule("a trial runs where its worker starts"),
     },
     "kill": {"no_restart": Rule("an actor that ends is not made again", (None, True))},
     "wait": {"fetch_local": Rule("a value is sent to its driver when it is there", (None, True))},
     "PopulationBasedTraining": {"log_config": Rule("no file has the changes of configs; reports have them", (None, True, False))},
+    "JupyterNotebookReporter": {"overwrite": Rule("each table stands below the one before", (None, True))},
     "CLIReporter": {"max_error_rows": Rule("every trial that failed is shown", (None, 20))},
 }
 

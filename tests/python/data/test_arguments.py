@@ -13,7 +13,7 @@ import textwrap
 import pytest
 import rtrain
 import rtrain.data as data
-from rtrain import _arguments
+from rtrain import _arguments, train, tune
 
 _ROOT = pathlib.Path(rtrain.__file__).parent
 _PATHS = (file.relative_to(_ROOT.parent).with_suffix("").parts for file in sorted(_ROOT.rglob("*.py")))
@@ -21,16 +21,18 @@ _NAMES = (".".join(parts[:-1] if parts[-1] == "__init__" else parts) for parts i
 PACKAGES = [name for name in _NAMES if not any(part.startswith("_") for part in name.split("."))]
 # Methods that users or rtrain override: their arguments are what rtrain gives.
 HOOKS = {"on_trial_add", "on_trial_result", "on_trial_complete", "set_search_properties", "suggest"}
+HOOKS |= {"choose_trial_to_run", "on_trial_error", "on_trial_remove", "set_max_concurrency"}
 HOOKS |= {"sample", "is_valid"}  # of each kind of domain
 OVERRIDDEN = {
     "DataConfig.configure",
     *(f"UserCallback.{name}" for name in ("before_run", "after_run", "after_report", "after_exception")),
-    *(f"Callback.{name}" for name in ("setup", "on_experiment_end", "on_trial_complete", "on_trial_error", "on_trial_result")),
-    "Callback.on_trial_start",
-    *(f"Trainable.{name}" for name in ("setup", "save_checkpoint", "load_checkpoint")),
+    *(f"Callback.{name}" for name in vars(tune.Callback)),
+    *(f"Trainable.{name}" for name in vars(tune.Trainable)),
+    *(f"ProgressReporter.{name}" for name in vars(tune.ProgressReporter)),
+    "CLIReporter.report",  # the table knows the trials itself
 }
 READ_BY_LOOPS = {"CheckpointWanted", "PreemptionInfo", "MicroBatch"}  # rtrain makes them, and users read them
-TOLD_BY_ANOTHER = {("SyncConfig.__init__", "settings")}  # RunConfig(sync_config=) tells of it
+TOLD_BY_ANOTHER: set[tuple[str, str]] = set()
 
 
 @functools.cache
@@ -155,20 +157,34 @@ def test_the_check_can_fail():
     assert dropped(Keeps.__init__) == ["dropped_by_all", "kept_and_never_read", "rest"]
 
 
-def sample(rule):
-    return next(one for one in (5, "other", True) if not any(_arguments._is(one, neutral) for neutral in rule.neutral))
+def sample(rule, call):
+    """A value that is not neutral and of a type that the argument takes."""
+    for value in (5, "other", True, False, {"CPU": 1}, train.SyncConfig()):
+        if any(_arguments._is(value, neutral) for neutral in rule.neutral):
+            continue
+        try:
+            call(value)
+        except TypeError:
+            continue
+        except ValueError:
+            if not rule.refused:
+                continue
+        return value
+    raise AssertionError(f"no sample of a type that the argument takes: {rule}")
 
 
 def outcome(call, name, rule, warnings):
     """Told once, or refused, with the reason; what is neutral is not told of."""
+    given = sample(rule, call)
+    warnings()
     _arguments._warned.clear()
     if rule.refused:
         with pytest.raises(ValueError, match=name) as caught:
-            call(sample(rule))
+            call(given)
         assert rule.why in str(caught.value)
         return
-    call(sample(rule))
-    call(sample(rule))
+    call(given)
+    call(given)
     warning = warnings()
     assert warning.count(f"({name}=) changes nothing: {rule.why}") == 1
     for neutral in rule.neutral:
@@ -237,8 +253,6 @@ def test_remote_calls_tell_of_each_option_that_changes_nothing(capfd):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_a_signature_has_for_other_scripts_is_told_of(tmp_path, capfd):
-    from rtrain import train, tune
-
     (tmp_path / "a.json").write_text("{}\n")
     calls = {
         "random_shuffle": lambda given: data.range(3).random_shuffle(**given),
@@ -255,6 +269,8 @@ def test_what_a_signature_has_for_other_scripts_is_told_of(tmp_path, capfd):
         "TuneConfig": lambda given: tune.TuneConfig(**given),
         "PopulationBasedTraining": lambda given: tune.schedulers.PopulationBasedTraining(custom_explore_fn=dict, **given),
         "CLIReporter": lambda given: tune.CLIReporter(**given),
+        "JupyterNotebookReporter": lambda given: tune.JupyterNotebookReporter(**given),
+        "SyncConfig": lambda given: train.SyncConfig(**given),
         "wait": lambda given: rtrain.wait([rtrain.put(1)], **given),
         "kill": lambda given: pytest.raises(TypeError, rtrain.kill, "no actor", **given),
     }

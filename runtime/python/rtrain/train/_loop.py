@@ -163,17 +163,24 @@ def get_preemption_info() -> PreemptionInfo | None:
     return _session.current("get_preemption_info").preemption_info()
 
 
-def get_dataset_shard(name: str | None = None, state_dict: Mapping[str, Any] | None = None) -> Any:
-    """Returns this rank's share of the dataset that the trainer was given as `name` (None: "train").
+def get_dataset_shard(
+    dataset_name: str | None = None, state_dict: Mapping[str, Any] | None = None, *, name: str | None = None
+) -> Any:
+    """Returns this rank's share of the dataset that the trainer was given as `dataset_name` (None: "train").
 
     Of an `rtrain.data` dataset it is a DataIterator. The first call for a dataset is a barrier.
 
     state_dict: what `shard.state_dict()` gave when a checkpoint was made; the first iteration goes on there.
+    name: what `dataset_name` was called in version 0.1.0.
 
     KeyError for another name; the text has the names that are there.
     """
     session = _session.current("get_dataset_shard")
-    return session.dataset_shard(name) if state_dict is None else session.dataset_shard(name, state_dict)
+    if name is not None:
+        if dataset_name is not None:
+            raise TypeError("get_dataset_shard has dataset_name and name, which mean the same; give dataset_name")
+        dataset_name = name
+    return session.dataset_shard(dataset_name) if state_dict is None else session.dataset_shard(dataset_name, state_dict)
 
 
 def flush(timeout_s: float | None = None) -> None:

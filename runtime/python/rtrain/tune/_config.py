@@ -86,7 +86,7 @@ class RunConfig(_configs.RunConfig):
 class TuneConfig:
     """How trials are compared, and how many there are.
 
-    metric, mode: what is best; mode is "min" or "max".
+    mode, metric: what is best; mode is "min" or "max".
     search_alg: the searcher that proposes configs; left out, the variants of param_space.
     scheduler: what ends trials early; left out, nothing.
     num_samples: how often the space is drawn, a grid counting once. -1: without end, until time_budget_s or a Stopper ends the
@@ -94,11 +94,13 @@ class TuneConfig:
     max_concurrent_trials: how many are submitted at a time; left out, 64. The cluster queues what does not fit.
     trial_name_creator, trial_dirname_creator: functions of the trial. What the latter returns is the end of its run's name, and
     so of its directory's.
+    reuse_actors: each trial has processes of its own. With True, a moved trial of a Trainable class that overrides
+    `reset_config` starts with the earlier config, and `reset_config` is called with the new one.
     seed: of the draws, which Ray Tune does not have; see BasicVariantGenerator.
     """
 
-    metric: str | None = None
     mode: str | None = None
+    metric: str | None = None
     search_alg: Searcher | None = None
     scheduler: TrialScheduler | None = None
     num_samples: int = 1
@@ -112,9 +114,10 @@ class TuneConfig:
 
     def __post_init__(self) -> None:
         _config_types.check("TuneConfig", self)
-        _arguments.check_named("TuneConfig", reuse_actors=self.reuse_actors, chdir_to_trial_dir=self.chdir_to_trial_dir)
+        _arguments.check_named("TuneConfig", chdir_to_trial_dir=self.chdir_to_trial_dir)
         if self.mode not in (None, "min", "max"):
-            raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'")
+            more = "; the first argument is the mode, as in Ray, so write metric= and mode=" if self.metric in ("min", "max") else ""
+            raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'{more}")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
             raise ValueError(f"metric is {self.metric!r}; it is the name of a metric")
         self._check_numbers()

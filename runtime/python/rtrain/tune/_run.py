@@ -33,18 +33,32 @@ class ExperimentAnalysis:
         """The sweep's directory."""
         return self.results_grid.experiment_path
 
-    def get_best_trial(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> TrialResult:
+    def get_best_trial(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,  # noqa: FBT001, FBT002
+    ) -> TrialResult:
         """Returns the best trial, as `ResultGrid.get_best_result`. Left out, metric and mode are those of `tune.run`."""
-        return self.results_grid.get_best_result(metric or self.default_metric, mode or self.default_mode, scope)
+        return self.results_grid.get_best_result(
+            metric or self.default_metric, mode or self.default_mode, scope, filter_nan_and_inf
+        )
 
     @property
     def best_trial(self) -> TrialResult:
         """The best trial by the metric and mode of `tune.run`."""
         return self.get_best_trial()
 
-    def get_best_config(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> dict[str, Any]:
+    def get_best_config(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,  # noqa: FBT001, FBT002
+    ) -> dict[str, Any]:
         """Returns the config of the best trial. Left out, metric and mode are those of `tune.run`."""
-        return dict(self.get_best_trial(metric, mode, scope).params)
+        return dict(self.get_best_trial(metric, mode, scope, filter_nan_and_inf).params)
 
     @property
     def best_config(self) -> dict[str, Any]:

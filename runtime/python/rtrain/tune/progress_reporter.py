@@ -93,7 +93,15 @@ class CLIReporter(ProgressReporter):
         say("\n".join(self.render(done)))
 
 
-JupyterNotebookReporter = CLIReporter
+class JupyterNotebookReporter(CLIReporter):
+    """The same table in a notebook. overwrite: changes nothing; each table stands below the one before.
+
+    The other arguments are those of CLIReporter.
+    """
+
+    def __init__(self, overwrite: bool = True, **others: Any) -> None:  # noqa: FBT001, FBT002
+        super().__init__(**others)
+        check_named("JupyterNotebookReporter", overwrite=overwrite)
 
 
 def _states(trials: list[Trial]) -> str:
@@ -106,4 +114,4 @@ def _columns(given: Sequence[str] | Mapping[str, str] | None) -> dict[str, str] 
     return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
 
 
-public_in("rtrain.tune", CLIReporter, ProgressReporter)
+public_in("rtrain.tune", CLIReporter, JupyterNotebookReporter, ProgressReporter)
