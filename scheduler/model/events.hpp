@@ -116,7 +116,7 @@ struct CheckpointCommitted {
     bool operator==(const CheckpointCommitted&) const = default;
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
-struct CheckpointValidated {  // or is about to be: `pending`
+struct CheckpointValidated {  // `pending`: it waits for its validation, or a trial that starts from it holds it
     RunId run;
     std::string directory;
     bool pending = false;

@@ -411,7 +411,8 @@ std::string not_moved(const std::string& run) { return run + " stays where it is
 
 std::string committed(const Run& run, const std::string& directory) { return run.name + " committed " + directory; }
 std::string validated(const CheckpointValidated& event) {
-    return event.directory + (event.pending ? " is to be validated" : " was validated");
+    return event.directory + (event.pending ? " is kept: it waits for its validation, or a trial starts from it"
+                                            : " was validated, or no trial starts from it any more");
 }
 std::string verified(const CheckpointVerified& event) {
     if (event.faults == 0) return event.directory + " was verified: its files are intact";

@@ -23,8 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t value_bytes_max = 4 << 20;
-constexpr std::size_t values_max = 1'000;  // beside one for each checkpoint that is validated
-constexpr std::string_view validation_prefix = "validation-";
+constexpr std::size_t values_max = 1'000;  // beside those of checkpoints
+// A value of a checkpoint: its validation, or whether a trial that starts from it holds it. Both spare it from
+// deletion.
+constexpr std::string_view validation_prefix = "validation-", hold_prefix = "held-";
 
 // A run's directory as this machine sees it. `base` is empty where this machine does not see it.
 struct Place {
@@ -113,8 +115,15 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     return items;
 }
 
+// Returns the prefix of a value of a checkpoint, empty for another value.
+std::string_view prefix_of(const std::string& key) {
+    for (const std::string_view prefix : {validation_prefix, hold_prefix})
+        if (key.starts_with(prefix)) return prefix;
+    return {};
+}
+
 bool is_key(const std::string& key) {
-    const std::size_t longest = key.starts_with(validation_prefix) ? 240 : 100;
+    const std::size_t longest = prefix_of(key).empty() ? 100 : 240;
     return !key.empty() && key.size() <= longest && key[0] != '.' &&
            key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-~%") == key.npos;
 }
@@ -123,31 +132,39 @@ Error bad_key(const std::string& key) {
     return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_', '-', '~' and '%'"};
 }
 
-// The checkpoint whose validation the key names: percent-encoded, as a checkpoint's directory may lie deeper. Empty for
-// another way to write the same name: a checkpoint has one value.
-std::string validated_directory(const std::string& key) {
-    const std::string_view name = std::string_view(key).substr(validation_prefix.size());
+// Returns the checkpoint that the key names, percent-encoded because a checkpoint's directory may lie deeper. Empty for
+// another way to write the same name, so that a checkpoint has one value of each kind.
+std::string directory_in(const std::string& key) {
+    const std::string_view name = std::string_view(key).substr(prefix_of(key).size());
     const auto directory = storage::percent_decoded(name, storage::Plus::literal);
     const bool canonical = directory && storage::percent_encoded(*directory, storage::Slash::encoded) == name;
     return canonical ? *directory : "";
 }
 
-// What workers and driver say of a checkpoint's validation decides which checkpoints are kept. Other values: none.
-std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body) {
-    if (!key.starts_with(validation_prefix)) return std::nullopt;
-    const json validation = parsed_or_null(body);
-    if (!validation.is_object()) return std::nullopt;
-    CheckpointValidated event{.run = run.id, .directory = validated_directory(key)};
-    event.pending = validation.value("status", json()) == json("PENDING_VALIDATION");
-    event.metrics =
-        protocol::numbers_of(json_text(validation.value("metrics", json())), run.spec.retention.score_attribute);
+// Returns true if a value of a checkpoint spares it: it waits for its validation, or a trial holds it.
+bool spares(std::string_view prefix, const json& value) {
+    if (!value.is_object()) return false;
+    return value.value("status", json()) == json(prefix == hold_prefix ? "HELD" : "PENDING_VALIDATION");
+}
+
+// Returns the event of a value that decides which checkpoints are kept. The checkpoint's value of the other kind, which
+// lies in the directory `values`, counts too.
+std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body,
+                                                 const std::string& values) {
+    const std::string_view prefix = prefix_of(key);
+    const json value = parsed_or_null(body);
+    if (prefix.empty() || !value.is_object()) return std::nullopt;
+    const std::string_view other = prefix == hold_prefix ? validation_prefix : hold_prefix;
+    const auto beside = read_file(values + "/" + std::string(other) + key.substr(prefix.size()));
+    CheckpointValidated event{.run = run.id, .directory = directory_in(key)};
+    event.pending = spares(prefix, value) || (beside && spares(other, parsed_or_null(*beside)));
+    event.metrics = protocol::numbers_of(json_text(value.value("metrics", json())), run.spec.retention.score_attribute);
     return event;
 }
 
-// Returns whether the value is of a validation whose checkpoint is gone, or is no one's.
+// Returns whether the value belongs to a checkpoint that is gone, or to none.
 bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
-    return key.starts_with(validation_prefix) &&
-           !view.cluster.checkpoints.contains({.run = run, .directory = validated_directory(key)});
+    return !prefix_of(key).empty() && !view.cluster.checkpoints.contains({.run = run, .directory = directory_in(key)});
 }
 
 // Those that the limit is for. What was said of checkpoints that are gone is removed.
@@ -156,7 +173,7 @@ std::size_t values_that_count(const View& view, const HeadOptions& options, RunI
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(values_directory(options, run), none)) {
         const std::string key = entry.path().filename();
-        count += !key.starts_with(validation_prefix);
+        count += prefix_of(key).empty();
         if (of_no_checkpoint(view, run, key)) fs::remove(entry.path(), none);
     }
     return count;
@@ -225,7 +242,7 @@ void put_value(Exchange& exchange, const HeadOptions& options) {
         if (exchange.request.body.size() > value_bytes_max)
             return refuse(exchange,
                           {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
-        auto validated = validation_in(key, run, exchange.request.body);
+        auto validated = validation_in(key, run, exchange.request.body, directory);
         const bool gone = of_no_checkpoint(exchange.view, run.id, key);
         if (gone && validated && validated->pending)
             return refuse(exchange,
@@ -234,7 +251,7 @@ void put_value(Exchange& exchange, const HeadOptions& options) {
         fs::create_directories(directory, failed);
         const std::size_t there = values_that_count(exchange.view, options, run.id);
         if (gone) return reply_json(exchange, 200, {{"key", key}, {"bytes", 0}});
-        const bool counts = !key.starts_with(validation_prefix) && !fs::exists(directory + "/" + key, failed);
+        const bool counts = prefix_of(key).empty() && !fs::exists(directory + "/" + key, failed);
         if (counts && there >= values_max)
             return refuse(exchange, {ErrorCode::full, "run " + run.name + " has 1000 values already",
                                      "write over those that are not needed any more"});

@@ -8,9 +8,10 @@ import re
 import threading
 
 import pytest
+from local_cluster import wait_for
 from rtrain import train, tune
 from rtrain.train import DataParallelTrainer, ScalingConfig
-from rtrain.tune.schedulers import ASHAScheduler, PopulationBasedTraining
+from rtrain.tune.schedulers import ASHAScheduler, Exploit, PopulationBasedTraining, TrialScheduler
 
 QUIET = {"verbose": 0}
 
@@ -290,6 +291,65 @@ def test_population_based_training_moves_a_trial_to_another_s_checkpoint(cluster
     weak = grid[0]
     assert weak.config["slope"] in (10, 100) and weak.metrics["value"] > 1000, weak.metrics
     assert weak.path[-2:] in ("-2", "-3") and weak.metrics["training_iteration"] in (60, 61), weak.metrics
+
+
+class ToTheFirst(TrialScheduler):
+    """Moves the other trials to the first one's checkpoint, once, when it has one."""
+
+    def on_trial_result(self, tune_controller, trial, result):
+        first, *_ = tune_controller.get_trials()
+        if trial.trial_id == first.trial_id or trial.config["moved"] or not tune_controller.has_checkpoint(first.trial_id):
+            return self.CONTINUE
+        return Exploit(first.trial_id, {**trial.config, "moved": True})
+
+
+def test_a_donor_s_checkpoint_stays_until_every_trial_that_moved_to_it_has_one_of_its_own(cluster, tmp_path):
+    """The first moved trial reports at once. The second one reads the checkpoint later, and a third fails before it saves."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def loop(config):
+        pause, start = threading.Event(), tune.get_checkpoint()
+        if config["number"] == 0:
+            for step in range(600):
+                if len(list(marks.iterdir())) == 3:
+                    return
+                with train.checkpoint_dir() as folder:
+                    (pathlib.Path(folder) / "step").write_text(str(step))
+                    tune.report({"step": step}, checkpoint=folder)
+                pause.wait(0.05)
+            raise RuntimeError("the others did not come through")
+        while start is None:
+            tune.report({"step": -1})
+            pause.wait(0.05)
+        name = pathlib.Path(start.path).name
+        if config["number"] > 1:
+            tune.report({"from": name})
+            pause.wait(4)
+        if config["number"] == 3 and not (tmp_path / "failed").exists():
+            (tmp_path / "failed").touch()
+            raise RuntimeError("once")
+        with start.as_directory() as folder:
+            (marks / str(config["number"])).write_text((pathlib.Path(folder) / "step").read_text())
+        with train.checkpoint_dir() as folder:
+            (pathlib.Path(folder) / "x").touch()
+            tune.report({"from": name}, checkpoint=folder)
+
+    grid = tune.Tuner(
+        tune.with_resources(loop, {"cpu": 1}),
+        param_space={"number": tune.grid_search([0, 1, 2, 3]), "moved": False},
+        tune_config=tune.TuneConfig(scheduler=ToTheFirst()),
+        run_config=sweep(
+            cluster,
+            tmp_path,
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+            failure_config=tune.FailureConfig(max_failures=1),
+        ),
+    ).fit()
+    assert grid.num_errors == 0, grid.errors
+    assert sorted(mark.name for mark in marks.iterdir()) == ["1", "2", "3"] and (tmp_path / "failed").exists()
+    donor = pathlib.Path(grid[0].path)
+    wait_for("what was held to be gone", lambda: len(list(donor.glob("checkpoint_*/.manifest.json"))) == 1)
 
 
 def test_a_trainer_inside_of_a_trial_reports_for_it(cluster, tmp_path):

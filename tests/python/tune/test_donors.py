@@ -3,6 +3,8 @@
 import json
 from types import SimpleNamespace
 
+from rtrain._http import NotFound
+from rtrain.tune import _file
 from rtrain.tune._runs import TrialRuns
 from rtrain.tune._trial import Leg, Trial
 
@@ -22,8 +24,8 @@ class HeadThatDeletes:
         return [old] if self.listed == 1 else [old, new]
 
     def put(self, route: str, content: bytes) -> None:
-        assert json.loads(content)["status"] == "PENDING_VALIDATION"
-        self.marked.append(route.rsplit("validation-", 1)[1])
+        assert json.loads(content)["status"] == "HELD"
+        self.marked.append(route.rsplit("held-", 1)[1])
 
 
 def test_a_mark_that_comes_too_late_holds_nothing_and_the_newer_checkpoint_is_taken():
@@ -32,4 +34,48 @@ def test_a_mark_that_comes_too_late_holds_nothing_and_the_newer_checkpoint_is_ta
     trial = Trial("t", "t", {}, {}, [Leg("t-2", {}, resume_from="donor")])
     checkpoint = runs._donor(trial, [Leg("donor", {}, run_id="7")])
     assert checkpoint.path == "/run/new" and trial.leg.base == {"training_iteration": 2.0}
-    assert head.marked == ["old", "new"] and list(runs._held) == ["t"] and runs._held["t"].endswith("validation-new")
+    assert head.marked == ["old", "new"] and trial.leg.holds == "/v1/runs/7/values/held-new"
+
+
+class Keeping:
+    """A head that keeps values, and one checkpoint in each of its runs."""
+
+    def __init__(self, *runs: str) -> None:
+        self.runs, self.values = runs, {}
+
+    def items(self, route: str) -> list[dict[str, object]]:
+        run = route.split("/")[3]
+        if run not in self.runs:
+            raise NotFound("not_found", "no such run")
+        return [{"directory": "c", "path": f"/{run}/c", "latest": True, "deleting": False, "metrics": {"time_total_s": 4}}]
+
+    def put(self, route: str, content: bytes) -> None:
+        self.values[route] = json.loads(content)["status"]
+
+
+def moved(number: int, *earlier: Leg) -> Trial:
+    return Trial(f"t{number}", f"t{number}", {}, {}, [*earlier, Leg(f"t{number}-2", {}, resume_from="donor")])
+
+
+def test_a_checkpoint_that_two_trials_start_from_is_held_until_both_need_it_no_more():
+    head, trials = Keeping("7"), [moved(1), moved(2)]
+    runs = TrialRuns(head, None, SimpleNamespace(wrapped=SimpleNamespace(trainable=SimpleNamespace(validation_config=1))))
+    for trial in trials:
+        assert runs._donor(trial, [Leg("donor", {}, run_id="7")]).path == "/7/c"
+    runs.release(trials[0], trials)
+    assert head.values == {"/v1/runs/7/values/held-c": "HELD"}
+    kept = [_file.trial_of(_file._trial_json(trial)) for trial in trials]  # by a driver that takes the sweep up again
+    runs.release(kept[0], kept)
+    assert head.values == {"/v1/runs/7/values/held-c": "HELD"}, "the first holds it no more"
+    runs.release(kept[1], kept)
+    assert head.values == {"/v1/runs/7/values/held-c": "FREE"}
+
+
+def test_a_trial_whose_donor_is_gone_goes_on_from_its_own_checkpoint_or_begins(capsys):
+    head = Keeping("3")
+    runs = TrialRuns(head, None, SimpleNamespace(wrapped=SimpleNamespace(trainable=None)))
+    own, donor = Leg("t1", {}, run_id="3"), Leg("donor", {}, run_id="7")
+    trial = moved(1, own)
+    assert runs._donor(trial, [own, donor]).path == "/3/c" and trial.leg.base == {"time_total_s": 4.0}
+    assert runs._donor(moved(2), [donor]) is None
+    assert "t2 starts at its beginning: donor has no checkpoint any more" in capsys.readouterr().err

@@ -6,20 +6,24 @@ import contextlib
 import queue
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rtrain._http import HeadError, Unreachable
+from rtrain._http import HeadError, NotFound, Unreachable
 from rtrain._waiting import without_times
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._driver._follower import TERMINAL
 from rtrain.train._driver._interrupts import Detached, Interrupts
 from rtrain.train._driver._submission import say
 from rtrain.train._result import Result
 from rtrain.tune._errors import TuneError
 from rtrain.tune._file import SweepFile
+from rtrain.tune._observed import Observed
 from rtrain.tune._runs import Fault, Interrupt, News, Report, RunEnded, TrialRuns
 from rtrain.tune._sweep import Sweep
 from rtrain.tune._table import Table
-from rtrain.tune._trial import RUNNING, Trial
-from rtrain.tune.callback import Callback
+from rtrain.tune._trial import RUNNING, Leg, Trial
+from rtrain.tune.callback import Callbacks
 
 _TICK_S = 0.2
 _POLL_S = 1.0
@@ -27,13 +31,28 @@ _SAVE_S = 1.0
 _LEAVING_S = 10.0  # patience with the head of a driver that has failed
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """How a driver begins.
+
+    taken_up: whether an earlier driver has begun the sweep. states: what its callbacks had kept. stop: RunConfig(stop=).
+    total_samples: how many trials there will be; None: the searcher decides.
+    """
+
+    taken_up: bool
+    states: list[dict[str, Any] | None]
+    stop: Any
+    total_samples: int | None
+
+
 class SweepDriver:
     def __init__(
-        self, sweep: Sweep, runs: TrialRuns, file: SweepFile, table: Table, callbacks: list[Callback], *, taken_up: bool
+        self, sweep: Sweep, runs: TrialRuns, file: SweepFile, table: Table, callbacks: Callbacks, begin: Beginning
     ) -> None:
         self.sweep, self.runs, self.file, self.table, self.callbacks = sweep, runs, file, table, callbacks
         self.results: dict[str, list[Result]] = {}
-        self._taken_up = taken_up
+        self._begin = begin
+        self._observed: dict[str, Observed] = {}  # by the id of a trial's run
         self._interrupts = Interrupts(
             say=say,
             what="the sweep",
@@ -49,8 +68,10 @@ class SweepDriver:
 
     def run(self) -> None:
         """Runs the sweep to its end. TuneError, or what a callback or the cluster raised: the trials are stopped then."""
-        for callback in self.callbacks:
-            callback.setup()
+        begin, limits = self._begin, self.sweep.limits
+        self.table.begin(self.sweep, begin.total_samples)
+        self.callbacks.call("setup", stop=begin.stop, num_samples=limits.num_samples, total_num_samples=begin.total_samples)
+        self.callbacks.restore(begin.states)
         try:
             with self._interrupts.watched():
                 self._until_done()
@@ -64,22 +85,33 @@ class SweepDriver:
             self.runs.leave()
             self._save()
         self.table.show(self.sweep, final=True)
-        for callback in self.callbacks:
-            callback.on_experiment_end(self.sweep.trials)
+        self.callbacks.call("on_experiment_end", trials=self.sweep.trials)
         if self._interrupts.count:
             raise KeyboardInterrupt(f"the sweep was stopped; Tuner.restore({str(self.file.folder)!r}, trainable) goes on with it")
 
     def _until_done(self) -> None:
-        while True:
-            self._start()
-            if self.sweep.done:
-                return
-            self._take()
-            self._stop(self.sweep.tick(self._before_s + time.monotonic() - self._since))
-            self._poll()
-            if time.monotonic() - self._saved > _SAVE_S:
-                self._save()
-            self.table.show(self.sweep)
+        for trial in self.sweep.trials:
+            if trial.finished:  # a driver that was killed may have left its donor's checkpoint held
+                self.runs.release(trial, self.sweep.trials)
+        is_over = False
+        while not is_over:
+            self.callbacks.call("on_step_begin", iteration=self._iteration, trials=self.sweep.trials)
+            is_over = self._step()
+            self._iteration += 1
+            self.callbacks.call("on_step_end", iteration=self._iteration, trials=self.sweep.trials)
+
+    def _step(self) -> bool:
+        """One round: starts trials, takes news, stops what is due. Returns whether the sweep is over."""
+        self._start()
+        if self.sweep.done:
+            return True
+        self._take()
+        self._stop(self.sweep.tick(self._before_s + time.monotonic() - self._since))
+        self._poll()
+        if time.monotonic() - self._saved > _SAVE_S:
+            self._save()
+        self.table.show(self.sweep)
+        return False
 
     # -- starting and stopping ----------------------------------------------------------------------------------------
     def _start(self) -> None:
@@ -93,18 +125,40 @@ class SweepDriver:
 
     def _start_one(self, trial: Trial) -> None:
         try:
-            if not (self._taken_up and self.runs.join(trial)):
+            joined = self.runs.join(trial) if self._begin.taken_up else None
+            if joined is None:
                 self.runs.submit(trial, self._donor_legs(trial))
+            else:
+                self._observed[trial.leg.run_id] = Observed(int(joined.get("attempt") or 0), int(joined.get("failures") or 0))
         except (HeadError, ValueError, TuneError) as error:
             if isinstance(error, Unreachable) or not any(other.leg.run_id for other in self.sweep.trials):
                 raise  # the first one: what is wrong with it is wrong with all
+            self.runs.release(trial, self.sweep.trials)
             self._stop(self.sweep.refused(trial.trial_id, error))
             return
-        for callback in self.callbacks:
-            callback.on_trial_start(self._iteration, self.sweep.trials, trial)
+        self._tell("on_trial_start", trial)
 
-    def _donor_legs(self, trial: Trial) -> list[Any]:
-        return self.sweep.trial(trial.leg.resume_from).legs if trial.leg.resume_from else []
+    def _tell(self, hook: str, trial: Trial, **named: Any) -> None:
+        self.callbacks.call(hook, iteration=self._iteration, trials=self.sweep.trials, trial=trial, **named)
+
+    def _observe(self, trial: Trial, run: Mapping[str, Any]) -> None:
+        """Calls the hooks for what the head knows of the trial's run beside its reports."""
+        observed = self._observed.setdefault(trial.leg.run_id, Observed())
+        for hook in observed.recovered(run):
+            self._tell(hook, trial)
+        if int(run.get("attempt") or 0) > observed.attempt:
+            for hook in observed.restored(self.runs.attempts(trial), moved=bool(trial.leg.resume_from)):
+                self._tell(hook, trial)
+        if observed.reported:
+            checkpoints = self.runs.checkpoints_of(trial)
+            for name, metrics in observed.committed(checkpoints, over=run["state"] in TERMINAL):
+                trial.checkpoint = Checkpoint(checkpoints[name], metrics=metrics, name=name)
+                self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
+                self._tell("on_trial_save", trial)
+
+    def _donor_legs(self, trial: Trial) -> list[Leg]:
+        """Returns the runs whose checkpoints a moved trial may start from: its own earlier ones, then the donor's."""
+        return [*trial.legs[:-1], *self.sweep.trial(trial.leg.resume_from).legs] if trial.leg.resume_from else []
 
     def _stop(self, trials: list[Trial]) -> bool:
         """Whether the head was told of all; a head that is away is not asked trial by trial."""
@@ -136,26 +190,38 @@ class SweepDriver:
         trial = self.sweep.trial(news.trial_id)
         if news.leg != len(trial.legs) - 1 or trial.finished:
             return  # of a run that this trial has left behind
-        self.runs.release(trial.trial_id)
         if isinstance(news, Report):
             self._report(trial, news)
         else:
+            self.runs.release(trial, self.sweep.trials)
             self._ended(trial, news)
 
     def _report(self, trial: Trial, news: Report) -> None:
         if news.position and news.position <= trial.leg.seen:
             return
         trial.leg.seen = news.position
-        self._iteration += 1
+        if self.callbacks.callbacks:
+            self._observe_before(trial, news)
         self._stop(self.sweep.reported(trial.trial_id, news.metrics))
         self.table.report(trial, news.metrics)
-        for callback in self.callbacks:
-            callback.on_trial_result(self._iteration, self.sweep.trials, trial, news.metrics)
+        self._tell("on_trial_result", trial, result=news.metrics)
+
+    def _observe_before(self, trial: Trial, news: Report) -> None:
+        """Calls the hooks of an attempt's start before that of its first report, and notes the checkpoint of the report."""
+        observed = self._observed.setdefault(trial.leg.run_id, Observed())
+        if news.attempt > observed.attempt:
+            with contextlib.suppress(NotFound):
+                self._observe(trial, self.runs.run_of(trial))
+        if news.checkpoint:
+            observed.reported.append((news.checkpoint, news.metrics))
 
     def _ended(self, trial: Trial, news: RunEnded) -> None:
         self.results.setdefault(trial.trial_id, []).append(news.result)
         if news.result.metrics and not trial.last_result:
             trial.last_result = dict(news.result.metrics)  # of a run that was over before this driver came
+        if self.callbacks.callbacks:
+            with contextlib.suppress(NotFound):
+                self._observe(trial, self.runs.run_of(trial))
         legs = len(trial.legs)
         self._stop(self.sweep.ended(trial.trial_id, news.how, news.result.error))
         self._save()
@@ -165,11 +231,7 @@ class SweepDriver:
     def _tell_end(self, trial: Trial) -> None:
         if trial.error is not None and self.table.verbose:
             say(f"{trial.name} failed: {trial.why}; `rtrain logs {trial.leg.run_name}` has what it printed")
-        for callback in self.callbacks:
-            if trial.error is not None:
-                callback.on_trial_error(self._iteration, self.sweep.trials, trial)
-            else:
-                callback.on_trial_complete(self._iteration, self.sweep.trials, trial)
+        self._tell("on_trial_complete" if trial.error is None else "on_trial_error", trial)
 
     def _poll(self) -> None:
         """Which trials run by now, and which have checkpoints."""
@@ -185,8 +247,11 @@ class SweepDriver:
                     continue
                 if run["checkpoints"]:
                     self.sweep.checkpoints.add(trial.trial_id)
+                    self.runs.release(trial, self.sweep.trials)
                 if run["state"] == RUNNING:
                     self.sweep.running(trial.trial_id)
+                if self.callbacks.callbacks:
+                    self._observe(trial, run)
 
     def _explain(self, runs: Mapping[str, Mapping[str, Any]]) -> None:
         """Why no trial runs, when it changes."""
@@ -196,13 +261,14 @@ class SweepDriver:
         line = self.runs.why_waiting(live[0])
         if line and without_times(line) != without_times(self._explained):
             self._explained = line
-            say(f"{live[0].name}: {line}")
+            more = self.runs.trials.resource_help(live[0].leg.config)
+            say(f"{live[0].name}: {line}" + (f" {more}" if more else ""))
 
     def _save(self) -> None:
         """A disk that is full does not end a sweep."""
         self._saved = time.monotonic()
         try:
-            self.file.save(self.sweep)
+            self.file.save(self.sweep, self.callbacks.states(self.file.kept_callbacks))
         except OSError as error:
             if str(error) != self._not_saved:
                 say(f"the sweep goes on, but {self.file.folder} could not be written: {error}")

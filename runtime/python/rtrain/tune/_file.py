@@ -12,7 +12,8 @@ import os
 import pathlib
 import pickle
 import socket
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -23,6 +24,8 @@ from rtrain.train._driver._submission import say
 from rtrain.tune._errors import TuneError
 from rtrain.tune._sweep import Sweep
 from rtrain.tune._trial import Leg, Trial
+from rtrain.tune.schedulers._scheduler import TrialScheduler
+from rtrain.tune.search._searcher import Searcher, innermost, resume
 
 SWEEP, TUNER, _LOCK = "sweep.json", "tuner.pkl", ".driver"
 _VERSION = 1
@@ -33,9 +36,10 @@ class SweepFile:
     folder: pathlib.Path
     name: str
     storage_path: str | None  # of the trials' runs
+    kept_callbacks: list[Any] | None = None  # those that are in tuner.pkl; None: all
     _written: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
-    def save(self, sweep: Sweep) -> None:
+    def save(self, sweep: Sweep, callback_states: Sequence[Any] = ()) -> None:
         state = {
             "version": _VERSION,
             "name": self.name,
@@ -50,16 +54,17 @@ class SweepFile:
             "exhausted": sweep.exhausted,
             "names_seen": list(sweep.names_seen),
             "checkpoints": sorted(sweep.checkpoints),
-            "searcher": _packed(sweep.searcher),
-            "scheduler": _packed(sweep.scheduler),
+            **_kept("searcher", sweep.searcher, innermost(sweep.searcher), Searcher),
+            **_kept("scheduler", sweep.scheduler, sweep.scheduler, TrialScheduler),
             "stopper": _packed(sweep.stopper),
+            "callbacks": [_packed(callback_state) for callback_state in callback_states],
             "trials": [self._trial_json(trial) for trial in sweep.trials],
         }
         _files.replace(self.folder / SWEEP, json.dumps(state, indent=1).encode(), durable=True)
 
     def _trial_json(self, trial: Trial) -> dict[str, Any]:
         """Returns a trial's JSON; that of the last time where the trial has not changed since."""
-        state = (trial.status, trial.reports, len(trial.legs), trial.leg.run_id, trial.leg.seen, trial.started)
+        state = (trial.status, trial.reports, len(trial.legs), trial.leg.run_id, trial.leg.seen, trial.leg.holds, trial.started)
         kept = self._written.get(trial.trial_id)
         if kept is None or kept[0] != state:
             kept = self._written[trial.trial_id] = (state, _trial_json(trial))
@@ -163,9 +168,22 @@ def take_over(sweep: Sweep, state: dict[str, Any]) -> None:
     sweep.elapsed_s, sweep.over = state["elapsed_s"], state["over"]
     sweep.names_seen = dict.fromkeys(state["names_seen"])
     sweep.checkpoints = set(state["checkpoints"])
-    sweep.searcher, sweep.scheduler = _unpacked(state["searcher"]), _unpacked(state["scheduler"])
-    sweep.stopper = _unpacked(state["stopper"])
     sweep.trials = [trial_of(record) for record in state["trials"]]
+    if "searcher_saved" in state:
+        _restore(innermost(sweep.searcher), state["searcher_saved"])
+        resume(sweep.searcher, {trial.trial_id for trial in sweep.trials if not trial.finished})
+    else:
+        sweep.searcher = _unpacked(state["searcher"])
+    if "scheduler_saved" in state:
+        _restore(sweep.scheduler, state["scheduler_saved"])
+    else:
+        sweep.scheduler = _unpacked(state["scheduler"])
+    sweep.stopper = _unpacked(state["stopper"])
+
+
+def callback_states(state: dict[str, Any]) -> list[Any]:
+    """Returns what the callbacks' `get_state` had returned, in their order. An earlier version has kept none."""
+    return [_unpacked(kept) for kept in state.get("callbacks", [])]
 
 
 def _trial_json(trial: Trial) -> dict[str, Any]:
@@ -207,6 +225,25 @@ def trial_of(record: dict[str, Any]) -> Trial:
 
 def _shown(value: Any) -> Any:
     return value if isinstance(value, int | float | str | bool) or value is None else repr(value)
+
+
+def _kept(name: str, value: Any, saving: Any, base: type) -> dict[str, str]:
+    """Returns the entry of a searcher or scheduler: its pickle, or the file that its class's own `save` has written."""
+    if type(saving).save is getattr(base, "save", None):
+        return {name: _packed(value)}
+    with tempfile.TemporaryDirectory(prefix="rtrain-tune-") as folder:
+        file = pathlib.Path(folder) / name
+        saving.save(str(file))
+        if not file.is_file():
+            raise TuneError(f"{type(saving).__name__}.save has written no file {name}: it writes its state to the path that it is given")
+        return {f"{name}_saved": base64.b64encode(file.read_bytes()).decode()}
+
+
+def _restore(value: Any, saved: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="rtrain-tune-") as folder:
+        file = pathlib.Path(folder) / "state"
+        file.write_bytes(base64.b64decode(saved))
+        value.restore(str(file))
 
 
 def _packed(value: Any) -> str:

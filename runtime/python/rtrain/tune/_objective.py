@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
+import pickle
+
+from rtrain import _public_names
+
 
 class Objective:
     """A metric and whether less or more of it is better; None where TuneConfig is to say so. ValueError: no such mode."""
@@ -20,6 +25,19 @@ class Objective:
     def mode(self) -> str | None:
         """ "min" or "max"; None before it is known."""
         return self._mode
+
+    def save(self, checkpoint_path: str) -> None:
+        """Writes the state to the file `checkpoint_path`.
+
+        A sweep keeps a pickle of the whole object. A class that overrides this and `restore` is kept by them instead: `save` is
+        called whenever the sweep's file is written, and `restore` when `Tuner.restore(...).fit()` begins, on the object that the
+        Tuner was made with.
+        """
+        pathlib.Path(checkpoint_path).write_bytes(_public_names.dumps(self.__dict__))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Reads the state from a file that `save` has written."""
+        self.__dict__.update(pickle.loads(pathlib.Path(checkpoint_path).read_bytes()))
 
     def _complete(self, metric: str | None, mode: str | None) -> None:
         self._metric, self._mode = self._metric or metric, self._mode or mode

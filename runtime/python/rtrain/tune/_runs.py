@@ -18,15 +18,16 @@ from rtrain.train._checkpoints._run_directory import open_directory
 from rtrain.train._driver._follower import TERMINAL
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import Project, Submission, say
-from rtrain.train._driver._validation import PENDING, Validator, route_of
+from rtrain.train._driver._validation import Validator
 from rtrain.train._errors import TrainingFailedError
 from rtrain.train._result import Result
 from rtrain.tune._sweep import Ended
-from rtrain.tune._trainable import Trials, no_donor
+from rtrain.tune._trainable import Trials
 from rtrain.tune._trial import Leg, Trial
 
 _PAUSE_S = 0.1
 _TRIES = 5
+_HELD, _FREE = "HELD", "FREE"
 _HOW: dict[str, Ended] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED": "stopped"}
 
 
@@ -36,6 +37,8 @@ class Report:
     leg: int
     position: int
     metrics: dict[str, Any]
+    attempt: int = 0
+    checkpoint: str = ""  # the directory of the checkpoint that came with it, committed or not
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class Interrupt:
 News = Report | RunEnded | Fault | Interrupt
 
 
+def _held_route(run_id: str, directory: str) -> str:
+    """Returns the route of the head's value that keeps a checkpoint. A directory is encoded in the key, since it may lie deeper."""
+    return f"/v1/runs/{part(run_id)}/values/{part('held-' + part(directory))}"
+
+
 class TrialRuns:
     def __init__(self, head: Head, project: Project, trials: Trials) -> None:
         self.head, self.project, self.trials = head, project, trials
@@ -68,7 +76,6 @@ class TrialRuns:
         self._leaving = threading.Event()
         self._lock, self._is_away = threading.Lock(), False
         self._warned: set[str] = set()
-        self._held: dict[str, str] = {}  # by trial: the mark on its donor's checkpoint
 
     def prepare(self) -> None:
         """Pickles and uploads what all trials share."""
@@ -79,7 +86,10 @@ class TrialRuns:
 
     # -- one trial ----------------------------------------------------------------------------------------------------
     def submit(self, trial: Trial, donors: list[Leg]) -> None:
-        """Submits a trial and returns its run. HeadError, PackingError, ValueError where it cannot be."""
+        """Submits a trial. HeadError, PackingError, ValueError where it cannot be.
+
+        donors: the runs of the trial whose checkpoint it starts from, and before them its own earlier ones.
+        """
         donor = self._donor(trial, donors) if trial.leg.resume_from else None
         submission = Submission(self.trials.trainer(trial, donor), self.head, self.project)
         self._known(trial.leg, submission.start())
@@ -89,20 +99,36 @@ class TrialRuns:
                 say(f"{submission.name}: {warning}")
         self.follow(trial)
 
-    def join(self, trial: Trial) -> str:
-        """Takes up the run of a sweep whose driver has died: its state when it is followed, or was found in its directory;
-        empty: there is none to take up. Two sweeps never share the name of a run."""
+    def join(self, trial: Trial) -> dict[str, Any] | None:
+        """Takes up the run of a sweep whose driver has died. Returns the run when it is followed, or was found in its directory.
+
+        None: there is no run to take up. Two sweeps never share the name of a run.
+        """
         again, trial.again = trial.again, False
         if again:
-            return ""
+            return None
         run = self._of_head(trial.leg)
         if run is not None:
             self._known(trial.leg, run)
             if run["state"] == "STOPPED":
-                return ""
+                return None
             self.follow(trial)
-            return str(run["state"])
+            return run
         return self._of_directory(trial)
+
+    def run_of(self, trial: Trial) -> dict[str, Any]:
+        """Returns the head's record of the trial's run."""
+        run: dict[str, Any] = self.head.get(f"/v1/runs/{part(trial.leg.run_id)}")
+        return run
+
+    def attempts(self, trial: Trial) -> list[dict[str, Any]]:
+        """Returns the head's records of the attempts of the trial's run."""
+        attempts: list[dict[str, Any]] = self.head.items(f"/v1/runs/{part(trial.leg.run_id)}/attempts")
+        return attempts
+
+    def checkpoints_of(self, trial: Trial) -> dict[str, str]:
+        """Returns the path of each committed checkpoint of the trial's run, by its directory."""
+        return {str(checkpoint["directory"]): str(checkpoint["path"]) for checkpoint in self._checkpoints(trial.leg.run_id)}
 
     def _of_head(self, leg: Leg) -> dict[str, Any] | None:
         for known_as in filter(None, (leg.run_id, leg.run_name)):
@@ -112,28 +138,32 @@ class TrialRuns:
                     return run
         return None
 
-    def _of_directory(self, trial: Trial) -> str:
-        """A run of a cluster that is gone: it is over only if its directory says that it succeeded."""
+    def _of_directory(self, trial: Trial) -> dict[str, Any] | None:
+        """Returns `result.json` of a run whose cluster is gone. None: its directory does not say that it succeeded."""
         leg = trial.leg
         if not leg.run_path:
-            return ""
+            return None
         try:
-            state = str(json.loads(open_directory(leg.run_path, self.head).read("result.json"))["state"])
-            if state != "SUCCEEDED":
-                return ""
+            run: dict[str, Any] = json.loads(open_directory(leg.run_path, self.head).read("result.json"))
+            if run["state"] != "SUCCEEDED":
+                return None
             result = Result.from_path(leg.run_path)
         except (OSError, ValueError, KeyError, RuntimeError):
-            return ""
+            return None
         self.news.put(RunEnded(trial.trial_id, len(trial.legs) - 1, "succeeded", result))
-        return state
+        return run
 
     def _known(self, leg: Leg, run: dict[str, Any]) -> None:
         if leg.run_id != run["run_id"]:
             leg.seen = 0
         leg.run_id, leg.run_path = str(run["run_id"]), str(run["run_path"])
 
-    def _donor(self, trial: Trial, donors: list[Leg]) -> Checkpoint:
-        """The donor's newest committed checkpoint, held until the trial has read it; where it was then becomes the leg's base."""
+    def _donor(self, trial: Trial, donors: list[Leg]) -> Checkpoint | None:
+        """Returns the newest committed checkpoint of the last run in `donors` that has one, and holds it for the trial.
+
+        The iteration and the time of that checkpoint become the base of the trial's run. None: no run has a checkpoint any more,
+        so that the trial starts at its beginning.
+        """
         for leg in reversed(donors):
             for _ in range(_TRIES if leg.run_id else 0):
                 checkpoints = self._checkpoints(leg.run_id)
@@ -147,34 +177,38 @@ class TrialRuns:
                     name: float(metrics[name]) for name in ("training_iteration", "time_total_s") if name in metrics
                 }
                 return Checkpoint(newest["path"], name=newest["directory"])
-        raise no_donor(trial)
+        say(f"{trial.name} starts at its beginning: {trial.leg.resume_from} has no checkpoint any more")
+        return None
 
     def _hold(self, trial: Trial, run_id: str, directory: str) -> bool:
-        """Retention spares what is being validated. With a trainer that validates, the mark is its own: nothing is held then."""
-        if getattr(self.trials.wrapped.trainable, "validation_config", None):
-            return True
-        route = route_of(run_id, directory)
+        """Returns whether the head keeps the checkpoint from now on. It deletes none that a value of a trial holds."""
+        route = _held_route(run_id, directory)
         try:
-            self.head.put(route, json.dumps({"status": PENDING}).encode())
+            self.head.put(route, json.dumps({"status": _HELD}).encode())
+            kept = directory in [checkpoint["directory"] for checkpoint in self._checkpoints(run_id)]
         except (Conflict, NotFound):
             return False
-        if directory not in [checkpoint["directory"] for checkpoint in self._checkpoints(run_id)]:
-            return False  # its deletion had begun before: then the head takes the mark for nothing
-        self._held[trial.trial_id] = route
-        return True
+        if kept:  # else its deletion had begun before, and the head takes the value for nothing
+            trial.leg.holds = route
+        return kept
 
     def _checkpoints(self, run_id: str) -> list[dict[str, Any]]:
         """The run's committed checkpoints, without those that are being deleted."""
-        return [
-            checkpoint for checkpoint in self.head.items(f"/v1/runs/{part(run_id)}/checkpoints") if not checkpoint["deleting"]
-        ]
+        try:
+            checkpoints = self.head.items(f"/v1/runs/{part(run_id)}/checkpoints")
+        except NotFound:  # somebody has removed the run
+            return []
+        return [checkpoint for checkpoint in checkpoints if not checkpoint["deleting"]]
 
-    def release(self, trial_id: str) -> None:
-        """The trial has reported or ended: it needs its donor's checkpoint no more."""
-        route = self._held.pop(trial_id, "")
-        if route:
+    def release(self, trial: Trial, trials: list[Trial]) -> None:
+        """Gives up the donor's checkpoint that the trial's run holds, unless the run of another trial holds it too.
+
+        Call it when the run has a checkpoint of its own, or has ended: until then each of its attempts starts from the donor's.
+        """
+        route, trial.leg.holds = trial.leg.holds, ""
+        if route and not any(other.leg.holds == route and not other.finished for other in trials):
             with contextlib.suppress(Conflict, NotFound):
-                self.head.put(route, json.dumps({"status": "COMMITTED", "metrics": {}}).encode())
+                self.head.put(route, json.dumps({"status": _FREE}).encode())
 
     def stop(self, trial: Trial) -> None:
         """Asks for the end of its run. One that has ended meanwhile is let be."""
@@ -239,7 +273,8 @@ class TrialRuns:
     def _report(self, trial_id: str, leg: int, row: dict[str, Any]) -> None:
         metrics: Any = _metrics.decode(row.get("metrics") or {})
         if isinstance(metrics, dict):
-            self.news.put(Report(trial_id, leg, int(row["position"] or 0), metrics))
+            attempt, checkpoint = int(row.get("attempt") or 0), str(row.get("checkpoint") or "")
+            self.news.put(Report(trial_id, leg, int(row["position"] or 0), metrics, attempt, checkpoint))
 
     def why_waiting(self, trial: Trial) -> str:
         """What `rtrain explain` says of its run, in a line; empty where there is none."""

@@ -13,11 +13,12 @@ from rtrain.tune._errors import TuneError
 from rtrain.tune._trial import ERROR, PENDING, RUNNING, TERMINATED, Leg, Trial
 from rtrain.tune.schedulers._scheduler import Exploit, TrialScheduler
 from rtrain.tune.schedulers.pbt import PopulationBasedTraining
-from rtrain.tune.search._searcher import ConcurrencyLimiter, Searcher
+from rtrain.tune.search._searcher import Searcher, innermost
 from rtrain.tune.search._variants import constants, merged
 from rtrain.tune.search.basic_variant import BasicVariantGenerator
 from rtrain.tune.stopper import Stopper
 
+_AHEAD = 16  # trials that a scheduler chooses among
 Ended = Literal["succeeded", "failed", "stopped"]  # how a run ended, as the cluster says
 
 
@@ -79,15 +80,35 @@ class Sweep:
         """The trials whose runs are to be submitted now. Each counts as started."""
         trials: list[Trial] = []
         while not self.over and len(self.live) < self.limits.max_live:
-            trial = (
-                next((pending for pending in self.trials if pending.status == PENDING and not pending.started), None)
-                or self._suggested()
-            )
+            trial = self._chosen() if self._scheduler_chooses else (next(iter(self._waiting()), None) or self._suggested())
             if trial is None:
                 break
             trial.started = True
             trials.append(trial)
         return trials
+
+    def _waiting(self) -> list[Trial]:
+        """Returns the trials that were made and have no run now, in their order."""
+        return [trial for trial in self.trials if trial.status == PENDING and not trial.started]
+
+    @property
+    def _scheduler_chooses(self) -> bool:
+        """Whether the scheduler's class overrides `choose_trial_to_run`."""
+        return type(self.scheduler).choose_trial_to_run is not TrialScheduler.choose_trial_to_run
+
+    def _chosen(self) -> Trial | None:
+        """Returns the trial that the scheduler chooses, of several that wait. TuneError for an answer that cannot be carried out."""
+        ahead = _AHEAD if variants_of(self.searcher) is not None else 1  # a searcher that learns is asked as late as possible
+        while len(self._waiting()) < ahead and self._suggested() is not None:
+            pass
+        waiting = self._waiting()
+        chosen = self.scheduler.choose_trial_to_run(self) if waiting else None
+        name = f"{type(self.scheduler).__name__}.choose_trial_to_run"
+        if chosen is not None and not any(chosen is trial for trial in waiting):
+            raise TuneError(f"{name} chose {chosen}, which does not wait; return one of the trials whose status is PENDING")
+        if chosen is None and waiting and not self.live:
+            raise TuneError(f"{name} chose none of {len(waiting)} trials that wait, and none runs; return one of them")
+        return next((trial for trial in waiting if trial is chosen), None)
 
     def _suggested(self) -> Trial | None:
         if self.exhausted or (self.limits.num_samples != -1 and self._samples_asked()):
@@ -155,7 +176,10 @@ class Sweep:
             else:
                 stopped += self._stop(trial, "scheduler")
         elif decision not in (TrialScheduler.CONTINUE, TrialScheduler.NOOP):
-            raise TuneError(f"{type(self.scheduler).__name__} decided {decision!r}; this version carries out CONTINUE and STOP")
+            why = ". A trial is a run of the cluster, which is not paused: stop it, or return an Exploit" if decision == "PAUSE" else ""
+            raise TuneError(
+                f"{type(self.scheduler).__name__} decided {decision!r}; this version carries out CONTINUE and STOP{why}"
+            )
         if self.stopper is not None and self.stopper(trial_id, result):
             stopped += self._stop(trial, "stopper")
         return stopped + self._stop_all_if_asked()
@@ -183,8 +207,12 @@ class Sweep:
         return self.end(f"{type(self.stopper).__name__} ended all", "stopper")
 
     def end(self, why: str, ending: str) -> list[Trial]:
-        """No more trials start; those that are alive are to be stopped."""
+        """No more trials start; those that are alive are to be stopped. A trial that waits ends, unless the sweep may be taken up."""
         self.over = self.over or why
+        for trial in self._waiting() if ending in ("budget", "stopper") else []:
+            trial.status, trial.why = TERMINATED, f"stopped: {ending}"
+            self.searcher.on_trial_complete(trial.trial_id, trial.last_result or None, error=False)
+            self.scheduler.on_trial_remove(self, trial)
         return [stopped for trial in self.live for stopped in self._stop(trial, ending)]
 
     def _stop(self, trial: Trial, ending: str) -> list[Trial]:
@@ -252,9 +280,8 @@ AUTOMATIC = ("training_iteration", "time_this_iter_s", "time_total_s", "timestam
 
 def variants_of(searcher: Searcher) -> BasicVariantGenerator | None:
     """The generator of variants, also behind a limit."""
-    while isinstance(searcher, ConcurrencyLimiter):
-        searcher = searcher.searcher
-    return searcher if isinstance(searcher, BasicVariantGenerator) else None
+    inside = innermost(searcher)
+    return inside if isinstance(inside, BasicVariantGenerator) else None
 
 
 def _line(error: Exception | None) -> str:

@@ -13,6 +13,7 @@ from rtrain.train._result import nested, score
 from rtrain.tune._sweep import AUTOMATIC, Sweep
 from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
 from rtrain.tune.progress_reporter import CLIReporter, ProgressReporter
+from rtrain.tune.schedulers._scheduler import TrialScheduler
 
 _PARAMETERS, _METRICS, _WIDTH = 4, 3, 18
 
@@ -50,7 +51,7 @@ def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> lis
         head = f"sweep {name} has ended: {states}; {sweep.elapsed_s:.0f} s" + (f" ({sweep.over})" if sweep.over else "")
     metric, mode = sweep.limits.metric or reporter.metric, sweep.limits.mode or reporter.mode
     order = sorted(sweep.trials, key=lambda trial: _place(trial, metric, mode))
-    rows = [head, *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
+    rows = [head, *_about(sweep.scheduler), *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
     if len(order) > reporter.rows:
         rows.append(f"  ... and {len(order) - reporter.rows} more trials")
     rows += [f"  {trial.name} failed: {trial.why}" for trial in order if final and trial.status == ERROR][: reporter.rows]
@@ -62,6 +63,12 @@ def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> lis
             + (f" ({parameters})" if parameters else "")
         )
     return rows
+
+
+def _about(scheduler: TrialScheduler) -> list[str]:
+    """Returns the line about a scheduler whose class has a `debug_string` of its own."""
+    has_one = type(scheduler).debug_string is not TrialScheduler.debug_string
+    return [f"  {scheduler.debug_string()}"] if has_one else []
 
 
 def best_trial(trials: list[Trial], metric: str | None, mode: str | None) -> Trial | None:

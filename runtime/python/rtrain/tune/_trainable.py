@@ -20,9 +20,8 @@ from rtrain.train._trainer import DataParallelTrainer
 from rtrain.train._worker_main import wants_config
 from rtrain.tune._config import of_trial
 from rtrain.tune._context import VARIABLE
-from rtrain.tune._errors import TuneError
 from rtrain.tune._trial import Trial
-from rtrain.tune._trial_loop import PARAMETERS_VARIABLE, ClassTrial, FunctionTrial, TrialStop, takes_config
+from rtrain.tune._trial_loop import EARLIER_CONFIG, PARAMETERS_VARIABLE, ClassTrial, FunctionTrial, TrialStop, takes_config
 from rtrain.tune.search._variants import merged
 from rtrain.tune.trainable import Trainable
 
@@ -168,6 +167,7 @@ class Trials:
     last_time: tuple[str, float] | None
     loop: _package.Pickled | None = None
     parameters: str = ""  # the blob of with_parameters
+    reuse: bool = False  # TuneConfig(reuse_actors=)
 
     def prepare(self) -> None:
         """Pickles what all trials run. PackingError names the variable that cannot be."""
@@ -212,14 +212,28 @@ class Trials:
 
     def _single(self, trial: Trial) -> DataParallelTrainer:
         assert self.loop is not None
-        resources = resources_of(self.wrapped.resources, trial.leg.config)
+        resources = self._resources(trial.leg.config)
         gpus = resources.get("GPU", 0)
         scaling = _configs.ScalingConfig(
             num_workers=1, use_gpu=gpus > 0, resources_per_worker=resources if gpus else _without(resources)
         )
-        return DataParallelTrainer(
-            self.loop, train_loop_config=trial.leg.config, scaling_config=scaling, run_config=self.run_config
-        )
+        config = dict(trial.leg.config)
+        if self.reuse and trial.leg.resume_from and _overrides(self.wrapped.trainable, "reset_config"):
+            config[EARLIER_CONFIG] = trial.legs[-2].config
+        return DataParallelTrainer(self.loop, train_loop_config=config, scaling_config=scaling, run_config=self.run_config)
+
+    def _resources(self, config: dict[str, Any]) -> dict[str, float]:
+        """Returns the resources of a trial of one worker: of `with_resources`, else what the Trainable's class requests."""
+        given, inner = self.wrapped.resources, self.wrapped.trainable
+        if given is None and isinstance(inner, type) and issubclass(inner, Trainable):
+            given = inner.default_resource_request(config)
+        return resources_of(given, config)
+
+    def resource_help(self, config: dict[str, Any]) -> str:
+        """Returns what the Trainable's class adds to the reason why a trial waits."""
+        inner = self.wrapped.trainable
+        is_class = isinstance(inner, type) and issubclass(inner, Trainable)
+        return str(inner.resource_help(config) or "") if is_class else ""
 
     def _gang(self, trainer: DataParallelTrainer, trial: Trial) -> DataParallelTrainer:
         assert self.loop is not None
@@ -237,6 +251,11 @@ class Trials:
         if "datasets" in config:
             trial_trainer.datasets = {**trainer.datasets, **config["datasets"]}
         return trial_trainer
+
+
+def _overrides(trainable: Any, name: str) -> bool:
+    """Returns whether the trainable is a class that overrides a method of Trainable."""
+    return inspect.isclass(trainable) and getattr(trainable, name) is not getattr(Trainable, name)
 
 
 def _without(resources: dict[str, float]) -> dict[str, float]:
@@ -291,10 +310,6 @@ def _check_flat(trainer: DataParallelTrainer, space: Mapping[Any, Any]) -> None:
         wrong.append(f"'train_loop_config' is drawn as a whole, so {', '.join(map(repr, flat))} must lie in it")
     if wrong:
         raise ValueError(f"param_space: {'; '.join(wrong)}. Of a trainer there are {', '.join(map(repr, _OF_TRAINER))}")
-
-
-def no_donor(trial: Trial) -> TuneError:
-    return TuneError(f"trial {trial.name} was to go on from the checkpoint of {trial.leg.resume_from}, which has none any more")
 
 
 public_in("rtrain.tune", PlacementGroupFactory, with_parameters, with_resources)

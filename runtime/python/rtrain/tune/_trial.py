@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from rtrain._lazy import public_in
+from rtrain.train._checkpoint import Checkpoint
 
 PENDING, RUNNING, TERMINATED, ERROR = "PENDING", "RUNNING", "TERMINATED", "ERROR"
 STATES = (RUNNING, PENDING, TERMINATED, ERROR)
@@ -22,6 +23,7 @@ class Leg:
     seen: int = 0  # the position of the last report that the sweep has judged
     resume_from: str = ""  # a donor's checkpoint
     base: dict[str, float] = field(default_factory=dict)  # the donor's training_iteration and time_total_s there
+    holds: str = ""  # the head's value that keeps the donor's checkpoint for this run
 
 
 @dataclass
@@ -46,6 +48,12 @@ class Trial:
     error: Exception | None = None
     again: bool = False  # its last run has failed, and is to be submitted once more
     next_leg: tuple[str, dict[str, Any]] | None = None  # donor and config, once the present run has ended
+    checkpoint: Checkpoint | None = None  # the newest committed one; the driver knows it where there are callbacks
+
+    PENDING: ClassVar[str] = PENDING
+    RUNNING: ClassVar[str] = RUNNING
+    TERMINATED: ClassVar[str] = TERMINATED
+    ERROR: ClassVar[str] = ERROR
 
     @property
     def leg(self) -> Leg:

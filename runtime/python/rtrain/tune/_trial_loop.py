@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +14,7 @@ from rtrain.train import _loop
 from rtrain.tune.stopper import Stopper
 
 PARAMETERS_VARIABLE = "RTRAIN_TUNE_PARAMETERS_SHA256"
+EARLIER_CONFIG = "__rtrain_earlier_config__"  # in the config of a moved trial whose object is reused
 _HEAD_AWAY_S = 120.0
 
 
@@ -42,9 +45,9 @@ class ClassTrial:
     def __call__(self, config: dict[str, Any]) -> None:
         from rtrain.tune.trainable import Trainable
 
-        trainable: Trainable = self.func()
-        trainable._begin(config, given_parameters(), _loop.get_checkpoint())
+        trainable: Trainable = self._begun(config)
         try:
+            trainable._load(_loop.get_checkpoint())
             for metrics in self._results(trainable):
                 directory = trainable._checkpoint_due(metrics, self.frequency, at_end=self.at_end)
                 with directory as folder:
@@ -52,11 +55,33 @@ class ClassTrial:
         finally:
             trainable.cleanup()
 
+    def _begun(self, given: dict[str, Any]) -> Any:
+        """Returns the object, set up: one of an earlier config that `reset_config` has changed, where the trial was moved so."""
+        config, parameters = dict(given), given_parameters()
+        earlier = config.pop(EARLIER_CONFIG, None)
+        trainable = self.func()
+        if earlier is not None:
+            trainable._begin(earlier, parameters)
+            if trainable.reset_config(config):
+                trainable.config = config
+                return trainable
+            trainable.cleanup()
+            trainable = self.func()
+        trainable._begin(config, parameters)
+        return trainable
+
     @staticmethod
     def _results(trainable: Any) -> Iterator[dict[str, Any]]:
         while True:
-            metrics = dict(_metrics_of(trainable.step(), "what step() gives"))
+            began = time.monotonic()
+            step = dict(_metrics_of(trainable.step(), "what step() gives"))
+            now = datetime.datetime.now()
+            filled = trainable.get_auto_filled_metrics(
+                now=now, time_this_iter=time.monotonic() - began, timestamp=int(now.timestamp())
+            )
+            metrics = {**_metrics_of(filled, "what get_auto_filled_metrics() gives"), **step}
             trainable.iteration += 1
+            trainable.log_result(metrics)
             yield metrics
             if metrics.get("done"):
                 return

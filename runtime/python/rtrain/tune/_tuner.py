@@ -22,7 +22,7 @@ from rtrain.train._result import Result
 from rtrain.train._trainer import DataParallelTrainer
 from rtrain.tune import _file, _trainable, callback
 from rtrain.tune._config import RunConfig, TuneConfig, of_tuner, stoppers
-from rtrain.tune._driver import SweepDriver
+from rtrain.tune._driver import Beginning, SweepDriver
 from rtrain.tune._errors import TuneError
 from rtrain.tune._results import ResultGrid, stored_results, trial_result
 from rtrain.tune._runs import TrialRuns
@@ -160,9 +160,11 @@ class Tuner:
         return self._grid
 
     def _run(self, head: Head, file: _file.SweepFile) -> ResultGrid:
-        sweep = self._sweep_of(self._limits())
+        sweep, states = self._sweep_of(self._limits()), []
         if self._restored is not None:
-            self._take_over(sweep, _file.read(self._restored))
+            kept_state = _file.read(self._restored)
+            states = _file.callback_states(kept_state)
+            self._take_over(sweep, kept_state)
         sweep.run_name = lambda trial: self._run_name(file.name, trial)
         runs = self._runs(head, sweep, file)
         runs.prepare()
@@ -170,16 +172,23 @@ class Tuner:
             kept = _file.without_unpicklable(of_tuner(self._run_config))
             kept.name = file.name
             kept.storage_filesystem = None  # it may hold keys
+            file.kept_callbacks = kept.callbacks or []
             file.save_tuner({"param_space": self._space, "tune_config": self._config, "run_config": kept})
         self._announce(file)
         reporter = self._run_config.progress_reporter
         verbose = self._run_config.verbose
         table = Table(file.name, 1 if verbose is None else int(verbose), CLIReporter() if reporter is None else reporter)
-        driver = SweepDriver(
-            sweep, runs, file, table, callback.checked(self._run_config.callbacks), taken_up=self._restored is not None
-        )
+        begin = Beginning(self._restored is not None, states, self._run_config.stop, self._total_samples(sweep))
+        driver = SweepDriver(sweep, runs, file, table, callback.Callbacks(callback.checked(self._run_config.callbacks)), begin)
         driver.run()
         return self._grid_of(sweep.trials, driver.results, file.folder, head)
+
+    def _total_samples(self, sweep: Sweep) -> int | None:
+        """Returns how many trials the sweep has. None: its searcher decides, or they are without end."""
+        variants, samples = variants_of(sweep.searcher), self._config.num_samples
+        if variants is not None:
+            return variants.total
+        return samples if samples != -1 else None
 
     def _announce(self, file: _file.SweepFile) -> None:
         from rtrain.train._driver._submission import say
@@ -253,6 +262,7 @@ class Tuner:
             project.directory,
             stoppers(self._run_config.stop)[0],
             sweep.scheduler.last_time(),
+            reuse=self._config.reuse_actors,
         )
         return TrialRuns(head, project, trials)
 

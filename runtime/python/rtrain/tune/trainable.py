@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import pathlib
 import pickle
@@ -20,7 +21,7 @@ _COUNT = ".trainable_iteration"
 
 
 class Trainable:
-    """A trial as a class. Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
+    """A trial as a class. Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`; others where they are needed.
 
     Checkpoints are taken every CheckpointConfig(checkpoint_frequency=) steps, and whenever one is requested, by a drain for
     example. With checkpoint_at_end one is taken at the last step: at `done`, or at the sweep's `stop`.
@@ -50,6 +51,40 @@ class Trainable:
     def cleanup(self) -> None:
         """Called at the trial's end."""
 
+    def log_result(self, result: dict[str, Any]) -> None:
+        """Called with what each step returned, before it is reported."""
+
+    def get_auto_filled_metrics(
+        self,
+        now: datetime.datetime | None = None,
+        time_this_iter: float | None = None,
+        timestamp: int | None = None,
+        debug_metrics_only: bool = False,  # noqa: FBT001, FBT002
+    ) -> dict[str, Any]:
+        """Returns metrics that join those of each step, which win. Every report has its iteration, times and trial id anyway."""
+        return {}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Makes the object train with another config, and returns whether it can. It is called with TuneConfig(reuse_actors=True).
+
+        A trial that population based training moves has a process of its own. There `setup` is called with the config that the
+        trial had before, and this with the new one. If it returns False, a new object's `setup` is called with the new config.
+        """
+        return False
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        """Returns the resources of a trial with this config: a tune.PlacementGroupFactory with one bundle, or {"CPU": 2, "GPU": 1}.
+
+        None: one CPU. The driver calls it for each run of a trial, unless tune.with_resources says otherwise.
+        """
+        return None
+
+    @classmethod
+    def resource_help(cls, config: dict[str, Any]) -> str:
+        """Returns a sentence that the driver adds when it says why a trial waits for its resources."""
+        return ""
+
     # -- what it may ask ----------------------------------------------------------------------------------------------
     @property
     def training_iteration(self) -> int:
@@ -76,10 +111,12 @@ class Trainable:
         return _loop.scratch_dir()
 
     # -- what runs it -------------------------------------------------------------------------------------------------
-    def _begin(self, config: dict[str, Any], parameters: Mapping[str, Any], checkpoint: Checkpoint | None) -> None:
+    def _begin(self, config: dict[str, Any], parameters: Mapping[str, Any]) -> None:
         self.config = config
         self._session = _session.current("Trainable")
         self.setup(config, **parameters)
+
+    def _load(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is None:
             return
         with checkpoint.as_directory() as directory:

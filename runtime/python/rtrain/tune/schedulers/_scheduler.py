@@ -47,6 +47,8 @@ class TrialScheduler(Objective):
     """
 
     CONTINUE = "CONTINUE"
+    PAUSE = "PAUSE"
+    """Refused with a TuneError, because nothing pauses a run. Scripts that compare with it can."""
     STOP = "STOP"
     NOOP = "NOOP"
     needs_metric = False
@@ -95,6 +97,17 @@ class TrialScheduler(Objective):
 
     def on_trial_error(self, tune_controller: Trials, trial: TrialFacts) -> None:
         """Called when a trial has failed for good."""
+
+    def on_trial_remove(self, tune_controller: Trials, trial: TrialFacts) -> None:
+        """Called when a trial that waits for its run ends with the sweep."""
+
+    def choose_trial_to_run(self, tune_controller: Trials) -> Any:
+        """Returns the trial that starts next: one of `tune_controller.get_trials()` whose status is PENDING.
+
+        None: none starts now, and the question comes again. Trials that are not started yet are offered only to a class that
+        overrides this: up to 16 variants of a space, or the one proposal of a searcher. Without, trials start in their order.
+        """
+        return next((trial for trial in tune_controller.get_trials() if trial.status == "PENDING"), None)
 
     def debug_string(self) -> str:
         """Returns a sentence about what the scheduler has decided so far."""

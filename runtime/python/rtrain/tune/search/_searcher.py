@@ -10,9 +10,10 @@ from rtrain.tune._objective import Objective
 
 
 class Searcher(Objective):
-    """Proposes configs, and hears what came of them. Override `suggest`, and `on_trial_complete` to learn.
+    """Proposes configs, and is called with their results. Override `suggest`, and `on_trial_complete` to learn.
 
-    A searcher is pickled with the sweep's state, so that `Tuner.restore` goes on with what it knows.
+    A searcher is kept with the sweep's state, so that `Tuner.restore` continues with what it knows: by its `save` and `restore`
+    if the class overrides them, else by pickle.
     """
 
     FINISHED = "FINISHED"
@@ -32,6 +33,10 @@ class Searcher(Objective):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
         """Called when a trial has ended. result: its last report, None where there was none. error: whether it failed."""
 
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Called by a ConcurrencyLimiter around this searcher. Returns whether the searcher keeps the limit itself."""
+        return False
+
 
 class ConcurrencyLimiter(Searcher):
     """Passes proposals of `searcher` on while fewer than `max_concurrent` of its trials are alive.
@@ -48,13 +53,14 @@ class ConcurrencyLimiter(Searcher):
         self.searcher, self.max_concurrent, self.batch = searcher, max_concurrent, batch
         self._live: set[str] = set()
         self._full = False
+        self._limits_itself = bool(searcher.set_max_concurrency(max_concurrent))
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any) -> bool:
         super().set_search_properties(metric, mode, config, **spec)
         return self.searcher.set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        if self._full or len(self._live) >= self.max_concurrent:
+        if not self._limits_itself and (self._full or len(self._live) >= self.max_concurrent):
             return None
         suggestion = self.searcher.suggest(trial_id)
         if isinstance(suggestion, dict):
@@ -69,6 +75,31 @@ class ConcurrencyLimiter(Searcher):
         self._live.discard(trial_id)
         self._full = self._full and bool(self._live)
         self.searcher.on_trial_complete(trial_id, result, error)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Calls the `save` of the searcher inside, whose file its `restore` reads."""
+        self.searcher.save(checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Calls the `restore` of the searcher inside."""
+        self.searcher.restore(checkpoint_path)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({"_limits_itself": False, **state})
+
+
+def innermost(searcher: Searcher) -> Searcher:
+    """Returns the searcher behind the limits of concurrency."""
+    while isinstance(searcher, ConcurrencyLimiter):
+        searcher = searcher.searcher
+    return searcher
+
+
+def resume(searcher: Searcher, live: set[str]) -> None:
+    """Makes limits of concurrency count the trials that are alive."""
+    while isinstance(searcher, ConcurrencyLimiter):
+        searcher._live = set(live)
+        searcher = searcher.searcher
 
 
 public_in("rtrain.tune.search", ConcurrencyLimiter, Searcher)
