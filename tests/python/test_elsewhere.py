@@ -74,7 +74,12 @@ def test_files_lie_there_and_are_read_from_there_and_those_of_removed_checkpoint
         RunConfig("run", "/prefix/runs", given, records_path=tmp_path / "records", checkpoint_config=keep),
     )
     assert result.return_value == ["deep/more", "weights"]
-    record = pathlib.Path(result.checkpoint.path)
+    assert (result.path, result.filesystem) == ("/prefix/runs/run", given)
+    shown = result.checkpoint
+    assert shown.filesystem is given and shown.path.startswith("/prefix/runs/run/checkpoint_000003-a001-")
+    with _elsewhere._filesystems.as_pyarrow(given).open_input_stream(f"{shown.path}/weights") as content:
+        assert content.read() == b"w3"
+    record = pathlib.Path(result.checkpoint._at)
     assert record.parent == tmp_path / "records" / "run"
     assert {one.name for one in record.iterdir()} == {".manifest.json", ".rtrain-elsewhere-0.json"}
     assert not any((record.parent / ".staging").iterdir())

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain import tune
+from rtrain import train, tune
 from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _context
-from rtrain.train._checkpoints import _filesystems, _run_directory
+from rtrain.train._checkpoints import _filesystems, _run_directory, _views
 from rtrain.train._driver._package import Payload
 from rtrain.train._driver._submission import Project, Submission
 from rtrain.train._session._records import Facts
@@ -29,6 +29,7 @@ def own_environment(monkeypatch):
     for name in [*_filesystems.KEYS, *SERVER]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(_filesystems, "_places", {})
+    monkeypatch.setattr(_views, "_known", {})
 
 
 def s3(**more: Any) -> Any:
@@ -268,6 +269,63 @@ def test_a_result_is_read_from_any_file_system_that_this_process_has() -> None:
             assert (pathlib.Path(folder) / "model.txt").read_text() == '{"w": 1}'
         with pytest.raises(RuntimeError, match="Experiment folder /runs/none doesn't exist"):
             Result.from_path("/runs/none", storage_filesystem=given)
+
+
+# -- what a script sees of its run ------------------------------------------------------------------------------------------
+def reporting():
+    before = train.get_checkpoint()
+    train.report({"step": 1}, Checkpoint.from_dict({"step": 1}))
+    seen = train.get_checkpoint()
+    return (before and before.path), seen.path, seen.filesystem, [one.checkpoint.path for one in train.get_all_reported_checkpoints()]
+
+
+@pytest.mark.parametrize("base", ["", "inner"])
+def test_results_and_checkpoints_have_their_path_on_the_file_system(tmp_path, base) -> None:
+    (tmp_path / base).mkdir(exist_ok=True)
+    given = fs.SubTreeFileSystem(str(tmp_path / base), fs.LocalFileSystem()) if base else fs.LocalFileSystem()
+    top = "runs" if base else f"{tmp_path}/runs"
+    config = RunConfig("run", top, given)
+
+    def fit(trainer):
+        return trainer.fit()
+
+    result = fit(DataParallelTrainer(reporting, scaling_config=train.ScalingConfig(num_workers=0), run_config=config))
+    name = result.checkpoint.name
+    assert (result.path, result.filesystem) == (f"{top}/run", given)
+    assert (result.checkpoint.path, result.checkpoint.filesystem) == (f"{top}/run/{name}", given)
+    assert result.return_value == (None, f"{top}/run/{name}", given, [f"{top}/run/{name}"])
+    assert given.get_file_info(result.checkpoint.path).type is fs.FileType.Directory
+    assert result.checkpoint.to_dict() == {"step": 1} and f"path={top + '/run/' + name!r}" in repr(result.checkpoint)
+    there = pickle.loads(pickle.dumps(result.checkpoint))
+    assert there.path == result.checkpoint.path and there.filesystem == given and there.to_dict() == {"step": 1}
+    again = Result.from_path(result.path, storage_filesystem=given)
+    assert (again.path, again.filesystem, again.checkpoint.path) == (result.path, given, result.checkpoint.path)
+    assert DataParallelTrainer.can_restore(result.path, given) and DataParallelTrainer.can_restore(result.path)
+    assert not DataParallelTrainer.can_restore(f"{top}/none", given)
+    restored = fit(DataParallelTrainer.restore(result.path, storage_filesystem=given))
+    assert restored.path == result.path and restored.return_value[0] == result.checkpoint.path
+    resumed = DataParallelTrainer(
+        lambda: train.get_checkpoint().to_dict(),
+        scaling_config=train.ScalingConfig(num_workers=0),
+        run_config=RunConfig("other", str(tmp_path / "others")),
+        resume_from_checkpoint=result.checkpoint,
+    ).fit()
+    assert resumed.return_value == {"step": 1} and resumed.path == f"{tmp_path}/others/other"
+    assert Checkpoint(f"{tmp_path / base}/runs/run/{name}").path == f"{tmp_path / base}/runs/run/{name}", "a path of the user's own"
+
+
+def test_on_s3_the_path_has_no_scheme_and_no_key_goes_into_a_pickle() -> None:
+    given = fs.SubTreeFileSystem("bucket", s3())
+    config = RunConfig("mine", "prefix", given)
+    sweep = _config.of_trial(_config.of_tuner(config), name="one", storage_path=f"{config.storage_path}/sweep", env={})
+    for view in (config._view, sweep._view, pickle.loads(pickle.dumps(config._view))):
+        assert view.shown("s3://bucket/prefix/sweep/one") == "prefix/sweep/one"
+    head = submitted(config)
+    checkpoint = Checkpoint._kept("s3://bucket/prefix/mine/best")
+    assert (checkpoint.path, checkpoint._at) == ("prefix/mine/best", "s3://bucket/prefix/mine/best")
+    assert checkpoint.filesystem is given and b"very-secret" not in pickle.dumps(checkpoint)
+    payload = Payload.from_bytes(head.blobs[-1], "it")
+    assert payload.part("view").path == "prefix" and not any(b"very-secret" in blob for blob in head.blobs)
 
 
 # -- in a worker ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 import pathlib
 
 import pytest
-from rtrain import train
+from rtrain import train, tune
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
 from rtrain.train._checkpoints import _elsewhere
 
@@ -57,11 +57,14 @@ def test_two_ranks_bring_files_fail_go_on_and_the_driver_reads_them(cluster, tmp
         records_path=tmp_path / "records" if on_a_path else None,
     )
     result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=2), run_config=config).fit()
-    assert result.return_value == 2 and result.path.startswith(str(tmp_path / "records") if on_a_path else "cluster://")
+    assert result.return_value == 2 and (result.path, result.filesystem) == (f"prefix/runs/{name}", given)
+    assert given.info(f"{result.checkpoint.path}/of-0")["size"] == 1
+    kept_at = result._run_path
+    assert kept_at.startswith(str(tmp_path / "records") if on_a_path else "cluster://")
     top = tmp_path / "bucket" / "prefix" / "runs" / name
-    assert json.loads((top / ".rtrain-run.json").read_text())["run_path"] == result.path
+    assert json.loads((top / ".rtrain-run.json").read_text())["run_path"] == kept_at
     _elsewhere._known.clear()
-    for path in (f"prefix/runs/{name}", result.path):
+    for path in (f"prefix/runs/{name}", kept_at):
         result = Result.from_path(path, storage_filesystem=given)
         assert [metrics["step"] for _, metrics in result.best_checkpoints] == [3, 4]
         with result.checkpoint.as_directory() as folder:
@@ -84,7 +87,7 @@ def test_a_run_is_restored_with_its_file_system(cluster, tmp_path):
     first = DataParallelTrainer(loop, run_config=config).fit()
     assert first.return_value == 0 and first.checkpoint.to_dict() == {"step": 1}
     _elsewhere._known.clear()
-    again = DataParallelTrainer.restore(first.path).fit()
+    again = DataParallelTrainer.restore(first.path, storage_filesystem=bucket(tmp_path / "bucket")).fit()
     assert again.return_value == 1 and again.checkpoint.to_dict() == {"step": 2}
     other = DataParallelTrainer(
         lambda: train.get_checkpoint().to_dict(),
@@ -92,3 +95,42 @@ def test_a_run_is_restored_with_its_file_system(cluster, tmp_path):
         resume_from_checkpoint=again.checkpoint,
     ).fit()
     assert other.return_value == {"step": 2}
+
+
+def test_a_run_below_a_folder_of_a_file_system_is_shown_there_in_driver_workers_and_callbacks(cluster, tmp_path):
+    fs = pytest.importorskip("pyarrow.fs")
+    given = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    shown = []
+
+    class Tells(train.UserCallback):
+        def after_report(self, run_context, metrics, checkpoint):
+            shown.append((checkpoint.path, checkpoint.filesystem))
+
+    def loop():
+        train.report({"step": 1}, Checkpoint.from_dict({"step": 1}))
+        kept = train.get_all_reported_checkpoints()
+        return train.get_checkpoint().path, [one.checkpoint.path for one in kept], train.get_checkpoint().filesystem
+
+    name = cluster.name("below")
+    result = DataParallelTrainer(loop, run_config=RunConfig(name, "runs", given, callbacks=[Tells()])).fit()
+    path = f"runs/{name}/{result.checkpoint.name}"
+    assert result.return_value == (path, [path], given) and shown == [(path, given)]
+    assert (result.path, result.filesystem, result.checkpoint.path) == (f"runs/{name}", given, path)
+    assert result.checkpoint.to_dict() == {"step": 1} and (tmp_path / path).is_dir()
+
+    def trial(config):
+        train.report({"x": config["x"]}, Checkpoint.from_dict({"x": config["x"]}))
+        return {"path": train.get_checkpoint().path}
+
+    sweep = cluster.name("below")
+    grid = tune.Tuner(
+        trial,
+        param_space={"x": tune.grid_search([1, 2])},
+        run_config=tune.RunConfig(name=sweep, storage_path="runs", storage_filesystem=given, verbose=0),
+    ).fit()
+    restored = tune.Tuner.restore(f"runs/{sweep}", trial, storage_filesystem=given).get_results()
+    for results in (grid, restored):
+        for one in results:
+            assert one.path == f"runs/{sweep}/{sweep}-{one.trial_id}" and one.filesystem == given
+            assert one.checkpoint.path == one.metrics["path"] == f"{one.path}/{one.checkpoint.name}"
+            assert one.checkpoint.to_dict() == {"x": one.config["x"]}

@@ -52,6 +52,8 @@ DOCUMENTED: dict[Callable[..., Any], str] = {
     train.UserCallback.after_report: "self run_context metrics checkpoint",
     train.UserCallback.after_exception: "self run_context worker_exceptions",
     train.DataParallelTrainer: f"train_loop_per_worker * train_loop_config backend_config {TRAINER}",
+    train.DataParallelTrainer.restore: "path storage_filesystem",
+    train.DataParallelTrainer.can_restore: "path storage_filesystem",
     torch.TorchTrainer: f"train_loop_per_worker * train_loop_config torch_config {TRAINER}",
     torch.TorchConfig: "backend init_method timeout_s",
     torch.prepare_model: "model move_to_device parallel_strategy parallel_strategy_kwargs",

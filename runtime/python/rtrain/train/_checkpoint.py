@@ -17,7 +17,7 @@ from typing import Any
 from rtrain import _files, _own_folders, _public_names
 from rtrain._lazy import public_in
 from rtrain.train import _names
-from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._checkpoints._shared_copy import shared_copy, turn
 from rtrain.train._session import _records
 
@@ -61,10 +61,12 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         metrics: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
-        self.path = _names.local_path(os.fspath(path))
+        self._at = _names.local_path(os.fspath(path))  # where rtrain reads it
+        self._shown = self._at  # where its script finds it, on `filesystem`; empty: as its pointers say
+        self._view: _views.View | None = None
         self._filesystem = filesystem
         self.metrics: dict[str, Any] = dict(metrics or {})
-        self.name = name or self.path.rstrip("/").rsplit("/", maxsplit=1)[-1]
+        self.name = name or self._at.rstrip("/").rsplit("/", maxsplit=1)[-1]
         self._owned = False  # made by from_dict: report may move its files
         self._blob = ""  # the hash of its tar, which the head may still have
 
@@ -76,14 +78,45 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def __fspath__(self) -> str:
         raise TypeError("a Checkpoint is not a path: use `with checkpoint.as_directory() as directory:`, or its .path")
 
+    @classmethod
+    def _kept(cls, place: str, *, metrics: Mapping[str, Any] | None = None, name: str = "", run_path: str = "") -> Checkpoint:
+        """Returns a checkpoint of a run. It shows itself on the `storage_filesystem` of its run, if that has one.
+
+        place: where rtrain reads it. run_path: of its run, where `place` is a copy that does not lie in that.
+        """
+        checkpoint = cls(place, metrics=metrics, name=name)
+        kept_at = f"{run_path.rstrip('/')}/{checkpoint.name}" if run_path else checkpoint._at
+        if (view := _views.of(kept_at)) is not None:
+            checkpoint._view, checkpoint._shown = view, view.shown(kept_at)
+        elif _elsewhere.of(checkpoint._at) is not None:
+            checkpoint._shown = ""
+        return checkpoint
+
+    @property
+    def path(self) -> str:
+        """Where the files lie: a path on `filesystem`, or a URI.
+
+        With RunConfig(storage_filesystem=) it is a path on that. FileNotFoundError when the checkpoint's record is gone, which
+        says where its files lie on a file system that rtrain cannot write itself.
+        """
+        if not self._shown:
+            elsewhere, pointers = _elsewhere.of(self._at), self._pointers()
+            self._shown = _views.shown_checkpoint(pointers, elsewhere) if elsewhere is not None and pointers else self._at
+        return self._shown
+
     @property
     def filesystem(self) -> Any:
         """The pyarrow file system that `path` lies on; None for a URI, and where pyarrow is not installed."""
         if self._filesystem is not None:
             return self._filesystem
+        if self._view is not None:
+            return self._view.opened()
+        if not self._shown or self._shown != self._at:
+            elsewhere = _elsewhere.of(self._at)
+            return elsewhere.filesystem if elsewhere is not None else None
         from rtrain.train._checkpoints import _run_directory
 
-        return _run_directory.filesystem_of(self.path)
+        return _run_directory.filesystem_of(self._at)
 
     # -- making one ---------------------------------------------------------------------------------------------------
     @classmethod
@@ -108,7 +141,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / _VALUES
             if not file.is_file():
-                raise ValueError(f"{self.path} was not made by Checkpoint.from_dict; read its files with as_directory()")
+                raise ValueError(f"{self._at} was not made by Checkpoint.from_dict; read its files with as_directory()")
             return _load_values(file)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -132,7 +165,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         """
         with self._as_recorded() as folder:
             if pointers := _elsewhere.pointers(folder):
-                with _elsewhere.fetched(self.path, pointers) as copy:
+                with _elsewhere.fetched(self._at, pointers) as copy:
                     yield copy
             else:
                 yield folder
@@ -145,28 +178,28 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     @contextlib.contextmanager
     def _as_recorded(self) -> Iterator[str]:
         """What lies on rtrain's storage: the files, or pointers to them."""
-        if self._filesystem is None and pathlib.Path(self.path).is_dir():
-            yield self.path
+        if self._filesystem is None and pathlib.Path(self._at).is_dir():
+            yield self._at
             return
         held, fetch = self._source()
-        with shared_copy(hashlib.sha256(self.path.encode() + b"|" + held).hexdigest()[:32], fetch) as copy:
+        with shared_copy(hashlib.sha256(self._at.encode() + b"|" + held).hexdigest()[:32], fetch) as copy:
             yield copy
 
     def _source(self) -> tuple[bytes, Callable[[pathlib.Path], None]]:
         """What the source holds now, and what copies it."""
         if self._filesystem is not None:
-            held = _identity(self._filesystem) + _listing(self._filesystem, self.path)
-            return held, functools.partial(_copy_from, self._filesystem, self.path)
+            held = _identity(self._filesystem) + _listing(self._filesystem, self._at)
+            return held, functools.partial(_copy_from, self._filesystem, self._at)
         from rtrain.train._checkpoints import _run_directory
         from rtrain.train._session import _worker
 
         try:
-            directory, name = _run_directory.open_run_of(self.path, _worker.head() if _worker.started_by_agent() else None)
+            directory, name = _run_directory.open_run_of(self._at, _worker.head() if _worker.started_by_agent() else None)
             text = directory.read(f"{name}/{_run_directory.MANIFEST}")
             manifest = json.loads(text)
         except (FileNotFoundError, ValueError) as error:
             raise FileNotFoundError(
-                f"the checkpoint directory {self.path} does not exist (removed by retention, or moved?): {error}"
+                f"the checkpoint directory {self._at} does not exist (removed by retention, or moved?): {error}"
             ) from error
         return bytes(text), functools.partial(self._fetch, directory, name, manifest)
 
@@ -174,12 +207,12 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         for file in manifest["files"]:
             to_file = target / file["path"]
             if ".." in to_file.parts or target not in to_file.parents:
-                raise OSError(f"the manifest of {self.path} names the file {file['path']!r}, which does not lie in a checkpoint")
+                raise OSError(f"the manifest of {self._at} names the file {file['path']!r}, which does not lie in a checkpoint")
             to_file.parent.mkdir(parents=True, exist_ok=True)
             digest = directory.fetch(f"{name}/{file['path']}", to_file)
             if digest != file["sha256"]:
                 raise OSError(
-                    f"{self.path}/{file['path']} is damaged: its hash is {digest[:12]}..., committed was {file['sha256'][:12]}...; "
+                    f"{self._at}/{file['path']} is damaged: its hash is {digest[:12]}..., committed was {file['sha256'][:12]}...; "
                     "take the checkpoint before it"
                 )
 
@@ -216,28 +249,32 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def _existing(self) -> str:
-        if self._filesystem is not None or not pathlib.Path(self.path).is_dir():
-            raise FileNotFoundError(f"the checkpoint directory {self.path} does not exist on this machine")
-        return self.path
+        if self._filesystem is not None or not pathlib.Path(self._at).is_dir():
+            raise FileNotFoundError(f"the checkpoint directory {self._at} does not exist on this machine")
+        return self._at
 
     def __repr__(self) -> str:
-        return f"Checkpoint(path={self.path!r})"
+        return f"Checkpoint(path={(self._shown or self._at)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Checkpoint) and self.path == other.path and self._filesystem == other._filesystem
+        return isinstance(other, Checkpoint) and self._at == other.path and self._filesystem == other._filesystem
 
     def __hash__(self) -> int:
-        return hash(self.path)
+        return hash(self._at)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = (self.path, self._filesystem, self.metrics, self.name, _elsewhere.of(self.path))
+        state: tuple[Any, ...] = (self._at, self._filesystem, self.metrics, self.name, _elsewhere.of(self._at))
+        if self._shown != self._at:
+            state += (self._shown, self._view)
         return copyreg.__newobj__, (Checkpoint,), state  # type: ignore[attr-defined]
 
-    def __setstate__(self, state: tuple[str, Any, dict[str, Any], str, _elsewhere.Elsewhere | None]) -> None:
-        path, filesystem, metrics, name, elsewhere = state
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        path, filesystem, metrics, name, elsewhere, *shown = state
         if elsewhere is not None:
             _elsewhere.remember(path.rpartition("/")[0], elsewhere)
         Checkpoint.__init__(self, path, filesystem, metrics=metrics, name=name)
+        if shown:  # of a run with a storage_filesystem
+            self._shown, self._view = shown
 
     @classmethod
     def _remade(

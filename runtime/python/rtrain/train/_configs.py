@@ -11,7 +11,7 @@ from typing import Any, Literal
 from rtrain import _arguments, _runtime_env
 from rtrain._lazy import public_in
 from rtrain.train import _config_types, _names
-from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._ingest import ExecutionOptions
 from rtrain.train._run_context import RTrainCallback
 from rtrain.tune.callback import Callback
@@ -417,6 +417,7 @@ class RunConfig:
     tracking: Mapping[str, bool] = field(default_factory=dict)
     secrets: Sequence[str] = ()
     records_path: str | os.PathLike[str] | None = None
+    _view: _views.View | None = field(default=None, init=False, repr=False, compare=False)  # of storage_path on storage_filesystem
 
     class _MadeName(str):
         """The name of a run that nobody named, also in a copy of its config."""
@@ -457,8 +458,10 @@ class RunConfig:
                 "records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything"
             )
         if self.storage_path is not None:  # once: a config that is made of this one has the path on the same file system
-            path = _names.local_path(os.fspath(self.storage_path))
-            self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(self.storage_filesystem, path)
+            given, path = self.storage_filesystem, _names.local_path(os.fspath(self.storage_path))
+            self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(given, path)
+            if given is not None:
+                self._view = _views.View.of(path, given, str(_storage(self.storage_path, self.storage_filesystem)))
         self.storage_path = _storage(self.storage_path, self.storage_filesystem)
 
     @property

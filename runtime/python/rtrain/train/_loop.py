@@ -91,7 +91,7 @@ def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, *, mad
     checkpoint_upload_fn may make it, as one that waits for DCP's async_save does."""
     if checkpoint is None:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
-    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+    path = checkpoint._at if isinstance(checkpoint, Checkpoint) else checkpoint
     text = _names.local_path(os.fspath(path))
     if "://" in text:
         raise ValueError(

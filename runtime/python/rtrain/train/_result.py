@@ -11,7 +11,7 @@ from typing import Any
 from rtrain._lazy import public_in
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
 
 _SHOWN, _SHOWN_BEST = 8, 3
 
@@ -21,7 +21,7 @@ class Result:
     """How a run ended, and what it left.
 
     metrics: those of the last report. checkpoint: the latest. error: what ended the run; None when it succeeded.
-    path: the run's directory. best_checkpoints: pairs (checkpoint, metrics), at most `num_to_keep`. With a
+    path: the run's directory; with RunConfig(storage_filesystem=) the path on that. best_checkpoints: pairs (checkpoint, metrics), at most `num_to_keep`. With a
     checkpoint_score_attribute the best one is the last, without it the newest one is. return_value: what rank 0's loop returned.
     """
 
@@ -33,10 +33,11 @@ class Result:
     return_value: Any = None
     all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one for each report, in their order
     _filesystem: Any = field(default=None, repr=False)
+    _run_path: str | None = field(default=None, repr=False)  # rtrain's own path, where `path` is one on a storage_filesystem
 
     @property
     def filesystem(self) -> Any:
-        """The file system that `path` lies on: pyarrow's LocalFileSystem for a path, or what `from_path` was given.
+        """The file system that `path` lies on: pyarrow's LocalFileSystem for a path, or the `storage_filesystem` that was given.
 
         None for a bucket, whose file system is `pyarrow.fs.FileSystem.from_uri(path)`, and where pyarrow is not installed.
         """
@@ -87,15 +88,19 @@ class Result:
                 _filesystems.remember(place)
                 text = place.path
                 directory = _run_directory.open_directory(text)
+                if storage_filesystem is not None:
+                    _views.remember(directory.path, _views.View.of(path, storage_filesystem, directory.path))
             else:
                 text = os.fspath(path).rstrip("/")
-                if (known := _recorded(text, storage_filesystem)) is not None:
+                if (known := recorded(text, storage_filesystem)) is not None:
                     return _of_directory(known, None)
                 directory = _run_directory.FilesystemDirectory(text, _filesystems.as_pyarrow(storage_filesystem))
                 directory.read("run.json")
         except FileNotFoundError as error:
             raise RuntimeError(f"Experiment folder {text} doesn't exist.") from error
-        return _of_directory(directory, None if _filesystems.is_carried(storage_filesystem) else storage_filesystem)
+        if _filesystems.is_carried(storage_filesystem):
+            return _of_directory(directory, None)
+        return _of_directory(directory, storage_filesystem)
 
     def __repr__(self) -> str:
         return "Result(\n" + "".join(f"  {name}: {text}\n" for name, text in self._rows()) + ")"
@@ -106,7 +111,7 @@ class Result:
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("metrics", _shown(self.metrics or {}))]
-        rows.append(("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
+        rows.append(("checkpoint", f"{self.checkpoint._shown or self.checkpoint._at}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
         best = [
             f"{checkpoint.name} {_shown(metrics)}" for checkpoint, metrics in [*reversed(self.best_checkpoints)][:_SHOWN_BEST]
         ]
@@ -200,7 +205,7 @@ def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] 
     return rows
 
 
-def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
+def recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
     """The directory of a run whose checkpoints' files lie on the file system: `path` is on that, or the directory itself."""
     on_it = _run_directory.FilesystemDirectory(path, _filesystems.as_pyarrow(filesystem))
     try:
@@ -228,17 +233,22 @@ def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Re
     kept: list[tuple[int, int, Checkpoint]] = []
     for name, manifest in _run_directory.manifests(directory).items():
         metrics: Any = _metrics.decode(manifest["metrics"])
-        checkpoint = Checkpoint(f"{directory.path}/{name}", filesystem, metrics=metrics, name=name)
+        place = f"{directory.path}/{name}"
+        checkpoint = Checkpoint._kept(place, metrics=metrics, name=name)
+        if filesystem is not None:
+            checkpoint = Checkpoint(place, filesystem, metrics=metrics, name=name)
         kept.append((int(manifest["attempt"]), int(manifest["report"]), checkpoint))
     in_order = [checkpoint for _, _, checkpoint in sorted(kept, key=lambda kept_checkpoint: kept_checkpoint[:2])]
     rows = rows_of(directory)
+    path, shown_on = (directory.path, filesystem) if filesystem is not None else _views.shown_run(directory.path)
     return Result(
         metrics=rows[-1] if rows else (in_order[-1].metrics if in_order else None),
         checkpoint=in_order[-1] if in_order else None,
-        path=directory.path,
+        path=path,
         best_checkpoints=best(in_order, rules),
         all_metrics=rows,
-        _filesystem=filesystem,
+        _filesystem=shown_on,
+        _run_path=directory.path,
     )
 
 

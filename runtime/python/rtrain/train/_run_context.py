@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain import _arguments
 from rtrain._lazy import public_in
 from rtrain.train import _names
 from rtrain.train._checkpoint import Checkpoint
@@ -30,7 +31,7 @@ class TrainRunContext:
 
 
 class RTrainCallback:
-    """The base class of callbacks. Those that are no UserCallback are accepted and not called."""
+    """The base class of callbacks. One that is no UserCallback is accepted, named once and not called."""
 
 
 RayTrainCallback = RTrainCallback
@@ -115,6 +116,9 @@ def checked(callbacks: list[Any] | None) -> list[UserCallback]:
             raise ValueError(
                 f"RunConfig(callbacks=): {callback!r} is not a UserCallback; derive its class from rtrain.train.UserCallback"
             )
+        if not isinstance(callback, UserCallback):
+            kind = type(callback).__name__
+            _arguments.once(f"callbacks.{kind}", f"{kind} among RunConfig(callbacks=) is never called: only a UserCallback is")
     return [user_callback for user_callback in given if isinstance(user_callback, UserCallback)]
 
 

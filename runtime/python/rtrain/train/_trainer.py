@@ -101,22 +101,26 @@ class DataParallelTrainer:
         return Submission(self, current_head()).run()
 
     @classmethod
-    def restore(cls, path: str | os.PathLike[str], **overrides: Unpack[RestoreArguments]) -> Self:
+    def restore(
+        cls, path: str | os.PathLike[str], storage_filesystem: Any = None, **overrides: Unpack[RestoreArguments]
+    ) -> Self:
         """Returns the trainer of the run in `path`; its `fit()` goes on there.
+
+        storage_filesystem: as in RunConfig; `path` is then the run's path on it, as Result.path names it.
 
         overrides: train_loop_per_worker, train_loop_config, datasets, scaling_config and run_config in place of what the run was
         made with. A run_config without a name or storage_path keeps that of `path`.
         """
         from rtrain.train._driver._restore import restored
 
-        return restored(cls, os.fspath(path), overrides)
+        return restored(cls, os.fspath(path), storage_filesystem, overrides)
 
     @classmethod
-    def can_restore(cls, path: str | os.PathLike[str]) -> bool:
-        """Returns whether `path` is the directory of a run that `fit()` made."""
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
+        """Returns whether `path` is the directory of a run that `fit()` made, on storage_filesystem if one is given."""
         from rtrain.train._driver._restore import has_driver
 
-        return has_driver(os.fspath(path))
+        return has_driver(os.fspath(path), storage_filesystem)
 
 
 def attach(name: str) -> RunHandle:

@@ -161,7 +161,7 @@ def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None,
     """The RunConfig of one trial's run."""
     failure = config.failure_config or _configs.FailureConfig()
     checkpoint = config.checkpoint_config or _configs.CheckpointConfig()
-    return _configs.RunConfig(
+    of_one = _configs.RunConfig(
         name=name,
         storage_path=storage_path,
         storage_filesystem=config.storage_filesystem if storage_path is not None else None,
@@ -182,6 +182,8 @@ def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None,
         tracking=config.tracking,
         secrets=config.secrets,
     )
+    of_one._view = config._view if storage_path is not None else None
+    return of_one
 
 
 def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
@@ -196,6 +198,7 @@ def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
             "storage_path as a path that the nodes mount, or as s3://bucket/prefix"
         )
     run_config = replace(given)
+    run_config._view = given._view
     if not given.is_named:
         run_config.name = None
     return run_config

@@ -152,7 +152,7 @@ class SweepDriver:
         if observed.reported:
             checkpoints = self.runs.checkpoints_of(trial)
             for name, metrics in observed.committed(checkpoints, over=run["state"] in TERMINAL):
-                trial.checkpoint = Checkpoint(checkpoints[name], metrics=metrics, name=name)
+                trial.checkpoint = Checkpoint._kept(checkpoints[name], metrics=metrics, name=name)
                 self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
                 self._tell("on_trial_save", trial)
 

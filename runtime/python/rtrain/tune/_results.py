@@ -10,7 +10,7 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain._nested import flatten
-from rtrain.train._checkpoints import _run_directory
+from rtrain.train._checkpoints import _run_directory, _views
 from rtrain.train._result import Result, best, nested, score
 from rtrain.tune._trial import ERROR, TERMINATED, Trial
 
@@ -41,7 +41,7 @@ def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapp
     """The Results of the trial's runs, in their order, as one; `wanted`: `checkpoint` of their jobs. Of a trial that did not come to a
     result: what it reported last."""
     rows = [row for run_result in run_results for row in run_result.all_metrics]
-    last = run_results[-1] if run_results else Result(path=trial.leg.run_path or None)
+    last = run_results[-1] if run_results else _without_result(trial)
     metrics = dict(last.metrics or trial.last_result)
     return TrialResult(
         metrics={**metrics, "config": trial.config},
@@ -56,11 +56,20 @@ def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapp
         ),
         return_value=last.return_value,
         all_metrics=rows or ([trial.last_result] if trial.last_result else []),
+        _filesystem=last._filesystem,
+        _run_path=last._run_path,
         trial_id=trial.trial_id,
         trial_name=trial.name,
         params=trial.config,
         status=trial.status,
     )
+
+
+def _without_result(trial: Trial) -> Result:
+    if not trial.leg.run_path:
+        return Result()
+    path, filesystem = _views.shown_run(trial.leg.run_path)
+    return Result(path=path, _filesystem=filesystem, _run_path=trial.leg.run_path)
 
 
 class ResultGrid:
@@ -198,7 +207,7 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
 def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
     """One Result for each of the trial's runs, in their order. Of a run that ended under an earlier driver: from its directory, else by
     the cluster; the last run of a trial that is not over has none yet."""
-    ended = {result.path: result for result in known}  # a run that went on has a later one, with all that it reported
+    ended = {result._run_path or result.path: result for result in known}  # a run that went on has a later one, with all that it reported
     results: list[Result] = []
     for leg in trial.legs:
         if leg.run_path in ended:

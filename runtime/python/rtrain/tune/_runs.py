@@ -14,6 +14,7 @@ from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain._waiting import why_waits
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _views
 from rtrain.train._checkpoints._run_directory import open_directory
 from rtrain.train._driver._follower import TERMINAL
 from rtrain.train._driver._outcome import result_of
@@ -157,6 +158,7 @@ class TrialRuns:
         if leg.run_id != run["run_id"]:
             leg.seen = 0
         leg.run_id, leg.run_path = str(run["run_id"]), str(run["run_path"])
+        _views.remember(leg.run_path, self.trials.run_config._view)
 
     def _donor(self, trial: Trial, donors: list[Leg]) -> Checkpoint | None:
         """Returns the newest committed checkpoint of the last run in `donors` that has one, and holds it for the trial.

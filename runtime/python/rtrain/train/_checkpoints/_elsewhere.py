@@ -169,6 +169,11 @@ def remember(run_path: str, elsewhere: Elsewhere) -> None:
     _known[run_path.rstrip("/")] = elsewhere
 
 
+def known_runs() -> list[str]:
+    """Returns the paths of the runs whose files are known to lie elsewhere, and of checkpoints that nodes have copied."""
+    return list(_known)
+
+
 def of(path: str) -> Elsewhere | None:
     """Returns where the files of a run, or of a checkpoint in it, lie."""
     runs = [run_path for run_path in _known if path == run_path or path.startswith(run_path + "/")]

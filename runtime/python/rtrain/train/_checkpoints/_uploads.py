@@ -54,10 +54,10 @@ def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
     name, first = _name_for_fn(call, facts, index)
     brought = brought_by_fn(call, name)
     left_over = left_over_of(call, facts.run_path)
-    if left_over is not None and one_in_the_other(left_over.path, brought.path):
+    if left_over is not None and one_in_the_other(left_over.path, brought._at):
         left_over = None
-    call = dataclasses.replace(call, directory=brought.path, directory_name=None, upload_fn=None, left_over=left_over)
-    as_named = is_place(brought.path, facts.run_path, name)
+    call = dataclasses.replace(call, directory=brought._at, directory_name=None, upload_fn=None, left_over=left_over)
+    as_named = is_place(brought._at, facts.run_path, name)
     return _in_place(call, facts, index, fresh, first=first if as_named else None)
 
 
@@ -93,9 +93,9 @@ def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
     brought = call.upload_fn(call.given or Checkpoint.from_directory(call.directory), name)
     if not isinstance(brought, Checkpoint):
         raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
-    given = pathlib.Path(brought.path)
-    if "://" not in brought.path and not given.is_dir():
-        raise FileNotFoundError(f"checkpoint_upload_fn gave {brought.path}, which is not a directory; it gives the Checkpoint that it made")
+    given = pathlib.Path(brought._at)
+    if "://" not in brought._at and not given.is_dir():
+        raise FileNotFoundError(f"checkpoint_upload_fn gave {brought._at}, which is not a directory; it gives the Checkpoint that it made")
     return brought
 
 

@@ -267,7 +267,7 @@ class Driver:
         metrics = per_rank(row)
         checkpoint = None
         if directory:
-            checkpoint = Checkpoint(f"{self.context.run_path}/{directory}", metrics=metrics[0], name=directory)
+            checkpoint = Checkpoint._kept(f"{self.context.run_path}/{directory}", metrics=metrics[0], name=directory)
         with self._ended_by_callbacks():
             for callback in self.callbacks:
                 callback.after_report(self.context, metrics, checkpoint)

@@ -11,6 +11,7 @@ from rtrain import _exception_pickle
 from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _views
 from rtrain.train._checkpoints._run_directory import Bucket, full_metrics, manifests, open_directory
 from rtrain.train._driver import _raised
 from rtrain.train._driver._follower import TERMINAL, worker_failures
@@ -44,17 +45,20 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
             name = checkpoint["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
             if not checkpoint["deleting"] and name not in kept:
                 metrics = {**full_metrics(head, route, checkpoint, bucket), **_plain(validations.get(name, {}).get("metrics"))}
-                kept[name] = Checkpoint(checkpoint["path"], metrics=metrics, name=name)
+                kept[name] = Checkpoint._kept(checkpoint["path"], metrics=metrics, name=name)
     rules = (run.get("job") or {}).get("checkpoint") or {}
     checkpoints = list(kept.values())
+    path, filesystem = _views.shown_run(run["run_path"])
     return Result(
         metrics=rows[-1] if rows else None,
         checkpoint=checkpoints[-1] if checkpoints else None,
         error=_error(head, run),
-        path=run["run_path"],
+        path=path,
         best_checkpoints=best(checkpoints, rules),
         return_value=_return_value(head, run),
         all_metrics=rows,
+        _filesystem=filesystem,
+        _run_path=run["run_path"],
     )
 
 
@@ -72,7 +76,7 @@ def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[d
         return [], {}
     in_order = sorted(earlier, key=lambda name: (earlier[name]["attempt"], earlier[name]["report"]))
     path = directory.path
-    return rows, {name: Checkpoint(f"{path}/{name}", metrics=_plain(earlier[name]["metrics"]), name=name) for name in in_order}
+    return rows, {name: Checkpoint._kept(f"{path}/{name}", metrics=_plain(earlier[name]["metrics"]), name=name) for name in in_order}
 
 
 def _plain(metrics: Any) -> dict[str, Any]:

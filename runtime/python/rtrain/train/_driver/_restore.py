@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train import _names
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver import _package, _raised
+from rtrain.train._result import recorded
 
 if TYPE_CHECKING:
     from rtrain._argument_types import RestoreArguments
@@ -84,30 +85,47 @@ def same_storage(storage_path: str | None, other: str | None) -> bool:
     return first.rstrip("/") == second.rstrip("/") or _same_directory(first, second)
 
 
-def has_driver(path: str) -> bool:
+def has_driver(path: str, filesystem: Any) -> bool:
     try:
-        _run_directory.open_directory(path).read("driver.pkl")
+        _run_directory.open_directory(_place_of(path, filesystem)).read("driver.pkl")
     except (OSError, ValueError):
         return False
     return True
 
 
-def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _Trainer:
-    """The trainer of a run's directory, with `overrides` in the place of what the run was made with. ValueError where `path` is no run
-    of `fit()`, TypeError where an override has no such name."""
+def _place_of(path: str, filesystem: Any) -> str:
+    """Returns where rtrain keeps the run at `path` on a file system, None being this machine's. ValueError where none lies there."""
+    if filesystem is None:
+        place = _names.local_path(path)
+        return place if pathlib.Path(place).exists() else (_views.run_shown_as(place) or place)
+    if not _filesystems.is_carried(filesystem):
+        if (directory := recorded(path.rstrip("/"), filesystem)) is None:
+            raise ValueError(f"{path} cannot be restored: on storage_filesystem it is not the directory of a run")
+        return directory.path
+    place = _filesystems.place_of(path, filesystem)
+    _filesystems.remember(place)
+    return place.path
+
+
+def restored(kind: type[_Trainer], path: str, filesystem: Any, overrides: RestoreArguments) -> _Trainer:
+    """Returns the trainer of a run's directory, with `overrides` in the place of what the run was made with.
+
+    filesystem: that `path` lies on; None: this machine's, or a URI. ValueError where `path` is no run of `fit()`, TypeError where an
+    override has no such name.
+    """
     for name in overrides:
         if name not in _OVERRIDES:
             raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
     given: RunConfig | None = overrides.get("run_config")
     if given is not None:
         _filesystems.remember(given.place)
-    directory, payload = _opened(_names.local_path(path).rstrip("/"))
+    directory, payload = _opened(_place_of(path, filesystem).rstrip("/"))
     kept = payload.part("trainer")
     origin = Origin.of(directory, kept["run_config"])
     arguments: dict[str, Any] = {
         "train_loop_config": overrides.get("train_loop_config"),
         "scaling_config": overrides.get("scaling_config") or kept["scaling_config"],
-        "run_config": _run_config(given, kept["run_config"], origin, payload, directory.path),
+        "run_config": _on(filesystem, path, _run_config(given, kept["run_config"], origin, payload, directory.path), directory.path),
         "dataset_config": payload.part("data_config"),
         "metadata": payload.header.get("metadata") or None,
         "datasets": overrides.get("datasets"),
@@ -161,6 +179,14 @@ def _run_config(given: RunConfig | None, before: RunConfig, origin: Origin, payl
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")
     return run_config
+
+
+def _on(filesystem: Any, path: str, config: RunConfig, run_path: str) -> RunConfig:
+    """Returns the config with the file system that the run is restored from, unless its own says where the run lies."""
+    if filesystem is not None and config.storage_filesystem is None and _filesystems.is_carried(filesystem):
+        config.storage_filesystem = _filesystems.without_wrappers(filesystem, "")[0]
+        config._view = _views.View.of(path, filesystem, run_path)
+    return config
 
 
 def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:

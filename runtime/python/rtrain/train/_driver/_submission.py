@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rtrain import _runtime_env, _where
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train import _names
-from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._configs import FailureConfig, RunConfig
 from rtrain.train._driver import _package, _packed
 from rtrain.train._driver._follower import TERMINAL, Driver
@@ -118,6 +118,7 @@ class Submission:
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:
         """This process reads the run's checkpoints where their files lie."""
+        _views.remember(run["run_path"], self.trainer.run_config._view)
         if (elsewhere := self.trainer.run_config.elsewhere) is not None:
             _elsewhere.remember(run["run_path"], elsewhere)
         return run
@@ -254,6 +255,8 @@ class Submission:
             parts["stop"] = self._dumps(config.stop, "RunConfig.stop")
         if config.elsewhere is not None:
             parts["elsewhere"] = self._dumps(config.elsewhere, "storage_filesystem")
+        if config._view is not None:
+            parts["view"] = self._dumps(config._view, "storage_filesystem")
         if trainer.validation_config is not None:
             parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
         header = {
@@ -289,13 +292,13 @@ class Submission:
             return None
         if given._blob and self.head.exists(f"/v1/blobs/{given._blob}"):
             self.resume_blob = given._blob
-            return {"path": given.path, "blob": given._blob}
-        folder = pathlib.Path(given.path)
-        if given._filesystem is None and _elsewhere.of(given.path) is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
-            return {"path": given.path}
+            return {"path": given._at, "blob": given._blob}
+        folder = pathlib.Path(given._at)
+        if given._filesystem is None and _elsewhere.of(given._at) is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
+            return {"path": given._at}
         with given.as_directory() as directory:
             self.resume_blob = self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))
-        return {"path": given.path, "blob": self.resume_blob}
+        return {"path": given._at, "blob": self.resume_blob}
 
     def _dumps(self, value: object, what: str) -> bytes:
         return _package.dumps(value, what, self.project.directory)

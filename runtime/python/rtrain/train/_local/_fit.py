@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rtrain._local_cluster import RESULTS
 from rtrain.train import _names, _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._checkpoints import _elsewhere, _views
 from rtrain.train._driver import _package
 from rtrain.train._driver._submission import Submission
 from rtrain.train._errors import ControllerError
@@ -71,7 +71,7 @@ class _Fit:
                         callback.before_run(context)
                 value = self._train(session, directory, context)
         self.ranks.gather(None, "at the run's end")  # rank 0 has written it
-        result = Result.from_path(directory.path)
+        result = Result.from_path(directory.path)  # which shows itself on the run's storage_filesystem
         result.return_value = self.ranks.broadcast(value, "returning from fit()")
         return result
 
@@ -166,6 +166,7 @@ class _Fit:
             session.stop = _stop_function(trainer.run_config.stop)
         if trainer.validation_config is not None:
             session.validate = _validation(trainer.validation_config)
+        _views.remember(session.facts.run_path, trainer.run_config._view)
         if (elsewhere := trainer.run_config.elsewhere) is not None:
             _elsewhere.remember(session.facts.run_path, elsewhere)
             if self.root:
@@ -235,7 +236,7 @@ class _Kept(Submission):
 
     def _resume_from(self) -> dict[str, str] | None:
         given = self.trainer.resume_from_checkpoint
-        return None if given is None else {"path": given.path}
+        return None if given is None else {"path": given._at}
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ class LocalSession:
         if call.directory is None:
             return call
         call = dataclasses.replace(call, left_over=call.left_over or left_over_of(call, self.facts.run_path))
-        return call if call.upload_fn is None else dataclasses.replace(call, directory=brought_by_fn(call, name).path)
+        return call if call.upload_fn is None else dataclasses.replace(call, directory=brought_by_fn(call, name)._at)
 
     def _store(self, call: ReportCall, name: str, calls: list[Any]) -> None:
         root = self._facts.world_rank == 0
@@ -124,7 +124,7 @@ class LocalSession:
         if checkpoint is not None:
             self._latest = checkpoint
             self.sweep()
-            if call.left_over is not None and not one_in_the_other(call.left_over.path, checkpoint.path):
+            if call.left_over is not None and not one_in_the_other(call.left_over.path, checkpoint._at):
                 call.left_over.remove()
         self.last_metrics = [rank_call[0] for rank_call in calls]
         if root:
@@ -282,7 +282,7 @@ class LocalSession:
             raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
         if status is not None:
             self._statuses[name] = status
-        return Checkpoint(self._directory.path / name, metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name)
+        return Checkpoint._kept(str(self._directory.path / name), metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name)
 
     def _discard(self, call: ReportCall, name: str, calls: list[Any]) -> list[str]:
         """Rank 0 takes the manifest away, which may be there though it could not be made durable. Every rank takes back what it moved,
@@ -332,7 +332,7 @@ class LocalSession:
             return None, {}
         try:
             metrics = _metrics.decode(
-                json.loads(_metrics.encode(self.validate(Checkpoint(self._directory.path / name), call.validation)))
+                json.loads(_metrics.encode(self.validate(Checkpoint._kept(str(self._directory.path / name)), call.validation)))
             )
         except Exception:
             print(f"rtrain: the validation of {name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
@@ -375,7 +375,7 @@ class LocalSession:
 
     def _as_checkpoint(self, checkpoint: Found) -> Checkpoint:
         metrics = _decoded(dict(checkpoint.metrics))
-        return Checkpoint(self._directory.path / checkpoint.name, metrics=metrics, name=checkpoint.name)
+        return Checkpoint._kept(str(self._directory.path / checkpoint.name), metrics=metrics, name=checkpoint.name)
 
     # -- the rest -------------------------------------------------------------------------------------------------------
     def get_checkpoint(self) -> Checkpoint | None:

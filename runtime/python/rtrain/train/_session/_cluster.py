@@ -210,7 +210,12 @@ class ClusterSession:
         path = newest["path"] or f"{self.facts.run_path}/{newest['directory']}"  # on the head alone: read through it
         if (elsewhere := _elsewhere.of(self.facts.run_path)) is not None and _elsewhere.of(path) is None:
             _elsewhere.remember(path, elsewhere)  # that of the agent's copy
-        return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=newest["directory"])
+        return Checkpoint._kept(
+            path,
+            metrics=metrics if isinstance(metrics, dict) else None,
+            name=newest["directory"],
+            run_path=self.facts.run_path,
+        )
 
     def goes_on(self) -> bool:
         """Whether the run has a checkpoint of its own."""

@@ -116,7 +116,7 @@ def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
             answer = validations.get(record["directory"])
             validation_metrics: Any = _metrics.decode((answer or {}).get("metrics", {}))
             metrics = {**full_metrics(head, route, record, bucket), **validation_metrics}
-            checkpoint = Checkpoint(record["path"], metrics=metrics, name=record["directory"])
+            checkpoint = Checkpoint._kept(record["path"], metrics=metrics, name=record["directory"])
             checkpoints.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
     return checkpoints
 

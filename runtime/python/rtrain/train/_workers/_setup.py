@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._checkpoints import _elsewhere, _views
 from rtrain.train._driver._package import Payload
 from rtrain.train._session._records import Session
 
@@ -25,6 +25,8 @@ def prepare(session: Session, payload: Payload) -> None:
         session.stop = _stop_function(payload.part("stop"))
     session.validates = bool(payload.header.get("validation"))
     session.resume_from = payload.header.get("resume_from")
+    if "view" in payload.parts:
+        _views.remember(session.facts.run_path, payload.part("view"))
     if "elsewhere" in payload.parts:
         elsewhere = payload.part("elsewhere")
         _elsewhere.remember(session.facts.run_path, elsewhere)

@@ -27,7 +27,7 @@ class TuneReportCallback(UserCallback):
     def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
         """Called after each report of the inner run: reports rank 0's metrics for the trial."""
         self._last = dict(metrics[0]) if metrics else {}
-        self._path = checkpoint.path if checkpoint is not None else self._newest(run_context)
+        self._path = checkpoint._at if checkpoint is not None else self._newest(run_context)
         self._report()
 
     def after_run(self, run_context: TrainRunContext) -> None:

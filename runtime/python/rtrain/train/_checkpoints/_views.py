@@ -1,0 +1,82 @@
+"""How a script names what lies on the file system that it gave: by a path on that file system, not by rtrain's path or URI."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.train._checkpoints import _elsewhere, _filesystems
+
+
+@dataclass(frozen=True)
+class View:
+    """A path of rtrain's, and how `filesystem` names it.
+
+    root: rtrain's path or URI. path: the same place on the file system. base: the folder that the file system shows, on the
+    machine's or the bucket's plain one. filesystem: the object that the script gave; it is never pickled, as it may hold keys.
+    """
+
+    root: str
+    path: str
+    base: str
+    filesystem: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], filesystem: Any, root: str) -> View:
+        """Returns the view of a local or S3 file system. root: what rtrain makes of `path` on it."""
+        base = _filesystems.without_wrappers(filesystem, "")[1].strip("/")
+        text = _filesystems.path_on(os.fspath(path)).rstrip("/")
+        return cls(root.rstrip("/"), text, base and ("" if "://" in root else "/") + base, filesystem)
+
+    def shown(self, place: str) -> str:
+        """Returns the path on the file system of a place at the root or below it."""
+        return self.path + place.rstrip("/").removeprefix(self.root)
+
+    def opened(self) -> Any:
+        """Returns the file system; in another process than the script's one that shows the same. ImportError without pyarrow."""
+        if self.filesystem is not None:
+            return self.filesystem
+        import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        plain = _filesystems.filesystem_for(self.root)
+        return pyarrow.fs.SubTreeFileSystem(self.base, plain) if self.base else plain
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return View, (self.root, self.path, self.base)
+
+
+_known: dict[str, View] = {}  # by the path of a run
+
+
+def remember(run_path: str, view: View | None) -> None:
+    """Shows the run by this view from now on, in this process."""
+    if view is not None:
+        _known[run_path.rstrip("/")] = view
+
+
+def of(place: str) -> View | None:
+    """Returns the view of a run, or of a checkpoint in it. None: rtrain's own path is shown."""
+    runs = [run_path for run_path in _known if place.rstrip("/") == run_path or place.startswith(run_path + "/")]
+    return _known[max(runs, key=len)] if runs else None
+
+
+def shown_run(run_path: str) -> tuple[str, Any]:
+    """Returns the path of a run as its script names it, and the file system that it lies on. None for the latter: rtrain's own."""
+    if (view := of(run_path)) is not None:
+        return view.shown(run_path), view.opened()
+    if (elsewhere := _elsewhere.of(run_path)) is not None:
+        return f"{elsewhere.path}/{run_path.rstrip('/').rpartition('/')[2]}", elsewhere.filesystem
+    return run_path, None
+
+
+def run_shown_as(path: str) -> str | None:
+    """Returns the path of the run that this process has shown as `path` on a file system; None: it has shown none so."""
+    runs = {*_known, *_elsewhere.known_runs()}
+    return next((run_path for run_path in sorted(runs) if shown_run(run_path)[0] == path.rstrip("/")), None)
+
+
+def shown_checkpoint(pointers: list[dict[str, Any]], elsewhere: _elsewhere.Elsewhere) -> str:
+    """Returns the directory of a checkpoint whose files lie on a file system of the script's own: that of rank 0."""
+    run, directory, *_ = str(pointers[0]["directory"]).split("/")
+    return f"{elsewhere.path}/{run}/{directory}"
