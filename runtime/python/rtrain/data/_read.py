@@ -170,7 +170,10 @@ def read_csv(
     convert_options: Any = None,
     **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
-    """Returns a Dataset of CSV files. Types are those that the first MiB of a file shows.
+    """Returns a Dataset of CSV files. The first MiB of a file decides the types of its columns.
+
+    Numbers with a zero in front, and integers that no float holds, make their column one of texts.
+    ValueError names row and column of a value that does not fit.
 
     read_options, parse_options, convert_options: those of pyarrow.csv; ConvertOptions(column_types=...) sets types.
     The other arguments are those of `read_parquet`.
@@ -206,7 +209,7 @@ def read_json(
 ) -> Dataset:
     """Returns a Dataset of JSON files with an object in each line; with lines=False, of files that hold one list of objects.
 
-    parse_options: pyarrow.json.ParseOptions(explicit_schema=...) sets types, which are found anew for each MiB otherwise.
+    parse_options: pyarrow.json.ParseOptions(explicit_schema=...) sets types.
     read_options: those of pyarrow.json. The other arguments are those of `read_parquet`.
     """
     check("read_json", ignored, READERS)
