@@ -384,3 +384,21 @@ def test_a_share_is_one_of_its_own_after_pickling():
     again = cloudpickle.loads(cloudpickle.dumps(share))
     assert ids(again) == ids(share)
     assert isinstance(again._share, Share)
+
+
+def test_a_state_of_other_pieces_is_told_where_the_order_follows_from_them(parquet, recwarn):
+    files = data.read_parquet(str(parquet))
+    for plan in (files, data.range(1000).random_shuffle(seed=1), files.randomize_block_order(seed=1)):
+        begun = plan.iterator()
+        taken(begun, 300)
+        older = {key: value for key, value in begun.state_dict().items() if key != "pieces"}
+        plan.iterator().load_state_dict(older)
+    assert not recwarn.list
+    for plan in (files.random_shuffle(seed=1).map(lambda row: row), files.random_sample(0.5, seed=1)):
+        begun = plan.iterator()
+        taken(begun, 300)
+        plan.iterator().load_state_dict(begun.state_dict())
+        assert not recwarn.list
+        older = {key: value for key, value in begun.state_dict().items() if key != "pieces"}
+        with pytest.warns(UserWarning, match="cut files into other pieces: rows of this epoch may come twice"):
+            plan.iterator().load_state_dict(older)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +17,13 @@ from typing import Any
 
 from rtrain.data import _position
 from rtrain.data._block import Block
-from rtrain.data._plan import Exchange, Node, Order, Run, count_all, shared_rows, undeclared
+from rtrain.data._ops import Sample
+from rtrain.data._orders import Shuffled
+from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, Run, count_all, shared_rows, undeclared
 from rtrain.data._position import Ranges, Stage
 
 VERSION = 1
+PIECES = 2  # how files are cut into pieces; a state without this number is from before they were cut by decoded bytes
 
 
 @dataclass
@@ -110,6 +114,7 @@ class Share:
             epoch, stages, rows = now.epoch, now.stages(), now.rows
         return {
             "version": VERSION,
+            "pieces": PIECES,
             "epoch": epoch,
             "seed": self.seed,
             "rows": rows,
@@ -124,7 +129,24 @@ class Share:
         self.epoch, self.seed = int(state["epoch"]), int(state["seed"])
         self.stages = [Stage(**stage) for stage in state["stages"]]
         self.state_rows = state.get("rows") if self.stages else None
+        if self.stages and state.get("pieces", 1) != PIECES and _order_follows_pieces(self.node):
+            warnings.warn(
+                f"the state of {self.node.says()} was saved in the middle of an epoch by an rtrain that cut files into other pieces: rows of "
+                "this epoch may come twice or be left out; later epochs are whole",
+                UserWarning,
+                stacklevel=2,
+            )
         self.progress = None
+
+
+def _order_follows_pieces(node: Node) -> bool:
+    """Returns True if the rows of an epoch, or their order, depend on how files are cut into pieces."""
+    draws = isinstance(node, Shuffled) or (isinstance(node, Mapped) and any(isinstance(op, Sample) for op in node.ops))
+    return (draws and _reads_files(node)) or any(_order_follows_pieces(child) for child in node.children)
+
+
+def _reads_files(node: Node) -> bool:
+    return (isinstance(node, Read) and not node.in_memory) or any(_reads_files(child) for child in node.children)
 
 
 def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
