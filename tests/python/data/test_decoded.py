@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import pathlib
 import subprocess
@@ -91,6 +92,31 @@ def test_pieces_are_bounded_when_they_are_decoded(tmp_path, column, options):
     assert sum(sizes) / len(sizes) > LIMIT / 400  # and no crumbs
     rows = data.read_parquet(str(tmp_path / "a.parquet"))
     assert pa.concat_tables(rows.iter_batches(batch_size=1000, batch_format="pyarrow")).equals(table)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["x" * 2000] * 3000),
+        pa.array(["x" * 2000] * 3000, pa.large_string()),
+        pa.array(["x" * 2000] * 3000).dictionary_encode(),
+        pa.array([["x" * 2000, "y"]] * 3000, pa.large_list(pa.string())),
+        pa.array([[{"a": "x" * 2000, "b": [None, "z"]}]] * 3000),
+        pa.nulls(3000),
+        pa.array([None if one % 2 else [("k", None)] for one in range(3000)], pa.map_(pa.string(), pa.string())),
+        pa.array([decimal.Decimal("1.5")] * 3000, pa.decimal256(50, 5)),
+        pa.array([[]] * 3000, pa.list_(pa.string())),
+    ],
+    ids=lambda column: str(column.type)[:20],
+)
+@pytest.mark.parametrize("name", ["c", "a.b", "c.list.element"])
+def test_columns_of_all_kinds_and_names_are_sized(tmp_path, column, name):
+    table = pa.table({name: column, "id": range(3000)})
+    for options in ({}, {"use_dictionary": False}, {"row_group_size": 700}, {"store_schema": False}):
+        parquet.write_table(table, tmp_path / "a.parquet", **options)
+        rows = data.read_parquet(str(tmp_path / "a.parquet"), columns=[name])
+        assert rows.count() == 3000 and len(rows.take(3)) == 3
+        assert max(pieces(tmp_path / "a.parquet")) < LIMIT * 1.1
 
 
 def test_many_constant_columns_are_counted_as_they_are_decoded(tmp_path):

@@ -29,9 +29,11 @@ _DIFFERENCE_STEP = 256  # rows at a time of a column that is stored as differenc
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column of the file. `width` is the number of bytes of a decoded value, None for texts and bytes."""
+    """A column of the file, and the column of the table that it belongs to. `width` is the number of bytes of a decoded value, None
+    for texts and bytes."""
 
     path: str
+    name: str
     width: int | None
     nested: bool
 
@@ -49,15 +51,24 @@ class Hidden:
 
 def leaves(footer: Any) -> list[Leaf]:
     """Returns the columns of a file, in the order of its row groups' columns."""
+    names = set(footer.schema.to_arrow_schema().names)
     columns = [footer.schema.column(place) for place in range(footer.num_columns)]
-    return [Leaf(column.path, _width(column), column.max_repetition_level > 0) for column in columns]
+    return [Leaf(column.path, _name(column.path, names), _width(column), column.max_repetition_level > 0) for column in columns]
+
+
+def _name(path: str, names: set[str]) -> str:
+    """Returns the column of the table that a path begins with; its name may have dots."""
+    parts = path.split(".")
+    heads = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((head for head in heads if head in names), parts[0])
 
 
 def _width(column: Any) -> int | None:
+    is_decimal = column.logical_type.type == "DECIMAL"
     if column.physical_type == "BYTE_ARRAY":
-        return None
+        return 16 if is_decimal else None
     width = int(_WIDTHS.get(column.physical_type, column.length))
-    return max(width, 16) if column.logical_type.type == "DECIMAL" else width
+    return max(width, 16) if is_decimal else width
 
 
 def pieces_of(footer: Any, columns: Sequence[str] | None, open_file: Open) -> Iterator[tuple[int, int]]:
@@ -127,8 +138,8 @@ def _from_footer(group: Any, columns: Sequence[str] | None, file: Sequence[Leaf]
     known = 0
     hidden: dict[str, Hidden] = {}
     for place, leaf in enumerate(file):
-        name = _column_of(leaf.path, columns)
-        if name is None:
+        name = leaf.name
+        if columns is not None and name not in columns:
             continue
         chunk = group.column(place)
         stored, values = chunk.total_uncompressed_size, chunk.num_values
@@ -143,13 +154,6 @@ def _from_footer(group: Any, columns: Sequence[str] | None, file: Sequence[Leaf]
         held = values * (OFFSET if leaf.width is None else leaf.width) + (stored if leaf.width is None else 0)
         known += max(stored, held) + (values * OFFSET if leaf.nested else 0)
     return known, list(hidden.values())
-
-
-def _column_of(path: str, columns: Sequence[str] | None) -> str | None:
-    """Returns the column of the table that the file's column `path` belongs to; None if it is not read."""
-    if columns is None:
-        return path.partition(".")[0]
-    return next((name for name in columns if path == name or path.startswith(name + ".")), None)
 
 
 def _sizes_of(column: Hidden, rows: int, arrays: Iterator[Any]) -> Sizes:

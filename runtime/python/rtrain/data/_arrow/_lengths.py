@@ -32,7 +32,10 @@ def lengths(array: Any) -> Sizes:
         return np.asarray(inner.sum(axis=1)[array.offset : array.offset + len(array)])
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return np.asarray(pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64) + OFFSET
-    width = 0 if pa.types.is_null(kind) else max(1, kind.bit_width // 8)
+    try:
+        width = 0 if pa.types.is_null(kind) else max(1, kind.bit_width // 8)
+    except ValueError:  # views of texts and of lists
+        width = -(-int(array.nbytes) // max(1, len(array)))
     return np.full(len(array), width, dtype=np.int64)
 
 
