@@ -132,6 +132,17 @@ def test_lines_of_windows_and_a_last_line_without_an_end(tmp_path):
     assert [row["text"] for row in data.read_text(str(tmp_path / "a.txt"))] == ["x", "  ", "y", " "]
 
 
+def test_an_empty_line_of_one_column_is_a_row(tmp_path):
+    assert of_csv(tmp_path / "a.csv", "a\n1\n\n3\n") == [{"a": 1}, {"a": None}, {"a": 3}]
+    assert of_csv(tmp_path / "a.csv", "a\nx\n\n\ny") == [{"a": "x"}, {"a": ""}, {"a": ""}, {"a": "y"}]
+    assert of_csv(tmp_path / "a.csv", "\na\n1\n") == [{"a": 1}]
+    assert of_csv(tmp_path / "a.csv", "a,b\n1,2\n\n3,4\n", columns=["b"]) == [{"b": 2}, {"b": 4}]
+    ignoring = arrow_csv.ParseOptions(ignore_empty_lines=True)
+    assert of_csv(tmp_path / "a.csv", "a\n1\n\n3\n", parse_options=ignoring) == [{"a": 1}, {"a": 3}]
+    data.from_items([{"a": 1}, {"a": None}, {"a": 3}]).write_csv(str(tmp_path / "written"))
+    assert data.read_csv(str(tmp_path / "written")).take_all() == [{"a": 1}, {"a": None}, {"a": 3}]
+
+
 def test_columns_separated_by_tabs(tmp_path):
     assert of_csv(tmp_path / "a.tsv", "a\tb\n1,5\tx\n") == [{"a": "1,5", "b": "x"}]
     assert of_csv(tmp_path / "a.tsv.gz", gzip.compress(b"a\tb\n1\tx\n")) == [{"a": 1, "b": "x"}]
@@ -173,6 +184,15 @@ def test_a_text_stays_a_text_in_all_parts_of_a_file(tmp_path):
     assert str(of_json(tmp_path / "a.json", dates)[-1]["t"]) == "2020-01-01 00:00:00"
     with pytest.raises(ValueError, match=r"a.json: line 60001: Failed to convert JSON to timestamp.*never.*explicit_schema"):
         of_json(tmp_path / "a.json", dates + '{"t": "never"}\n')
+
+
+def test_keys_come_and_go_between_the_parts_of_a_file(tmp_path):
+    lines = ['{"caf\\u00e9": "x", "n": 1}'] * 50_000 + ['{"n": 2, "late": "y"}'] * 50_000 + ['{"caf\\u00e9": "z", "n": 3}']
+    (tmp_path / "a.json").write_text("\n".join(lines))
+    blocks = list(data.read_json(str(tmp_path / "a.json"))._node.source.open(0, 0))
+    rows = [row for block in blocks for row in block.dicts()]
+    assert [row["n"] for row in rows] == [1] * 50_000 + [2] * 50_000 + [3]
+    assert rows[0]["café"] == "x" and rows[-1]["café"] == "z" and rows[99_999]["late"] == "y"
 
 
 def test_a_time_keeps_its_zone(tmp_path):

@@ -79,7 +79,7 @@ class _File:
         self.read = copy.copy(given.get("read_options")) or csv.ReadOptions(block_size=_BLOCK)
         self.parse = given.get("parse_options") or csv.ParseOptions(delimiter=separator)
         self.has_own_options = "parse_options" in given
-        self.convert = given.get("convert_options") or csv.ConvertOptions()
+        self.convert = copy.copy(given.get("convert_options")) or csv.ConvertOptions()
         self.open_stream = open_stream
         self.set_by_user = set(self.convert.column_types)
         self.types: dict[str, Any] = {}  # those that the first block gave
@@ -108,6 +108,9 @@ class _File:
         """Yields batches and the numbers of their first rows."""
         watched = self.main = self._watched(zeros=self.hides_zeros)
         reader = self._opened(watched)
+        if self._keeps_empty_lines(reader.schema.names):
+            watched = self.main = self._watched(zeros=self.hides_zeros)
+            reader = self._opened(watched)
         texts = _Texts(self)
         first = next((batch for batch in reader if batch.num_rows), None)
         if first is None:
@@ -130,6 +133,19 @@ class _File:
             row, last = row + batch.num_rows, batch if batch.num_rows else last
         if last is not None and watched.quotes % 2 and self.parse.quote_char == '"':
             self._closed(last.slice(last.num_rows - 1).to_pylist()[0], row)
+
+    def _keeps_empty_lines(self, names: list[str]) -> bool:
+        """Returns True if the file must be opened anew: an empty line of a file with one column is a row, which Arrow leaves out."""
+        if len(names) != 1 or self.has_own_options or not self.parse.ignore_empty_lines:
+            return False
+        columns = self.convert.include_columns
+        self.parse.ignore_empty_lines, self.convert.include_columns = False, []
+        try:
+            alone = self._opened(self._watched(zeros=True)).schema.names
+        finally:
+            self.convert.include_columns = columns
+        self.parse.ignore_empty_lines = len(alone) != 1 or alone != names
+        return not self.parse.ignore_empty_lines
 
     def _watched(self, *, zeros: bool) -> _Watched:
         return _Watched(self, zeros=zeros)

@@ -98,7 +98,11 @@ class _File:
             unexpected_field_behavior=self.parse.unexpected_field_behavior,
         )
         table = arrow_json.read_json(io.BytesIO(chunk), read_options=read, parse_options=parse)
-        absent = [name for name in pins if name not in self.by_user and f'"{name}"'.encode() not in chunk]
+        absent = [
+            name
+            for name in pins
+            if name not in self.by_user and f'"{name}"'.encode() not in chunk and table.column(name).null_count == len(table)
+        ]
         return table.drop_columns(absent) if absent and table.num_columns > len(absent) else table
 
     def _pins(self, chunk: bytes, table: Any) -> dict[str, Any]:
