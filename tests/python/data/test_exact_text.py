@@ -119,6 +119,16 @@ def test_newlines_in_quotes_are_those_of_the_csv_module(tmp_path, seed, monkeypa
     assert [list(row.values()) for row in of_csv(tmp_path / "a.csv", text.getvalue())] == rows
 
 
+def test_a_quoted_newline_of_one_column_at_a_blocks_end(tmp_path, monkeypatch):
+    for block in range(20, 60):
+        monkeypatch.setattr(_csv, "_BLOCK", block)
+        rows = of_csv(tmp_path / "a.csv", "a\n" + "x\n" * 9 + '"l\nm"\n' * 20)
+        assert [row["a"] for row in rows] == ["x"] * 9 + ["l\nm"] * 20
+        own = arrow_csv.ParseOptions(delimiter=";")
+        assert len(of_csv(tmp_path / "a.csv", "a\n" + '"l\nm"\n' * 20, parse_options=own)) == 20
+        assert not own.newlines_in_values
+
+
 def test_a_quote_that_is_not_closed_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="a.csv: row 3, column 'b': a quote is opened and not closed"):
         of_csv(tmp_path / "a.csv", 'a,b\n1,x\n2,"y\n3,z\n4,w\n')

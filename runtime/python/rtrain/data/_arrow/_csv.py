@@ -44,6 +44,10 @@ def batches(given: dict[str, Any], separator: str, open_stream: Open) -> Iterato
         raise ValueError(f"{error}; ReadOptions(encoding=...) names the file's encoding") from error
 
 
+class _QuoteSeenError(Exception):
+    """The file is read anew from its beginning, with newlines between quotes."""
+
+
 class _Watched(io.RawIOBase):
     """A stream that looks for values with a zero in front, and counts quotes, while Arrow reads it."""
 
@@ -77,7 +81,7 @@ class _Watched(io.RawIOBase):
 class _File:
     def __init__(self, given: dict[str, Any], separator: str, open_stream: Open) -> None:
         self.read = copy.copy(given.get("read_options")) or csv.ReadOptions(block_size=_BLOCK)
-        self.parse = given.get("parse_options") or csv.ParseOptions(delimiter=separator)
+        self.parse = copy.copy(given.get("parse_options")) or csv.ParseOptions(delimiter=separator)
         self.has_own_options = "parse_options" in given
         self.convert = copy.copy(given.get("convert_options")) or csv.ConvertOptions()
         self.open_stream = open_stream
@@ -95,10 +99,11 @@ class _File:
                     yield from [batch.slice(max(0, given - row))] if row + batch.num_rows > given else []
                     given = max(given, row + batch.num_rows)
                 return
+            except _QuoteSeenError:
+                self.parse.newlines_in_values = True
             except pa.ArrowInvalid as error:
-                has_quotes = self.main is not None and self.main.quotes > 0
-                if has_quotes and not self.has_own_options and not self.parse.newlines_in_values:
-                    self.parse.newlines_in_values = True  # a block may have ended between quotes; looking for that takes time
+                if self._needs_newlines():
+                    self.parse.newlines_in_values = True
                 elif "straddling object" in str(error) and self.read.block_size < _LARGEST_BLOCK:
                     self.read.block_size *= 4  # a row is longer than a block
                 else:
@@ -112,7 +117,7 @@ class _File:
             watched = self.main = self._watched(zeros=self.hides_zeros)
             reader = self._opened(watched)
         texts = _Texts(self)
-        first = next((batch for batch in reader if batch.num_rows), None)
+        first = next((batch for batch in self._whole(reader) if batch.num_rows), None)
         if first is None:
             return
         decides = not self.types
@@ -124,7 +129,7 @@ class _File:
                 watched = self.main = self._watched(zeros=True)
                 reader, first = self._opened(watched), None
         row, last = 0, None
-        for batch in itertools.chain([] if first is None else [first], reader):
+        for batch in itertools.chain([] if first is None else [first], self._whole(reader)):
             for name, (place, value, why) in ({} if decides and row == 0 else texts.changed(batch, row, watched)).items():
                 raise ValueError(
                     f"row {self._line(row + place)}, column {name!r}: {value!r} {why}; {_HINT}, as to pyarrow.string()"
@@ -133,6 +138,18 @@ class _File:
             row, last = row + batch.num_rows, batch if batch.num_rows else last
         if last is not None and watched.quotes % 2 and self.parse.quote_char == '"':
             self._closed(last.slice(last.num_rows - 1).to_pylist()[0], row)
+
+    def _needs_newlines(self) -> bool:
+        """Returns True if a block that was read may have ended between quotes. Arrow looks for that where it is told to, which takes
+        time, so it is told when the first quote is seen. Blocks before that one end where they would have ended."""
+        has_quotes = self.main is not None and self.main.quotes > 0
+        return has_quotes and bool(self.parse.quote_char) and not self.parse.newlines_in_values
+
+    def _whole(self, reader: Any) -> Iterator[Any]:
+        for batch in reader:
+            if self._needs_newlines():
+                raise _QuoteSeenError
+            yield batch
 
     def _keeps_empty_lines(self, names: list[str]) -> bool:
         """Returns True if the file must be opened anew: an empty line of a file with one column is a row, which Arrow leaves out."""
