@@ -215,6 +215,19 @@ def test_a_time_keeps_its_zone(tmp_path):
         of_json(tmp_path / "a.json", plain + '{"t": "2020-01-01T02:00:00Z"}\n')
 
 
+def test_a_time_of_a_late_key_keeps_its_zone(tmp_path):
+    late = {"n": 1, "t": "2020-01-01T02:00:00Z"}
+    rows = of_json(tmp_path / "a.json", '{"n": 1}\n' * 150_000 + json.dumps(late) + "\n")
+    assert rows[-1] == late
+
+
+def test_an_object_without_keys_is_a_row(tmp_path):
+    rows = of_json(tmp_path / "a.json", '{"n": 1}\n' * 150_000 + "{}\n" * 400_000)
+    assert len(rows) == 550_000 and rows[-1] == {"n": None}
+    with pytest.raises(ValueError, match="a.json: line 1: no object from here on has a key"):
+        of_json(tmp_path / "a.json", "{}\n{}\n")
+
+
 @pytest.mark.parametrize(
     ("content", "place"),
     [

@@ -69,24 +69,40 @@ class _File:
         self.parse = given.get("parse_options") or arrow_json.ParseOptions()
         by_user = self.parse.explicit_schema
         self.by_user: dict[str, Any] = {} if by_user is None else {field.name: field.type for field in by_user}
-        self.pinned: dict[str, Any] | None = None  # texts and times of the first chunk
+        self.pins: dict[str, Any] = {}  # types of texts and times, as the first chunk with the key has them
+        self.seen: Any = None  # the schema of the chunk before
 
     def table(self, chunk: bytes, line: int) -> Any:
         if not chunk.isascii():
             _check_utf8(chunk, line)
         try:
-            table = self._parsed(chunk, self.pinned or {})
-            if self.pinned is None:
-                self.pinned = self._pins(chunk, table)
-                changed = any(field.name in self.pinned and self.pinned[field.name] != field.type for field in table.schema)
-                table = self._parsed(chunk, self.pinned) if changed else table
-            else:
-                self._check_zones(chunk, line)
+            table = self._pinned_down(chunk, line)
         except pa.ArrowInvalid as error:
             raise ValueError(_located(str(error), chunk, line)) from error
+        if table.num_columns == 0:
+            table = self._without_keys(table.num_rows, line)
         if any(_numbers.has_large_floats(column) for column in table.columns):
             _check_integers(chunk, line, table.schema)
+        self.seen = table.schema
         return table
+
+    def _without_keys(self, rows: int, line: int) -> Any:
+        if self.seen is None:
+            raise ValueError(f"line {line}: no object from here on has a key; a row has at least one column")
+        return pa.table({field.name: pa.nulls(rows, field.type) for field in self.seen})
+
+    def _pinned_down(self, chunk: bytes, line: int) -> Any:
+        """Returns the table of a chunk. Texts and times of keys that were not seen before are pinned, so that later chunks have them."""
+        table = self._parsed(chunk, self.pins)
+        kinds = {field.name: field.type for field in table.schema if field.name not in self.by_user}
+        new = {name: kind for name, kind in kinds.items() if name not in self.pins and _has(kind, _is_text_or_time)}
+        zoned = self._zoned(chunk, kinds)
+        for name, text in zoned.items():
+            if name in self.pins:
+                where = line + chunk[: chunk.find(text.encode())].count(_NEWLINE)
+                raise ValueError(f"line {where}, key {name!r}: {text!r} has a zone, and times before it had none; {_HINT}")
+        self.pins.update({name: _as_texts(kind) if name in zoned else kind for name, kind in new.items()})
+        return self._parsed(chunk, self.pins) if zoned else table
 
     def _parsed(self, chunk: bytes, pins: dict[str, Any]) -> Any:
         read = copy.copy(self.read) or arrow_json.ReadOptions()
@@ -105,24 +121,14 @@ class _File:
         ]
         return table.drop_columns(absent) if absent and table.num_columns > len(absent) else table
 
-    def _pins(self, chunk: bytes, table: Any) -> dict[str, Any]:
-        kinds = {field.name: field.type for field in table.schema if field.name not in self.by_user}
-        pins = {name: kind for name, kind in kinds.items() if _has(kind, _is_text_or_time)}
-        return {**pins, **{name: _as_texts(kinds[name]) for name in self._zoned(chunk, pins)}}
-
-    def _zoned(self, chunk: bytes, pins: dict[str, Any]) -> dict[str, str]:
-        """Returns the keys that have a time with a zone, and one such time of each."""
-        times = {name: _as_texts(kind) for name, kind in pins.items() if _has(kind, pa.types.is_timestamp)}
+    def _zoned(self, chunk: bytes, kinds: dict[str, Any]) -> dict[str, str]:
+        """Returns the keys that were read as times and have one with a zone, and one such time of each."""
+        times = {name: _as_texts(kind) for name, kind in kinds.items() if _has(kind, pa.types.is_timestamp)}
         if not times or not _ZONE.search(chunk):
             return {}
-        table = self._parsed(chunk, {**pins, **times})
+        table = self._parsed(chunk, {**self.pins, **times})
         zoned = {name: _first_zoned(table.column(name)) for name in times if name in table.column_names}
         return {name: text for name, text in zoned.items() if text is not None}
-
-    def _check_zones(self, chunk: bytes, line: int) -> None:
-        for name, text in self._zoned(chunk, self.pinned or {}).items():
-            where = line + chunk[: chunk.find(text.encode())].count(b"\n")
-            raise ValueError(f"line {where}, key {name!r}: {text!r} has a zone, and times before it had none; {_HINT}")
 
 
 def _has(kind: Any, fits: Any) -> bool:
