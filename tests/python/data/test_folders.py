@@ -56,7 +56,16 @@ def test_endings_that_the_user_chose_need_no_warning(tmp_path):
 
 
 def test_markers_of_other_programs_need_no_warning(tmp_path):
-    for name in ("_SUCCESS", ".a.csv.crc", "_committed_123", "_started_123", ".DS_Store", ".git/HEAD", "_delta_log/0.json"):
+    for name in (
+        "_SUCCESS",
+        ".a.csv.crc",
+        "_committed_123",
+        "_started_123",
+        ".DS_Store",
+        ".git/HEAD",
+        "_delta_log/0.json",
+        ".part-0.csv.incomplete",
+    ):
         write(tmp_path / name, "x")
     write(tmp_path / "a.csv", "id\n1\n")
     assert ids(data.read_csv(str(tmp_path))) == [1]

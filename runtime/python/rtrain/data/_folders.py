@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import pathlib
@@ -25,6 +26,7 @@ _MARKERS = (
     "_started_*",
     "_delta_log",
     ".*.crc",
+    ".*.incomplete",
     ".DS_Store",
     ".git*",
 )
@@ -150,8 +152,9 @@ def _local(root: str) -> Iterator[Any]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir():
-                    kind = fs.FileType.File if entry.is_file() else fs.FileType.Unknown
-                    yield fs.FileInfo(entry.path, kind, size=entry.stat().st_size if entry.is_file() else -1)
+                    with contextlib.suppress(FileNotFoundError):  # renamed meanwhile by whoever writes here
+                        size = entry.stat().st_size if entry.is_file() else -1
+                        yield fs.FileInfo(entry.path, fs.FileType.File if size >= 0 else fs.FileType.Unknown, size=size)
                     continue
                 target = os.path.realpath(entry.path)
                 if entry.is_symlink() and (target in above or target in followed):
