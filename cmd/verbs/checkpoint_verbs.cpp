@@ -51,7 +51,7 @@ Result<std::vector<storage::CommittedCheckpoint>> committed(const RunStore& plac
     return storage::list_checkpoints(*place.store, place.run_name);
 }
 
-Result<int> list(Invocation& call) {
+Result<int> list_checkpoints(Invocation& call) {
     const std::string text = call.arguments.argument(0);
     json answer = {{"items", json::array()}};
     if (is_path(text)) {
@@ -180,7 +180,7 @@ std::vector<Command> checkpoint_commands() {
              .group = group,
              .help = "list the committed checkpoints",
              .arguments = {{.name = "RUN|PATH", .value = Value::run}},
-             .handler = list},
+             .handler = list_checkpoints},
             {.words = "checkpoints inspect",
              .group = group,
              .help = "show one: its files, hashes, metrics",

@@ -195,7 +195,7 @@ Result<int> gc(Invocation& call) {
     return 0;
 }
 
-Result<int> list(Invocation& call) {
+Result<int> list_files(Invocation& call) {
     Result<StoredPath> place = open_stored_path(call, call.arguments.argument(0));
     if (!place) return place.error();
     Result<std::vector<storage::StoreEntry>> entries = place->store->list(place->path);
@@ -275,7 +275,7 @@ std::vector<Command> storage_commands() {
              .help = "all files below a path, s3:// or cluster://",
              .arguments = {{.name = "PATH", .value = Value::file}},
              .flags = {},
-             .handler = list},
+             .handler = list_files},
             {.words = "storage get",
              .group = "Checkpoints",
              .help = "copy a file or a directory from a path, s3:// or cluster:// to this machine",
