@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "cmd/text/shell_word.hpp"
 #include "storage/uri/files/beneath.hpp"
 
 namespace rtrain::cmd {
@@ -67,8 +68,18 @@ Result<Account> find_account(const std::string& name) {
                  .next = "make it first: useradd --system " + name};
 }
 
+Status check_outside_tmp(const std::string& path) {
+    for (const char* folder : {"/tmp", "/var/tmp"})
+        if (path == folder || path.starts_with(std::string(folder) + "/"))
+            return Error{.code = ErrorCode::conflict,
+                         .message = std::string("the service has a ") + folder +
+                                    " of its own (PrivateTmp), so it would not find " + path,
+                         .next = "put it into another directory, such as one in /opt, /usr or /srv"};
+    return Done{};
+}
+
 Status check_reachable(const MachineRoot& root, const std::string& file, mode_t needed) {
-    std::string closed = file.starts_with("/tmp/") || file.starts_with("/var/tmp/") ? "/tmp" : "";
+    std::string closed;
     for (const std::string& at : way_to(file)) {
         if (!closed.empty()) break;
         Result<struct stat> facts = root.look_at(at);
@@ -121,7 +132,7 @@ Status provide_directory(const MachineRoot& root, const std::string& path, const
         return Error{.code = ErrorCode::conflict, .message = path + " is no directory", .next = "name another"};
     if (there)
         return check_access(account, path, W_OK | X_OK,
-                            "chown " + account.name + " " + path + "; where it is a mount, mount it first");
+                            "chown " + account.name + " " + shell_word(path) + "; where it is a mount, mount it first");
     if (there.error().code != ErrorCode::not_found) return there.error();
     const std::size_t slash = path.rfind('/');
     const mode_t before = ::umask(S_IWGRP | S_IWOTH);

@@ -21,8 +21,10 @@ struct Account {
 Status check_account_name(const std::string& name);
 Result<Account> find_account(const std::string& name);
 
-// The service's own user comes to the file: through directories that are open to all, and not below /tmp, of which the
-// service has one of its own. `needed`: permission bits for others, on the file itself.
+// Fails if the path is below /tmp or /var/tmp: a unit of the system has directories of its own in place of these.
+Status check_outside_tmp(const std::string& path);
+// Fails unless directories that are open to all lead to the file. `needed`: permission bits for others, on the file
+// itself.
 Status check_reachable(const MachineRoot& root, const std::string& file, mode_t needed);
 // The account may do this: R_OK, W_OK, X_OK. A process of that account tries. Needs root.
 Status check_access(const Account& account, const std::string& path, int mode, const std::string& next);

@@ -14,6 +14,7 @@
 #include "cmd/daemons/units.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/shell_word.hpp"
 #include "cmd/verbs/start_flags.hpp"
 
 namespace rtrain::cmd {
@@ -110,8 +111,12 @@ Status check_address(const Arguments& arguments, const HeadOptions& options, con
                  .next = "choose another, or lower net.ipv4.ip_unprivileged_port_start by sysctl"};
 }
 
-// What the service must be able to read and start, as whoever it runs as.
+// Fails if the service could not read and start what the unit names, with the account that it runs as.
 Status check_heads_rights(const Arguments& arguments, const UnitTarget& target) {
+    if (Status outside = check_outside_tmp(target.program); !outside) return outside;
+    for (const char* flag : {"queues", "autoscale", "data", "storage-root"})
+        if (arguments.has(flag))
+            if (Status outside = check_outside_tmp(absolute(arguments.text(flag))); !outside) return outside;
     const bool queues = arguments.has("queues");
     const std::string file = queues ? absolute(arguments.text("queues")) : "";
     const std::string as = arguments.text("as");
@@ -157,7 +162,8 @@ std::string next_of_head(const UnitTarget& target, const std::string& data, cons
     std::string lines;
     for (const std::string& path : writable)
         if (target.elsewhere) lines += "the image must have " + path + ", of the service's account\n";
-    return lines + "then: sudo rtrain --config " + data + "/config.yaml token create --role admin --user NAME\n";
+    return lines + "then: sudo rtrain --config " + shell_word(data + "/config.yaml") +
+           " token create --role admin --user NAME\n";
 }
 
 Result<int> head_install(Invocation& call) {

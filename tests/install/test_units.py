@@ -16,13 +16,36 @@ SYSTEM = "etc/systemd/system"
 WORST = 40  # systemd-analyze's measure of exposure, of 100
 
 
+PROGRAM = RTRAIN.resolve()  # the program that writes units; `a_place_that_services_reach` names a copy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_place_that_services_reach():
+    """As root, units are written by a copy in /opt, since the clone may be where services come to no file: below /tmp, or in a
+    home that is closed. The name of its folder has a space and an umlaut, as that of the clone may have."""
+    global PROGRAM
+    if os.geteuid() != 0:
+        yield
+        return
+    place = pathlib.Path(tempfile.mkdtemp(dir="/opt", prefix="rtrain plätze "))
+    place.chmod(0o755)
+    PROGRAM = pathlib.Path(shutil.copy(RTRAIN, place / "rtrain"))
+    yield
+    shutil.rmtree(place)
+
+
+def unit_word(path):
+    """A path as it stands in a unit."""
+    return f'"{path}"' if " " in str(path) else str(path)
+
+
 def run(*words, **options):
     options = {"timeout": 120, **options}
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, **options)
 
 
 def rtrain(*words, **options):
-    done = run(RTRAIN, *words, **options)
+    done = run(PROGRAM, *words, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -40,8 +63,10 @@ def lines(unit):
 @pytest.fixture
 def image(tmp_path):
     """The root of a machine that does not run, which has a program where this machine has rtrain."""
+    if str(PROGRAM).startswith(("/tmp/", "/var/tmp/")):
+        pytest.skip("needs root, or a clone outside of /tmp")
     root = tmp_path / "image"
-    program_in(root, RTRAIN.resolve())
+    program_in(root, PROGRAM)
     return root
 
 
@@ -71,7 +96,7 @@ def test_the_heads_unit_is_one_that_systemd_accepts_and_confines(image):
     exposed = run("systemd-analyze", "security", "--offline=true", f"--threshold={WORST}", "--no-pager", unit)
     assert exposed.returncode == 0, exposed.stdout
     facts = lines(unit)
-    assert facts["ExecStart"] == [f"{RTRAIN.resolve()} head start --data /var/lib/rtrain-head --host 0.0.0.0 --name lab"]
+    assert facts["ExecStart"] == [f"{unit_word(PROGRAM)} head start --data /var/lib/rtrain-head --host 0.0.0.0 --name lab"]
     assert facts["Type"] == ["notify"] and float(facts["WatchdogSec"][0]) > 0
     assert facts["Restart"] == ["on-failure"] and facts["RestartSec"] == ["200ms"] and "StartLimitBurst" in facts
 
@@ -85,7 +110,7 @@ def test_the_nodes_unit_leaves_workers_alone(image):
     assert facts["KillMode"] == ["process"] and facts["Delegate"] == ["yes"] and facts["OOMPolicy"] == ["continue"]
     assert "--label rack=7 --label zone=b" in facts["ExecStart"][0] and "--resources CPU=2" in facts["ExecStart"][0]
     assert facts["EnvironmentFile"] == ["-/etc/default/rtrain-node"]
-    refused = run(RTRAIN, "node", "install", "head:7433", "--root", image, "--token", "rtn1.x")
+    refused = run(PROGRAM, "node", "install", "head:7433", "--root", image, "--token", "rtn1.x")
     assert refused.returncode == 2 and "--root" in refused.stderr
 
 
@@ -93,7 +118,7 @@ def test_the_files_that_the_package_ships_are_units_too(tmp_path):
     for name in ("rtrain-head.service", "rtrain-node.service"):
         text = (pathlib.Path(__file__).parents[2] / "configs" / "systemd" / name).read_text()
         unit = tmp_path / name
-        unit.write_text(text.replace("/usr/bin/rtrain", str(RTRAIN)))
+        unit.write_text(text.replace("/usr/bin/rtrain", unit_word(PROGRAM)))
         fine, printed = verified(unit)
         assert fine, printed
 
@@ -106,7 +131,7 @@ def test_installing_again_changes_nothing_and_other_flags_do(image):
     assert "unchanged" in rtrain(*words) and (unit.stat().st_ino, unit.stat().st_mtime_ns) == before
     assert "wrote" in rtrain(*words, "--port", "8000") and "--port 8000" in unit.read_text()
     unit.write_text("[Service]\nExecStart=/usr/local/bin/mine\n")
-    refused = run(RTRAIN, *words)
+    refused = run(PROGRAM, *words)
     assert refused.returncode == 7 and "was not written by rtrain" in refused.stderr and "mine" in unit.read_text()
 
 
@@ -125,7 +150,7 @@ def test_words_that_mean_something_to_systemd_arrive_as_they_were_typed(image):
 
 
 def test_an_account_and_directories_of_ones_own(image):
-    refused = run(RTRAIN, "head", "install", "--root", image, "--data", "/srv/head")
+    refused = run(PROGRAM, "head", "install", "--root", image, "--data", "/srv/head")
     assert refused.returncode == 2 and "--as" in refused.stderr
     printed = rtrain("head", "install", "--root", image, "--data", "/srv/head", "--storage-root", "/mnt/runs", "--as", "rt")
     assert "the image must have /srv/head" in printed
@@ -149,14 +174,32 @@ def test_an_account_and_directories_of_ones_own(image):
 )
 def test_flags_that_the_service_could_not_start_with_are_refused(image, flags, word):
     before = files_below(image)
-    refused = run(RTRAIN, "head", "install", "--root", image, *flags)
+    refused = run(PROGRAM, "head", "install", "--root", image, *flags)
     assert refused.returncode == 2 and word in refused.stderr, refused.stderr
     assert files_below(image) == before
 
 
+@pytest.mark.parametrize("flag, path", [("--data", "/tmp/head"), ("--storage-root", "/var/tmp/runs"), ("--data", "/tmp")])
+def test_a_directory_below_tmp_is_refused_since_the_unit_has_its_own(image, flag, path):
+    refused = run(PROGRAM, "head", "install", "--root", image, "--as", "rt", flag, path)
+    folder = "/var/tmp" if path.startswith("/var") else "/tmp"
+    assert refused.returncode == 7, refused.stderr
+    assert f"has a {folder} of its own (PrivateTmp), so it would not find {path}" in refused.stderr
+
+
+def test_a_program_below_tmp_is_refused_since_the_unit_has_its_own():
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="rtrain plätze ") as place:
+        program = pathlib.Path(shutil.copy(RTRAIN, pathlib.Path(place) / "rtrain"))
+        pathlib.Path(place).chmod(0o755)
+        root = pathlib.Path(place) / "image"
+        program_in(root, program)
+        refused = run(program, "head", "install", "--root", root)
+        assert refused.returncode == 7 and f"PrivateTmp), so it would not find {program}" in refused.stderr, refused.stderr
+
+
 def test_an_account_is_nothing_to_a_users_own_service(tmp_path):
     env = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    refused = run(RTRAIN, "head", "install", "--user", "--as", "rt", env=env)
+    refused = run(PROGRAM, "head", "install", "--user", "--as", "rt", env=env)
     assert refused.returncode == 2 and "--user" in refused.stderr
 
 
@@ -166,19 +209,19 @@ def test_queues_that_the_services_user_cannot_read_are_refused(image):
     queues.write_text((pathlib.Path(__file__).parents[2] / "configs" / "queues.yaml").read_text())
     words = ("head", "install", "--root", image, "--queues", "/etc/queues.yaml")
     queues.chmod(0o600)
-    refused = run(RTRAIN, *words)
+    refused = run(PROGRAM, *words)
     assert refused.returncode == 7 and f"{queues} is closed" in refused.stderr, refused.stderr
     queues.chmod(0o644)
     assert "--queues /etc/queues.yaml" in rtrain(*words, "--dry-run")
     queues.write_text("queues: 7\n")
-    assert run(RTRAIN, *words).returncode == 4
+    assert run(PROGRAM, *words).returncode == 4
 
 
 def test_an_image_gets_the_path_of_its_own_program_and_no_name_of_this_machine(tmp_path):
     root = tmp_path / "image"
     root.mkdir()
     words = ("node", "install", "head:7433", "--root", root)
-    refused = run(RTRAIN, *words)
+    refused = run(PROGRAM, *words)
     assert refused.returncode == 3 and "no rtrain below" in refused.stderr, refused.stderr
     program = program_in(root, "/usr/bin/rtrain")
     rtrain(*words)
@@ -188,7 +231,7 @@ def test_an_image_gets_the_path_of_its_own_program_and_no_name_of_this_machine(t
     facts = lines(root / SYSTEM / "rtrain-node.service")
     assert facts["ExecStart"] == ["/usr/bin/rtrain node join head:7433 --name n1 --data /srv/node"]
     program.parent.chmod(0o775)
-    refused = run(RTRAIN, *words)
+    refused = run(PROGRAM, *words)
     assert refused.returncode == 7 and f"may change {program.parent}" in refused.stderr, refused.stderr
 
 
@@ -196,7 +239,7 @@ def test_links_in_an_image_lead_nowhere_out_of_it(image, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (image / "etc").symlink_to(outside)
-    refused = run(RTRAIN, "head", "install", "--root", image)  # there is no such directory in the image
+    refused = run(PROGRAM, "head", "install", "--root", image)  # there is no such directory in the image
     assert refused.returncode == 6 and "is a link" in refused.stderr, refused.stderr
     assert list(outside.iterdir()) == []
 
@@ -212,17 +255,17 @@ def test_a_link_to_a_directory_of_the_image_itself_is_followed(image, tmp_path):
 
 def test_a_python_beside_the_program_comes_first_on_the_services_path(tmp_path):
     root = tmp_path / "image"
-    program = program_in(root, RTRAIN.resolve())
+    program = program_in(root, PROGRAM)
     (program.parent / "python3").symlink_to("/usr/bin/python3")
     (root / "usr" / "bin").mkdir(parents=True)
     (root / "usr" / "bin" / "python3").write_text("#!/bin/sh\n")
     (root / "etc" / "default").mkdir(parents=True)
     (root / "etc" / "default" / "rtrain-node").write_text("# RTRAIN_HEAD=h\nRTRAIN_NODE_FLAGS=--allow-setuid\nNCCL_DEBUG=INFO\n")
-    done = run(RTRAIN, "node", "install", "head:7433", "--root", root)
+    done = run(PROGRAM, "node", "install", "head:7433", "--root", root)
     assert done.returncode == 0 and "sets RTRAIN_NODE_FLAGS" in done.stderr and "sets RTRAIN_HEAD" not in done.stderr
     facts = lines(root / SYSTEM / "rtrain-node.service")
     (path,) = facts["Environment"]
-    assert path.startswith(f"PATH={RTRAIN.resolve().parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin")
+    assert path.strip('"').startswith(f"PATH={PROGRAM.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin")
     assert facts["EnvironmentFile"] == ["-/etc/default/rtrain-node"]
     assert verified(root / SYSTEM / "rtrain-node.service") == (True, "")
 
@@ -278,7 +321,7 @@ def test_roots_own_hands_write_no_unit_of_another_account():
     home = pathlib.Path(tempfile.mkdtemp(dir="/opt"))
     try:
         os.chown(home, 65534, 65534)
-        refused = run(RTRAIN, "head", "install", "--user", env={"HOME": str(home), "PATH": os.environ["PATH"]})
+        refused = run(PROGRAM, "head", "install", "--user", env={"HOME": str(home), "PATH": os.environ["PATH"]})
         assert refused.returncode == 6 and "another account" in refused.stderr and list(home.iterdir()) == []
     finally:
         shutil.rmtree(home)
@@ -377,7 +420,7 @@ def test_a_masked_unit_stays_masked(image):
     unit = image / SYSTEM / "rtrain-head.service"
     unit.parent.mkdir(parents=True)
     unit.symlink_to("/dev/null")
-    refused = run(RTRAIN, "head", "install", "--root", image)
+    refused = run(PROGRAM, "head", "install", "--root", image)
     assert refused.returncode == 7 and "unmask" in refused.stderr and unit.is_symlink(), refused.stderr
 
 
@@ -395,7 +438,7 @@ def test_a_token_is_not_spent_for_a_unit_that_cannot_be_written(cluster, tmp_pat
     env = {**cluster.env, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     token = cluster.json("token", "create", "--role", "node")["token"]
     words = [cluster.head_address(), "--name", "n9", "--data", tmp_path / "n9", "--resources", "CPU=1", "--token", token]
-    assert run(RTRAIN, "node", "install", *words, "--user", env=env).returncode == 7
+    assert run(PROGRAM, "node", "install", *words, "--user", env=env).returncode == 7
     unit.unlink()
     assert "wrote" in rtrain("node", "install", *words, "--user", env=env)
     assert files_below(unit.parent) == [str(unit)]
@@ -414,11 +457,11 @@ def test_a_node_goes_on_without_a_token_until_it_has_left(cluster, tmp_path):
     assert started.returncode == 0, started.stderr
     spare = cluster.json("token", "create", "--role", "node")["token"]
     for token in ([], ["--token", spare]):  # while its agent runs
-        again = run(RTRAIN, "node", "install", *words, *token, "--user", env=home)
+        again = run(PROGRAM, "node", "install", *words, *token, "--user", env=home)
         assert again.returncode == 0 and "unchanged" in again.stdout and "restart" not in again.stdout, again.stderr
     changed = rtrain("node", "install", *words, "--label", "rack=7", "--user", env=home)
     assert "wrote" in changed and "systemctl --user restart rtrain-node.service" in changed
-    agent_of_another = run(RTRAIN, "node", "install", *words[:1], "--name", "n2", *words[3:], "--user", env=home)
+    agent_of_another = run(PROGRAM, "node", "install", *words[:1], "--name", "n2", *words[3:], "--user", env=home)
     assert agent_of_another.returncode == 7, agent_of_another.stderr
     assert "--label rack=7" in unit.read_text()  # and its unit is left as it was
     other = run(RTRAIN, "node", "join", *words[:1], "--name", "n2", *words[3:], env=cluster.env)
