@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import ssl
@@ -187,3 +188,11 @@ def shims_below(folder):
             continue
         if b"__shim" in command and any(part.startswith(os.fsencode(f"{folder}/")) for part in command):
             yield int(entry.name)
+
+
+def program_in(place):
+    """Returns a copy of the program in the new folder `place`, beside the workers' library, as an installation has them."""
+    place = pathlib.Path(place)
+    place.mkdir(parents=True)
+    shutil.copy(RTRAIN.parent / "librtrain_worker.so", place)
+    return pathlib.Path(shutil.copy(RTRAIN, place / "rtrain"))

@@ -28,8 +28,8 @@ JAVADOC_AUTOBRIEF = YES
 GENERATE_LATEX = NO
 GENERATE_XML = YES
 XML_PROGRAMLISTING = NO
-HTML_EXTRA_STYLESHEET = {HERE / "doxygen_colours.css"}
-LAYOUT_FILE = {HERE / "doxygen_layout.xml"}
+HTML_EXTRA_STYLESHEET = "{HERE / "doxygen_colours.css"}"
+LAYOUT_FILE = "{HERE / "doxygen_layout.xml"}"
 SHOW_INCLUDE_FILES = YES
 QUIET = YES
 HAVE_DOT = NO
@@ -42,7 +42,8 @@ WARN_AS_ERROR = FAIL_ON_WARNINGS
 def cpp_reference(folder, xml, headers=HEADERS):
     """Writes folder/html, and `xml` for others to read. Returns what is wrong: one line each."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = f'{DOXYFILE}INPUT = {" ".join(str(path) for path in headers)}\nOUTPUT_DIRECTORY = "{folder}"\nXML_OUTPUT = "{xml}"\n'
+    inputs = " ".join(f'"{path}"' for path in headers)
+    text = f'{DOXYFILE}INPUT = {inputs}\nOUTPUT_DIRECTORY = "{folder}"\nXML_OUTPUT = "{xml}"\n'
     done = subprocess.run(["doxygen", "-"], input=text, text=True, cwd=ROOT, capture_output=True, check=False)
     wrong = [line.removeprefix(f"{ROOT}/") for line in done.stderr.splitlines() if line.strip()]
     if done.returncode != 0 and not wrong:

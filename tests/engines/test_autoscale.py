@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import textwrap
 import pytest
 import yaml
 from jobs_on_disk import write_job
-from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
+from local_cluster import ROOT, RTRAIN, LocalCluster, program_in, wait_for
 
 EXAMPLES = ROOT / "configs" / "autoscale"
 OVERLAY = ROOT / "configs" / "kubernetes" / "overlays" / "autoscale"
@@ -52,16 +53,17 @@ esac
 class Scaled(LocalCluster):
     def __init__(self, folder, commands, **fields):
         self.place = folder.parent / "machines"
-        self.place.mkdir(mode=0o755)
+        self.place.mkdir(mode=0o755, parents=True)
         script = self.place / "machines"
-        script.write_text(commands.replace("{rtrain}", str(RTRAIN)))
+        program = program_in(folder.parent / "a program")
+        script.write_text(commands.replace("{rtrain}", shlex.quote(str(program))))
         script.chmod(0o755)
         rules = {"provision": [str(script), str(self.place), "provision"], "release": [str(script), str(self.place), "release"],
                  "node": {"CPU": 4, "GPU": 2, "accelerator_type:A100": 1}, "max": 3, "idle": "2s", "cooldown": "1s", "timeout": "60s"}  # fmt: skip
         self.rules = self.place / "autoscale.yaml"
         self.rules.write_text(yaml.safe_dump({"version": 1, "autoscale": rules | fields}))
         self.rules.chmod(0o600)  # whatever the umask is
-        super().__init__(folder, nodes=0)
+        super().__init__(folder, nodes=0, program=program)
         (self.place / "address").write_text(self.head_address())
         (self.place / "token").write_text(self.json("token", "create", "--role", "node", "--uses", 50)["token"])
         (self.place / "token").chmod(0o600)
@@ -74,7 +76,9 @@ class Scaled(LocalCluster):
 
     def commands(self, action, result):
         token = self.json("token", "create", "--role", "metrics", "--user", "p")["token"]
-        row = re.search(rf'autoscale_commands_total{{action="{action}",result="{result}"}} (\d+)', self.fetched("/metrics", token))
+        row = re.search(
+            rf'autoscale_commands_total{{action="{action}",result="{result}"}} (\d+)', self.fetched("/metrics", token)
+        )
         return int(row[1]) if row else 0
 
     def stop(self):
@@ -89,7 +93,7 @@ def started(tmp_path):
     made = []
 
     def start(commands=MACHINES, **fields):
-        made.append(Scaled(tmp_path / "c", commands, **fields))
+        made.append(Scaled(tmp_path / "odd plätze" / "c", commands, **fields))
         return made[0]
 
     yield start
@@ -141,7 +145,7 @@ def test_machines_come_for_what_waits_and_go_when_they_are_idle(started, tmp_pat
 
 
 def test_a_node_whose_machine_is_being_deleted_is_not_taken_back(started, tmp_path):
-    hold = tmp_path / "machines" / "hold"
+    hold = tmp_path / "odd plätze" / "machines" / "hold"
     waits = f'    touch "$folder/releasing"\n    while [ -e "{hold}" ]; do sleep 0.1; done\n    cat > "$folder/input-release"\n'
     cluster = started(MACHINES.replace('    cat > "$folder/input-release"\n', waits))
     hold.touch()
@@ -156,7 +160,7 @@ def test_a_node_whose_machine_is_being_deleted_is_not_taken_back(started, tmp_pa
 
 
 def test_a_command_that_fails_or_hangs_is_told_and_tried_again(started, tmp_path):
-    flag = tmp_path / "machines" / "fixed"
+    flag = tmp_path / "odd plätze" / "machines" / "fixed"
     commands = MACHINES.replace(
         "case $action in", f'[ -e "{flag}" ] || {{ echo "no quota for A100" >&2; exit 9; }}\ncase $action in', 1
     )

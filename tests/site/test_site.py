@@ -162,6 +162,18 @@ def test_what_a_header_does_not_say_is_found(tmp_path) -> None:
     assert shown == ["add does not say what `other` is", "silent()", "value right", "quiet"] and len(wrong) == 4, wrong
 
 
+@with_doxygen
+def test_the_reference_is_written_in_a_clone_whose_path_has_a_space_and_an_umlaut(tmp_path) -> None:
+    clone = tmp_path / "odd plätze"
+    shutil.copytree(ROOT / "scripts" / "site", clone / "scripts" / "site")
+    header = clone / "a header.hpp"
+    header.write_text("// A header.\nnamespace odd {\n// A choice.\nenum class Choice { left,  // the one\n};\n}  // namespace odd\n")
+    command = [sys.executable, str(clone / "scripts" / "site" / "headers.py"), str(clone / "the site"), str(header)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.strip() == "", done.stdout + done.stderr
+    assert list((clone / "the site" / "html").glob("a_01header*.html"))
+
+
 def test_a_folder_with_other_files_is_left_alone(tmp_path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(SystemExit, match="holds no site"):

@@ -1,18 +1,20 @@
 """rtrain audit and audit verify, from the head and from its data directory; doctor's word on tokens that expire."""
 
 import re
+import shlex
 import sqlite3
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import RTRAIN, LocalCluster, wait_for
+from local_cluster import LocalCluster, program_in, wait_for
 
 DAY_MS = 86_400_000
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    made = LocalCluster(tmp_path_factory.mktemp("audit") / "cluster", nodes=1, resources="CPU=4")
+    place = tmp_path_factory.mktemp("audit") / "odd plätze"  # of the program: jobs name it in their shell commands
+    made = LocalCluster(place / "a cluster", nodes=1, resources="CPU=4", program=program_in(place / "a program"))
     yield made
     made.stop()
 
@@ -35,7 +37,7 @@ def test_doctor_warns_of_a_token_that_expires_within_two_weeks(cluster):
 
 def test_a_run_that_is_stopped_with_the_one_that_submitted_it_has_a_row(cluster, tmp_path):
     child = write_job(tmp_path, "child", "sleep 600")
-    cluster.json("submit", write_job(tmp_path, "parent", f"{RTRAIN} submit {child}; sleep 600"))
+    cluster.json("submit", write_job(tmp_path, "parent", f"{shlex.quote(str(cluster.program))} submit {child}; sleep 600"))
     wait_for("the child", lambda: cluster.run("describe", "child").returncode == 0, seconds=60)
     cluster.wait_state("child", "RUNNING")
     cluster.rtrain("stop", "parent")

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -81,12 +82,24 @@ def test_every_object_of_ours_is_compiled_with_what_bounds_copies_best():
         assert macros.get("__PIE__", macros.get("__PIC__")) == "2", flags
 
 
+def notes_of(files):
+    """Returns {name: what readelf prints of the notes in that file}."""
+    return dict(re.findall(r"^File: ([^\n]+)\n(.*?)(?=^File: |\Z)", readelf("-n", *files), re.M | re.S))
+
+
+def test_notes_of_files_are_told_apart_where_a_path_has_a_space(tmp_path):
+    place = tmp_path / "odd plätze"
+    place.mkdir()
+    files = [shutil.copy(LIBRARY, place / name) for name in ("one.so", "the other.so")]
+    assert set(notes_of(files)) == set(map(str, files))
+
+
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="CET is of x86")
 def test_every_object_of_ours_is_made_for_indirect_branch_tracking_and_shadow_stacks():
     """The linked file has no such mark, since Debian's static archives lack it. Each object that we compile has it."""
     objects = [file for part in PARTS for file in (BUILD / part).rglob("*.o")]
     assert len(objects) > 50  # of a dozen files each
-    notes = dict(re.findall(r"^File: (\S+)\n(.*?)(?=^File: |\Z)", readelf("-n", *objects), re.M | re.S))
+    notes = notes_of(objects)
     assert [str(file) for file in objects if "IBT, SHSTK" not in notes.get(str(file), "")] == []
     text = subprocess.run(["objdump", "-d", "--disassemble=main", RTRAIN], check=True, capture_output=True, text=True).stdout
     assert "endbr64" in re.search(r"<main>:\n(.*)", text)[1]
