@@ -94,7 +94,7 @@ def test_files_lie_there_and_are_read_from_there_and_those_of_removed_checkpoint
         with pytest.raises(RuntimeError, match="lie on the storage_filesystem of its run, which this process was not given"):
             Checkpoint(str(record)).to_directory(tmp_path / "none")
         checkpoint = Result.from_path(path, storage_filesystem=given).checkpoint
-        assert (pathlib.Path(checkpoint.to_directory()) / "weights").read_text() == "w3"
+        assert (pathlib.Path(checkpoint.to_directory(tmp_path / f"copy-{len(path)}")) / "weights").read_text() == "w3"
 
 
 def test_a_run_goes_on_from_there_and_restore_knows_the_file_system(tmp_path):

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -29,6 +30,8 @@ def own_temporary_folder(tmp_path_factory):
     os.environ.pop("TMPDIR")
     if before[0] is not None:
         os.environ["TMPDIR"] = before[0]
+    if own_folders := sys.modules.get("rtrain._own_folders"):
+        own_folders.remove_all()  # objects of tests that are still alive: the interpreter's end would do it
     left = left_in(folder)
     shutil.rmtree(folder, ignore_errors=True)
     assert left == [], f"left in the temporary directory: {', '.join(left)}"
