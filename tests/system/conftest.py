@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 import pytest
+from left_behind import own_temporary_folder  # noqa: F401  # holds for every test below this folder
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
 from started import S3Server
