@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import weakref
 
-_removals: dict[str, weakref.finalize] = {}
+_removals: dict[str, weakref.finalize[[str, int], object]] = {}
 
 
 def new_folder(prefix: str) -> str:
