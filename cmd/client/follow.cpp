@@ -104,11 +104,11 @@ class Follower {
         return true;
     }
 
-    // A line that is longer than one piece comes in several. All but the last one are states, if it is written over.
+    // A line that is longer than one piece comes in several. If it is written over, only the last one has a text.
     void show_line(const std::string& file, const json& line) {
         const std::string state = string_of(line, "state");
-        if (!state.empty() && line.value("goes_on", false)) {
-            show_state(line);
+        if (line.value("goes_on", false) && string_of(line, "line").empty()) {
+            if (!state.empty()) show_state(line);
             return;
         }
         states_.hide();

@@ -156,13 +156,16 @@ struct LogLook {
         if (!out.empty()) pieces.push_back(std::move(out));
     }
 
-    // A line too long for one piece, or the last one of a file that is complete, has no end.
+    // A line that is longer than a piece comes in several, of which the last one alone has an end. Of a line that is
+    // written over the others have no text: a program may write it over millions of times.
     std::string json_of(const LogFile& file, std::int64_t time, const ReadLine& line) {
         if (!states) return line_json(file.name, time, line.text);
-        states->line_ended(file.name);
-        const bool goes_on = !line.has_end && !file.complete;
-        return line_with_state_json(file.name, time, line.text, newest_state(line.text),
-                                    goes_on ? LineEnd::not_yet : LineEnd::written);
+        if (line.has_end || file.complete)
+            return line_with_state_json(file.name, time, line.text, states->line_ended(file.name, line.text),
+                                        LineEnd::written);
+        const auto state = states->next(file.name, line.text, steady_ms());
+        return line_with_state_json(file.name, time, states->is_written_over(file.name) ? "" : line.text,
+                                    state.value_or(""), LineEnd::not_yet);
     }
 
     // Sends the newest state of the line that begins at `at`. Where more than that line is there, a later look comes.

@@ -51,6 +51,15 @@ std::optional<std::string> LineStates::next(const LogName& file, std::string_vie
     return state;
 }
 
+std::string LineStates::line_ended(const LogName& file, std::string_view end) {
+    std::string state = newest_state(end);
+    const auto known = files_.find(file);
+    if (known == files_.end()) return state;
+    if (state.empty()) state = std::move(known->second.sent);  // `end` is a part of it
+    files_.erase(known);
+    return state;
+}
+
 std::optional<std::int64_t> LineStates::due_ms(std::int64_t now_ms) {
     const auto at = std::exchange(due_at_ms_, std::nullopt);
     if (!at) return std::nullopt;

@@ -26,8 +26,10 @@ class LineStates {
 
     // Returns the state to send now, where `unfinished` is the file's line without an end so far.
     std::optional<std::string> next(const LogName& file, std::string_view unfinished, std::int64_t now_ms);
-    // The file's line has ended.
-    void line_ended(const LogName& file) { files_.erase(file); }
+    // Returns true if the file's line that has no end yet has had a state.
+    bool is_written_over(const LogName& file) const { return files_.contains(file); }
+    // The file's line has ended, with `end` as its last piece. Returns its last state, or nothing where it had none.
+    std::string line_ended(const LogName& file, std::string_view end);
     // In how many milliseconds a state that `next` has held back may be sent; none: no state was held back.
     std::optional<std::int64_t> due_ms(std::int64_t now_ms);
 

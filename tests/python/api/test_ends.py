@@ -193,3 +193,45 @@ def test_the_driver_and_logs_show_the_newest_state_of_a_bar_that_has_no_end_yet(
     assert "\r\x1b[K" in texts["terminal"]  # each state in the place of the one before
     [whole] = [line for line in cluster.json("logs", name, "--stream", "err")["items"] if "%|#" in line["line"]]
     assert whole["line"] == "".join(f"\r {2 * number}%|{'#' * number}" for number in range(1, 51))
+
+
+def test_a_bar_of_tqdm_is_shown_before_it_is_closed(cluster, tmp_path, capfd):
+    pytest.importorskip("tqdm")
+
+    def loop(config):
+        from tqdm import tqdm
+
+        with tqdm(total=40, desc="epoch 1", ncols=60, miniters=1, mininterval=0) as bar:
+            for _ in range(40):
+                bar.update()
+            while not pathlib.Path(config["go_on"]).exists():
+                threading.Event().wait(0.05)
+        with tqdm(total=3, desc="gone", leave=False) as bar:
+            bar.update()
+        print("after the bars")
+
+    trainer = DataParallelTrainer(
+        loop,
+        train_loop_config={"go_on": str(tmp_path / "go_on")},
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(name=cluster.name("tqdm")),
+    )
+    fit = threading.Thread(target=trainer.fit)
+    fit.start()
+    shown = ""
+
+    def last_state_is_shown():
+        nonlocal shown
+        shown += "".join(capfd.readouterr())
+        return re.search(r"epoch 1: 100%\|.*\| 40/40 \[", shown)
+
+    try:
+        wait_for("the last state of the bar", last_state_is_shown, 60)
+    finally:
+        (tmp_path / "go_on").touch()
+        fit.join()
+    shown += "".join(capfd.readouterr())
+    lines = [line for line in shown.split("\n") if line.startswith("(rank 0")]
+    assert "\r" not in shown and "\x1b" not in shown
+    assert sum("after the bars" in line for line in lines) == 1
+    assert sum("epoch 1" in line for line in lines) <= 3, lines

@@ -41,6 +41,10 @@ TEST_CASE("a state is sent once, and the next one of the file 100 ms later") {
 TEST_CASE("a new line of the file begins at once") {
     LineStates states(1'000);
     CHECK(states.next(rank_0, "\r100%", 1'000) == "100%");
-    states.line_ended(rank_0);
+    CHECK(states.is_written_over(rank_0));
+    CHECK(states.line_ended(rank_0, "\r100%") == "100%");
+    CHECK_FALSE(states.is_written_over(rank_0));
     CHECK(states.next(rank_0, "\r100%", 1'001) == "100%");
+    CHECK(states.line_ended(rank_0, "0% of it") == "100%");  // the line was cut in the middle of a state
+    CHECK(states.line_ended(rank_0, "a line") == "");
 }

@@ -137,8 +137,11 @@ class Driver:
                 self._handle_news(kind, what, printer)
 
     def _handle_news(self, kind: str, what: Any, printer: Printer) -> None:
-        if kind == "states" or (kind == "logs" and what.get("goes_on") and what.get("state")):
+        if kind == "states":
             printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
+        elif kind == "logs" and what.get("goes_on") and not what["line"]:  # a piece of a long line that is written over
+            if what.get("state"):
+                printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
         elif kind == "logs":
             printer.line(int(what["rank"]), str(what.get("state") or what["line"]), str(what["stream"]))
         elif kind == "metrics":
