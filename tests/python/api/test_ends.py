@@ -20,6 +20,13 @@ from rtrain.train import Checkpoint, CheckpointUploadMode, DataParallelTrainer, 
 ON_TWO_NODES = ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD")
 
 
+@pytest.fixture(autouse=True)
+def _failures_before_are_forgotten(cluster):
+    """A node on which several runs in a row fail first is quarantined."""
+    for node in ("node-1", "node-2"):
+        cluster.daemons.rtrain("node", "undrain", node)
+
+
 @pytest.mark.parametrize("early", [0, 1])
 def test_a_rank_that_returns_early_fails_the_attempt_within_seconds_on_two_nodes(cluster, early):
     def loop(config):
@@ -38,23 +45,6 @@ def test_a_rank_that_returns_early_fails_the_attempt_within_seconds_on_two_nodes
     assert why in str(failed.value)
     notices = [event["text"] for event in cluster.json("events", "--run", name)["items"] if event["kind"] == "Notice"]
     assert [why in notice for notice in notices] == [True], notices
-
-
-@pytest.mark.parametrize("strategy", ["STRICT_PACK", "STRICT_SPREAD"])
-def test_a_rank_that_returns_while_others_wait_in_a_collective_call_fails_the_attempt(cluster, strategy):
-    def loop():
-        train.collective.barrier()
-        if train.get_context().get_world_rank() == 0:
-            train.collective.broadcast_from_rank_zero("to nobody")
-
-    why = "rank 1 ended, and rank 0 waits in a call of rtrain.train that all ranks make, which can never pass"
-    with pytest.raises(train.TrainingFailedError, match=why) as failed:
-        DataParallelTrainer(
-            loop,
-            scaling_config=ScalingConfig(num_workers=2, placement_strategy=strategy),
-            run_config=RunConfig(name=cluster.name("barrier")),
-        ).fit()
-    assert isinstance(failed.value.worker_failures[0], train.BroadcastCollectiveTimeoutError)
 
 
 def test_a_thread_that_the_loop_leaves_behind_is_named_and_does_not_hold_the_run(cluster, tmp_path, capfd):
@@ -82,28 +72,21 @@ def test_a_thread_that_the_loop_leaves_behind_is_named_and_does_not_hold_the_run
     assert re.search(r"held by thread 'uploader' at .*test_ends.py:\d+, in upload_the_rest", capfd.readouterr().err)
 
 
-def test_an_upload_that_fails_behind_its_report_ends_the_rank_at_once_and_is_raised_by_the_driver(cluster, tmp_path):
+@pytest.mark.parametrize("strategy", ["STRICT_PACK", "STRICT_SPREAD"])
+def test_a_rank_that_returns_while_others_wait_in_a_collective_call_fails_the_attempt(cluster, strategy):
     def loop():
-        def bring(checkpoint, name):
-            raise ConnectionResetError("the bucket is gone")
+        train.collective.barrier()
+        if train.get_context().get_world_rank() == 0:
+            train.collective.broadcast_from_rank_zero("to nobody")
 
-        train.report({}, Checkpoint.from_dict({}), checkpoint_upload_mode=CheckpointUploadMode.ASYNC, checkpoint_upload_fn=bring)
-        threading.Event().wait(600)  # an epoch
-
-    name = cluster.name("upload")
-    with pytest.raises(train.TrainingFailedError) as failed:
+    why = "rank 1 ended, and rank 0 waits in a call of rtrain.train that all ranks make, which can never pass"
+    with pytest.raises(train.TrainingFailedError, match=why) as failed:
         DataParallelTrainer(
-            loop, scaling_config=ScalingConfig(num_workers=1), run_config=RunConfig(name=name, storage_path=str(tmp_path))
+            loop,
+            scaling_config=ScalingConfig(num_workers=2, placement_strategy=strategy),
+            run_config=RunConfig(name=cluster.name("barrier")),
         ).fit()
-    error = failed.value.worker_failures[0]
-    assert type(error) is ConnectionResetError and str(error) == "the bucket is gone"
-    text = cluster.daemons.run("describe", name).stdout
-    for words in (
-        "report 1, checkpoint_000001: checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone",
-        "in bring: raise ConnectionResetError",
-        "Traceback (most recent call last):",
-    ):
-        assert words in text, text
+    assert isinstance(failed.value.worker_failures[0], train.BroadcastCollectiveTimeoutError)
 
 
 def test_several_uploads_behind_their_reports_are_committed_in_the_order_of_the_reports(cluster, tmp_path):
@@ -138,6 +121,30 @@ def test_several_uploads_behind_their_reports_are_committed_in_the_order_of_the_
     committed = [one["directory"] for one in cluster.json("checkpoints", "list", name)["items"]]
     assert committed == [f"step-{step}" for step in range(1, 6)]
     assert {file.name for file in pathlib.Path(result.checkpoint.path).glob("rank-*")} == {"rank-0", "rank-1"}
+
+
+def test_an_upload_that_fails_behind_its_report_ends_the_rank_at_once_and_is_raised_by_the_driver(cluster, tmp_path):
+    def loop():
+        def bring(checkpoint, name):
+            raise ConnectionResetError("the bucket is gone")
+
+        train.report({}, Checkpoint.from_dict({}), checkpoint_upload_mode=CheckpointUploadMode.ASYNC, checkpoint_upload_fn=bring)
+        threading.Event().wait(600)  # an epoch
+
+    name = cluster.name("upload")
+    with pytest.raises(train.TrainingFailedError) as failed:
+        DataParallelTrainer(
+            loop, scaling_config=ScalingConfig(num_workers=1), run_config=RunConfig(name=name, storage_path=str(tmp_path))
+        ).fit()
+    error = failed.value.worker_failures[0]
+    assert type(error) is ConnectionResetError and str(error) == "the bucket is gone"
+    text = cluster.daemons.run("describe", name).stdout
+    for words in (
+        "report 1, checkpoint_000001: checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone",
+        "in bring: raise ConnectionResetError",
+        "Traceback (most recent call last):",
+    ):
+        assert words in text, text
 
 
 def test_the_driver_and_logs_show_the_newest_state_of_a_bar_that_has_no_end_yet(cluster, tmp_path, capfd):
