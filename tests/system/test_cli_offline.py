@@ -298,3 +298,15 @@ def test_restore_of_what_is_no_run_says_so(rtrain, tmp_path):
     done = rtrain("restore", pathlib.Path(tmp_path) / "nothing")
     assert done.returncode == 3
     assert os.fspath(tmp_path) in done.stderr
+
+
+def test_links_and_special_files_that_stay_behind_are_named_once(rtrain, tmp_path):
+    (tmp_path / "app" / ".git").mkdir(parents=True)
+    (tmp_path / "app" / "a.py").write_text("a")
+    (tmp_path / "app" / "inner").symlink_to("a.py")
+    (tmp_path / "app" / "data").symlink_to("/etc")
+    os.mkfifo(tmp_path / "app" / "pipe")
+    (tmp_path / "job.yaml").write_text("version: 1\nname: fine\nentrypoint: /bin/true\nworking_dir: app\n")
+    done = rtrain("submit", "job.yaml", "--dry-run")
+    assert done.returncode == 0 and done.stderr.count("left out: ") == 1, done
+    assert f"left out: data -> /etc leads out of {tmp_path / 'app'}; pipe is a FIFO. Give the program" in done.stderr
