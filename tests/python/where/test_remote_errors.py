@@ -58,7 +58,7 @@ def test_an_exception_that_only_the_worker_can_read_brings_its_text_and_the_clus
         for verb in (["runs", "--all"], ["describe", run["run_id"]]):
             shown = subprocess.run([sys.executable, "-m", "rtrain", *verb], capture_output=True, text=True).stdout
             line = next((line for line in shown.splitlines() if "only_there.Shaped: bad shape (3, 4)" in line), shown)
-            print("Traceback" not in line, "driver.py" in line)
+            print("Traceback" not in line, verb[0] == "runs" or "driver.py" in line)  # the table of runs is cut at its width
     """)
     assert out.splitlines() == [
         "True True None",
