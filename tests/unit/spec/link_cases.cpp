@@ -31,7 +31,7 @@ std::string with_tree(std::string target, const fs::path& tree) {
     return target;
 }
 
-void lay_out(const json& test, const fs::path& tree) {
+void lay_out_tree(const json& test, const fs::path& tree) {
     fs::create_directories(tree / test.at("pack").get<std::string>());
     for (const std::string name : test.at("git")) fs::create_directories(tree / name / ".git");
     for (const auto& [name, content] : test.at("files").items())
@@ -78,7 +78,7 @@ TEST_CASE("links and special files travel, or are named, as the table says") {
         INFO(test.at("case").get<std::string>());
         const Folder folder;
         const fs::path tree = fs::canonical(folder.path) / "tree";
-        lay_out(test, tree);
+        lay_out_tree(test, tree);
         const NamedBy named_by = test.value("unnamed", false) ? NamedBy::nobody : NamedBy::job;
         const auto pack = [&] {
             return pack_directory((tree / test.at("pack").get<std::string>()).string(), folder.path + "/out", named_by);
