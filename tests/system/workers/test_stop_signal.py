@@ -4,6 +4,7 @@ with `DataLoader(num_workers=2)` can save at a stop, a drain, a preemption and a
 import json
 import pathlib
 import shlex
+import subprocess
 import sys
 import time
 
@@ -82,6 +83,35 @@ def test_a_loop_with_a_loader_saves_at_a_stop(cluster, tmp_path, kind):
     assert "DataLoader worker" not in cluster.rtrain("logs", kind)
 
 
+DRIVER = """
+import sys
+from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
+
+def loop(config):
+    import runpy
+    import sys
+    sys.argv = ["loader_saves.py", config["folder"]]
+    runpy.run_path(config["program"], run_name="__main__")
+
+DataParallelTrainer(loop, train_loop_config={"program": sys.argv[1], "folder": sys.argv[2]},
+                    scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name="fit")).fit()
+"""
+
+
+def test_a_fit_loop_with_a_loader_saves_at_a_stop(cluster, tmp_path):
+    driver = tmp_path / "driver.py"
+    driver.write_text(DRIVER)
+    with open(tmp_path / "driver.log", "w") as log:
+        process = subprocess.Popen([sys.executable, driver, PROGRAM, tmp_path], env=cluster.env, stdout=log, stderr=log)
+    try:
+        wait_for("both loaders", lambda: len(list(tmp_path.glob("reads-*-0"))) == RANKS, 120)
+        stop(cluster, "fit")
+        assert saved(tmp_path) == all_saved(), cluster.rtrain("logs", "fit")
+        process.wait(60)
+    finally:
+        process.kill()
+
+
 def test_torchrun_as_an_entrypoint_gets_the_signal_itself(cluster, tmp_path):
     # torchrun sends SIGTERM to the process groups of its ranks, and waits for them.
     program = f"{sys.executable} -m torch.distributed.run --nproc-per-node 2 --standalone {PROGRAM} {tmp_path} {SILENT} alone"
@@ -112,8 +142,10 @@ def test_what_a_shell_leaves_running_is_killed_at_the_end_of_the_grace(cluster, 
 
 
 def test_a_loop_with_a_loader_saves_at_a_preemption(cluster, tmp_path):
-    submit(cluster, tmp_path, "polite", ENTRYPOINTS["cd"](str(tmp_path)), priority=10, scaling={"cpus_per_worker": 2})
-    urgent = write_job(tmp_path, "urgent", ["true"], 1, priority=90, scaling={"cpus_per_worker": 4})
+    submit(
+        cluster, tmp_path, "polite", ENTRYPOINTS["cd"](str(tmp_path)), priority=10, scaling={"resources_per_worker": {"CPU": 2}}
+    )
+    urgent = write_job(tmp_path, "urgent", ["true"], 1, priority=90, scaling={"resources_per_worker": {"CPU": 4}})
     cluster.rtrain("submit", urgent)
     cluster.wait_state("urgent", "SUCCEEDED")
     assert saved(tmp_path) == all_saved(), cluster.rtrain("logs", "polite")

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t day = 24LL * 3600 * 1000, now = 100 * day, gibibyte = std::int64_t{1} << 30;
+constexpr std::int64_t a_day = 24LL * 3600 * 1000, at_day_100 = 100 * a_day, gibibyte = std::int64_t{1} << 30;
 
-struct Environment {
+struct Interpreter {
     Folder folder;
     CompileEnvironment value{.token_user = "ana", .python = folder.path + "/bin/python3.11"};
-    Environment() {
+    Interpreter() {
         for (const char* below :
              {"/bin", "/lib/python3.11/site-packages/torch", "/lib/python3.11/site-packages/triton"})
             REQUIRE(make_directory(folder.path + below, 0755));
@@ -38,7 +38,7 @@ struct Environment {
 }  // namespace
 
 TEST_CASE("a user has one entry for each environment and each release of PyTorch and Triton") {
-    Environment environment;
+    Interpreter environment;
     const std::string first = environment.entry();
     CHECK(environment.entry() == first);
     environment.torch("__version__ = '2.14.0'");
@@ -51,7 +51,7 @@ TEST_CASE("a user has one entry for each environment and each release of PyTorch
     fs::remove(environment.folder.path + "/lib/python3.11/site-packages/triton/__init__.py");
     CHECK(environment.entry() == first);
 
-    Environment other;
+    Interpreter other;
     CHECK(other.entry() != first);  // another folder
     environment.value.variables = {{"STEPS", "3"}};
     CHECK(environment.entry() == first);
@@ -60,7 +60,7 @@ TEST_CASE("a user has one entry for each environment and each release of PyTorch
 }
 
 TEST_CASE("users share no entry") {
-    Environment environment;
+    Interpreter environment;
     const std::string first = environment.entry();
     environment.value.token_user = "ben";
     const std::string of_ben = environment.entry();
@@ -84,24 +84,24 @@ TEST_CASE("an entry is closed to others, and lies where its user makes no names"
 }
 
 TEST_CASE("entries without use for long go, and one that an attempt uses stays") {
-    const std::vector<CacheFacts> caches{{.entry = "old", .used_wall_ms = now - 31 * day},
-                                         {.entry = "used", .used_wall_ms = now - 31 * day, .in_use = true},
-                                         {.entry = "new", .used_wall_ms = now - 29 * day},
-                                         {.entry = ".gone-other", .used_wall_ms = now}};
-    CHECK(caches_to_remove(caches, now) == std::vector<std::string>{"old", ".gone-other"});
+    const std::vector<CacheFacts> caches{{.entry = "old", .used_wall_ms = at_day_100 - 31 * a_day},
+                                         {.entry = "used", .used_wall_ms = at_day_100 - 31 * a_day, .in_use = true},
+                                         {.entry = "new", .used_wall_ms = at_day_100 - 29 * a_day},
+                                         {.entry = ".gone-other", .used_wall_ms = at_day_100}};
+    CHECK(caches_to_remove(caches, at_day_100) == std::vector<std::string>{"old", ".gone-other"});
 }
 
 TEST_CASE("more bytes than a node keeps: the user with the most loses the least recently used") {
     std::vector<CacheFacts> caches{
-        {.entry = "small", .owner = 1, .bytes = gibibyte, .used_wall_ms = now - 9 * day},
-        {.entry = "big-1", .owner = 2, .bytes = 3 * gibibyte, .used_wall_ms = now - 2 * day},
-        {.entry = "big-2", .owner = 2, .bytes = 3 * gibibyte, .used_wall_ms = now - 3 * day},
-        {.entry = "big-3", .owner = 2, .bytes = 3 * gibibyte, .used_wall_ms = now - 4 * day}};
-    CHECK(caches_to_remove(caches, now) == std::vector<std::string>{"big-3"});
+        {.entry = "small", .owner = 1, .bytes = gibibyte, .used_wall_ms = at_day_100 - 9 * a_day},
+        {.entry = "big-1", .owner = 2, .bytes = 3 * gibibyte, .used_wall_ms = at_day_100 - 2 * a_day},
+        {.entry = "big-2", .owner = 2, .bytes = 3 * gibibyte, .used_wall_ms = at_day_100 - 3 * a_day},
+        {.entry = "big-3", .owner = 2, .bytes = 3 * gibibyte, .used_wall_ms = at_day_100 - 4 * a_day}};
+    CHECK(caches_to_remove(caches, at_day_100) == std::vector<std::string>{"big-3"});
     caches[3].in_use = true;
-    CHECK(caches_to_remove(caches, now) == std::vector<std::string>{"big-2"});
+    CHECK(caches_to_remove(caches, at_day_100) == std::vector<std::string>{"big-2"});
     for (CacheFacts& cache : caches) cache.in_use = true;
-    CHECK(caches_to_remove(caches, now).empty());
+    CHECK(caches_to_remove(caches, at_day_100).empty());
 }
 
 TEST_CASE("an entry that an attempt was given is in use as long as the attempt's directory is there") {
@@ -110,7 +110,7 @@ TEST_CASE("an entry that an attempt was given is in use as long as the attempt's
     const std::string rank = files.worker({.run = 1, .incarnation = 1}, 0);
     REQUIRE(make_directory(rank, 0711));
     REQUIRE(open_cache(folder.path, "e1", {}, rank));
-    const std::int64_t later = std::int64_t{::time(nullptr)} * 1000 + 40 * day;
+    const std::int64_t later = std::int64_t{::time(nullptr)} * 1000 + 40 * a_day;
     bound_caches(files, later);
     CHECK(fs::exists(folder.path + "/caches/e1/files"));
     fs::remove_all(files.attempt({.run = 1, .incarnation = 1}));

@@ -256,7 +256,7 @@ TEST_CASE("a kill of a worker reaches its whole group, and what escaped from it 
 
 TEST_CASE("a stop of a shell reaches its commands, and what these have started goes on") {
     LaunchStory story;
-    const std::string traps = "trap 'echo got it >caught; exit 7' TERM; sleep 1000 & echo $! >inner; echo >up; wait";
+    const std::string traps = "trap 'echo got it >caught; exit 7' TERM; sleep 1000 & echo \\$! >inner; echo >up; wait";
     const auto start = story.worker({"sh", "-c", "cd . && sh -c \"" + traps + "\"; echo $? >status; exit 3"});
     story.launcher->start(start);
     REQUIRE(story.until([&] { return has_text(start.cwd + "/up"); }));

@@ -97,7 +97,10 @@ TEST_CASE("the short directory of a user is closed to others, cannot be guessed,
 }
 
 TEST_CASE("a directory that somebody else has put in the place of the short one is not used") {
-    if (::geteuid() != 0) return WARN("skipped: it needs root to act as two users");
+    if (::geteuid() != 0) {
+        WARN("skipped: it needs root to act as two users");
+        return;
+    }
     Folder folder;
     const std::string data = long_directory(folder), stranger = folder.path + "/stranger";
     REQUIRE(make_directory(stranger, 0777));
@@ -111,7 +114,10 @@ TEST_CASE("a directory that somebody else has put in the place of the short one 
 }
 
 TEST_CASE("root's short directory lies where only root makes names, and others may pass through it") {
-    if (::geteuid() != 0) return WARN("skipped: it needs root");
+    if (::geteuid() != 0) {
+        WARN("skipped: it needs root");
+        return;
+    }
     Folder folder;
     const auto made = short_directory(folder.path, for_links);
     REQUIRE(made);
