@@ -61,7 +61,7 @@ def test_a_long_column_becomes_an_array(table):
     for name, make in KINDS.items():
         expected = [make(one) for one in range(1000)]
         assert [
-            value.tolist() if isinstance(value, np.ndarray) else value for value in _block.as_numpy(block.columns[name])
+            value.tolist() if isinstance(value, np.ndarray) else value for value in _block.as_numpy(block.columns[name], name)
         ] == expected
 
 

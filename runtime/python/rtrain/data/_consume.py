@@ -222,7 +222,7 @@ class Reading:
         block = _block.concat(self._blocks()) if limit is None else self._first(limit + 1)
         if limit is not None and block.rows > limit:
             raise ValueError(f"to_pandas: the dataset has more than {limit} rows; give a larger limit, or None")
-        return block.pandas()
+        return block.with_counted_nulls().pandas()
 
     def to_arrow(self) -> Any:
         """Returns one pyarrow Table of all rows."""

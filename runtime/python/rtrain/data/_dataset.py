@@ -299,9 +299,12 @@ class Dataset(Reading):
         self._named("unique", column)
         distinct: dict[Any, None] = {}
         for block in self._blocks():
-            values = block.column(column, "unique")
-            array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-            distinct.update(dict.fromkeys(_nan if _block.is_nan(value) else value for value in array.unique().to_pylist()))
+            array = _block.as_arrow(block.column(column, "unique"), column)
+            try:
+                values = _block.values_of(array.unique(), column)
+            except pa.ArrowNotImplementedError as error:
+                raise TypeError(f"unique: the column {column!r} holds {array.type}, which cannot be compared: {error}") from error
+            distinct.update(dict.fromkeys(_nan if _block.is_nan(value) else value for value in values))
         return list(distinct)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
@@ -373,7 +376,7 @@ class Dataset(Reading):
 
     def materialize(self) -> Dataset:
         """Reads all rows and returns a Dataset that holds them in memory."""
-        return Dataset(materialized(list(self._blocks()), self._node.says()))
+        return Dataset(materialized(_block.concat(self._blocks()).with_counted_nulls(), self._node.says()))
 
     # -- in a run -----------------------------------------------------------------------------------------------------
     def rtrain_shard(self, rank: int, count: int) -> DataIterator:

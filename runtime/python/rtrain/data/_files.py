@@ -22,6 +22,7 @@ from rtrain.data._partitions import Added, added, values_of
 from rtrain.data._paths import Files
 from rtrain.data._plan import cut
 from rtrain.data._source import Group, Source, piece_rows
+from rtrain.data._values import _schema
 
 _CHUNK = 1 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -57,7 +58,7 @@ class OfFiles(Source):
         return self.files.paths[place]
 
     def open(self, place: int, piece: int) -> Iterator[Block]:
-        path = self.where(place)
+        path, number = self.where(place), piece
         blocks = self.blocks(place, piece)
         while True:
             try:
@@ -67,7 +68,13 @@ class OfFiles(Source):
                 raise kind(f"{self.reader}: {path}: {error}") from error
             if block is None:
                 return
-            yield self.with_path(block, path)
+            block.origin = path
+            yield self.with_path(self.fitted(block, place, number), path)
+            number += 1
+
+    def fitted(self, block: Block, place: int, piece: int) -> Block:
+        """Returns a piece's block with the columns that all files have."""
+        return block
 
     def stream(self, place: int) -> Any:
         """Opens a file to be read from its beginning, decompressed by the ending of its name."""
@@ -90,26 +97,47 @@ class OfFiles(Source):
         block = block if self.folders is None else self.folders.to(block, path)
         if not self.include_paths:
             return block
-        if "path" in block.columns:
-            raise ValueError(
-                f"{self.reader}: include_paths adds the column 'path', and {path} has one of that name; read it without"
-            )
-        return Block({**block.columns, "path": pa.array([path] * block.rows)})
+        _schema.without_path(self.reader, block.names, path)
+        return block.with_columns({**block.columns, "path": pa.array([path] * block.rows, pa.string())})
 
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
         """The file's, from piece `piece` on."""
         raise NotImplementedError
 
 
+class FirstRowsDecide(OfFiles):
+    """Files whose columns are known when rows are read: all have those of the first rows of the first file."""
+
+    hint = ""  # how a user sets columns and types
+    _of_first_rows: _schema.Found | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_of_first_rows": None}
+
+    def fitted(self, block: Block, place: int, piece: int) -> Block:
+        if self._of_first_rows is None and (place, piece) == (0, 0):
+            self._of_first_rows = _schema.Found(self.reader, self.hint, block, self.where(place))
+        if self._of_first_rows is None:
+            heads = ((file, head) for file in range(len(self.files.paths)) for head in self.blocks(file, 0) if head.rows)
+            file, head = next(heads)
+            self._of_first_rows = _schema.Found(self.reader, self.hint, head, self.where(file))
+        return self._of_first_rows.fitted(block, self.where(place))
+
+
 class Parquet(OfFiles):
-    def __init__(self, files: Files, columns: list[str] | None, *, include_paths: bool) -> None:
+    """columns: what is read; `strict` if each file must have them, else a file that lacks one gives nulls."""
+
+    strict = True  # of a plan that an earlier version pickled
+    _known: _schema.Known | None = None
+
+    def __init__(self, files: Files, columns: list[str] | None, *, include_paths: bool, strict: bool = True) -> None:
         super().__init__("read_parquet", files, include_paths=include_paths)
-        self.columns = columns
+        self.columns, self.strict = columns, strict
         self._footers: list[Any] = []
         self._units: list[tuple[int, int, int]] = []  # file, row group, rows of a piece
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_footers": [], "_units": []}
+        return {**super().__getstate__(), "_footers": [], "_units": [], "_known": None}
 
     def footers(self) -> list[Any]:
         if not self._footers:
@@ -117,8 +145,19 @@ class Parquet(OfFiles):
                 self._footers = list(pool.map(self._footer, range(len(self.files.paths))))
         return self._footers
 
+    def known(self) -> _schema.Known:
+        """Returns the columns that are read from the files."""
+        if self._known is None:
+            of_folders = () if self.folders is None else self.folders.every
+            required = [name for name in self.columns or () if name not in of_folders] if self.strict else []
+            files = list(zip(self.files.paths, self.footers(), strict=True))
+            self._known = _schema.of_footers(self.reader, files, self.stored(), required, of_folders)
+            if self.include_paths:
+                _schema.without_path(self.reader, self._known.types, self.files.paths[0])
+        return self._known
+
     def list_groups(self) -> list[Group]:
-        self.footers()
+        self.known()
         with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
             pieces = list(pool.map(self._pieces, range(len(self.files.paths))))
         self._units, groups = [], []
@@ -146,7 +185,7 @@ class Parquet(OfFiles):
                 return self._reader(opened, file, dictionaries)
 
             try:
-                pieces.extend(_decoded.pieces_of(self._footers[file], self.stored(), reader))
+                pieces.extend(_decoded.pieces_of(self._footers[file], self.stored_in(file), reader))
             except (pa.ArrowException, OSError) as error:
                 failure = self._failure(file, len(pieces), error)
                 raise type(failure)(f"read_parquet: {self.files.paths[file]}: {failure}") from error
@@ -157,27 +196,32 @@ class Parquet(OfFiles):
             opened, metadata=self._footers[file], buffer_size=_CHUNK, read_dictionary=dictionaries, **_VERIFIED
         )
 
-    def schema(self) -> Any:
-        schema = self.footers()[0].schema.to_arrow_schema()
+    def schema(self) -> dict[str, Any]:
+        """Returns the columns of a row and their types, those of folders last where the user named no order."""
+        types = dict(self.known().types)
         for name, kind in ({} if self.folders is None else self.folders.types()).items():
-            schema = schema if name in schema.names else schema.append(pa.field(name, kind))
-        if self.columns is None:
-            return schema
-        missing = [name for name in self.columns if name not in schema.names]
-        if missing:
-            names = dict.fromkeys([*schema.names, *(self.folders.every if self.folders is not None else ())])
-            raise KeyError(f"read_parquet: {self.files.paths[0]} has no column {missing[0]!r}; it has: {', '.join(names)}")
-        return pa.schema([schema.field(name) for name in self.columns])
+            types.setdefault(name, kind)
+        return types if self.columns is None else {name: types[name] for name in self.columns}
 
     def names(self) -> list[str]:
-        return [*self.schema().names, *(["path"] if self.include_paths else [])]
+        return [*self.schema(), *(["path"] if self.include_paths else [])]
 
     def types(self) -> list[Any]:
-        return [*self.schema().types, *([pa.string()] if self.include_paths else [])]
+        return [*self.schema().values(), *([pa.string()] if self.include_paths else [])]
+
+    def fitted(self, block: Block, place: int, piece: int) -> Block:
+        known, of_folders = self.known(), () if self.folders is None else self.folders.names
+        types = known.types
+        if any(name in of_folders and name not in block.columns for name in types):
+            types = {name: kind for name, kind in types.items() if name in block.columns or name not in of_folders}
+        try:
+            return _schema.with_types(Block(block.columns, known.without_nulls, block.origin), types)
+        except TypeError as error:
+            raise TypeError(f"{self.reader}: {block.origin}: {error}") from error
 
     def selected(self, columns: list[str]) -> Parquet:
-        """Returns the source of these columns, which are some of its own."""
-        selected = Parquet(self.files, columns, include_paths=False)
+        """Returns the source of these columns, which are some of its own. A file that lacks one gives nulls, as before."""
+        selected = Parquet(self.files, columns, include_paths=False, strict=False)
         if self.folders is not None:
             selected.folders = added(self.folders.partitioning, self.files.paths, columns)
         return selected
@@ -189,6 +233,14 @@ class Parquet(OfFiles):
         own = self.footers()[0].schema.to_arrow_schema().names
         return [name for name in self.columns if name in own or name not in self.folders.names] or own[:1]
 
+    def stored_in(self, file: int) -> list[str] | None:
+        """Returns which of them one file has; of a file that has none its first column, for the number of its rows."""
+        wanted = self.stored()
+        if wanted is None or (self.strict and self.folders is None):
+            return wanted
+        own = self.footers()[file].schema.to_arrow_schema().names
+        return [name for name in wanted if name in own] or own[:1]
+
     def where(self, place: int) -> str:
         self.groups()
         return self.files.paths[self._units[place][0]]
@@ -198,7 +250,9 @@ class Parquet(OfFiles):
         file, number, each = self._units[place]
         with self.files.system.open_input_file(self.files.paths[file]) as opened:
             at_once = 2 * each if each >= _SMALL_ROWS else each  # Arrow's reader is quicker in longer steps
-            batches = self._reader(opened, file).iter_batches(batch_size=at_once, row_groups=[number], columns=self.stored())
+            batches = self._reader(opened, file).iter_batches(
+                batch_size=at_once, row_groups=[number], columns=self.stored_in(file)
+            )
             for skipped, block in enumerate(_exactly(each, map(_block.from_arrow, self._verified(file, number, batches)))):
                 if skipped >= piece:
                     yield block
@@ -224,7 +278,7 @@ class Parquet(OfFiles):
         """Returns the columns of a row group that cannot be read."""
         damaged = []
         with self.files.system.open_input_file(self.files.paths[file]) as opened:
-            for name in self.stored() or self._footers[file].schema.to_arrow_schema().names:
+            for name in self.stored_in(file) or self._footers[file].schema.to_arrow_schema().names:
                 try:
                     for _ in self._reader(opened, file).iter_batches(batch_size=1024, row_groups=[number], columns=[name]):
                         pass
@@ -248,7 +302,9 @@ def _exactly(each: int, blocks: Iterator[Block]) -> Iterator[Block]:
         yield _block.concat(held)
 
 
-class Csv(OfFiles):
+class Csv(FirstRowsDecide):
+    hint = "name the columns by columns=, their types by convert_options=pyarrow.csv.ConvertOptions(column_types=...)"
+
     def __init__(self, files: Files, options: dict[str, Any], *, include_paths: bool) -> None:
         super().__init__("read_csv", files, include_paths=include_paths)
         self.options = options
@@ -308,8 +364,10 @@ class Lines(OfFiles):
         yield from [b"".join([ready, *held])] if ready or any(held) else []
 
 
-class JsonLines(Lines):
+class JsonLines(Lines, FirstRowsDecide):
     """One object in each line; a file that is one list of objects is read whole."""
+
+    hint = "name columns and types by parse_options=pyarrow.json.ParseOptions(explicit_schema=...)"
 
     def parsed_lines(self, chunks: Iterator[bytes]) -> Iterator[Block]:
         options = self.parsed.keywords["options"] if isinstance(self.parsed, functools.partial) else {}
@@ -336,8 +394,10 @@ def parse_text(chunk: bytes, encoding: str, *, drop_empty_lines: bool) -> Block:
     return Block({"text": pa.array([line for line in lines if line or not drop_empty_lines], pa.string())})
 
 
-class Npy(OfFiles):
+class Npy(FirstRowsDecide):
     """Arrays saved by `numpy.save`; local files are mapped, not read whole."""
+
+    hint = "save the arrays with one dtype"
 
     def __init__(self, files: Files, *, include_paths: bool) -> None:
         super().__init__("read_numpy", files, include_paths=include_paths)

@@ -13,6 +13,8 @@ from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._ops import Function
+from rtrain.data._values._columns import python_values
+from rtrain.data._values._types import cast_column, combined
 
 if TYPE_CHECKING:
     from rtrain.data._dataset import Dataset
@@ -29,18 +31,20 @@ class Summary:
         self.mean = self.squares = 0.0
         self.nulls = False
 
-    def add(self, column: Any, what: str) -> None:
-        array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+    def add(self, column: Any, what: str, name: str) -> None:
+        array = _block.as_arrow(column, name)
+        array = combined(array).dictionary_decode() if pa.types.is_dictionary(array.type) else array
         self.nulls = self.nulls or array.null_count > 0
         rows = len(array) - array.null_count
         if not rows:
             return
         if what in ("min", "max"):
-            extremes = pc.min_max(array).as_py()
-            self.least = extremes["min"] if self.least is None else min(self.least, extremes["min"])
-            self.most = extremes["max"] if self.most is None else max(self.most, extremes["max"])
+            least, most = _extremes(array, name)
+            self.least = least if self.least is None else min(self.least, least)
+            self.most = most if self.most is None else max(self.most, most)
         else:
-            total = pc.sum(array).as_py()
+            total = pc.sum(wide_enough(array)).as_py()
+            total = int(total) if pa.types.is_integer(array.type) else total
             self.total = total if self.total is None else self.total + total
             self._spread(array, rows, what)
         self.rows += rows
@@ -61,13 +65,28 @@ class Summary:
         return {"sum": self.total, "min": self.least, "max": self.most, "mean": self.mean}[what]
 
 
+def _extremes(array: Any, name: str) -> tuple[Any, Any]:
+    extremes = pc.min_max(array)
+    least, most = python_values(pa.array([extremes["min"], extremes["max"]], array.type), name)
+    return least, most
+
+
+def wide_enough(array: Any) -> Any:
+    """Returns the column in a type that holds its sum: integers whose sum may exceed 64 bits are decimals."""
+    if not pa.types.is_integer(array.type) or array.type.bit_width < 64 or array.null_count == len(array):
+        return array
+    extremes = pc.min_max(array).as_py()
+    largest = max(abs(extremes["min"]), abs(extremes["max"]))
+    return array.cast(pa.decimal128(38, 0)) if largest * len(array) >= 2**63 else array
+
+
 def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ignore_nulls: bool) -> dict[str, Summary]:
     """KeyError and TypeError name the column."""
     by_column: dict[str, Summary] = {name: Summary() for name in names or ()}
     for block in blocks:
         for name in names if names is not None else block.names:
             try:
-                by_column.setdefault(name, Summary()).add(block.column(name, what), what)
+                by_column.setdefault(name, Summary()).add(block.column(name, what), what, name)
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
                 raise TypeError(f"{what}: the column {name!r} cannot be taken together: {error}") from error
     if not ignore_nulls:
@@ -154,26 +173,40 @@ class GroupedData:
             if not whole.rows:
                 return Block({})
             table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
-            for name in keys:
-                table = table.set_column(table.column_names.index(name), name, _block.without_negative_zero(table.column(name)))
-            grouped = table.group_by(keys).aggregate(
-                [
-                    aggregation[:2] if len(aggregation) == 3 else (aggregation[0], aggregation[1], aggregation[3])
-                    for aggregation in aggregations
-                ]
-            )
-            new = {name: grouped.column(name) for name in keys}
-            rest = [name for name in grouped.column_names if name not in keys]
-            new.update({aggregation[2]: grouped.column(name) for aggregation, name in zip(aggregations, rest, strict=True)})
-            return _block.from_arrow(pa.table(new).sort_by([(name, "ascending") for name in keys]))
+            return _block.from_arrow(_aggregate(table, keys, aggregations).sort_by([(name, "ascending") for name in keys]))
 
         text = f"groupby({', '.join(keys)}).{', '.join(str(aggregation[2]) for aggregation in aggregations)}"
         return self._dataset._computed(text, compute)
 
 
+def _aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ...]]) -> Any:
+    """Returns a table of the keys and the aggregates, each (column, function, name of the result, options of the function if any)."""
+    names = _block.named([*keys, *(aggregation[2] for aggregation in aggregations)])
+    for name in keys:
+        table = _with_column(table, name, _block.without_negative_zero(table.column(name)))
+    wide = table
+    for column, what, *_ in aggregations:
+        wide = _with_column(wide, column, wide_enough(wide.column(column))) if what == "sum" else wide
+    grouped = wide.group_by(keys).aggregate([(column, what, *options) for column, what, _, *options in aggregations])
+    count = len(aggregations)
+    keys_first = grouped.column_names[: len(keys)] == keys  # not in the oldest releases of pyarrow that are supported
+    places = range(len(names)) if keys_first else [*range(count, len(names)), *range(count)]
+    columns = [grouped.column(place) for place in places]
+    for place, (column, what, *_) in enumerate(aggregations, start=len(keys)):
+        if what == "sum" and wide.column(column).type != table.column(column).type:
+            whole = pa.int64() if pa.types.is_signed_integer(table.column(column).type) else pa.uint64()
+            columns[place] = cast_column(columns[place], whole, names[place])
+    return pa.table(columns, names=names)
+
+
+def _with_column(table: Any, name: str, column: Any) -> Any:
+    return table.set_column(table.column_names.index(name), name, column)
+
+
 def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
     try:
-        return _block.from_batch(fn(group.batch(batch_format)))
+        given = _block.Given(group, batch_format)
+        return given.block_of(fn(given.batch))
     except TypeError as error:
         raise fn.wrong(str(error)) from error
 
@@ -185,7 +218,7 @@ def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
     table = whole.select(keys, "groupby").arrow()
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys]).to_numpy()
     inside = whole.take(order)
-    rows = list(zip(*(_block.values_of(column) for column in inside.select(keys, "groupby").columns.values()), strict=True))
+    rows = list(zip(*inside.select(keys, "groupby").lists().values(), strict=True))
     start = 0
     for place in range(1, len(rows) + 1):
         if place == len(rows) or not _same(rows[place], rows[start]):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rtrain._lazy import public_in
 from rtrain._waits import measured
-from rtrain.data import _batches
+from rtrain.data import _batches, _block
 from rtrain.data._block import Block, check_format
 from rtrain.data._plan import materialized
 from rtrain.data._share import Progress, Share, agreed
+from rtrain.data._values._schema import steady
 
 if TYPE_CHECKING:
     from rtrain.data._dataset import Dataset, Schema
@@ -161,7 +162,7 @@ class DataIterator:
 
         def begin() -> Iterator[Any]:
             progress, blocks = self._share.begin()
-            for block in measured(blocks):  # a clock for each row would cost as much as the row
+            for block in measured(steady(blocks, self._share.node.says())):  # a clock for each row would cost as much as the row
                 for row in block.dicts():
                     progress.consumed += 1
                     yield row
@@ -232,6 +233,7 @@ class DataIterator:
         finish: Callable[[Any], Any] | None,
     ) -> Iterator[Any]:
         progress, blocks = share.begin(buffer or 0, seed)
+        blocks = steady(blocks, share.node.says())
         rows = _batches.shuffled(blocks, progress, share.rank) if buffer else blocks
         begun = time.monotonic()
         yield from _batches.counted(_batches.cut(rows, size, drop_last=drop_last), progress, batch_of, ahead, finish)
@@ -269,8 +271,8 @@ class DataIterator:
     def materialize(self) -> Dataset:
         """Returns a Dataset with this share's rows of the next epoch, held in memory."""
         progress, blocks = self._share.begin()
-        in_memory = list(blocks)
-        progress.consumed, progress.ended = sum(block.rows for block in in_memory), True
+        in_memory = _block.concat(blocks)
+        progress.consumed, progress.ended = in_memory.rows, True
         whole: Dataset = self.dataset_class(materialized(in_memory, self._share.node.says()))
         return whole
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rtrain.data import _block
 from rtrain.data._block import Block
+from rtrain.data._orders import Frozen, Reordered
 from rtrain.data._plan import Node, Order, Piece, Read, Run
 from rtrain.data._source import InMemory
+from rtrain.data._values import _schema
 
 
 class Slice(Node):
@@ -62,11 +65,20 @@ class _SliceRun:
 
 
 class Union(Node):
+    """Rows of one child after the other, all with the columns of all children."""
+
     def __init__(self, children: Sequence[Node]) -> None:
         self.children = tuple(children)
+        self._columns: _Columns | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_columns": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({"_columns": None, **state})
 
     def start(self, order: Order) -> Run:
-        return _UnionRun([child.start(order) for child in self.children])
+        return _UnionRun(self, [child.start(order) for child in self.children])
 
     def rows(self) -> int | None:
         rows = [child.rows() for child in self.children]
@@ -74,15 +86,60 @@ class Union(Node):
         return sum(known) if len(known) == len(rows) else None
 
     def names(self) -> list[str] | None:
-        return self.children[0].names()
+        names: dict[str, None] = {}
+        for child in self.children:
+            of_child = child.names()
+            if of_child is None:
+                return None
+            names.update(dict.fromkeys(of_child))
+        return list(names)
 
     def says(self) -> str:
         return f"union({', '.join(child.says() for child in self.children)})"
 
+    def fitted(self, block: Block) -> Block:
+        """Returns a child's block with the columns of all. They are those of each child's first rows."""
+        if self._columns is None:
+            self._columns = _columns_of(self.children)
+        complete, types = self._columns.without_nulls, self._columns.types
+        own = _schema.types_of(block)
+        if own.items() - types.items():
+            types = _schema.wider(types, own, "the first rows", f"later rows of {self.says()}")
+        fitted = _schema.with_types(block, types, plain=complete)
+        return Block(fitted.columns, fitted.without_nulls & complete, fitted.origin)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    types: dict[str, Any]
+    without_nulls: frozenset[str]
+
+
+def _columns_of(children: Sequence[Node]) -> _Columns:
+    """Returns the columns of all, and those in which no child has nulls. TypeError names two children whose types have no common one."""
+    types: dict[str, Any] = {}
+    complete: frozenset[str] | None = None
+    for child in children:
+        head = _head(child)
+        if head is None:
+            continue
+        types = _schema.wider(types, _schema.types_of(head), children[0].says(), child.says())
+        own = frozenset(name for name in head.names if not head.may_hold_nulls(name))
+        complete = own if complete is None else complete & own
+    return _Columns(types, complete or frozenset())
+
+
+def _head(node: Node) -> Block | None:
+    """Returns some rows of a node, for their columns; None for one without rows."""
+    while isinstance(node, Reordered | Frozen | Slice):
+        node = node.children[0]
+    run = node.start(Order())
+    return next((run.read(piece) for piece in run.pieces()), None)
+
 
 class _UnionRun:
-    def __init__(self, children: list[Run]) -> None:
-        self.children = children
+    def __init__(self, node: Union, children: list[Run]) -> None:
+        self.node, self.children = node, children
 
     def pieces(self) -> Iterator[Piece]:
         return self._in_turn([child.pieces() for child in self.children])
@@ -98,7 +155,7 @@ class _UnionRun:
     def read(self, piece: Piece) -> Block:
         place, inner = piece.key
         child: Run = self.children[place]
-        return child.read(inner)
+        return self.node.fitted(child.read(inner))
 
 
 class Zip(Node):
@@ -120,7 +177,7 @@ class Zip(Node):
         left, right = (child.names() for child in self.children)
         if left is None or right is None:
             return None
-        return [*left, *(_apart(name, left) for name in right)]
+        return [*left, *_apart(right, left).values()]
 
     def says(self) -> str:
         return f"zip({', '.join(child.says() for child in self.children)})"
@@ -157,7 +214,10 @@ class _ZipRun:
             raise ValueError(
                 f"zip: {self.node.children[1].says()} ends at row {place + right.rows}, {self.node.children[0].says()} goes on"
             )
-        return Block({**left.columns, **{_apart(name, left.names): column for name, column in right.columns.items()}})
+        renamed = _apart(right.names, left.names)
+        columns = {**left.columns, **{renamed[name]: column for name, column in right.columns.items()}}
+        complete = left.without_nulls | {renamed[name] for name in right.without_nulls if name in renamed}
+        return Block(columns, complete)
 
 
 class _Reader:
@@ -222,7 +282,7 @@ class Computed(Node):
         if self._found is None:
             run = self.children[0].start(Order(self.seed))
             whole = _block.concat(run.read(piece) for piece in run.pieces())
-            self._found = Read(InMemory(self.says(), self.compute(whole)))
+            self._found = Read(InMemory(self.says(), self.compute(whole).with_counted_nulls()))
         return self._found
 
     def start(self, order: Order) -> Run:
@@ -244,7 +304,14 @@ class Computed(Node):
         return f"{self.children[0].says()} -> {self.said}"
 
 
-def _apart(name: str, taken: list[str]) -> str:
-    while name in taken:
-        name += "_1"
-    return name
+def _apart(names: list[str], taken: list[str]) -> dict[str, str]:
+    """Returns names of the right side that are none of the left's: with `_1`, as often as it takes. Other names stay."""
+    used = {*taken, *names}
+    renamed = {}
+    for name in names:
+        new = name
+        while name in taken and new in used:
+            new += "_1"
+        used.add(new)
+        renamed[name] = new
+    return renamed

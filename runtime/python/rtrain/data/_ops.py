@@ -3,6 +3,7 @@ made once in each process. An error of the user's function names the op and the 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import os
@@ -11,7 +12,7 @@ import threading
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
 
+T = TypeVar("T")
 _HERE = str(pathlib.Path(__file__).parent)
 _instances: dict[str, Any] = {}  # of callable classes, by their op
 _making: dict[str, threading.RLock] = {}  # one for each class: making one may carry out another
@@ -99,13 +101,13 @@ class MapRows(Op):
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
-        rows = []
-        for row in block.dicts():
+        rows, given = [], _named_by(self, block.lists)
+        for row in _block.rows_of(given, block.rows):
             new_row = self.fn(row)
             if not isinstance(new_row, Mapping):
                 raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(new_row)}")
             rows.append(new_row)
-        return _block.from_rows(rows)
+        return _named_by(self, _block.from_rows, rows, given, block)
 
 
 class FlatMap(Op):
@@ -117,7 +119,8 @@ class FlatMap(Op):
 
     def apply(self, block: Block, salt: int) -> Block:
         rows: list[Mapping[str, Any]] = []
-        for row in block.dicts():
+        given = _named_by(self, block.lists)
+        for row in _block.rows_of(given, block.rows):
             new_rows = self.fn(row)
             if isinstance(new_rows, Mapping | str) or not isinstance(new_rows, Iterable):
                 raise self.fn.wrong(f"the function gives a list of dicts, and gave {_kind(new_rows)}")
@@ -125,7 +128,7 @@ class FlatMap(Op):
                 if not isinstance(new_row, Mapping):
                     raise self.fn.wrong(f"the function gives a list of dicts, and an item of it is {_kind(new_row)}")
                 rows.append(new_row)
-        return _block.from_rows(rows)
+        return _named_by(self, _block.from_rows, rows, given, block)
 
 
 class Filter(Op):
@@ -158,7 +161,8 @@ class FilterExpression(Op):
         self.name = f"filter({expression})"
 
     def apply(self, block: Block, salt: int) -> Block:
-        return _block.from_arrow(block.arrow().filter(self.expression))
+        kept = _block.from_arrow(block.arrow().filter(self.expression))
+        return Block(kept.columns, frozenset(name for name in block.names if not block.may_hold_nulls(name)))
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return before
@@ -177,25 +181,21 @@ class MapBatches(Op):
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
-        blocks: list[Block] = []
         size = self.size or max(block.rows, 1)
-        for start in range(0, block.rows, size):
-            value = self.fn(block.slice(start, start + size).batch(self.batch_format, private=self.private))
-            values = self._yielded(value) if inspect.isgenerator(value) else [value]
-            blocks.extend(self._checked(batch) for batch in values)
-        return _block.concat(blocks)
+        parts = (block.slice(start, start + size) for start in range(0, block.rows, size))
+        return _named_by(self, _block.concat, [block for part in parts for block in self._made(part)])
+
+    def _made(self, part: Block) -> list[Block]:
+        given = _named_by(self, functools.partial(_block.Given, private=self.private), part, self.batch_format)
+        value = self.fn(given.batch)
+        values = self._yielded(value) if inspect.isgenerator(value) else [value]
+        return [_named_by(self, given.block_of, batch) for batch in values]
 
     def _yielded(self, values: Iterable[Any]) -> list[Any]:
         try:
             return list(values)
         except Exception as error:
             raise self.fn.failed(error) from error
-
-    def _checked(self, value: Any) -> Block:
-        try:
-            return _block.from_batch(value)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{self.name}: {error}") from error
 
 
 class AddColumn(Op):
@@ -204,12 +204,14 @@ class AddColumn(Op):
         self.name = f"add_column({column})"
 
     def apply(self, block: Block, salt: int) -> Block:
-        value = self.fn(block.batch(self.batch_format))
-        try:
-            column_block = _block.from_batch({self.column: value})
-            return Block({**block.columns, **column_block.columns})
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{self.name}: {error}") from error
+        given = _named_by(self, _block.Given, block, self.batch_format)
+        value = self.fn(given.batch)
+
+        def added() -> Block:
+            new = given.block_of({self.column: value}).columns
+            return Block({**block.columns, **new}, block.without_nulls - new.keys())
+
+        return _named_by(self, added)
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return None if before is None else [*(name for name in before if name != self.column), self.column]
@@ -227,7 +229,10 @@ class Columns(Op):
             return block
         for column in self.asked:
             block.column(column, self.name)
-        return Block({new: block.columns[old] for old, new in self.change(block.names).items()})
+        renamed = self.change(block.names)
+        _named_by(self, _block.named, renamed.values())
+        complete = frozenset(new for old, new in renamed.items() if old in block.without_nulls)
+        return Block({new: block.columns[old] for old, new in renamed.items()}, complete)
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return None if before is None else list(self.change(before).values())
@@ -248,6 +253,15 @@ class Sample(Op):
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return before
+
+
+def _named_by(op: Op, make: Callable[..., T], *arguments: Any) -> T:
+    """Returns what `make` returns. Its error, as for values without a common type, names the op."""
+    try:
+        return make(*arguments)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{op.name}: {error}") from error
 
 
 def _kind(value: Any) -> str:

@@ -136,7 +136,9 @@ class Added:
                 columns[name] = pa.repeat(pa.scalar(values.get(name), kind), block.rows)
             elif name in values:
                 _compare(path, name, as_arrow(columns[name], name), values[name])
-        return Block(columns if self.order is None else {name: columns[name] for name in self.order if name in columns})
+        return block.with_columns(
+            columns if self.order is None else {name: columns[name] for name in self.order if name in columns}
+        )
 
 
 def added(partitioning: Partitioning | None, paths: Sequence[str], columns: Sequence[str] | None) -> Added | None:

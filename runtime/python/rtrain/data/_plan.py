@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._ops import Op
 from rtrain.data._source import Group, InMemory, Source
@@ -312,8 +311,10 @@ class Mapped(Node):
 
     def apply(self, block: Block, piece: Piece) -> Block:
         salt = zlib.crc32(repr(piece.key).encode())
+        origin = block.origin
         for op in self.ops:
             block = op.apply(block, salt)
+        block.origin = block.origin or origin
         return block
 
 
@@ -363,9 +364,9 @@ class _MappedRun:
         )
 
 
-def materialized(blocks: Iterable[Block], of: str) -> Node:
-    """The rows of the blocks, in memory; `of` is what they were read from, in words."""
-    return Read(InMemory(f"materialized({of})", _block.concat(blocks)))
+def materialized(rows: Block, of: str) -> Node:
+    """The rows of a block, in memory; `of` is what they were read from, in words."""
+    return Read(InMemory(f"materialized({of})", rows))
 
 
 def cut(rows: int, each: int) -> list[int]:

@@ -35,7 +35,7 @@ def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_bloc
     """
     check_named("from_items", parallelism=parallelism, override_num_blocks=override_num_blocks)
     rows = [item if isinstance(item, Mapping) else {"item": item} for item in items]
-    return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows)))
+    return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows).with_counted_nulls()))
 
 
 def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
@@ -52,7 +52,7 @@ def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
     if not frames or not all(hasattr(frame, "iloc") and hasattr(frame, "columns") for frame in frames):
         raise TypeError("from_pandas takes a DataFrame, or a list of them")
-    return _dataset(InMemory("from_pandas", _block.concat(map(_block.from_pandas, frames))))
+    return _dataset(InMemory("from_pandas", _block.concat(map(_block.from_pandas, frames)).with_counted_nulls()))
 
 
 def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
@@ -61,7 +61,7 @@ def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     given = list(tables) if isinstance(tables, list | tuple) else [tables]
     if not given or not all(isinstance(table, pa.Table | pa.RecordBatch) for table in given):
         raise TypeError("from_arrow takes a pyarrow Table or RecordBatch, or a list of them")
-    return _dataset(InMemory("from_arrow", _block.concat(map(_block.from_arrow, given))))
+    return _dataset(InMemory("from_arrow", _block.concat(map(_block.from_arrow, given)).with_counted_nulls()))
 
 
 def from_torch(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
@@ -134,7 +134,7 @@ def read_parquet(
     """Returns a Dataset of Parquet files, which are read row group by row group, a few MiB at a time.
 
     paths: a file, a folder, a pattern with `*`, or a list of these: local, s3://, or on `filesystem`.
-    columns: which columns to read; left out, all.
+    columns: which columns to read; each file must have them. Left out, all of all files: rows of a file that lacks one have nulls.
     include_paths: adds the column `path`.
     file_extensions: which files of folders to read.
     shuffle: "files", or an object with a `seed`: row groups (of other formats: files) come in a random order, another one in
@@ -174,6 +174,8 @@ def read_csv(
 
     Numbers with a zero in front, and integers that no float holds, make their column one of texts.
     ValueError names row and column of a value that does not fit.
+
+    Columns are those of the first file. Rows of a file that lacks one have nulls; a file with another column is an error.
 
     read_options, parse_options, convert_options: those of pyarrow.csv; ConvertOptions(column_types=...) sets types.
     The other arguments are those of `read_parquet`.

@@ -84,7 +84,7 @@ class InMemory(_InPieces):
 
     def __init__(self, name: str, block: Block) -> None:
         super().__init__(name, block.rows, piece_rows(block.rows, block.nbytes))
-        self.block = Block({column: _read_only(held) for column, held in block.columns.items()})
+        self.block = block.with_columns({column: _read_only(held) for column, held in block.columns.items()})
 
     def names(self) -> list[str]:
         return self.block.names

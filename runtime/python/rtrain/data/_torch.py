@@ -39,12 +39,21 @@ def tensors(batch: Mapping[str, np.ndarray[Any, Any]], dtypes: Dtypes) -> dict[s
 
 
 def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -> torch.Tensor:
+    if isinstance(column, np.ma.MaskedArray):
+        if np.ma.getmaskarray(column).any():
+            raise TypeError(
+                f"the column {name!r} is no tensor: it holds nulls; fill them before (as array.filled(0) in map_batches), drop the rows by "
+                "filter, or give collate_fn, whose arrays are masked"
+            )
+        column = column.data
     if column.dtype.kind not in "biufc":
         held = f"values of type {type(column[0]).__name__}" if column.dtype == object and len(column) else str(column.dtype)
         ragged = column.dtype == object and all(isinstance(cell, np.ndarray) for cell in column)
         how = "give collate_fn to pad them" if ragged else "leave it out by drop_columns, or give collate_fn"
         raise TypeError(f"the column {name!r} is no tensor: it holds {held}{' of different shapes' if ragged else ''}; {how}")
     if column.dtype.kind == "u" and column.dtype.itemsize > 1 and not hasattr(torch, str(column.dtype)):
+        if column.dtype.itemsize == 8 and (column > np.iinfo(np.int64).max).any():
+            raise TypeError(f"the column {name!r} is no tensor: this torch has no uint64, and a value is above int64's")
         column = column.astype(f"i{min(8, column.dtype.itemsize * 2)}")
     if not column.dtype.isnative:
         column = column.astype(column.dtype.newbyteorder("="))
@@ -109,7 +118,20 @@ def features_and_label(
         if missing:
             raise KeyError(f"to_torch: there is no column {missing[0]!r}; there are: {', '.join(batch)}")
         parts = [batch[name].unsqueeze(1) if unsqueeze_features and batch[name].ndim == 1 else batch[name] for name in columns]
-        return torch.cat(parts, dim=1) if len(parts) > 1 or unsqueeze_features else parts[0]
+        if len(parts) == 1 and not unsqueeze_features:
+            return parts[0]
+        whole = torch.cat(parts, dim=1)
+        for name, part in zip(columns, parts, strict=True):
+            if (
+                part.dtype != whole.dtype
+                and not part.is_floating_point()
+                and not torch.equal(part, part.to(whole.dtype).to(part.dtype))
+            ):
+                raise TypeError(
+                    f"to_torch: the column {name!r} holds {part.dtype}, and beside the other features it becomes {whole.dtype}, which does "
+                    "not hold its values; give feature_columns as several lists, or feature_column_dtypes"
+                )
+        return whole
 
     if isinstance(names, dict):
         return {key: concatenated(list(columns)) for key, columns in names.items()}, target

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,7 @@ from pyarrow import csv as arrow_csv, parquet as arrow_parquet
 from rtrain.data import _batches
 from rtrain.data._block import Block
 from rtrain.data._parts import Parts
+from rtrain.data._values import _schema
 
 _BYTES_PER_FILE = 256 << 20
 
@@ -25,30 +28,28 @@ def parquet(blocks: Iterator[Block], parts: Parts, rows: int | None, options: di
     def write(stream: Any, tables: Iterator[pa.Table]) -> None:
         first = next(tables)
         with arrow_parquet.ParquetWriter(stream, first.schema, **options) as writer:
-            writer.write_table(first, group)
-            for table in tables:
-                writer.write_table(table.cast(first.schema), group)
+            for table in itertools.chain([first], tables):
+                writer.write_table(table, group)
 
-    _write_parts((block.arrow() for block in _sized(blocks, rows)), parts, rows, write)
+    _write_parts((block.arrow() for block in _sized(parts.caller, blocks, rows)), parts, rows, write)
 
 
 def csv(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
     def write(stream: Any, tables: Iterator[pa.Table]) -> None:
         first = next(tables)
         with arrow_csv.CSVWriter(stream, first.schema) as writer:
-            writer.write_table(first)
-            for table in tables:
-                writer.write_table(table.cast(first.schema))
+            for table in itertools.chain([first], tables):
+                writer.write_table(table)
 
-    _write_parts((block.arrow() for block in _sized(blocks, rows)), parts, rows, write)
+    _write_parts((block.arrow() for block in _sized(parts.caller, blocks, rows)), parts, rows, write)
 
 
 def json_lines(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
     def write(stream: Any, given: Iterator[Block]) -> None:
         for part in given:
-            stream.write("".join(json.dumps(row, default=_as_json) + "\n" for row in part.dicts()).encode())
+            stream.write("".join(map(_json_line, part.dicts())).encode())
 
-    _write_parts(_sized(blocks, rows), parts, rows, write)
+    _write_parts(_sized(parts.caller, blocks, rows), parts, rows, write)
 
 
 def rows_per_file(caller: str, rows: int | None, options: dict[str, Any]) -> int | None:
@@ -62,18 +63,33 @@ def rows_per_file(caller: str, rows: int | None, options: dict[str, Any]) -> int
     return rows if rows is not None else most if most is not None else least
 
 
-def _sized(blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
+def _sized(caller: str, blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
     if rows is not None and rows < 1:
         raise ValueError(f"num_rows_per_file is {rows}; it is at least 1")
-    return (block for block in _batches.cut(blocks, rows, drop_last=False) if block.rows)
+    return (block for block in _batches.cut(_schema.steady(blocks, caller), rows, drop_last=False) if block.rows)
+
+
+def _json_line(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, default=_as_json) + "\n"
+    except TypeError:
+        for name, value in row.items():
+            try:
+                json.dumps(value, default=_as_json)
+            except TypeError as error:
+                raise TypeError(
+                    f"write_json: the column {name!r} holds a value of type {error}, which JSON does not have; convert it by map, or use "
+                    "write_parquet"
+                ) from None
+        raise
 
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    if hasattr(value, "isoformat"):
+    if hasattr(value, "isoformat") and not isinstance(value, datetime.timedelta):
         return value.isoformat()
-    raise TypeError(f"write_json: a {type(value).__name__} is nothing that JSON has")
+    raise TypeError(type(value).__name__)
 
 
 def _write_parts(values: Iterator[Any], parts: Parts, rows: int | None, write: Callable[[Any, Iterator[Any]], None]) -> None:
@@ -100,10 +116,11 @@ class _Feed(Iterator[Any]):
         self.over: Any = first
         self.parts, self.count = parts, count
         self.given = self.nbytes = 0
+        self.schema = getattr(first, "schema", None)  # the file's; a part with wider types begins the next file
 
     def __next__(self) -> Any:
         full = self.given >= self.count if self.count is not None else self.nbytes >= _BYTES_PER_FILE
-        if full or self.over is None:
+        if full or self.over is None or getattr(self.over, "schema", None) != self.schema:
             raise StopIteration
         part, self.over = self.over, next(self.parts, None)
         self.given += 1

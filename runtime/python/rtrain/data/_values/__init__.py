@@ -1,0 +1,1 @@
+"""Values between Arrow, NumPy, pandas and Python: columns, their types, and what a function's batch has changed."""
