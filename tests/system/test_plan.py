@@ -118,6 +118,11 @@ def test_each_worker_may_be_sent_to_another_place(tmp_path):
         workers = cluster.json("describe", "apart")["attempt_list"][0]["workers"]
         nodes = sorted(one["node"] for one in workers)
         assert nodes[0] == "node-1" and nodes[-1] == "node-3" and nodes[1] in ("node-1", "node-2"), nodes
+        first = {"workers": "1..3", "worker_selectors": [{"rack": "rack-2"}, {"rack": "rack-1"}, {"rack": "rack-9"}]}
+        cluster.rtrain("submit", write_job(tmp_path, "first", "true", scaling=first))
+        cluster.wait_state("first", "SUCCEEDED", "FAILED")
+        attempt = cluster.json("describe", "first")["attempt_list"][0]
+        assert sorted(worker["node"] for worker in attempt["workers"]) == ["node-1", "node-2"], "no node is fit for the third"
         nowhere = {"workers": 2, "worker_selectors": [{"rack": "rack-1"}, {"rack": "rack-9"}], "wait_for_nodes": False}
         refused = cluster.run("submit", write_job(tmp_path, "nowhere", "true", scaling=nowhere))
         assert refused.returncode == 9 and "could ever hold it" in refused.stderr, refused.stderr

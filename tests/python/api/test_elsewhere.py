@@ -107,15 +107,21 @@ def test_a_run_below_a_folder_of_a_file_system_is_shown_there_in_driver_workers_
             shown.append((checkpoint.path, checkpoint.filesystem))
 
     def loop():
-        train.report({"step": 1}, Checkpoint.from_dict({"step": 1}))
+        train.report({"step": 1}, Checkpoint.from_dict({"step": 1}), validation=True)
         kept = train.get_all_reported_checkpoints()
         return train.get_checkpoint().path, [one.checkpoint.path for one in kept], train.get_checkpoint().filesystem
 
+    def judged(checkpoint):
+        return {"path": checkpoint.path}
+
     name = cluster.name("below")
-    result = DataParallelTrainer(loop, run_config=RunConfig(name, "runs", given, callbacks=[Tells()])).fit()
+    result = DataParallelTrainer(
+        loop, run_config=RunConfig(name, "runs", given, callbacks=[Tells()]), validation_config=train.ValidationConfig(judged)
+    ).fit()
     path = f"runs/{name}/{result.checkpoint.name}"
     assert result.return_value == (path, [path], given) and shown == [(path, given)]
     assert (result.path, result.filesystem, result.checkpoint.path) == (f"runs/{name}", given, path)
+    assert result.best_checkpoints[-1][1]["path"] == path
     assert result.checkpoint.to_dict() == {"step": 1} and (tmp_path / path).is_dir()
 
     def trial(config):

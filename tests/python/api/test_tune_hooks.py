@@ -9,6 +9,7 @@ import threading
 import pytest
 from local_cluster import wait_for
 from rtrain import tune
+from rtrain.tune.logger import LoggerCallback
 from rtrain.tune.schedulers import Exploit, TrialScheduler
 from rtrain.tune.search import ConcurrencyLimiter, Searcher
 from rtrain.tune.stopper import Stopper
@@ -99,7 +100,7 @@ class MovesOnce(TrialScheduler):
 
 
 def test_every_hook_is_called_and_a_trainable_s_requests_are_carried_out(cluster, tmp_path):
-    files = {name: tmp_path / name for name in ("callback", "trainable", "scheduler", "reporter")}
+    files = {name: tmp_path / name for name in ("callback", "logger", "trainable", "scheduler", "reporter")}
     calls = tmp_path / "calls"
     kind = recording(tune.Callback, files["callback"])
 
@@ -157,7 +158,7 @@ def test_every_hook_is_called_and_a_trainable_s_requests_are_carried_out(cluster
     config = tune.RunConfig(
         name=cluster.name("hooks"),
         storage_path=tmp_path / "runs",
-        callbacks=[Told()],
+        callbacks=[Told(), recording(LoggerCallback, files["logger"])()],
         progress_reporter=Shown(),
         checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
         failure_config=tune.FailureConfig(max_failures=1),
@@ -199,6 +200,7 @@ def test_every_hook_is_called_and_a_trainable_s_requests_are_carried_out(cluster
             ),
         ).fit()  # fmt: skip
     assert called(files["callback"]) == public_methods(tune.Callback)
+    assert called(files["logger"]) >= {name for name in public_methods(LoggerCallback) if name.startswith("log_")}
     assert called(files["trainable"]) >= public_methods(tune.Trainable) - {"resource_help"}, "that of a trial which waits is"
     scheduler = public_methods(TrialScheduler) - {"save", "restore", "on_trial_remove", "on_trial_error", "score"}
     assert called(files["scheduler"]) >= scheduler - {"debug_string"}

@@ -27,6 +27,7 @@ OVERRIDDEN = {
     "DataConfig.configure",
     *(f"UserCallback.{name}" for name in ("before_run", "after_run", "after_report", "after_exception")),
     *(f"Callback.{name}" for name in vars(tune.Callback)),
+    *(f"LoggerCallback.{name}" for name in vars(tune.logger.LoggerCallback)),
     *(f"Trainable.{name}" for name in vars(tune.Trainable)),
     *(f"ProgressReporter.{name}" for name in vars(tune.ProgressReporter)),
     "CLIReporter.report",  # the table knows the trials itself

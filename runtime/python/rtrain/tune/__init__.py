@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rtrain.tune import (
         callback as callback,
         integration as integration,
+        logger as logger,
         progress_reporter as progress_reporter,
         schedulers as schedulers,
         search as search,
@@ -105,5 +106,5 @@ else:
             "rtrain.tune.stopper": ("Stopper",),
             "rtrain.tune.trainable": ("Trainable",),
         },
-        modules=("callback", "integration", "progress_reporter", "schedulers", "search", "stopper", "trainable"),
+        modules=("callback", "integration", "logger", "progress_reporter", "schedulers", "search", "stopper", "trainable"),
     )

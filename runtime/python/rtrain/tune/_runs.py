@@ -207,10 +207,12 @@ class TrialRuns:
 
         Call it when the run has a checkpoint of its own, or has ended: until then each of its attempts starts from the donor's.
         """
-        route, trial.leg.holds = trial.leg.holds, ""
-        if route and not any(other.leg.holds == route and not other.finished for other in trials):
+        route = trial.leg.holds
+        holders = [other for other in trials if other is not trial and other.leg.holds == route and not other.finished]
+        if route and not holders:
             with contextlib.suppress(Conflict, NotFound):
                 self.head.put(route, json.dumps({"status": _FREE}).encode())
+        trial.leg.holds = ""
 
     def stop(self, trial: Trial) -> None:
         """Asks for the end of its run. One that has ended meanwhile is let be."""

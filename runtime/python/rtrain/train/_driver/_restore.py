@@ -96,8 +96,8 @@ def has_driver(path: str, filesystem: Any) -> bool:
 def _place_of(path: str, filesystem: Any) -> str:
     """Returns where rtrain keeps the run at `path` on a file system, None being this machine's. ValueError where none lies there."""
     if filesystem is None:
-        place = _names.local_path(path)
-        return place if pathlib.Path(place).exists() else (_views.run_shown_as(place) or place)
+        text = _names.local_path(path)
+        return text if pathlib.Path(text).exists() else (_views.run_shown_as(text) or text)
     if not _filesystems.is_carried(filesystem):
         if (directory := recorded(path.rstrip("/"), filesystem)) is None:
             raise ValueError(f"{path} cannot be restored: on storage_filesystem it is not the directory of a run")

@@ -22,6 +22,7 @@ from typing import Any
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable, part
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _views
 from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._driver import _raised
 from rtrain.train._driver._package import Payload, dumps
@@ -133,6 +134,7 @@ class Validator:
                 "fn": dumps(self._config.fn, "ValidationConfig.fn"),
                 "kwargs": arguments,
                 "path": f"{self._run_path}/{name}",
+                "view": _views.of(self._run_path),
                 "sys_path": sys.path,
                 "answer": str(answer),
             }
@@ -168,7 +170,8 @@ def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], t
     from rtrain._remote._errors import GetTimeoutError, RemoteError
 
     try:
-        return _answered(remote(**(config.ray_remote_kwargs or {}))(validate).value_within(timeout_s, config.fn, path, arguments))
+        there = remote(**(config.ray_remote_kwargs or {}))(validate)
+        return _answered(there.value_within(timeout_s, config.fn, path, arguments, _views.of(path)))
     except GetTimeoutError:
         return _too_long(timeout_s)
     except Unreachable:
@@ -211,13 +214,14 @@ def main() -> int:
     content = sys.stdin.buffer.read()
     job = pickle.loads(content)
     sys.path[:] = job["sys_path"]
-    pathlib.Path(job["answer"]).write_text(validate(pickle.loads(job["fn"]), job["path"], job["kwargs"]))
+    pathlib.Path(job["answer"]).write_text(validate(pickle.loads(job["fn"]), job["path"], job["kwargs"], job["view"]))
     return 0
 
 
-def validate(fn: ValidationFn, path: str, arguments: dict[str, Any]) -> str:
-    """The metrics, encoded."""
-    metrics = fn(Checkpoint(path), **arguments)
+def validate(fn: ValidationFn, path: str, arguments: dict[str, Any], view: _views.View | None = None) -> str:
+    """Returns the metrics, encoded. view: how the run's storage_filesystem names the checkpoint."""
+    _views.remember(path, view)
+    metrics = fn(Checkpoint._kept(path), **arguments)
     if not isinstance(metrics, Mapping):
         raise TypeError(f"the validation function gave a {type(metrics).__name__}; it gives a dict of metrics")
     return _metrics.encode(metrics)
