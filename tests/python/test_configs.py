@@ -125,8 +125,10 @@ def test_settings_of_copying_are_named_once_and_where_files_would_go_elsewhere_r
         DeprecationWarning, match=r"SyncConfig\(sync_artifacts=\) changes nothing: files are kept when they are reported"
     ):
         train.SyncConfig(sync_artifacts=True)
-    with pytest.raises(ValueError, match=r"SyncConfig\(upload_dir=\) cannot be carried out: RunConfig\(storage_path=\)"):
-        train.SyncConfig(upload_dir="s3://bucket")
+    with pytest.raises(ValueError, match=r"SyncConfig\(syncer=\) cannot be carried out: RunConfig\(storage_filesystem=\)"):
+        train.SyncConfig(syncer="of-my-own")
+    with pytest.warns(DeprecationWarning, match=r"SyncConfig\(upload_dir=\) is an older name of RunConfig\(storage_path=\)"):
+        assert RunConfig(sync_config=train.SyncConfig(upload_dir="s3://bucket/x")).storage_path == "s3://bucket/x"
     with pytest.raises(TypeError):
         train.SyncConfig(sync_perid=3)
 

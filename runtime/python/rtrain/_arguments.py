@@ -139,7 +139,6 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
         "sync_timeout": Rule(_BEHIND, (1800, 1800.0, None)),
         "sync_artifacts": Rule("files are kept when they are reported with a checkpoint", (False, None)),
         "sync_artifacts_on_checkpoint": Rule("files are kept when they are reported with a checkpoint", (True, None)),
-        "upload_dir": Rule("RunConfig(storage_path=) says where the files go", refused=True),
         "syncer": Rule("RunConfig(storage_filesystem=) takes a file system of one's own", (None, "auto"), refused=True),
         "sync_on_checkpoint": Rule(_BEHIND, (None, True)),
     },

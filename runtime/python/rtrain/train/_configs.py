@@ -361,9 +361,10 @@ class ValidationConfig:
 
 @dataclass
 class SyncConfig:
-    """The settings by which older scripts choose how files are copied to the storage. They change nothing.
+    """The settings by which older scripts choose how files are copied to the storage.
 
-    The agents upload checkpoints while the loop runs. A setting that differs from its default is named once, with the reason.
+    upload_dir: an older name of RunConfig(storage_path=). The others change nothing, since the agents upload checkpoints while the
+    loop runs. A setting that differs from its default is named once, with the reason.
     """
 
     sync_period: float = 300
@@ -435,9 +436,11 @@ class RunConfig:
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()
-        if self.local_dir is not None:
-            _arguments.once("local_dir", "RunConfig(local_dir=) is an older name of storage_path")
-            self.storage_path = self.storage_path or self.local_dir
+        upload_dir = getattr(self.sync_config, "upload_dir", None)  # one that an earlier version has pickled has none
+        for where, given in (("SyncConfig(upload_dir=)", upload_dir), ("RunConfig(local_dir=)", self.local_dir)):
+            if given is not None:
+                _arguments.once(where, f"{where} is an older name of RunConfig(storage_path=)")
+                self.storage_path = self.storage_path or given
         _arguments.check_fields("RunConfig", self)
         if self.stop is not None and not callable(self.stop):
             self._check_stop(self.stop)
