@@ -314,6 +314,12 @@ def test_results_and_checkpoints_have_their_path_on_the_file_system(tmp_path, ba
     assert Checkpoint(f"{tmp_path / base}/runs/run/{name}").path == f"{tmp_path / base}/runs/run/{name}", "a path of the user's own"
 
 
+def test_a_path_in_the_home_is_shown_as_it_was_understood(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = RunConfig("mine", "~/runs", fs.LocalFileSystem())
+    assert config._view.shown(f"{config.storage_path}/mine") == f"{tmp_path}/runs/mine"
+
+
 def test_on_s3_the_path_has_no_scheme_and_no_key_goes_into_a_pickle() -> None:
     given = fs.SubTreeFileSystem("bucket", s3())
     config = RunConfig("mine", "prefix", given)

@@ -26,8 +26,10 @@ class View:
     def of(cls, path: str | os.PathLike[str], filesystem: Any, root: str) -> View:
         """Returns the view of a local or S3 file system. root: what rtrain makes of `path` on it."""
         base = _filesystems.without_wrappers(filesystem, "")[1].strip("/")
+        if not base:  # a relative path, or one in the user's home, is shown as it was understood
+            return cls(root.rstrip("/"), _filesystems.path_on(root).rstrip("/"), "", filesystem)
         text = _filesystems.path_on(os.fspath(path)).rstrip("/")
-        return cls(root.rstrip("/"), text, base and ("" if "://" in root else "/") + base, filesystem)
+        return cls(root.rstrip("/"), text, base if "://" in root else f"/{base}", filesystem)
 
     def shown(self, place: str) -> str:
         """Returns the path on the file system of a place at the root or below it."""
