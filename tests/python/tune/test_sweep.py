@@ -6,8 +6,10 @@ import pytest
 from rtrain import tune
 from rtrain._where import ClusterInfo
 from rtrain.tune import _file, _tuner
+from rtrain.tune._observed import Observed
 from rtrain.tune._sweep import Limits, Sweep
 from rtrain.tune._table import Table, lines
+from rtrain.tune.callback import Callbacks
 from rtrain.tune.progress_reporter import CLIReporter
 from rtrain.tune.schedulers import ASHAScheduler, Exploit, FIFOScheduler, TrialScheduler
 from rtrain.tune.search import BasicVariantGenerator, Searcher
@@ -265,3 +267,90 @@ def test_the_head_s_own_storage_by_its_name_is_as_none(tmp_path):
     for info in (ClusterInfo("head:7433", local=False), ClusterInfo("127.0.0.1:1", local=True, storage=str(tmp_path))):
         named, left_out = (_tuner._place(tune.RunConfig(storage_path=path), "widths", info) for path in ("cluster://", None))
         assert named == left_out
+
+
+class Choosing(FIFOScheduler):
+    def __init__(self, choose):
+        super().__init__()
+        self.choose, self.removed = choose, []
+
+    def choose_trial_to_run(self, tune_controller):
+        return self.choose(tune_controller)
+
+    def on_trial_remove(self, tune_controller, trial):
+        self.removed.append(trial.trial_id[-1])
+
+
+def test_a_scheduler_that_chooses_is_asked_and_may_let_trials_wait():
+    def newest_alone(controller):
+        waiting = [one for one in controller.get_trials() if one.status == "PENDING" and not one.started]
+        return None if controller.live else waiting[-1]
+
+    here = sweep(scheduler=Choosing(newest_alone), stopper=MaximumIterationStopper(9), max_live=2, time_budget_s=5)
+    assert ids(here.to_start()) == ["2"] and here.to_start() == [], "one runs, and two wait"
+    here.ended("abc_00002", "succeeded")
+    assert ids(here.to_start()) == ["1"]
+    assert ids(here.tick(6)) == ["1"] and here.scheduler.removed == ["0"]
+    assert (here.trial("abc_00000").status, here.trial("abc_00000").why) == ("TERMINATED", "stopped: budget")
+    here.ended("abc_00001", "stopped")
+    assert here.done
+
+
+@pytest.mark.parametrize(
+    ("choose", "message"),
+    [
+        (lambda controller: None, "Choosing.choose_trial_to_run chose none of 3 trials that wait, and none runs"),
+        (lambda controller: "abc_00000", "chose abc_00000, which does not wait; return one of the trials whose status is PENDING"),
+    ],
+)
+def test_a_choice_that_cannot_be_carried_out_is_refused(choose, message):
+    with pytest.raises(tune.TuneError, match=message):
+        sweep(scheduler=Choosing(choose)).to_start()
+
+
+def test_pausing_is_refused_with_the_reason():
+    class Pausing(TrialScheduler):
+        def on_trial_result(self, tune_controller, trial, result):
+            return self.PAUSE
+
+    here = sweep(scheduler=Pausing())
+    here.to_start()
+    with pytest.raises(tune.TuneError, match="decided 'PAUSE'.* A trial is a run of the cluster, which is not paused"):
+        here.reported("abc_00000", {"loss": 1})
+
+
+def test_what_callbacks_hear_of_a_run_is_each_failure_each_start_and_each_commit_once():
+    seen = Observed()
+    assert seen.recovered({"state": "RUNNING", "failures": 0, "max_failures": 2}) == []
+    assert seen.recovered({"state": "RUNNING", "failures": 2, "max_failures": 2}) == ["on_trial_recover"] * 2
+    assert seen.recovered({"state": "FAILED", "failures": 3, "max_failures": 2}) == [], "that is its end"
+    assert seen.recovered({"state": "FAILED", "failures": 2, "max_failures": -1}) == []
+    starts = [{"number": number, "started": number < 4 or None, "from": "c" if number > 1 else None} for number in (1, 2, 3, 4)]
+    assert seen.restored(starts, moved=False) == ["on_trial_restore"] * 2 and seen.attempt == 3
+    assert seen.restored(starts, moved=False) == [] and Observed().restored(starts[:1], moved=True) == ["on_trial_restore"]
+    seen.reported = [(name, {}) for name in "abcd"]
+    assert [name for name, _ in seen.committed({"b"}, over=False)] == ["b"], "the first is lost, since a later one is committed"
+    assert [name for name, _ in seen.reported] == ["c", "d"]
+    assert [name for name, _ in seen.committed({"d"}, over=True)] == ["d"] and seen.reported == []
+
+
+def test_a_callback_gets_its_arguments_by_their_names_or_in_their_order():
+    heard = []
+
+    class Named(tune.Callback):
+        def setup(self):
+            heard.append("setup")
+
+        def on_trial_complete(self, trial, **info):
+            heard.append((trial, sorted(info)))
+
+        def on_trial_error(self, number, all_of_them, the_one, **info):
+            heard.append((number, all_of_them, the_one))
+
+    hooks = Callbacks([Named()])
+    hooks.call("setup", stop=None, num_samples=1, total_num_samples=2)
+    for hook in ("on_trial_complete", "on_trial_error"):
+        hooks.call(hook, iteration=1, trials=[], trial="t")
+    assert heard == ["setup", ("t", ["iteration", "trials"]), (1, [], "t")]
+    with pytest.raises(TypeError):
+        hooks.call("on_trial_start", trial="t")
