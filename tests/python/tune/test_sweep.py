@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from rtrain import tune
 from rtrain._where import ClusterInfo
@@ -261,6 +263,15 @@ def test_the_table_comes_with_a_new_status_soon_and_with_mere_reports_seldom(mon
     assert not shown_after(1) and shown_after(5)
     Table("s", 0, CLIReporter()).show(here, final=True)
     assert capsys.readouterr().err == ""
+    earlier = CLIReporter.__new__(CLIReporter)  # as version 0.1.0 has pickled it
+    given = CLIReporter()
+    earlier.__dict__.update(metric_columns=None, parameter_columns=None, rows=20, every_s=5.0, metric=None, mode=None)
+    for reporter in (earlier, pickle.loads(pickle.dumps(given))):
+        later = Table("s", 1, reporter)
+        later.begin(here, 3)
+        later.show(here, final=True)
+        assert "sweep s has ended" in capsys.readouterr().err
+        pickle.dumps(reporter)
 
 
 def test_the_head_s_own_storage_by_its_name_is_as_none(tmp_path):

@@ -72,11 +72,14 @@ class CLIReporter(ProgressReporter):
         self.metric, self.mode = metric, mode
         check("CLIReporter", others, REPORTER)
         check_named("CLIReporter", max_error_rows=max_error_rows)
-        self.render: Callable[[bool], list[str]] = lambda done: []
-        self._shown_at, self._reports, self._states = 0.0, 0, ""
+
+    # Of the class, since a reporter that version 0.1.0 has pickled has none of its own.
+    render: Callable[[bool], list[str]] | None = None
+    """What makes the lines of the table; the driver sets it."""
+    _shown_at, _reports, _states = 0.0, 0, ""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "render": None}
+        return {name: value for name, value in self.__dict__.items() if name != "render"}
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:  # noqa: FBT001, FBT002
         """Returns whether the table is due: at the end, when the status of a trial has changed, and seldom for reports alone."""
@@ -90,7 +93,8 @@ class CLIReporter(ProgressReporter):
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:  # noqa: FBT001
         """Shows the table."""
-        say("\n".join(self.render(done)))
+        if self.render is not None:
+            say("\n".join(self.render(done)))
 
 
 class JupyterNotebookReporter(CLIReporter):
