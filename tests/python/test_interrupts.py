@@ -15,7 +15,8 @@ from rtrain._http import Head, Unreachable
 from rtrain._settings import Place
 from rtrain.train._driver._follower import Driver
 from rtrain.train._run_context import TrainRunContext
-from rtrain.tune._driver import SweepDriver
+from rtrain.tune._driver import Beginning, SweepDriver
+from rtrain.tune.callback import Callbacks
 
 PLACE = Place("127.0.0.1:9", "", "", "test")
 
@@ -61,7 +62,7 @@ def test_a_sweep_that_cannot_stop_its_trials_asks_once_and_names_them(capfd) -> 
     runs = Runs()
     sweep = types.SimpleNamespace(elapsed_s=0.0)
     file = types.SimpleNamespace(folder=pathlib.Path("/nowhere"))
-    driver = SweepDriver(sweep, runs, file, types.SimpleNamespace(), [], taken_up=False)
+    driver = SweepDriver(sweep, runs, file, types.SimpleNamespace(), Callbacks([]), Beginning(False, [], None, None))
     trials = [types.SimpleNamespace(leg=types.SimpleNamespace(run_name=name, run_id=f"r-{name}")) for name in ("a", "b", "c")]
     driver._stop(trials)
     assert runs.asked == ["a", "b"]

@@ -137,6 +137,7 @@ UNPICKLED = {
     "_remote/_values.py": "parts of a message of such a channel",
     "tune/_trial_loop.py": "a blob of this user, over the head's API",
     "tune/_file.py": "the user's own experiment",
+    "tune/_objective.py": "the state of a searcher or scheduler of the user's own experiment",
     "tune/trainable.py": "a checkpoint of the user's own run",
     "train/_driver/_validation.py": "what the user's own training wrote for its validation; of another user's run nothing is read",
     "train/backend.py": "a call of the same run's rank 0",
