@@ -18,9 +18,7 @@ class Callback:
     iteration: how many rounds the driver has made. trials: all trials so far. info: nothing yet; take it, as Ray's callbacks do.
     """
 
-    def setup(
-        self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None, **info: Any
-    ) -> None:
+    def setup(self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None, **info: Any) -> None:
         """Called before the first trial.
 
         stop: RunConfig(stop=). num_samples: of TuneConfig. total_num_samples: how many trials there will be, grids counted; None
@@ -89,7 +87,11 @@ class Callbacks:
 
     def states(self, kept: Sequence[object] | None) -> list[dict[str, Any] | None]:
         """Returns what `get_state` returns, of each callback in `kept`; None: of all."""
-        asked = self.callbacks if kept is None else [callback for callback in self.callbacks if any(callback is other for other in kept)]
+        asked = (
+            self.callbacks
+            if kept is None
+            else [callback for callback in self.callbacks if any(callback is other for other in kept)]
+        )
         return [callback.get_state() for callback in asked]
 
     def restore(self, states: list[dict[str, Any] | None]) -> None:
