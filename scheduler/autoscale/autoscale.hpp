@@ -69,9 +69,11 @@ std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, Aut
 struct WaitingGang {
     RunId run;
     GangRequest gang;
+    std::map<NodeId, Held> withheld{};  // what its reservation keeps from those behind it, of what is free now
 };
-struct AutoscaleQuestion {             // a copy: it is answered on another thread
-    std::vector<NodeView> nodes;       // ready ones with room for some bundle of what waits
+struct AutoscaleQuestion {  // a copy: it is answered on another thread
+    // Ready ones with room for some bundle of what waits, beside the reservations of runs that are not in `waiting`.
+    std::vector<NodeView> nodes;
     std::vector<WaitingGang> waiting;  // in the order of the queue; without those that a quota keeps out
     NodeOffer offer;
     std::uint32_t ordered = 0, room = 0, max = 0;  // room: how many more may be ordered

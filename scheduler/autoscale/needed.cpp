@@ -46,6 +46,38 @@ bool has_room(const NodeView& node, const Resources& least) {
     });
 }
 
+// Of what the nodes have free now, what the run's reservation keeps from a run that outlasts its begin.
+std::map<NodeId, Held> withheld_by(const ClusterIndex& index, RunId run) {
+    std::map<NodeId, Held> withheld;
+    const auto entry = index.reserved().entries().find(run);
+    if (entry == index.reserved().entries().end()) return withheld;
+    for (const auto& [id, seats] : entry->second.seats.nodes) {
+        const std::size_t at = index.place_of(id);
+        if (at == index.nodes().size()) continue;
+        const NodeView& node = index.nodes()[at];
+        const OpenRoom left = room_beside(node, index.holds_on(at), entry->second.bit);
+        Held& kept = withheld[id];
+        for (const auto& [name, free] : node.free)
+            if (const Amount more = free - amount_of(left.free, name); more.ticks > 0) kept.amounts.emplace(name, more);
+        for (std::size_t device = 0; device < node.gpus_free.size(); ++device)
+            kept.gpus.push_back(node.gpus_free[device] - left.gpus[device]);
+    }
+    return withheld;
+}
+
+void keep_back(std::vector<NodeView>& nodes, const std::map<NodeId, Held>& withheld) {
+    for (NodeView& node : nodes) {
+        const auto kept = withheld.find(node.id);
+        if (kept == withheld.end()) continue;
+        for (const auto& [name, amount] : kept->second.amounts)
+            if (const auto free = node.free.find(name); free != node.free.end())
+                free->second = free->second - std::min(free->second, amount);
+        for (std::size_t device = 0; device < std::min(node.gpus_free.size(), kept->second.gpus.size()); ++device)
+            node.gpus_free[device] =
+                node.gpus_free[device] - std::min(node.gpus_free[device], kept->second.gpus[device]);
+    }
+}
+
 NodeView new_node(const NodeOffer& offer, std::uint32_t number) {
     return {.id = NodeId{"~" + std::to_string(number)},  // behind every name that a node can have
             .state = NodeState::ready,
@@ -125,15 +157,25 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
             continue;
         }
         quotas.count(run.spec.queue, total);
-        WaitingGang waiting{.run = run.id, .gang = request_of(run)};
+        WaitingGang waiting{.run = run.id, .gang = request_of(run), .withheld = withheld_by(index, run.id)};
         bundles += waiting.gang.bundles.size();
         if (question.waiting.size() >= limits::autoscaled_runs || bundles > limits::autoscaled_bundles) break;
         question.waiting.push_back(std::move(waiting));
     }
     if (question.waiting.empty()) return question;
     const Resources least = least_demand(question.waiting);
-    for (const NodeView& node : index.nodes())
-        if (node.state == NodeState::ready && has_room(node, least)) question.nodes.push_back(node);
+    ReservationMask open = 0;  // the others get no node from here, so what they have reserved is theirs
+    for (const WaitingGang& waiting : question.waiting) open |= index.reserved().bit_of(waiting.run);
+    for (std::size_t at = 0; at < index.nodes().size(); ++at) {
+        const NodeView& node = index.nodes()[at];
+        if (node.state != NodeState::ready || !has_room(node, least)) continue;
+        NodeView& kept = question.nodes.emplace_back(node);
+        const ReservationMask closed = index.mask_of(at) & ~open;
+        if (closed == 0) continue;
+        OpenRoom room = room_beside(node, index.holds_on(at), closed);
+        kept.free = std::move(room.free);
+        kept.gpus_free = std::move(room.gpus);
+    }
     return question;
 }
 
@@ -142,11 +184,13 @@ NodesNeeded nodes_needed(const AutoscaleQuestion& question) {
     std::uint32_t next_number = 0;
     add_new(nodes, question.offer, question.ordered, next_number);
     NodesNeeded needed;
-    for (const auto& [run, gang] : question.waiting) {
+    for (const WaitingGang& waits : question.waiting) {
+        const auto& [run, gang, withheld] = waits;
         PlacementAnswer answer = place(nodes, gang);
         if (answer.verdict != Verdict::feasible_now) {
             const auto more = least_new(nodes, gang, question.offer, question.room - needed.nodes);
             if (!more && !fits_with(nodes, gang, question.offer, question.max)) needed.hopeless.insert(run);
+            if (!more) keep_back(nodes, withheld);
             if (!more) continue;
             add_new(nodes, question.offer, *more, next_number);
             needed.nodes += *more;

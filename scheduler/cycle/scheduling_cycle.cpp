@@ -1,7 +1,7 @@
-// A scheduling cycle: EASY backfill. Runs are placed in their order; the first that finds no room reserves the nodes on
-// which it will start soonest, and those behind it may use these only if they have ended by then. One run of each kind
-// of node reserves: two that could never use the same nodes do not stand behind each other. So does the oldest gang of
-// each queue once it has waited long. See docs/queues.md.
+// A scheduling cycle: EASY backfill. Runs are placed in their order; the first that finds no room reserves the seats on
+// which it will start soonest. Runs behind it that are still there when it starts take what it leaves of each node: see
+// room_beside. A run that lacks something else than the reservations before it reserves seats as well. So does the
+// oldest gang of each queue once it has waited long. See docs/queues.md.
 #include "scheduler/cycle/scheduling_cycle.hpp"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "scheduler/queue/backfill.hpp"
 #include "scheduler/queue/order.hpp"
 #include "scheduler/queue/preemption.hpp"
+#include "scheduler/queue/reserved.hpp"
 
 namespace rtrain::core {
 
@@ -31,15 +32,24 @@ Sums demand_of_first(const Run& run, std::size_t workers) {
 struct ActiveReservation {  // that is in force in this cycle
     RunId run;
     std::uint32_t shape = 0;
-    Reservation at;
     ReservationMask bit = 0;
     Claim claim = Claim::none;
+    std::optional<std::vector<std::string>> lacks{};  // found out when somebody wants to know
+};
+
+// A reservation as those see it that are placed beside it.
+struct SeenReservation {
+    ReservationMask bit = 0;
+    std::int32_t priority = 0;
+    Begin begin;
 };
 
 class Cycle {
   public:
     explicit Cycle(Change& change) : change_(change), index_(change.index()), quotas_(change.seen()) {}
-    void run();
+    // Returns whether a reservation that is given up has kept a run waiting, so that another cycle is due.
+    bool run();
+    void finish();  // after the last cycle
 
   private:
     enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
@@ -48,24 +58,30 @@ class Cycle {
     std::optional<Next> refused_by_quota(const Candidate& candidate, const Run& run);
     bool preempt_within_quota(const Candidate& candidate, const Run& run);
     bool shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const;
-    std::size_t passed_by(std::optional<Duration> limit) const;
-    bool passes(const ActiveReservation& reservation, std::optional<Duration> limit) const;
-    ReservationMask open_to(std::optional<Duration> limit) const;
+    ReservationMask open_to(const Run& run, std::optional<Duration> limit);
+    ReservationMask open_to(const Run& run) { return open_to(run, run.spec.wall_time_limit); }
     bool some_may_pass(const Candidate& candidate);
     bool start(const Candidate& candidate, const Run& run, ReservationMask open);
-    bool same_kind(std::uint32_t a, std::uint32_t b) const;
+    bool start_on_reserved_seats(const Candidate& candidate, const Run& run);
+    void place_on(const Candidate& candidate, const Run& run, const Seats& seats);
+    bool stands_behind(const Candidate& candidate);
     bool found_another_node(const Run& run, const GangRequest& gang) const;
     bool still_valid(const Run& run, const GangRequest& gang) const;
+    bool overtaken(const Run& run) const;
+    void spare_ends(const Run& run);
     void make_reservation(const Candidate& candidate, Time not_before);
-    void renew(const Candidate& candidate, Reservation& at, Time not_before);
-    ReservationMask open_for_reservation(const Candidate& candidate) const;
+    bool renew(const Candidate& candidate, Time not_before);
+    ReservationMask open_beside_active() const;
+    void see(RunId id);
     std::size_t heads() const;
     void give_reasons();
     void give_reason(RunId id, const Reason& reason);
     void within_quota(const Candidate& candidate);
     std::set<RunId> outdated_reasons();
     Reason reason_to_wait(const Run& run, std::uint32_t shape);
-    void release_other_reservations();
+    ReservationMask release_other_reservations();
+    void pass_with_programs();
+    void forget_lapsed(const Candidate& candidate);
     PlacementAnswer grown(const Run& run, PlacementAnswer smallest, ReservationMask open);
     void grow();
 
@@ -74,34 +90,36 @@ class Cycle {
     Quotas quotas_;
     std::set<RunId> quota_reserved_;  // kept out by a quota that others are about to leave
     std::vector<ActiveReservation> reservations_;
+    std::map<RunId, SeenReservation> seen_;       // those of earlier cycles and of this one
+    ReservationMask kept_out_ = 0;                // reservations that were closed to a run that found no room
+    std::set<NodeId> taken_on_;                   // where this cycle has placed something
     std::set<std::uint32_t> full_;                // shapes that found no room on any node
     std::map<std::uint32_t, Reason> never_fits_;  // what runs of a shape are told
     std::map<std::uint32_t, std::size_t> too_long_;
-    std::map<std::uint32_t, std::size_t> refused_;  // shapes behind reservations: so many that it passes did not help
+    std::map<std::uint32_t, ReservationMask> refused_;  // shapes that found no room beside the others
 };
 
 void Cycle::give_reason(RunId id, const Reason& reason) {
     if (change_.seen().runs.at(id).reason != reason) change_.edit(id).reason = reason;
 }
 
-// How many reservations leave a run alone that takes so long: it is over before they begin. They nest: who passes one
-// passes all that begin later.
-std::size_t Cycle::passed_by(std::optional<Duration> limit) const {
-    return static_cast<std::size_t>(
-        std::count_if(reservations_.begin(), reservations_.end(),
-                      [&](const ActiveReservation& reservation) { return passes(reservation, limit); }));
-}
-
-bool Cycle::passes(const ActiveReservation& reservation, std::optional<Duration> limit) const {
-    return limit && reservation.at.from.ms != 0 && change_.now() + *limit <= reservation.at.from;
-}
-
-// All reservations but those that would be kept waiting by a run that takes so long.
-ReservationMask Cycle::open_to(std::optional<Duration> limit) const {
+// All reservations but those of other runs, of this priority or a higher one, that the run must leave alone.
+ReservationMask Cycle::open_to(const Run& run, std::optional<Duration> limit) {
     ReservationMask open = every_reservation;
-    for (const ActiveReservation& reservation : reservations_)
-        if (!passes(reservation, limit)) open &= ~reservation.bit;
+    for (const auto& [id, reservation] : seen_)
+        if (id != run.id && reservation.priority >= run.spec.priority &&
+            !passes(reservation.begin, run, limit, change_.now()))
+            open &= ~reservation.bit;
     return open;
+}
+
+// What the cycle has not come to yet counts as well: a time that was promised does not move for an older run.
+void Cycle::see(RunId id) {
+    const Run& run = change_.seen().runs.at(id);
+    seen_.insert_or_assign(
+        id, SeenReservation{.bit = index_.reserved().bit_of(id),
+                            .priority = run.spec.priority,
+                            .begin = {.from = run.reserved_from, .programs = programs_awaited(change_.seen(), run)}});
 }
 
 std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, const Run& run) {
@@ -129,13 +147,13 @@ bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over
 // it, in the quota and on nodes: else those who go first would have it again before the last has gone. Nobody goes for
 // nodes that are kept for others.
 bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
-    if (index_.shape(candidate.shape).gang.driver || heads() >= limits::heads_most ||
+    if (index_.shape(candidate.shape).total.empty() || heads() >= limits::heads_most ||
         reservations_.size() >= limits::reservations_most)
         return false;
-    const auto room = request_preemption(change_, quotas_, run.id, open_to(run.spec.wall_time_limit));
+    const auto room = request_preemption(change_, quotas_, run.id, open_to(run));
     if (!room) return false;
     if (room->requested_now) change_.settle();
-    if (room->requested_now && !run.nodes_reserved.empty()) change_.edit(candidate.run).nodes_reserved.clear();
+    if (room->requested_now && !run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     make_reservation(candidate, room->by);
     quotas_.starts(candidate.run);  // counted as reserved now
     quotas_.reserve(candidate.line->queue, index_.shape(candidate.shape).total);
@@ -143,53 +161,48 @@ bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     return true;
 }
 
-// Could both use one of the nodes? Gangs that ask alike of a node could, without looking at any.
-bool Cycle::same_kind(std::uint32_t a, std::uint32_t b) const {
-    const GangRequest &first = index_.shape(a).gang, &second = index_.shape(b).gang;
-    const auto needs_gpu = [](const GangRequest& gang) {
-        return amount_of(gang.bundles.front().demand, gpu_key).ticks > 0;
-    };
-    const bool alike = first.nodes_only == second.nodes_only && first.topology_label == second.topology_label &&
-                       first.bundles.front().selector == second.bundles.front().selector &&
-                       needs_gpu(first) == needs_gpu(second);
-    return alike || std::any_of(index_.nodes().begin(), index_.nodes().end(), [&](const NodeView& node) {
-               return could_use(node, first) && could_use(node, second);
-           });
-}
-
-// All reservations but those of runs of this priority, or a higher one.
-ReservationMask Cycle::open_for_reservation(const Candidate& candidate) const {
-    ReservationMask open = open_to({});
-    for (const RunId id : index_.reserving())
-        if (id != candidate.run && index_.line_of(id).priority >= candidate.line->priority)
-            open &= ~index_.reserved().bit_of(id);
-    return open;
-}
-
-// Has enough been given back that it could begin sooner? Not for every small run that ends.
-bool worth_a_look(const Sums& given_back, const Sums& total) {
-    return std::all_of(total.begin(), total.end(), [&](const auto& entry) {
-        return entry.second.ticks <= amount_of(given_back, entry.first).ticks * limits::looks_for_a_part_of;
+// A run that asks for all that a reservation lacks, on the same nodes, starts after it: it needs no reservation before.
+bool Cycle::stands_behind(const Candidate& candidate) {
+    const Sums& demand = index_.shape(candidate.shape).total;
+    return std::any_of(reservations_.begin(), reservations_.end(), [&](ActiveReservation& reservation) {
+        if (!reservation.lacks)
+            reservation.lacks = lacking(index_, reservation.run, index_.shape(reservation.shape).total);
+        return std::all_of(reservation.lacks->begin(), reservation.lacks->end(),
+                           [&](const std::string& name) { return amount_of(demand, name).ticks > 0; }) &&
+               same_kind(index_, reservation.shape, candidate.shape);
     });
 }
 
-// Made anew, or to begin sooner: runs end before their limits, and the nodes that are free then may be others.
-void Cycle::renew(const Candidate& candidate, Reservation& at, Time not_before) {
-    const bool valid = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
-    const auto sooner_than = valid ? std::optional(at.from) : std::nullopt;
-    Reservation next =
-        reserve(change_.seen(), index_, candidate.shape, change_.now(), open_for_reservation(candidate), sooner_than);
-    if (next.nodes.empty() && !valid)
-        next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to({}));
-    if (next.from.ms != 0) next.from = std::max(next.from, not_before);
-    const bool sooner = next.from.ms != 0 && next.from < at.from;
-    if (valid && !sooner) return;
-    at = std::move(next);
+ReservationMask Cycle::open_beside_active() const {
+    ReservationMask open = every_reservation;
+    for (const ActiveReservation& reservation : reservations_) open &= ~reservation.bit;
+    return open;
+}
+
+// Makes the reservation anew, or lets it begin sooner: runs end before their limits, and other nodes may be free then.
+// Returns whether there is a reservation.
+bool Cycle::renew(const Candidate& candidate, Time not_before) {
     const Run& run = change_.seen().runs.at(candidate.run);
-    if (run.nodes_reserved == at.nodes && run.reserved_from == at.from) return;
+    const bool alike = run.seats_reserved.size() == index_.shape(candidate.shape).gang.bundles.size();
+    const bool valid = alike && !run.nodes_reserved.empty() && run.reserved_from > change_.now() &&
+                       (!change_.nodes_have_changed() || will_be_free(index_, run));
+    const auto sooner_than = valid ? std::optional(run.reserved_from) : std::nullopt;
+    Reservation next =
+        reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to(run, std::nullopt), sooner_than);
+    if (next.nodes.empty() && !valid)
+        next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_beside_active());
+    if (next.from.ms != 0) next.from = std::max(next.from, not_before);
+    const bool sooner = next.from.ms != 0 && next.from < run.reserved_from;
+    if (valid && !sooner) return true;
+    const bool same = run.nodes_reserved == next.nodes && run.reserved_from == next.from &&
+                      run.seats_reserved == next.seats && run.reserved_after == next.after;
+    if (same) return !next.nodes.empty();
     Run& record = change_.edit(candidate.run);
-    record.nodes_reserved = at.nodes;
-    record.reserved_from = at.from;
+    record.nodes_reserved = std::move(next.nodes);
+    record.reserved_from = next.from;
+    record.seats_reserved = std::move(next.seats);
+    record.reserved_after = std::move(next.after);
+    return !record.nodes_reserved.empty();
 }
 
 // A node that it has not reserved was given back, and takes a part of the gang now.
@@ -202,30 +215,60 @@ bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
     });
 }
 
+// Returns true if the reservation waits for others than it expects: a run of higher priority has taken of its seats
+// now, or what was given back on its nodes is not enough.
+bool Cycle::overtaken(const Run& run) const {
+    const auto& given_back = change_.given_back_on();
+    return std::any_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& id) {
+        return (taken_on_.contains(id) || given_back.contains(id)) && !will_be_free(index_, run, id);
+    });
+}
+
 // A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
-// given back, which it takes before who waits behind it, and by no other event: it looks at all that runs.
+// given back, which it takes before those who wait behind it, or when its seats were taken, and by no other event: it
+// looks at all that runs. Those of earlier versions have no seats.
 bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
-    if (run.nodes_reserved.empty() || index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
+    if (run.seats_reserved.size() != gang.bundles.size() || run.nodes_reserved.empty() ||
+        index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
         return false;
-    return run.reserved_from.ms == 0 ? !found_another_node(run, gang) : run.reserved_from > change_.now();
+    if (run.reserved_from.ms != 0) return run.reserved_from > change_.now();
+    return !found_another_node(run, gang) && !overtaken(run);
+}
+
+// Something was given back on the reserved nodes: the reservation waits no longer for attempts whose place it takes.
+void Cycle::spare_ends(const Run& run) {
+    const auto& given_back = change_.given_back_on();
+    if (std::none_of(run.nodes_reserved.begin(), run.nodes_reserved.end(),
+                     [&](const NodeId& id) { return given_back.contains(id); }))
+        return;
+    std::vector<AttemptId> needed = run.reserved_after;
+    for (const AttemptId id : run.reserved_after) {
+        if (index_.live_attempts().contains(id) && !free_without(index_, run, id)) continue;
+        std::erase(needed, id);
+        ReservedSeats seats = reserved_seats_of(run);
+        seats.after = {needed.begin(), needed.end()};
+        index_.reserve_for(run.id, std::move(seats));
+    }
+    if (needed != run.reserved_after) change_.edit(run.id).reserved_after = std::move(needed);
 }
 
 // The time of a reservation is reserved, and moves only to be sooner.
 void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
     const Shape& shape = index_.shape(candidate.shape);
-    if (reservations_.size() >= limits::reservations_most || shape.gang.driver || shape.total.empty()) return;
+    if (reservations_.size() >= limits::reservations_most || shape.total.empty()) return;
     const Run& run = change_.seen().runs.at(candidate.run);
-    ReservationMask bit = index_.reserved().bit_of(candidate.run);
-    Reservation at{.nodes = {}, .from = run.reserved_from};
     const bool unknown = run.reserved_from.ms == 0;
     if (!still_valid(run, shape.gang) || (!unknown && worth_a_look(change_.given_back(), shape.total))) {
-        at.nodes = run.nodes_reserved;
-        renew(candidate, at, not_before);
-        if (at.nodes.empty()) return;
-        bit = index_.reserve_for(candidate.run, at.nodes);
+        if (!renew(candidate, not_before)) return;
+        index_.reserve_for(candidate.run, reserved_seats_of(run));
+    } else if (unknown) {
+        spare_ends(run);
     }
-    reservations_.push_back(
-        {.run = candidate.run, .shape = candidate.shape, .at = std::move(at), .bit = bit, .claim = candidate.claim});
+    see(candidate.run);
+    reservations_.push_back({.run = candidate.run,
+                             .shape = candidate.shape,
+                             .bit = index_.reserved().bit_of(candidate.run),
+                             .claim = candidate.claim});
     refused_.clear();
 }
 
@@ -258,15 +301,12 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
     // A gang without resources waits for others of its user to end: no reserved amount and no preemption helps it.
     if (index_.shape(candidate.shape).total.empty()) return Next::skip;
     const Run& run = change_.seen().runs.at(candidate.run);
-    const bool behind = std::any_of(
-        reservations_.begin(), reservations_.end(),
-        [&](const ActiveReservation& reservation) { return same_kind(reservation.shape, candidate.shape); });
+    const bool behind = stands_behind(candidate);
     if (candidate.claim == Claim::none && behind) return Next::skip;
-    const auto room =
-        behind ? std::nullopt : request_preemption(change_, quotas_, candidate.run);  // reckoned with every node
+    const auto room = behind ? std::nullopt : request_preemption(change_, quotas_, candidate.run, open_to(run));
     if (room && room->requested_now) {
         change_.settle();
-        if (!run.nodes_reserved.empty()) change_.edit(candidate.run).nodes_reserved.clear();
+        if (!run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     }
     make_reservation(candidate, change_.now());
     return candidate.claim == Claim::none ? Next::skip : Next::on;
@@ -287,7 +327,7 @@ PlacementAnswer Cycle::grown(const Run& run, PlacementAnswer smallest, Reservati
 // Runs that may grow get what no waiting run could use, within their quota.
 void Cycle::grow() {
     if (!some_may_grow(change_.seen())) return;
-    const std::vector<NodeView> open = unwanted_nodes(change_, quotas_, any_priority);
+    const Unwanted open = unwanted_nodes(change_, quotas_, any_priority);
     grow_elastic(change_, open, [&](const Run& run, std::uint32_t more) {
         return !quotas_.refuses(run.spec.queue, demand_of_first(run, more));
     });
@@ -302,23 +342,24 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         return Next::on;
     }
     if (candidate.claim != Claim::none) {
-        if (start(candidate, run, open_to(run.spec.wall_time_limit))) return Next::on;
+        const ReservationMask open = open_to(run);
+        if (start(candidate, run, open) || start_on_reserved_seats(candidate, run)) return Next::on;
+        kept_out_ |= ~open;
         return blocked(candidate);
     }
     if (full_.contains(candidate.shape)) {
         within_quota(candidate);
         return Next::skip;
     }
-    const Shape& shape = index_.shape(candidate.shape);
-    const bool driver = shape.gang.driver || shape.total.empty();  // it takes nothing that is reserved
-    const std::optional<Duration> limit = run.spec.wall_time_limit;
-    const std::size_t passed = driver ? reservations_.size() : passed_by(limit);
+    const bool nothing = index_.shape(candidate.shape).total.empty();  // takes no amount that is reserved
+    const ReservationMask open = nothing ? every_reservation : open_to(run);
     const auto refused = refused_.find(candidate.shape);
-    if (driver || refused == refused_.end() || refused->second < passed) {
-        if (start(candidate, run, driver ? every_reservation : open_to(limit))) return Next::on;
-        refused_[candidate.shape] = passed;
+    if (nothing || refused == refused_.end() || (open & ~refused->second) != 0) {
+        if (start(candidate, run, open)) return Next::on;
+        refused_[candidate.shape] = open;
+        kept_out_ |= ~open;
     }
-    if (passed == reservations_.size()) {
+    if (open == every_reservation) {
         full_.insert(candidate.shape);
         return blocked(candidate);
     }
@@ -330,11 +371,24 @@ bool Cycle::start(const Candidate& candidate, const Run& run, ReservationMask op
     if (!index_.room_for(candidate.shape, open)) return false;
     const PlacementAnswer answer = grown(run, index_.place(candidate.shape, open), open);
     if (answer.verdict != Verdict::feasible_now) return false;
-    quotas_.starts(candidate.run);
-    quotas_.count(candidate.line->queue, demand_of_first(run, answer.seats.size()));
-    place_attempt(change_, candidate.run, answer.seats);
-    change_.settle();
+    place_on(candidate, run, answer.seats);
     return true;
+}
+
+// The seats that the run has reserved are its own, whatever the reservations behind it expect.
+bool Cycle::start_on_reserved_seats(const Candidate& candidate, const Run& run) {
+    if (!are_free(index_, run, index_.shape(candidate.shape).gang, ~open_beside_active())) return false;
+    place_on(candidate, run, Seats(run.seats_reserved));
+    return true;
+}
+
+void Cycle::place_on(const Candidate& candidate, const Run& run, const Seats& seats) {
+    quotas_.starts(candidate.run);
+    quotas_.count(candidate.line->queue, demand_of_first(run, seats.size()));
+    for (const Seat& seat : seats) taken_on_.insert(seat.node);
+    place_attempt(change_, candidate.run, seats);
+    seen_.erase(candidate.run);
+    change_.settle();
 }
 
 // Behind a reservation. A shorter one of the same shape may still be over in time: is there room for the shortest?
@@ -342,12 +396,37 @@ bool Cycle::some_may_pass(const Candidate& candidate) {
     const auto batch = index_.waiting().at(*candidate.line).find(candidate.shape);
     const Duration shortest = batch->second.by_length.begin()->first;
     if (shortest == for_ever) return false;
-    const std::size_t passed = passed_by(shortest);
-    if (passed <= refused_[candidate.shape]) return false;
-    const ReservationMask open = open_to(shortest);
+    const ReservationMask open = open_to(change_.seen().runs.at(candidate.run), shortest);
+    if ((open & ~refused_[candidate.shape]) == 0) return false;
     const bool room = index_.room_for(candidate.shape, open) && index_.fits(candidate.shape, open);
-    if (!room) refused_[candidate.shape] = passed;
+    if (!room) refused_[candidate.shape] = open;
     return room;
+}
+
+// Runs of the programs that reservations wait for may stand behind others of their shape, which may not pass.
+void Cycle::pass_with_programs() {
+    std::set<std::string> programs;
+    for (const auto& [id, reservation] : seen_)
+        programs.insert(reservation.begin.programs.begin(), reservation.begin.programs.end());
+    std::size_t looks = limits::too_long_most;
+    for (const std::string& program : programs) {
+        const std::set<Waiter> waiting = index_.waiting_of(program);
+        for (const Waiter& waiter : waiting) {
+            if (looks == 0) return;
+            const Run& run = change_.seen().runs.at(waiter.id);
+            if (run.retry_at > change_.now() || !index_.waits(waiter.id)) continue;
+            const Candidate candidate{
+                .line = &index_.line_of(waiter.id), .shape = index_.shape_of(waiter.id), .run = waiter.id};
+            const ReservationMask open = open_to(run);
+            const auto refused = refused_.find(candidate.shape);
+            const bool tried =
+                full_.contains(candidate.shape) || (refused != refused_.end() && (open & ~refused->second) == 0);
+            const Sums& demand = index_.shape(candidate.shape).total;
+            if (tried || quotas_.refuses(candidate.line->queue, demand, borrower(run, change_.now()))) continue;
+            --looks;
+            if (!start(candidate, run, open)) refused_[candidate.shape] = open;
+        }
+    }
 }
 
 Reason Cycle::reason_to_wait(const Run& run, std::uint32_t shape) {
@@ -390,26 +469,46 @@ void Cycle::give_reasons() {
 }
 
 // Those who reserved before and are no longer first.
-void Cycle::release_other_reservations() {
+ReservationMask Cycle::release_other_reservations() {
+    ReservationMask given_up = 0;
     std::set<RunId> reserving;
     for (const ActiveReservation& reservation : reservations_) reserving.insert(reservation.run);
     for (const RunId id : std::set<RunId>(index_.reserving())) {
         if (reserving.contains(id)) continue;
-        Run& run = change_.edit(id);
-        run.nodes_reserved.clear();
-        run.reserved_from = {};
+        given_up |= index_.reserved().bit_of(id);
+        drop_reservation(change_.edit(id));
+        seen_.erase(id);
     }
+    return given_up;
 }
 
-void Cycle::run() {
+// A run whose turn has come and that keeps no reservation closes none to those behind it.
+void Cycle::forget_lapsed(const Candidate& candidate) {
+    const auto seen = seen_.find(candidate.run);
+    const bool active = std::any_of(reservations_.begin(), reservations_.end(),
+                                    [&](const ActiveReservation& other) { return other.run == candidate.run; });
+    if (seen == seen_.end() || active) return;
+    seen_.erase(seen);
+    refused_.clear();
+}
+
+bool Cycle::run() {
+    for (const RunId id : index_.reserving()) see(id);
     claim_lent(quotas_, change_);
     Order order(index_, FairShare(change_.seen(), index_, change_.now()), change_.now());
-    while (const auto candidate = order.next())
+    while (const auto candidate = order.next()) {
         if (consider(*candidate) == Next::skip) order.skip(*candidate);
+        forget_lapsed(*candidate);
+    }
+    pass_with_programs();
     change_.settle();
-    release_other_reservations();
+    const ReservationMask given_up = release_other_reservations();
     withdraw_requests(change_);
     change_.settle();
+    return (given_up & kept_out_) != 0;
+}
+
+void Cycle::finish() {
     grow();
     if (!index_.fresh().empty() || change_.nodes_have_changed() || change_.queues_have_changed()) give_reasons();
     change_.settle();
@@ -419,7 +518,11 @@ void Cycle::run() {
 
 void place_waiting(Change& change) {
     change.settle();
-    Cycle(change).run();
+    for (int left = limits::cycles_most;; --left) {
+        Cycle cycle(change);
+        if (cycle.run() && left > 1) continue;
+        return cycle.finish();
+    }
 }
 
 }  // namespace rtrain::core

@@ -5,6 +5,7 @@
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/placement/largest.hpp"
+#include "scheduler/placement/room.hpp"
 #include "scheduler/queue/backfill.hpp"
 #include "scheduler/queue/order.hpp"
 
@@ -100,6 +101,23 @@ std::string attempt_text(const Cluster& cluster, const Run& run, JobWords words)
     return text + ".";
 }
 
+// Where the nodes stand, with reasons. The nearest change leaves alone what reservations and quotas keep from the run.
+PlacementAnswer placement_of(const Cluster& cluster, const Run& run, const GangRequest& request, Time now) {
+    Cluster copy;
+    const Cluster& all = core::with_index(cluster, copy);
+    PlacementAnswer answer = place(all.index.nodes(), request);
+    answer.reasons = placement_reasons(all.index.nodes(), request, all.index.nodes().size());
+    if (answer.verdict == Verdict::invalid) return answer;
+    const core::Quotas quotas = core::quotas_for(all, run);
+    const core::Borrower who = core::borrower(run, now);
+    const bool refused = quotas.refuses(run.spec.queue, demand_of(run), who).has_value();
+    if (answer.verdict == Verdict::feasible_now && !refused) return answer;
+    const std::vector<NodeView> nodes = all.index.nodes(~core::closed_to(all, run, now));
+    answer.nearest_change =
+        placing::nearest_change(nodes, request, answer.verdict, core::quota_room(quotas, run.spec.queue, who));
+    return answer;
+}
+
 }  // namespace
 
 Explanation explain(const Cluster& cluster, Time now, RunId id, JobWords words) {
@@ -140,7 +158,7 @@ Explanation core::explain_as(const Cluster& cluster, Time now, RunId id, const s
     }
     GangRequest request = gang_of(run, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
-    answer.placement = explain_placement(node_views(cluster), request);
+    answer.placement = placement_of(cluster, run, request, now);
     answer.holders = holders_of(cluster, now);
     answer.rules = core::queue_rules(cluster, run, now, words);
     core::group_reasons(cluster, run, now, answer);

@@ -113,18 +113,28 @@ Why too_small(const NodeView& node, const GangRequest& gang) {
         .obstacle = Obstacle::too_small, .kind = "too small", .text = text, .field = "scaling.resources_per_worker"};
 }
 
-// Of the runs before it in the order, the one that has reserved the node.
-const Run* reserved_for(const Cluster& cluster, const Run& run, const NodeId& node) {
-    for (const RunId id : cluster.index.reserving()) {
-        const Run& other = cluster.runs.at(id);
-        const auto& nodes = other.nodes_reserved;
-        if (id != run.id && std::find(nodes.begin(), nodes.end(), node) != nodes.end()) return &other;
+// "2 CPU and GPU 0 for big (starts in 10m)": the reservations that leave no bundle of the run room on the node. Empty:
+// one has room.
+std::string reserved_text(const Cluster& cluster, const NodeView& node, const GangRequest& gang, ReservationMask closed,
+                          Time now) {
+    const std::size_t at = cluster.index.place_of(node.id);
+    closed &= cluster.index.mask_of(at);
+    if (closed == 0) return "";
+    const OpenRoom room = room_beside(node, cluster.index.holds_on(at), closed);
+    if (placing::takes_one(node, gang, room.free, room.gpus)) return "";
+    std::string text;
+    for (const NodeHold& hold : cluster.index.holds_on(at).seats) {
+        if ((hold.bit & closed) == 0) continue;
+        const Run& other = cluster.runs.at(hold.run);
+        text +=
+            (text.empty() ? "" : " and ") + (hold.whole ? "" : "(" + text_of(hold.seats) + ") ") + "for " + other.name;
+        if (other.reserved_from > now) text += " (starts in " + ago(other.reserved_from - now) + ")";
     }
-    return nullptr;
+    return text;
 }
 
-std::optional<Why> why_not(const Cluster& cluster, const Run& run, const NodeView& node, const GangRequest& gang,
-                           Time now) {
+std::optional<Why> why_not(const Cluster& cluster, ReservationMask closed, const NodeView& node,
+                           const GangRequest& gang, Time now) {
     if (node.state != NodeState::ready) return not_ready(cluster, node);
     if (auto hard = constraint(node, gang)) return hard;
     if (!could_use(node, gang)) return too_small(node, gang);
@@ -132,12 +142,8 @@ std::optional<Why> why_not(const Cluster& cluster, const Run& run, const NodeVie
         return placing::slots(node.free, node.gpus_free, bundle.demand, 1) > 0;
     });
     if (!fits) return Why{Obstacle::busy, lacking(node, gang) + " busy", holders_on(cluster, node.id, now), ""};
-    if (const Run* other = reserved_for(cluster, run, node.id))
-        return Why{
-            Obstacle::reserved, "reserved",
-            "for " + other->name +
-                (other->reserved_from > now ? " (starts in " + ago(other->reserved_from - now) + ")" : std::string()),
-            ""};
+    if (std::string text = reserved_text(cluster, node, gang, closed, now); !text.empty())
+        return Why{Obstacle::reserved, "reserved", std::move(text), ""};
     return std::nullopt;
 }
 
@@ -166,10 +172,12 @@ void group_reasons(const Cluster& cluster, const Run& run, Time now, Explanation
     };
     const GangRequest gang = request_of(run);
     std::map<std::string, Group> kinds;
-    ClusterIndex scratch;
-    for (const NodeView& node : in_step(cluster, scratch).nodes()) {
+    Cluster copy;
+    const Cluster& all = with_index(cluster, copy);
+    const ReservationMask closed = demand_of(run).empty() ? 0 : closed_to(all, run, now);
+    for (const NodeView& node : all.index.nodes()) {
         ++answer.nodes;
-        const auto why = why_not(cluster, run, node, gang, now);
+        const auto why = why_not(all, closed, node, gang, now);
         answer.fitting += why ? 0 : 1;
         if (!why) continue;
         Group& group = kinds[why->kind];

@@ -71,12 +71,37 @@ std::string before_text(const Cluster& cluster, const Run& run, const std::vecto
            first->name + why;
 }
 
-std::string reservation_text(const Run& run, Time now) {
-    if (run.nodes_reserved.empty()) return "";
-    const std::string nodes = names_of(run.nodes_reserved);
-    if (run.reserved_from <= now) return "reserved: " + nodes + ", until they are free; nobody knows when";
-    return "reserved: " + nodes + ", expected to start in " + ago(run.reserved_from - now);
+// "1 CPU and GPU 0 of n1 n2; 1 CPU and GPU 1 of n3": nodes of which the same is reserved stand together.
+std::string seats_text(const Run& run) {
+    if (run.seats_reserved.empty()) return names_of(run.nodes_reserved);  // the whole nodes
+    const ReservedSeats seats = reserved_seats_of(run);
+    std::vector<std::pair<std::string, std::vector<NodeId>>> alike;
+    for (const auto& [node, held] : seats.nodes) {
+        const std::string text = text_of(held);
+        const auto known =
+            std::find_if(alike.begin(), alike.end(), [&](const auto& entry) { return entry.first == text; });
+        (known == alike.end() ? alike.emplace_back(text, std::vector<NodeId>{}) : *known).second.push_back(node);
+    }
+    std::string text;
+    for (std::size_t i = 0; i < alike.size() && i < limits::names_shown; ++i)
+        text += (i == 0 ? "" : "; ") + alike[i].first + " of " + names_of(alike[i].second);
+    return text + (alike.size() > limits::names_shown ? "; and more" : "");
 }
+
+std::string reservation_text(const Cluster& cluster, const Run& run, Time now) {
+    if (run.nodes_reserved.empty()) return "";
+    const std::string seats = "reserved: " + seats_text(run);
+    if (run.reserved_from > now) return seats + ", expected to start in " + ago(run.reserved_from - now);
+    std::string after;
+    std::size_t shown = 0;
+    for (const AttemptId id : run.reserved_after)
+        if (cluster.index.live_attempts().contains(id) && shown++ < limits::names_shown)
+            after += (after.empty() ? "" : " and ") + name_of(cluster, id.run);
+    if (after.empty()) return seats + ", until they are free; nobody knows when";
+    return seats + ", once " + after + (shown == 1 ? " has" : " have") + " ended; nobody knows when";
+}
+
+}  // namespace
 
 const Cluster& with_index(const Cluster& cluster, Cluster& copy) {
     if (cluster.index.in_step()) return cluster;
@@ -85,7 +110,38 @@ const Cluster& with_index(const Cluster& cluster, Cluster& copy) {
     return copy;
 }
 
+namespace {
+// "GPU 0", "GPUs 0-3 6, 0.5 of GPU 7".
+std::string gpus_text(const std::vector<Amount>& gpus) {
+    std::string numbers, parts;
+    std::size_t whole = 0;
+    for (std::size_t device = 0; device < gpus.size(); ++device) {
+        const std::size_t first = device;
+        if (gpus[device].ticks == 0) continue;
+        if (gpus[device] < units(1)) {
+            parts += (parts.empty() ? "" : ", ") + to_text(gpus[device]) + " of GPU " + std::to_string(device);
+            continue;
+        }
+        while (device + 1 < gpus.size() && gpus[device + 1] >= units(1)) ++device;
+        whole += device - first + 1;
+        numbers += " " + std::to_string(first) + (device == first ? "" : "-" + std::to_string(device));
+    }
+    if (!numbers.empty()) numbers = (whole == 1 ? "GPU" : "GPUs") + numbers;
+    return numbers + (numbers.empty() || parts.empty() ? "" : ", ") + parts;
+}
 }  // namespace
+
+std::string text_of(const Held& held) {
+    std::string text;
+    for (const auto& [name, amount] : held.amounts)
+        if (name != memory_key && amount.ticks > 0 && !name.starts_with("accelerator_type:"))
+            text += (text.empty() ? "" : " ") + to_text(amount) + " " + name;
+    const std::string gpus = gpus_text(held.gpus);
+    if (text.empty() && gpus.empty()) return "memory";
+    return text + (text.empty() || gpus.empty() ? "" : " and ") + gpus;
+}
+
+Quotas quotas_for(const Cluster& cluster, const Run& run) { return quotas_for(cluster, run, queue_order(cluster)); }
 
 bool kept_out_by_quota(const Cluster& cluster, const Run& run) {
     if (cluster.queues.rules.empty()) return false;
@@ -107,7 +163,7 @@ std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, 
     else
         rules.push_back({RuleKind::quota, quota_text(all, run.spec.queue, quotas)});
     rules.push_back({RuleKind::order, before_text(all, run, order)});
-    rules.push_back({RuleKind::reservation, reservation_text(run, now)});
+    rules.push_back({RuleKind::reservation, reservation_text(all, run, now)});
     if (const auto last = all.attempts.find({.run = run.id, .number = run.attempts});
         run.state == RunState::queued && last != all.attempts.end())
         rules.push_back({RuleKind::last_attempt, "last attempt: " + to_text(last->second.cause, words)});

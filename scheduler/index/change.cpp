@@ -78,6 +78,13 @@ void Change::add(Checkpoint checkpoint) {
     const CheckpointKey key{.run = checkpoint.run, .directory = checkpoint.directory};
     touched_checkpoints_.insert(key);
     cluster_.checkpoints.insert_or_assign(key, std::move(checkpoint));
+    pace_changes(key.run);
+}
+
+// Checkpoints of a run with a metric to reach say when it ends.
+void Change::pace_changes(RunId id) {
+    const auto run = cluster_.runs.find(id);
+    if (run != cluster_.runs.end() && !run->second.spec.stop_at.empty()) stale_.runs.insert(id);
 }
 
 void Change::erase(const NodeId& id) {
@@ -105,6 +112,7 @@ void Change::erase(const CheckpointKey& key) {
     touched_checkpoints_.erase(key);
     erased_checkpoints_.insert(key);
     cluster_.checkpoints.erase(key);
+    pace_changes(key.run);
 }
 
 void Change::renumber(AttemptId from, std::uint32_t number) {
@@ -115,6 +123,12 @@ void Change::renumber(AttemptId from, std::uint32_t number) {
     stale_.attempts.insert(from);
     attempt.id.number = number;
     edit(from.run).attempts = number;
+    for (const RunId waiting : std::set<RunId>(cluster_.index.reserving())) {
+        const std::vector<AttemptId>& after = cluster_.runs.at(waiting).reserved_after;
+        if (std::find(after.begin(), after.end(), from) == after.end()) continue;
+        std::vector<AttemptId>& renamed = edit(waiting).reserved_after;
+        std::replace(renamed.begin(), renamed.end(), from, AttemptId{.run = from.run, .number = number});
+    }
     add(std::move(attempt));
 }
 

@@ -70,6 +70,7 @@ class Change {
         std::optional<RunId> words_of;
         std::string shown, hidden;
     };
+    void pace_changes(RunId id);
     void save_values();
     void write_note();
     void save_attempts();

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,15 @@ std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
 std::string name_of(const Cluster& cluster, RunId run);
 std::optional<Time> limit_of(const Cluster& cluster, const Run& run);  // when limits.* ends it; none: none counts now
 Sums allocated_to(const Cluster& cluster, const Attempt& attempt);
+// ends.cpp: when an attempt is expected to end, from limits.wall_time or from the pace at which its checkpoints near
+// `stop`; none: nobody knows. One that has not started is taken to start now.
+std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now);
+// The same as far as it follows from the records alone: one that has not started is taken to have started at its placing,
+// and one that stops to have ended.
+std::optional<Time> known_end(const Cluster& cluster, const Attempt& attempt);
+ReservedSeats reserved_seats_of(const Run& run);  // as its record says
+// The programs whose runs, of unknown end, the reservation waits for.
+std::set<std::string> programs_awaited(const Cluster& cluster, const Run& waiting);
 std::vector<const Checkpoint*> retained_checkpoints(const Cluster& cluster, RunId run);  // those that are not being deleted
 bool newer(const Checkpoint& a, const Checkpoint& b);
 

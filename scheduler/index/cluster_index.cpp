@@ -52,10 +52,29 @@ std::string key_of(const GangRequest& gang) {
 
 }  // namespace
 
+ReservedSeats core::reserved_seats_of(const Run& run) {
+    ReservedSeats seats{.from = run.reserved_from.ms == 0 ? unknown_end : run.reserved_from,
+                        .whole = run.seats_reserved.empty(),
+                        .nodes = {},
+                        .after = {run.reserved_after.begin(), run.reserved_after.end()}};
+    for (const NodeId& node : run.nodes_reserved) seats.nodes[node];
+    for (std::size_t rank = 0; rank < run.seats_reserved.size(); ++rank) {
+        const Seat& seat = run.seats_reserved[rank];
+        add(seats.nodes[seat.node], demand_of(run, rank), seat.gpus);
+    }
+    return seats;
+}
+
 const ClusterIndex& in_step(const Cluster& cluster, ClusterIndex& scratch) {
     if (cluster.index.in_step()) return cluster.index;
     scratch.catch_up(cluster);
     return scratch;
+}
+
+const std::set<Waiter>& ClusterIndex::waiting_of(const std::string& program) const {
+    static const std::set<Waiter> nobody;
+    const auto entry = waiting_of_.find(program);
+    return entry == waiting_of_.end() ? nobody : entry->second;
 }
 
 std::vector<RunId> ClusterIndex::position_holders(Time until) const {
@@ -110,6 +129,11 @@ void ClusterIndex::forget_run(RunId id, Names names) {
         if (same_key != submitted_.end() && same_key->second.erase(id) > 0 && same_key->second.empty())
             submitted_.erase(same_key);
     }
+    if (known.waits && !known.program.empty()) {
+        const auto of = waiting_of_.find(known.program);
+        of->second.erase(known.waiter);
+        if (of->second.empty()) waiting_of_.erase(of);
+    }
     if (known.waits) {
         Batches& batches = waiting_.at(known.line);
         WaitingBatch& batch = batches.at(known.shape);
@@ -157,9 +181,10 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
     known.name = run.name;
     known.user = run.user;
     known.submit_key = run.submit_key;
+    known.program = run.program;
     known.live = !terminal(run.state);
     known.waits = (run.state == RunState::queued || run.state == RunState::recovering) && !core::is_blocked(run);
-    if (!run.nodes_reserved.empty()) reserve_for(id, known.waits ? run.nodes_reserved : std::vector<NodeId>{});
+    if (!run.nodes_reserved.empty()) reserve_for(id, known.waits ? core::reserved_seats_of(run) : ReservedSeats{});
     if (!as_before) add_names(run);
     if (known.waits) add_waiting(run, same_shape, known);
     if (!known.waits && same_shape) remove_from_shape(*same_shape);
@@ -187,6 +212,7 @@ void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same
     known.length = run.spec.wall_time_limit.value_or(for_ever);
     WaitingBatch& batch = waiting_[known.line][known.shape];
     batch.by_age.insert(known.waiter);
+    if (!known.program.empty()) waiting_of_[known.program].insert(known.waiter);
     batch.by_length.insert({known.length, id});
     // A sentence of an earlier version says nothing to the scheduling cycle: the run is told anew.
     const bool old_sentence = run.state == RunState::queued && run.reason.is<reasons::Text>();
@@ -194,8 +220,8 @@ void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same
     if (!run.nodes_reserved.empty()) reserving_.insert(id);
     if (run.reserved_from.ms != 0) known.reserved = run.reserved_from;
     if (known.reserved) reservations_.insert({*known.reserved, id});
-    const GangRequest& gang = shapes_[known.shape].gang;
-    if (!gang.driver && gang.bundles.size() > 1) known.starves = run.submitted + limits::starves_after;
+    const Shape& shape = shapes_[known.shape];
+    if (!shape.total.empty() && shape.gang.bundles.size() > 1) known.starves = run.submitted + limits::starves_after;
     if (known.starves) starves_.insert({*known.starves, id});
 }
 

@@ -45,17 +45,26 @@ class ClusterIndex {
     const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
     const std::vector<NodeView>& nodes() const { return views_; }  // by id
     const NodeView* node(const NodeId& id) const;
-    const ReservedNodes& reserved() const { return reserved_; }
-    ReservationMask reserve_for(RunId run, const std::vector<NodeId>& nodes);  // its bit
-    ReservationMask mask_of(std::size_t node) const { return masks_[node]; }   // of nodes()
-    std::vector<NodeView> nodes(ReservationMask open) const;  // those that the mask leaves out take nothing
+    const Reservations& reserved() const { return reserved_; }
+    ReservationMask reserve_for(RunId run, ReservedSeats seats);              // its bit
+    ReservationMask mask_of(std::size_t node) const { return masks_[node]; }  // of nodes()
+    const NodeHolds& holds_on(std::size_t node) const { return holds_[node]; }
+    // The reservations that expect that the attempt has ended when they begin, of those with seats on the node.
+    ReservationMask ends_before(AttemptId live, std::size_t node) const {
+        return attempts_.at(live).ends_before & masks_[node];
+    }
+    Time known_end(AttemptId live) const { return attempts_.at(live).end; }  // or unknown_end
+    // What the nodes have beside the seats of reservations that the mask does not open.
+    std::vector<NodeView> nodes(ReservationMask open) const;
     bool room_for(std::uint32_t shape,
                   ReservationMask open);  // no: there is none, or all that is free there together is less
     bool ever(std::uint32_t shape);       // whether the present nodes could hold it, were they empty
+    // Prefers nodes without seats of closed reservations where these serve as well.
     PlacementAnswer place(std::uint32_t shape, ReservationMask open);
     bool fits(std::uint32_t shape, ReservationMask open);  // now
     std::uint64_t searches() const { return searches_; }   // for room on the nodes, since the cluster index was made
-    const UniformGang* uniform(std::uint32_t shape, ReservationMask open);  // null: the index does not answer for it
+    const UniformGang* uniform(std::uint32_t shape, ReservationMask open,
+                               OnReserved on_reserved = OnReserved::rest);  // null: the index does not answer for it
     FreeIndex& free_slots() { return free_slots_; }
     std::size_t place_of(const NodeId& node) const;          // in nodes(); their number: it is not there
     const std::set<Release>& ends() const { return ends_; }  // of live attempts whose expected end does not move
@@ -72,6 +81,7 @@ class ClusterIndex {
     const std::map<std::string, Sums>& in_use() const { return in_use_; }  // by queue
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
+    const std::set<Waiter>& waiting_of(const std::string& program) const;
     std::vector<RunId> position_holders(Time until) const;  // those with nodes reserved, or recovering by then; by age
     bool retries_within(Time after, Time until) const;
 
@@ -81,9 +91,11 @@ class ClusterIndex {
         Sums total;
         AllocatedOn by_node;
         std::map<NodeId, std::uint32_t> zero_bundles;  // the attempt's workers there that hold no resource
+        Time end = unknown_end;                        // as far as the records know it
+        ReservationMask ends_before = 0;               // of the reservations on its nodes, those that count on its end
     };
     struct Known {  // of a run, to be taken out again
-        std::string name, user, submit_key;
+        std::string name, user, submit_key, program;
         bool live = false, waits = false;
         Line line;
         std::uint32_t shape = 0, least = 0;  // the least of its workers
@@ -119,8 +131,14 @@ class ClusterIndex {
     void refresh(NodeView& view, const Standing& standing);
     void sum(const NodeView& view, int sign);
     void sum_totals(const NodeView& view, int sign);
-    void move_reservation(const ReservedNodes::Moved& moved);
-    void put_mask(std::size_t node, ReservationMask mask);
+    void renew_holds(std::size_t node);
+    void put_holds(std::size_t node, NodeHolds holds);
+    bool counts_on_end(AttemptId id, const ReservedSeats& seats) const;
+    void renew_releases(AttemptId id);
+    void move_release(const Allocation& allocation, ReservationMask from, ReservationMask to);
+    void forget_releases(AttemptId id);
+    PlacementAnswer place_now(std::uint32_t shape, ReservationMask open, OnReserved on_reserved);
+    bool takes_reserved(const Seats& seats, ReservationMask open) const;
     void forget_ever(const NodeView* before, const NodeView* now);
     void renew_end(const Cluster& cluster, AttemptId id);
     std::map<std::string, Sums> in_use_now() const;
@@ -153,8 +171,10 @@ class ClusterIndex {
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;
-    ReservedNodes reserved_;
-    std::vector<ReservationMask> masks_;  // of `views_`
+    Reservations reserved_;
+    std::vector<ReservationMask> masks_;                  // of `views_`
+    std::vector<NodeHolds> holds_;                        // of `views_`
+    std::map<std::string, std::set<Waiter>> waiting_of_;  // by the program that submitted them
     Gains gains_;
     std::uint64_t searches_ = 0;
     std::set<Release> ends_;

@@ -113,6 +113,7 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
         forget_ever(&views_[known->second], nullptr);
         views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
         masks_.erase(masks_.begin() + static_cast<std::ptrdiff_t>(known->second));
+        holds_.erase(holds_.begin() + static_cast<std::ptrdiff_t>(known->second));
         for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
         places_.erase(known);
         free_slots_.erase(id);
@@ -142,7 +143,8 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
     places_.emplace(id, place);
     views_.insert(after, std::move(view));
     masks_.insert(masks_.begin() + static_cast<std::ptrdiff_t>(place), ReservationMask{0});
-    put_mask(place, reserved_.mask_of(id));
+    holds_.insert(holds_.begin() + static_cast<std::ptrdiff_t>(place), NodeHolds{});
+    if (!reserved_.empty()) renew_holds(place);
 }
 
 void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
@@ -180,6 +182,7 @@ void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
 void ClusterIndex::let_go(AttemptId id) {
     const auto entry = attempts_.find(id);
     if (entry == attempts_.end()) return;
+    if (!reserved_.empty()) forget_releases(id);
     for (const auto& [node, what] : entry->second.by_node) {
         const auto& [sum, shares] = what;
         Standing& standing = standing_.at(node);

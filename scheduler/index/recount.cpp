@@ -19,6 +19,23 @@ std::vector<Amount> without_zeros(std::vector<Amount> devices) {
     return devices;
 }
 
+// Bits are given in the order in which reservations come, which a recount does not know: runs stand for them.
+using HoldsByRun = std::pair<std::vector<NodeHold>, std::map<std::set<RunId>, Held>>;
+std::vector<HoldsByRun> without_bits(const std::vector<NodeHolds>& all) {
+    std::vector<HoldsByRun> out;
+    for (const NodeHolds& holds : all) {
+        auto& [seats, released] = out.emplace_back(holds.seats, std::map<std::set<RunId>, Held>{});
+        for (const auto& [mask, held] : holds.released) {
+            std::set<RunId> runs;
+            for (const NodeHold& hold : holds.seats)
+                if ((hold.bit & mask) != 0) runs.insert(hold.run);
+            released.emplace(std::move(runs), held);
+        }
+        for (NodeHold& hold : seats) hold.bit = 0;
+    }
+    return out;
+}
+
 }  // namespace
 
 std::map<std::string, Sums> ClusterIndex::in_use_now() const {
@@ -85,7 +102,8 @@ std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
         std::erase_if(free, [](const auto& entry) { return entry.second.ticks == 0; });
         return free;
     };
-    expect(reserved_.nodes() == recount.reserved_.nodes(), "nodes reserved for runs");
+    expect(reserved_.seats() == recount.reserved_.seats(), "seats reserved for runs");
+    expect(without_bits(holds_) == without_bits(recount.holds_), "what reservations hold of the nodes");
     expect(ends_ == recount.ends_ && restless_ == recount.restless_, "expected ends");
     expect(free_on_ready(*this) == free_on_ready(recount), "free amounts of all ready nodes");
     expect(totals_ == recount.totals_, "totals");
@@ -99,6 +117,7 @@ std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
            "times of runs");
     expect(request_deadlines_ == recount.request_deadlines_ && drained_ == recount.drained_, "deadlines");
     expect(elastic_ == recount.elastic_, "elastic runs");
+    expect(waiting_of_ == recount.waiting_of_, "waiting runs of programs");
     expect(dependents_ == recount.dependents_ && array_waiting_ == recount.array_waiting_, "runs that wait for others");
     for (Shape shape : shapes_)
         for (const auto& [open, ignored] : std::map(shape.full))

@@ -1,47 +1,61 @@
-// Questions to the cluster index: is there room, on which nodes, and for whom are nodes reserved (reserved_nodes.hpp).
+// Questions to the cluster index: is there room, on which nodes, and what do reservations (holds.cpp) leave of it.
 #include "scheduler/placement/room.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "scheduler/index/cluster.hpp"
 #include "scheduler/model/limits.hpp"
 
 namespace rtrain {
+namespace {
 
-void ClusterIndex::put_mask(std::size_t node, ReservationMask mask) {
-    if ((masks_[node] & ~mask) != 0) gains_.add(views_[node].id);
-    masks_[node] = mask;
-    free_slots_.put_mask(views_[node].id, mask);
+// True if `others` spans no more nodes than `answer` (or no fewer, where the gang is to be spread), and no more nodes
+// with GPUs for bundles that need none.
+bool serves_as_well(const std::vector<NodeView>& nodes, const GangRequest& gang, const PlacementAnswer& others,
+                    const PlacementAnswer& answer) {
+    if (others.verdict != Verdict::feasible_now) return false;
+    const auto nodes_of = [](const Seats& seats) {
+        std::set<NodeId> used;
+        for (const Seat& seat : seats) used.insert(seat.node);
+        return used;
+    };
+    const std::set<NodeId> used = nodes_of(others.seats), instead_of = nodes_of(answer.seats);
+    if (placing::packs(gang.strategy) ? used.size() > instead_of.size() : used.size() < instead_of.size()) return false;
+    const bool gpu_less = std::all_of(gang.bundles.begin(), gang.bundles.end(), [](const Bundle& bundle) {
+        return amount_of(bundle.demand, gpu_key).ticks == 0;
+    });
+    if (!gpu_less) return true;
+    const auto with_gpus = [&](const std::set<NodeId>& some) {
+        return std::count_if(some.begin(), some.end(), [&](const NodeId& id) {
+            const auto at = std::lower_bound(nodes.begin(), nodes.end(), id,
+                                             [](const NodeView& node, const NodeId& name) { return node.id < name; });
+            return !at->gpus_free.empty();
+        });
+    };
+    return with_gpus(used) <= with_gpus(instead_of);
 }
+
+}  // namespace
 
 std::size_t ClusterIndex::place_of(const NodeId& node) const {
     const auto entry = places_.find(node);
     return entry == places_.end() ? views_.size() : entry->second;
 }
 
-void ClusterIndex::move_reservation(const ReservedNodes::Moved& moved) {
-    const auto each = [&](const std::vector<NodeId>& some, auto&& mask_now) {
-        for (const NodeId& id : some)
-            if (const std::size_t node = place_of(id); node < views_.size()) put_mask(node, mask_now(masks_[node]));
-    };
-    each(moved.gone, [&](ReservationMask before) { return before & ~moved.bit; });
-    each(moved.come, [&](ReservationMask before) { return before | moved.bit; });
-}
-
-ReservationMask ClusterIndex::reserve_for(RunId run, const std::vector<NodeId>& nodes) {
-    const ReservedNodes::Moved moved = reserved_.reserve(run, nodes);
-    move_reservation(moved);
-    return moved.bit;
-}
-
 std::vector<NodeView> ClusterIndex::nodes(ReservationMask open) const {
     std::vector<NodeView> some = views_;
-    for (std::size_t i = 0; i < some.size(); ++i)
-        if ((masks_[i] & ~open) != 0 && some[i].state == NodeState::ready) some[i].state = NodeState::quarantined;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+        const ReservationMask closed = masks_[i] & ~open;
+        if (closed == 0) continue;
+        OpenRoom room = room_beside(views_[i], holds_[i], closed);
+        some[i].free = std::move(room.free);
+        some[i].gpus_free = std::move(room.gpus);
+    }
     return some;
 }
 
-// The index leaves out by itself what the mask does; for others that is worth a look, before every node is
+// The index leaves out by itself what closed reservations hold; for others that is worth a look, before every node is
 // tried.
 bool ClusterIndex::room_for(std::uint32_t shape, ReservationMask open) {
     Shape& wanted = shapes_[shape];
@@ -55,10 +69,12 @@ bool ClusterIndex::room_for(std::uint32_t shape, ReservationMask open) {
     return enough([&](const std::string& name) {
         Sum free;
         for (std::size_t i = 0; i < views_.size(); ++i) {
-            if (views_[i].state != NodeState::ready || (masks_[i] & ~open) != 0) continue;
-            free = free + amount_of(views_[i].free, name);
+            if (views_[i].state != NodeState::ready) continue;
+            const ReservationMask closed = masks_[i] & ~open;
+            const OpenRoom rest = closed == 0 ? OpenRoom{} : room_beside(views_[i], holds_[i], closed);
+            free = free + amount_of(closed == 0 ? views_[i].free : rest.free, name);
             if (name == gpu_key)
-                for (const Amount gpu : views_[i].gpus_free) free = free + gpu;
+                for (const Amount gpu : closed == 0 ? views_[i].gpus_free : rest.gpus) free = free + gpu;
         }
         return free;
     });
@@ -69,8 +85,13 @@ bool ClusterIndex::still_full(Shape& shape, ReservationMask open) const {
     const auto none_gained = [&](ReservationMask mask, std::uint64_t& seen) {
         for (; seen < gains_.count(); ++seen) {
             const std::size_t at = place_of(gains_[seen]);
-            if (at == views_.size() || (masks_[at] & ~mask) != 0) continue;
-            if (placing::takes_one(views_[at], shape.gang, views_[at].free, views_[at].gpus_free)) return false;
+            if (at == views_.size() ||
+                !placing::takes_one(views_[at], shape.gang, views_[at].free, views_[at].gpus_free))
+                continue;
+            const ReservationMask closed = masks_[at] & ~mask;
+            if (closed == 0) return false;
+            const OpenRoom room = room_beside(views_[at], holds_[at], closed);
+            if (placing::takes_one(views_[at], shape.gang, room.free, room.gpus)) return false;
         }
         return true;
     };
@@ -90,29 +111,52 @@ bool ClusterIndex::ever(std::uint32_t shape) {
 }
 
 // The index forgets shapes that nobody asked for lately; those it cannot know are not offered to it twice.
-const UniformGang* ClusterIndex::uniform(std::uint32_t number, ReservationMask open) {
+const UniformGang* ClusterIndex::uniform(std::uint32_t number, ReservationMask open, OnReserved on_reserved) {
     Shape& shape = shapes_[number];
     if (shape.unlike) return nullptr;
-    const auto known = shape.uniform.find(open);
+    const auto known = shape.uniform.find({open, on_reserved});
     if (known != shape.uniform.end() && free_slots_.knows(known->second)) return &known->second;
-    const auto prepared = free_slots_.prepare(shape.gang, open);
+    const auto prepared = free_slots_.prepare(shape.gang, open, on_reserved);
     shape.unlike = !prepared;
     if (!prepared) return nullptr;
     if (shape.uniform.size() >= limits::masks_remembered) shape.uniform.clear();
-    return &shape.uniform.insert_or_assign(open, *prepared).first->second;
+    return &shape.uniform.insert_or_assign({open, on_reserved}, *prepared).first->second;
+}
+
+PlacementAnswer ClusterIndex::place_now(std::uint32_t number, ReservationMask open, OnReserved on_reserved) {
+    if (const UniformGang* gang = uniform(number, open, on_reserved)) return free_slots_.place(*gang);
+    const GangRequest& gang = shapes_[number].gang;
+    if (reserved_.empty()) return rtrain::place(views_, gang);
+    std::vector<NodeView> some = nodes(open);
+    if (on_reserved == OnReserved::nothing)
+        for (std::size_t i = 0; i < some.size(); ++i)
+            if ((masks_[i] & ~open) != 0) some[i].state = NodeState::quarantined;
+    return rtrain::place(some, gang);
 }
 
 PlacementAnswer ClusterIndex::place(std::uint32_t number, ReservationMask open) {
     ++searches_;
-    const UniformGang* gang = uniform(number, open);
+    PlacementAnswer answer = place_now(number, open, OnReserved::rest);
+    if (answer.verdict == Verdict::feasible_now) {
+        if (reserved_.empty() || !takes_reserved(answer.seats, open)) return answer;
+        PlacementAnswer others = place_now(number, open, OnReserved::nothing);
+        return serves_as_well(views_, shapes_[number].gang, others, answer) ? others : answer;
+    }
+    if (!answer.proved) return answer;
     Shape& shape = shapes_[number];
-    PlacementAnswer answer = gang != nullptr     ? free_slots_.place(*gang)
-                             : reserved_.empty() ? rtrain::place(views_, shape.gang)
-                                                 : rtrain::place(nodes(open), shape.gang);
-    if (answer.verdict == Verdict::feasible_now || !answer.proved) return answer;
     if (shape.full.size() >= limits::masks_remembered) shape.full.clear();
     shape.full.insert_or_assign(open, gains_.count());
     return answer;
+}
+
+bool ClusterIndex::takes_reserved(const Seats& seats, ReservationMask open) const {
+    const NodeId* last = nullptr;
+    return std::any_of(seats.begin(), seats.end(), [&](const Seat& seat) {
+        if (last != nullptr && *last == seat.node) return false;
+        last = &seat.node;
+        const std::size_t at = place_of(seat.node);
+        return at < views_.size() && (masks_[at] & ~open) != 0;
+    });
 }
 
 bool ClusterIndex::fits(std::uint32_t shape, ReservationMask open) {

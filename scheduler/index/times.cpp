@@ -45,6 +45,8 @@ void ClusterIndex::renew_end(const Cluster& cluster, AttemptId id) {
     const bool lives = live_attempts_.contains(id);
     if (lives) {
         const Attempt& attempt = cluster.attempts.at(id);
+        attempts_.at(id).end = core::known_end(cluster, attempt).value_or(unknown_end);
+        if (!reserved_.empty()) renew_releases(id);
         const Run& run = cluster.runs.at(id.run);
         const bool rests = attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() &&
                            !attempt.request;

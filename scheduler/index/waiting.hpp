@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "scheduler/model/records.hpp"
-#include "scheduler/placement/reserved_nodes.hpp"
+#include "scheduler/placement/free_index.hpp"
+#include "scheduler/placement/reserved_seats.hpp"
 
 namespace rtrain {
 
@@ -17,9 +18,10 @@ struct Shape {
     GangRequest gang;  // with the nodes that the run avoids
     Sums total;        // of all bundles; empty: the gang holds no resource
     std::uint32_t waiting = 0;
-    std::map<ReservationMask, UniformGang> uniform{};  // where the index of free slots answers for it
-    bool unlike = false;                               // it never does: every node is looked at
-    std::map<ReservationMask, std::uint64_t> full{};   // where there was no room, and the gains known then
+    using Asked = std::pair<ReservationMask, OnReserved>;
+    std::map<Asked, UniformGang> uniform{};           // where the index of free slots answers for it
+    bool unlike = false;                              // it never does: every node is looked at
+    std::map<ReservationMask, std::uint64_t> full{};  // where there was no room, and the gains known then
 };
 
 struct Waiter {  // a run that waits, in order of age
@@ -48,5 +50,6 @@ struct Release {  // when an attempt is expected to give its nodes back
     auto operator<=>(const Release&) const = default;
 };
 inline constexpr Time unknown_end{INT64_MAX};
+static_assert(unknown_end == unknown_begin);
 
 }  // namespace rtrain

@@ -166,8 +166,7 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
     run.state = RunState::starting;
     run.reason = {};
     run.retry_at = {};
-    run.nodes_reserved.clear();
-    run.reserved_from = {};
+    drop_reservation(run);
     change.about(id);
     change.note(notes::placed(run.name, attempt));
     for (const NodeId& node : attempt.nodes_waiting) prepare_node(change, attempt, node);
@@ -238,8 +237,7 @@ void end_run(Change& change, RunId id, RunState state, const Reason& reason) {
     run.ended = change.now();
     run.ended_wall_ms = run.submitted_wall_ms + (change.now() - run.submitted).ms;
     run.retry_at = {};
-    run.nodes_reserved.clear();
-    run.reserved_from = {};
+    drop_reservation(run);
     change.about(id);
     change.note(run.id, notes::ended(run, JobWords::shown), notes::ended(run, JobWords::hidden));
     change.look_for_room();

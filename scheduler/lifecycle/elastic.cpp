@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/limits.hpp"
 #include "scheduler/placement/largest.hpp"
 #include "scheduler/placement/room.hpp"
 #include "scheduler/queue/preemption.hpp"
@@ -30,47 +31,35 @@ Quotas quotas_without(Change& change, const Attempt& attempt) {
     return quotas;
 }
 
-Quotas quotas_unused(const Cluster& cluster) {
-    Quotas quotas(cluster);
-    for (const auto& [queue, in_use] : cluster.index.in_use()) quotas.uncount(queue, in_use);
-    return quotas;
-}
-
 GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
     GangRequest gang = gang_of(run, workers);
     gang.nodes_avoided.insert(gang.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     return gang;
 }
 
-// `open`: nodes that no waiting run needs. Its own seats count as well, wherever they are.
-std::vector<NodeView> room_for(Change& change, const std::vector<NodeView>& open, const Run& run,
-                               const Attempt& attempt) {
-    std::vector<NodeView> nodes = open;
-    for (const NodeId& own : nodes_of(attempt)) {
-        const bool is_open =
-            std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == own; });
-        const auto known = change.seen().nodes.find(own);
-        if (is_open || known == change.seen().nodes.end()) continue;
-        const Node& node = known->second;
-        nodes.push_back({.id = own,
-                         .state = node.state,
-                         .labels = node.labels,
-                         .total = node.total,
-                         .free = {},
-                         .gpus_free = std::vector<Amount>(node.gpus)});
+// What no waiting run needs, and its own seats, wherever they are.
+std::vector<NodeView> room_for(const Unwanted& open, const Run& run, const Attempt& attempt) {
+    Outlook without = open.outlook;
+    without.give_back(attempt);
+    std::vector<NodeView> nodes = std::move(without).nodes(), own;
+    for (NodeView& node : nodes) {
+        if (!open.wanted.contains(node.id) || !on_node(attempt, node.id)) continue;
+        node.free = {};
+        node.gpus_free.assign(node.gpus_free.size(), Amount{});
+        own.push_back(node);
     }
+    std::erase_if(nodes, [&](const NodeView& node) { return open.wanted.contains(node.id); });
+    give_back(own, run, attempt);
+    nodes.insert(nodes.end(), own.begin(), own.end());
     std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
-    give_back(nodes, run, attempt);
     return nodes;
 }
 
 // How many workers it could have; its present number when there is room for no more.
-std::uint32_t could_have(Change& change, const std::vector<NodeView>& open, const Run& run, const Attempt& attempt,
-                         const MayHave& may_have) {
+std::uint32_t could_have(const Unwanted& open, const Run& run, const Attempt& attempt, const MayHave& may_have) {
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     const auto allowed = [&](std::uint32_t workers) { return may_have(run, workers - now); };
-    const Sized sized =
-        place_largest(room_for(change, open, run, attempt), wanted_gang(run, workers_max(run)), now, allowed);
+    const Sized sized = place_largest(room_for(open, run, attempt), wanted_gang(run, workers_max(run)), now, allowed);
     return sized.answer.verdict == Verdict::feasible_now ? std::max(sized.workers, now) : now;
 }
 
@@ -92,7 +81,7 @@ bool would_lose_seats(Change& change, const Attempt& attempt) {
         if (line.priority <= run.spec.priority) break;  // higher ones come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
-            if (shape.gang.driver || !index.ever(number) || then.refuses(line.queue, shape.total)) continue;
+            if (shape.total.empty() || !index.ever(number) || then.refuses(line.queue, shape.total)) continue;
             if (now.refuses(line.queue, shape.total) || could_use_one(shape.gang)) return true;
         }
     }
@@ -114,11 +103,11 @@ void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t worker
     change.edit(id).grow_since.reset();
 }
 
-void consider_growing(Change& change, RunId id, const std::vector<NodeView>& open, const MayHave& may_have) {
+void consider_growing(Change& change, RunId id, const Unwanted& open, const MayHave& may_have) {
     const Run& run = change.seen().runs.at(id);
     const Attempt* attempt = live_attempt(change.seen(), id);
     const bool may = may_grow(run, attempt) && !request_pending(*attempt) && !would_lose_seats(change, *attempt);
-    const std::uint32_t workers = may ? could_have(change, open, run, *attempt, may_have) : 0;
+    const std::uint32_t workers = may ? could_have(open, run, *attempt, may_have) : 0;
     if (!may || workers <= attempt->workers.size()) {
         if (run.grow_since) change.edit(id).grow_since.reset();
         return;
@@ -196,7 +185,8 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
             "runs that wait could use the room for " + counted(workers) + " of run " + run.name + " " + meanwhile,
             "ask again when they have started; rtrain queue lists them"};
     }
-    const PlacementAnswer why = placing::explain_briefly(nodes, gang);
+    const Quotas quotas = quotas_without(change, attempt);
+    const PlacementAnswer why = placing::explain_briefly(nodes, gang, quota_room(quotas, run.spec.queue, {}));
     return Error{
         ErrorCode::unplaceable,
         "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile + reasons_after_colon(why),
@@ -211,7 +201,8 @@ std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t wo
     if (place(nodes, gang).verdict != Verdict::infeasible)
         return beyond_quota(quotas_unused(change.seen()), run, workers,
                             "for ever, it still wants " + std::to_string(workers_max(run)));
-    const PlacementAnswer why = placing::explain_briefly(nodes, gang);
+    const Quotas quotas(change.seen());
+    const PlacementAnswer why = placing::explain_briefly(nodes, gang, quota_room(quotas, run.spec.queue, {}));
     return Error{ErrorCode::unplaceable,
                  "no present nodes could ever hold " + counted(workers) + " of run " + run.name + ", it still wants " +
                      std::to_string(workers_max(run)) + reasons_after_colon(why),
@@ -256,6 +247,13 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
     end_for_request(change, attempt.id);
 }
 
+// Those need no more than the seats that they have reserved.
+bool all_have_seats(const ClusterIndex& index, const WaitingBatch& batch) {
+    return batch.by_age.size() <= limits::reservations_most &&
+           std::all_of(batch.by_age.begin(), batch.by_age.end(),
+                       [&](const Waiter& waiter) { return index.reserved().bit_of(waiter.id) != 0; });
+}
+
 }  // namespace
 
 const std::vector<NodeView>& nodes_now(Change& change) {
@@ -263,23 +261,22 @@ const std::vector<NodeView>& nodes_now(Change& change) {
     return change.seen().index.nodes();
 }
 
-std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority) {
+Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority) {
     change.settle();
     ClusterIndex& index = change.index();
-    std::vector<NodeView> open = index.nodes();
-    for (const RunId id : index.reserving()) {
-        const Run& run = change.seen().runs.at(id);
-        if (run.spec.priority < priority) continue;
-        std::erase_if(open, [&](const NodeView& node) {
-            return std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), node.id);
-        });
-    }
+    ReservationMask closed = 0;
+    for (const RunId id : index.reserving())
+        if (change.seen().runs.at(id).spec.priority >= priority) closed |= index.reserved().bit_of(id);
+    Unwanted open{.outlook = Outlook(change.seen(), ~closed), .wanted = {}};
     for (const auto& [line, batches] : index.waiting()) {
         if (line.priority < priority) break;  // higher ones come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
-            if (shape.gang.driver || !index.ever(number) || quotas.refuses(line.queue, shape.total)) continue;
-            std::erase_if(open, [&](const NodeView& node) { return could_use(node, shape.gang); });
+            if (shape.total.empty() || !index.ever(number) || quotas.refuses(line.queue, shape.total) ||
+                all_have_seats(index, batch))
+                continue;
+            for (const NodeView& node : index.nodes())
+                if (could_use(node, shape.gang)) open.wanted.insert(node.id);
         }
     }
     return open;
@@ -290,10 +287,10 @@ std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std:
     if (would_lose_seats(change, attempt)) return {};
     Quotas quotas(change.seen());
     claim_lent(quotas, change);
-    return room_for(change, unwanted_nodes(change, quotas, priority), change.seen().runs.at(attempt.id.run), attempt);
+    return room_for(unwanted_nodes(change, quotas, priority), change.seen().runs.at(attempt.id.run), attempt);
 }
 
-void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have) {
+void grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have) {
     const std::set<RunId> ids = change.seen().index.elastic();
     for (const RunId id : ids) consider_growing(change, id, open, may_have);
 }

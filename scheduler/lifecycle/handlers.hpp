@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "scheduler/index/change.hpp"
+#include "scheduler/index/outlook.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/model/notes.hpp"
-#include "scheduler/placement/reserved_nodes.hpp"
 
 namespace rtrain::core {
 
@@ -38,10 +38,15 @@ void withdraw_requests(Change& change);                   // of those who gave w
 void place_anew(Change& change, const Attempt& attempt);  // it has ended for its request
 
 // ---- elastic.cpp
-using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;                     // what its quota says
-void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have);  // open: nobody waits
-// Nodes that no waiting run of that priority or a higher one could use, within its quota, nor has reserved.
-std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
+struct Unwanted {
+    Outlook outlook;          // beside the seats that waiting runs have reserved
+    std::set<NodeId> wanted;  // nodes that others could use
+};
+using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;  // what its quota says
+void grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have);
+// Nodes that no waiting run of that priority or a higher one could use, within its quota, beside the seats that such
+// runs have reserved.
+Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
 // Where it could be once it had stopped of its own accord: on its own seats and such nodes. None where a waiting run of
 // higher priority would have its seats, or its part of a quota, before it.
 std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority);

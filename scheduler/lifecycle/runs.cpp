@@ -71,7 +71,8 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
     if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, gang);
     if (wrong) return Error{ErrorCode::invalid, *wrong, "correct the job's resources"};
     if (!event.spec.wait_for_nodes && answer.verdict == Verdict::infeasible) {
-        const PlacementAnswer why = placing::explain_briefly(nodes, gang);
+        const auto quotas = quota_room(Quotas(cluster), event.spec.queue, {});
+        const PlacementAnswer why = placing::explain_briefly(nodes, gang, quotas);
         return Error{ErrorCode::unplaceable, "no present node could ever hold it: " + first_reasons(why),
                      why.nearest_change.empty()
                          ? "rtrain plan shows what is missing; scaling.wait_for_nodes: true queues it"
@@ -103,6 +104,7 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
     run.submitted = change.now();
     run.submitted_wall_ms = event.wall_ms;
     run.warnings = event.warnings;
+    run.program = event.program;
     run.after = still_to_come(change.seen(), event.spec);
     run.array = event.member_of;
     run.array_index = event.member_index;

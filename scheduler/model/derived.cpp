@@ -45,6 +45,17 @@ Sums demand_of(const Run& run) {
     return total;
 }
 
+std::string program_of(const Run& run) {
+    return run.program.empty() ? "run-" + std::to_string(run.id.value) : run.program;
+}
+
+void drop_reservation(Run& run) {
+    run.nodes_reserved.clear();
+    run.reserved_from = {};
+    run.seats_reserved.clear();
+    run.reserved_after.clear();
+}
+
 namespace core {
 
 bool is_blocked(const Run& run) { return !run.after.empty() || run.array_waits; }

@@ -18,6 +18,9 @@ GangRequest request_of(const Run& run);  // the smallest gang that it may have, 
 const Resources& demand_of(const Run& run, std::size_t rank);
 Sums demand_of(const Run& run);  // of the smallest gang that it may have
 
+std::string program_of(const Run& run);  // "run-17": the driver's run; "session-...": a driver outside of the cluster
+void drop_reservation(Run& run);
+
 namespace core {
 
 bool is_blocked(const Run& run);                    // by runs before it, or by its job array

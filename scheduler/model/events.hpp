@@ -27,6 +27,7 @@ struct RunSubmitted {  // the shell has checked the spec, the user and the name'
     std::uint32_t array_parallel = 0;  // of these so many at a time; 0: any number
     std::string member_of{};           // resume: the array that it was, and is, one of; empty: none
     std::uint32_t member_index = 0;
+    std::string program{};  // as Run::program
     bool operator==(const RunSubmitted&) const = default;
 };
 struct RunStopAsked {

@@ -19,11 +19,14 @@ inline constexpr Duration yields_position{15'000};
 // keep a large one out for ever, and many claims at once would empty the cluster.
 inline constexpr Duration starves_after{1'800'000};
 inline constexpr std::size_t starving_of_each_queue = 1;
-// Runs that reserve nodes at a time, and of them those for other kinds of nodes: each costs a look at every node.
+// Runs that reserve seats at a time, and of them those that lack something else than those before them: each costs a
+// look at every node.
 inline constexpr std::size_t reservations_most = 12;
 inline constexpr std::size_t heads_most = 4;
 // A reservation is looked at anew when a quarter of what it needs was given back at once: not for every small end.
 inline constexpr std::int64_t looks_for_a_part_of = 4;
+// Cycles for one event: another one follows when a reservation is given up that has kept a run waiting.
+inline constexpr int cycles_most = 3;
 // Runs of a shape that are passed over in search of a shorter one, which bounds a scheduling cycle over a long queue.
 inline constexpr std::size_t too_long_most = 100;
 

@@ -148,17 +148,20 @@ struct Run {
     std::string stop_by;            // user who asked it to stop
     std::uint64_t checkpoints = 0;  // commits so far
     std::vector<std::string> warnings;
-    std::vector<NodeId> nodes_reserved;  // waiting at the head of its queue: nobody else may keep these from it
-    Time reserved_from;                  // when it is expected to start there; 0: nobody knows
-    std::uint32_t workers_asked = 0;     // `rtrain resize`: so many, and no more; 0: as the spec says
-    std::optional<Time> grow_since;      // elastic: since when there has been room for more workers
-    std::vector<After> after;            // predecessors that it still waits for
-    bool array_waits = false;            // as many of its array run as may at a time
-    std::string array;                   // the job array it belongs to; empty: none
+    std::vector<NodeId> nodes_reserved;  // the nodes of its reservation, by id
+    Time reserved_from;                  // when it is expected to start there; 0: the time is unknown
+    Seats seats_reserved;                // by rank; empty beside `nodes_reserved` (earlier versions): the whole nodes
+    std::vector<AttemptId> reserved_after;  // time unknown: the attempts whose ends the reservation waits for, by id
+    std::uint32_t workers_asked = 0;        // `rtrain resize`: so many, and no more; 0: as the spec says
+    std::optional<Time> grow_since;         // elastic: since when there has been room for more workers
+    std::vector<After> after;               // predecessors that it still waits for
+    bool array_waits = false;               // as many of its array run as may at a time
+    std::string array;                      // the job array it belongs to; empty: none
     std::uint32_t array_index = 0, array_parallel = 0;  // 0: any number at a time
     Time let_go;  // nothing has held it back since (predecessors, its array's limit); 0: since it was submitted
     Duration without_seats;  // since it had to leave its own, until it had others: no part of its wall_time
     std::optional<Duration> resize_within;  // for the checkpoint of a resize, counted from when there is room
+    std::string program;  // which the head has found to have submitted it: see program_of. Empty: the run itself
     bool operator==(const Run&) const = default;
 };
 

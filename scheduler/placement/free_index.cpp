@@ -40,6 +40,7 @@ void FreeIndex::put(const NodeView& node) {
             nodes_.emplace_back();
             fullness_.emplace_back();
             masks_.push_back(0);
+            holds_.emplace_back();
             order_.push_back(0);
         }
         entry->second = unused_.back();
@@ -59,10 +60,11 @@ void FreeIndex::put_free(const NodeView& node) {
     changed(entry->second, What::free);
 }
 
-void FreeIndex::put_mask(const NodeId& id, ReservationMask mask) {
+void FreeIndex::put_holds(const NodeId& id, NodeHolds holds) {
     const auto entry = by_id_.find(id);
-    if (entry == by_id_.end() || masks_[entry->second] == mask) return;
-    masks_[entry->second] = mask;
+    if (entry == by_id_.end() || holds_[entry->second] == holds) return;
+    masks_[entry->second] = holds.mask();
+    holds_[entry->second] = std::move(holds);
     changed(entry->second, What::free);
 }
 
@@ -73,6 +75,7 @@ void FreeIndex::erase(const NodeId& id) {
     nodes_[node] = {};
     nodes_[node].state = NodeState::lost;
     masks_[node] = 0;
+    holds_[node] = {};
     changed(node, What::all);
     settle();  // its place may be given to another node, in another order
     by_id_.erase(entry);
@@ -141,7 +144,7 @@ std::uint32_t FreeIndex::slots(const Demand& demand, Node at) const {
 
 FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
     const NodeView& node = nodes_[at];
-    if ((masks_[at] & ~shape.mask) != 0) return {};
+    if ((masks_[at] & ~shape.mask) != 0) return count_rest(shape, at);
     if (node.state != NodeState::ready || !matches(shape.bundle.selector, node.labels)) return {};
     const Fullness& fullness = fullness_[at];
     const std::uint32_t whole_before = shape.seen >= fullness.put ? shape.counts[at].whole : 0;
@@ -152,8 +155,28 @@ FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
             .has_gpus = !node.gpus_free.empty()};
 }
 
+// On a node where closed reservations have seats.
+FreeIndex::Count FreeIndex::count_rest(const Shape& shape, Node at) const {
+    const NodeView& node = nodes_[at];
+    if (shape.on_reserved == OnReserved::nothing || node.state != NodeState::ready ||
+        !matches(shape.bundle.selector, node.labels))
+        return {};
+    const OpenRoom room = rest_of(shape, at);
+    return {.slots = placing::slots(room.free, room.gpus, shape.bundle.demand, UINT32_MAX),
+            .whole = placing::slots_when_empty(node, shape.bundle.demand),
+            .gpus = placing::gpus_free(room.gpus),
+            .cpus = amount_of(room.free, cpu_key),
+            .has_gpus = !node.gpus_free.empty(),
+            .reserved = true};
+}
+
+OpenRoom FreeIndex::rest_of(const Shape& shape, Node at) const {
+    return room_beside(nodes_[at], holds_[at], masks_[at] & ~shape.mask);
+}
+
 bool FreeIndex::before(const Shape& shape, Node a, Node b) const {
     const Count &x = shape.counts[a], &y = shape.counts[b];
+    if (x.reserved != y.reserved) return y.reserved;
     if (x.gpus != y.gpus) return x.gpus < y.gpus;
     if (x.cpus != y.cpus) return x.cpus < y.cpus;
     return order_[a] < order_[b];
@@ -203,6 +226,7 @@ void FreeIndex::rebuild(Shape& shape) const {
     Shape counted{.counts = std::vector<Count>(nodes_.size()),
                   .bundle = shape.bundle,
                   .mask = shape.mask,
+                  .on_reserved = shape.on_reserved,
                   .gpu_less = shape.gpu_less,
                   .generation = shape.generation,
                   .asked = shape.asked};
@@ -263,9 +287,10 @@ std::uint32_t FreeIndex::forget_one() {
     return static_cast<std::uint32_t>(oldest - shapes_.begin());
 }
 
-std::uint32_t FreeIndex::shape_for(const Bundle& bundle, ReservationMask open) {
+std::uint32_t FreeIndex::shape_for(const Bundle& bundle, ReservationMask open, OnReserved on_reserved) {
     for (std::uint32_t at = 0; at < shapes_.size(); ++at) {
-        if (shapes_[at].mask != open || shapes_[at].bundle != bundle) continue;
+        if (shapes_[at].mask != open || shapes_[at].on_reserved != on_reserved || shapes_[at].bundle != bundle)
+            continue;
         shapes_[at].asked = ++clock_;
         return at;
     }
@@ -280,6 +305,7 @@ std::uint32_t FreeIndex::shape_for(const Bundle& bundle, ReservationMask open) {
     shape.bundle = bundle;
     shape.demand = Demand(bundle.demand);
     shape.mask = open;
+    shape.on_reserved = on_reserved;
     shape.gpu_less = amount_of(bundle.demand, gpu_key).ticks == 0;
     shape.asked = ++clock_;
     rebuild(shape);

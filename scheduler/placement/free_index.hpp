@@ -1,7 +1,7 @@
 // What the nodes have free, counted per shape of bundle and kept by deltas: a gang of equal bundles is placed without
 // looking at every node, and refused by looking at none. The same answers as `place` on the same nodes, which a
 // recount (`faults`) and a property test hold it to. A derived value: never saved, rebuilt from the cluster's records.
-// A node may be reserved; who is placed says whose reserved nodes it may have, and is counted no others.
+// Reservations hold parts of nodes. A gang says which of them are open to it, and is counted what the others leave.
 #pragma once
 
 #include <array>
@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/placement/node_holds.hpp"
 #include "scheduler/placement/placement.hpp"
 
 namespace rtrain {
 
-using ReservationMask = std::uint32_t;  // a set of reservations, one bit each
-inline constexpr ReservationMask every_reservation = ~ReservationMask{0};
+// What counts of a node on which a closed reservation has seats: what the reservation leaves, or nothing.
+enum class OnReserved { rest, nothing };
 
 // A gang of equal bundles without constraints on named nodes, prepared once: questions about it cost no comparison.
 struct UniformGang {
@@ -31,7 +32,7 @@ class FreeIndex {
     // ---- deltas
     void put(const NodeView& node);       // a new node, or one that changed in any way
     void put_free(const NodeView& node);  // a known one, of which only the free amounts changed
-    void put_mask(const NodeId& id, ReservationMask mask);
+    void put_holds(const NodeId& id, NodeHolds holds);
     void erase(const NodeId& id);
     void take(const GangRequest& gang, const Seats& seats);  // never below zero, as in node_views
     void give(const GangRequest& gang, const Seats& seats);  // what `take` took
@@ -39,7 +40,8 @@ class FreeIndex {
 
     // ---- questions
     // none: `place` looks at every node for it
-    std::optional<UniformGang> prepare(const GangRequest& request, ReservationMask open = every_reservation);
+    std::optional<UniformGang> prepare(const GangRequest& request, ReservationMask open = every_reservation,
+                                       OnReserved on_reserved = OnReserved::rest);
     bool knows(const UniformGang& gang) const;  // false: prepare it again
     Verdict verdict(const UniformGang& gang);
     PlacementAnswer place(const UniformGang& gang);
@@ -53,9 +55,10 @@ class FreeIndex {
     std::vector<std::string> faults() const;  // a naive recount: what is wrong, empty when nothing
 
   private:
-    using Node = std::uint32_t;                                  // position in nodes_
-    using Buckets = std::map<std::uint32_t, std::vector<Node>>;  // free slots -> nodes, fuller first, then by id
-    struct Fullness {                                            // of one node, the same for every shape
+    using Node = std::uint32_t;  // position in nodes_
+    using Buckets =
+        std::map<std::uint32_t, std::vector<Node>>;  // free slots -> nodes: unreserved, then fuller, then by id
+    struct Fullness {                                // of one node, the same for every shape
         Amount gpus, cpus;
         std::uint64_t put = 0;  // changes counted when it was put: what it holds when empty is as it was then
     };
@@ -63,6 +66,7 @@ class FreeIndex {
         std::uint32_t slots = 0, whole = 0;  // bundles that fit now, and in the empty node
         Amount gpus, cpus;                   // how full it is
         bool has_gpus = false;
+        bool reserved = false;  // in part, by a closed reservation
         bool operator==(const Count&) const = default;
     };
     struct Demand {  // of a bundle: the two that nearly all ask for, and the rest
@@ -81,7 +85,8 @@ class FreeIndex {
         Buckets plain;                                       // of them those without GPUs, for shapes that need none
         Bundle bundle;
         Demand demand{bundle.demand};
-        ReservationMask mask = every_reservation;  // whose nodes count
+        ReservationMask mask = every_reservation;  // the open reservations
+        OnReserved on_reserved = OnReserved::rest;
         bool gpu_less = false;
         std::uint32_t generation = 0;
         std::uint64_t asked = 0;  // when last, by `clock_`
@@ -98,6 +103,8 @@ class FreeIndex {
     enum class Moves { take, give };
     void move(const GangRequest& gang, const Seats& seats, Moves moves);
     Count count(const Shape& shape, Node node) const;
+    Count count_rest(const Shape& shape, Node node) const;
+    OpenRoom rest_of(const Shape& shape, Node node) const;
     std::uint32_t slots(const Demand& demand, Node node) const;
     bool before(const Shape& shape, Node a, Node b) const;
     void insert(Shape& shape, Buckets& buckets, Node node) const;
@@ -106,7 +113,7 @@ class FreeIndex {
     void rebuild(Shape& shape) const;
     static void set_limits(Shape& shape);
     void bring_up_to_date(Shape& shape);
-    std::uint32_t shape_for(const Bundle& bundle, ReservationMask open);
+    std::uint32_t shape_for(const Bundle& bundle, ReservationMask open, OnReserved on_reserved);
     std::uint32_t forget_one();
 
     Picks pick(const Shape& shape, Strategy strategy, std::uint32_t count) const;
@@ -119,7 +126,8 @@ class FreeIndex {
 
     std::vector<NodeView> nodes_;
     std::vector<Fullness> fullness_;      // per node
-    std::vector<ReservationMask> masks_;  // per node: who has reserved it
+    std::vector<ReservationMask> masks_;  // per node: the bits of `holds_`
+    std::vector<NodeHolds> holds_;        // per node
     std::vector<std::uint64_t> order_;    // per node: grows with the id, with gaps for those to come
     std::map<NodeId, Node> by_id_;
     std::vector<Node> unused_;

@@ -6,7 +6,8 @@
 
 namespace rtrain {
 
-std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, ReservationMask open) {
+std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, ReservationMask open,
+                                              OnReserved on_reserved) {
     const bool plain = !request.topology_label && request.placed.empty() && request.nodes_only.empty() &&
                        request.nodes_excluded.empty() && request.nodes_avoided.empty();
     if (!plain || placing::invalid_because({}, request) || zero(request.bundles.front().demand) ||
@@ -14,7 +15,7 @@ std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, Reserv
         return std::nullopt;
     for (const Bundle& bundle : request.bundles)
         if (!(bundle == request.bundles.front())) return std::nullopt;  // zero bundles among them
-    const std::uint32_t shape = shape_for(request.bundles.front(), open);
+    const std::uint32_t shape = shape_for(request.bundles.front(), open, on_reserved);
     return UniformGang{.shape = shape,
                        .generation = shapes_[shape].generation,
                        .strategy = request.strategy,
@@ -171,7 +172,8 @@ Seats FreeIndex::seats(const Shape& shape, const Picks& picks, std::uint32_t cou
     seats.reserve(count);
     for (const Pick& pick : picks) {
         const NodeView& node = nodes_[pick.node];
-        std::vector<Amount> gpus = node.gpus_free;
+        const bool reserved = (masks_[pick.node] & ~shape.mask) != 0;
+        std::vector<Amount> gpus = reserved ? rest_of(shape, pick.node).gpus : node.gpus_free;
         for (std::uint32_t i = 0; i < pick.taken; ++i) {
             auto shares = placing::take_gpus(gpus, gpus_wanted);
             RTRAIN_CHECK(shares.has_value(), "GPUs of " + node.id.value);

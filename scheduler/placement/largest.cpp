@@ -49,8 +49,7 @@ void give_back(std::vector<NodeView>& nodes, const Run& run, const Attempt& atte
             node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seat.node; });
         if (node == nodes.end()) continue;
         const Resources& demand = run.spec.gang.bundles[rank].demand;
-        if (const auto of_user = node->zero_bundles.find(run.user); zero(demand) && of_user != node->zero_bundles.end())
-            if (--of_user->second == 0) node->zero_bundles.erase(of_user);
+        if (zero(demand)) placing::end_zero_bundle(*node, run.user);
         for (const auto& [name, amount] : demand)
             if (name != gpu_key && amount.ticks != 0) add(node->free, {{name, amount}});
         for (const GpuShare& share : seat.gpus)

@@ -35,12 +35,18 @@ double left_of(const Resources& capped, const Resources& demand) {
 
 class Nearest {
   public:
-    Nearest(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict wanted)
-        : nodes_(nodes), request_(request), wanted_(wanted) {}
+    Nearest(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict wanted, const QuotaRoom& quotas)
+        : nodes_(nodes),
+          request_(request),
+          wanted_(wanted),
+          in_quota_(wanted == Verdict::feasible_now ? quotas.now : quotas.ever) {}
     std::string text();
 
   private:
-    bool fits(const GangRequest& request) const { return place(nodes_, request).verdict <= wanted_; }
+    bool fits(const GangRequest& request) const { return fits_on(nodes_, request); }
+    bool fits_on(const std::vector<NodeView>& nodes, const GangRequest& request) const {
+        return (!in_quota_ || in_quota_(request)) && place(nodes, request).verdict <= wanted_;
+    }
     void offer(const GangRequest& changed, const std::string& how) {
         if (found_.size() < limits::changes_shown && changed != request_ && fits(changed)) found_.push_back(how);
     }
@@ -56,6 +62,7 @@ class Nearest {
     const std::vector<NodeView>& nodes_;
     const GangRequest& request_;
     Verdict wanted_;
+    const std::function<bool(const GangRequest&)>& in_quota_;
     std::vector<std::string> found_;
 };
 
@@ -190,7 +197,7 @@ void Nearest::node_back() {
         if (before != NodeState::draining && before != NodeState::quarantined) continue;
         if (++tried > limits::nodes_tried) return;
         node.state = NodeState::ready;
-        const bool does = place(nodes, request_).verdict <= wanted_;
+        const bool does = fits_on(nodes, request_);
         node.state = before;
         if (!does) continue;
         found_.push_back("with node " + node.id.value + " undrained");
@@ -214,11 +221,12 @@ std::string Nearest::text() {
 
 }  // namespace
 
-std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict) {
-    const std::string now = Nearest(nodes, request, Verdict::feasible_now).text();
+std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict,
+                           const QuotaRoom& quotas) {
+    const std::string now = Nearest(nodes, request, Verdict::feasible_now, quotas).text();
     if (!now.empty()) return "would start now " + now;
     if (verdict != Verdict::infeasible) return "";
-    const std::string later = Nearest(nodes, request, Verdict::pending).text();
+    const std::string later = Nearest(nodes, request, Verdict::pending, quotas).text();
     return later.empty() ? "" : "would start once others have ended " + later;
 }
 

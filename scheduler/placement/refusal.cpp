@@ -140,26 +140,27 @@ namespace {
 
 enum class NearestChange { look, leave };
 PlacementAnswer explained(const std::vector<NodeView>& nodes, const GangRequest& request, std::size_t reasons_most,
-                          NearestChange nearest) {
+                          NearestChange nearest, const placing::QuotaRoom& quotas) {
     PlacementAnswer answer = place(nodes, request);
     answer.reasons = placement_reasons(nodes, request, reasons_most);
     const bool waits = answer.verdict != Verdict::feasible_now && answer.verdict != Verdict::invalid;
     if (waits && nearest == NearestChange::look)
-        answer.nearest_change = placing::nearest_change(nodes, request, answer.verdict);
+        answer.nearest_change = placing::nearest_change(nodes, request, answer.verdict, quotas);
     return answer;
 }
 
 }  // namespace
 
 PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request) {
-    return explained(nodes, request, nodes.size(), NearestChange::look);
+    return explained(nodes, request, nodes.size(), NearestChange::look, {});
 }
 
-PlacementAnswer placing::explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request) {
+PlacementAnswer placing::explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request,
+                                         const QuotaRoom& quotas) {
     const bool alike = one_shape(wanted_of(request));
     const bool quick = nodes.size() <= limits::brief_nodes &&
                        request.bundles.size() <= (alike ? limits::brief_bundles : limits::brief_unlike);
-    return explained(nodes, request, limits::brief_reasons, quick ? NearestChange::look : NearestChange::leave);
+    return explained(nodes, request, limits::brief_reasons, quick ? NearestChange::look : NearestChange::leave, quotas);
 }
 
 }  // namespace rtrain

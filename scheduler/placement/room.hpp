@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -88,15 +89,23 @@ Shared seat_together(const Candidate& candidate, const GangRequest& request, con
 Amount gpus_free(const std::vector<Amount>& gpus);
 bool packs(Strategy strategy);
 
+// What quotas allow: now, and once others have ended. Without a function they allow every gang.
+struct QuotaRoom {
+    std::function<bool(const GangRequest&)> now{}, ever{};
+};
 // "would start now with scaling.workers=8"; empty: no single change does. Tried by placing the changed gang.
-std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict);
+std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict,
+                           const QuotaRoom& quotas = {});
 // For who must not wait: three reasons, and a nearest change only where few nodes and bundles make it quick to look
 // for.
-PlacementAnswer explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request);
+PlacementAnswer explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request,
+                                const QuotaRoom& quotas = {});
 std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, const GangRequest& request);
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
 // Whether the node, with `room` and `gpus` free, takes at least one bundle of the gang.
 bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus);
+// Counts one zero bundle of this user on the node less.
+void end_zero_bundle(NodeView& node, const std::string& user);
 // Returns the nodes of `seats` that host bundles with resources.
 std::set<NodeId> nodes_used(const GangRequest& request, const Seats& seats);
 // Seats the gang's zero bundles (zero_bundles.cpp). Returns false if no node takes one of them: by its labels, or

@@ -103,6 +103,11 @@ std::uint32_t zero_bundles_left(const NodeView& node, const std::string& user) {
     return limits::zero_bundles_most - std::min(taken->second, limits::zero_bundles_most);
 }
 
+void end_zero_bundle(NodeView& node, const std::string& user) {
+    const auto count = node.zero_bundles.find(user);
+    if (count != node.zero_bundles.end() && --count->second == 0) node.zero_bundles.erase(count);
+}
+
 bool seat_zero_bundles(std::vector<Candidate>& candidates, const Wanted& wanted, Seats& seats) {
     if (wanted.zeros.empty()) return true;
     const std::set<NodeId> used = nodes_used(wanted.request, seats);

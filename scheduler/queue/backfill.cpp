@@ -2,7 +2,7 @@
 #include "scheduler/queue/backfill.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <set>
 
 #include "scheduler/model/derived.hpp"
@@ -10,48 +10,6 @@
 
 namespace rtrain::core {
 namespace {
-
-struct Commits {  // of one attempt, as far as they are on record
-    const Checkpoint* first = nullptr;
-    const Checkpoint* latest = nullptr;
-};
-Commits commits_of(const Cluster& cluster, AttemptId id) {
-    Commits commits;
-    for (auto at = cluster.checkpoints.lower_bound({.run = id.run, .directory = {}});
-         at != cluster.checkpoints.end() && at->first.run == id.run; ++at) {
-        const Checkpoint& checkpoint = at->second;
-        if (checkpoint.attempt != id.number) continue;
-        if (commits.first == nullptr || checkpoint.sequence < commits.first->sequence) commits.first = &checkpoint;
-        if (commits.latest == nullptr || checkpoint.sequence > commits.latest->sequence) commits.latest = &checkpoint;
-    }
-    return commits;
-}
-
-// The last checkpoint says how far the run is on its way to `stop: {epoch: 20}`; it goes on at the pace since the first
-// one of the same attempt. With one alone: since the attempt began, where it is known how far the run was then.
-std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attempt) {
-    const RunSpec& spec = cluster.runs.at(attempt.id.run).spec;
-    if (spec.stop_at.empty()) return std::nullopt;
-    const auto [first, latest] = commits_of(cluster, attempt.id);
-    if (latest == nullptr) return std::nullopt;
-    const bool several = first != latest;
-    const auto from = cluster.checkpoints.find({.run = attempt.id.run, .directory = attempt.from});
-    const Checkpoint* before = several ? first : from == cluster.checkpoints.end() ? nullptr : &from->second;
-    const Time since = several ? first->committed : attempt.started_at;
-    if ((before == nullptr && !attempt.from.empty()) || latest->committed <= since) return std::nullopt;
-    std::optional<Time> end;
-    for (const auto& [key, target] : spec.stop_at) {
-        const auto reached = latest->metrics.find(key);
-        if (reached == latest->metrics.end() || (before != nullptr && !before->metrics.contains(key))) continue;
-        const double gained = reached->second - (before == nullptr ? 0 : before->metrics.at(key));
-        if (gained <= 0 || target <= reached->second) continue;
-        const double left = (target - reached->second) / gained * static_cast<double>((latest->committed - since).ms);
-        if (!(left < 1e15)) continue;
-        const Time at = latest->committed + Duration{static_cast<std::int64_t>(std::llround(left))};
-        if (!end || at < *end) end = at;
-    }
-    return end;
-}
 
 // Attempts in the order in which they are expected to end: those that time does not move stand in the cluster index,
 // the others are put between them.
@@ -94,14 +52,15 @@ class Future {
             return;
         }
         for (std::size_t i = 0; i < index.nodes().size(); ++i)
-            if (allowed(i)) touch(i);
+            if (placing::allowed(index.nodes()[i], gang_)) touch(i);
     }
     void release(AttemptId id) {
         for (const auto& [node, allocated] : index_.allocated_to(id)) {
             const std::size_t i = index_.place_of(node);
-            if (i == index_.nodes().size() || !allowed(i)) continue;
+            if (i == index_.nodes().size() || !placing::allowed(index_.nodes()[i], gang_)) continue;
             Then& then = touch(i);
-            give_back(then, allocated.first, allocated.second);
+            give_back(then, id, allocated);
+            then.attempts.push_back(id);
             recount(then);
         }
     }
@@ -112,57 +71,110 @@ class Future {
     }
     Seats seats() const {
         std::vector<NodeView> nodes;
-        for (const Then& then : touched_) {
-            if (known_ != nullptr && then.slots == 0) continue;
-            NodeView& node = nodes.emplace_back(view(then));
-            node.free = then.free;
-            node.gpus_free = then.gpus;
-        }
+        for (const Then& then : touched_)
+            if (known_ == nullptr || then.slots > 0) nodes.push_back(with(then.node, room_of(then)));
         if (known_ != nullptr)
-            for (const NodeView* node : index_.free_slots().with_room(*known_))
-                if (touched_at_[index_.place_of(node->id)] == untouched) nodes.push_back(*node);
+            for (const NodeView* node : index_.free_slots().with_room(*known_)) {
+                const std::size_t place = index_.place_of(node->id);
+                if (touched_at_[place] != untouched) continue;
+                const ReservationMask closed = index_.mask_of(place) & ~open_;
+                nodes.push_back(closed == 0 ? *node : with(*node, room_beside(*node, index_.holds_on(place), closed)));
+            }
         std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
         return place(nodes, gang_).seats;
+    }
+    // Returns the released attempts without which the seats would lack something. Those that ended first are spared
+    // first.
+    std::vector<AttemptId> needed_for(const Seats& seats) {
+        std::map<std::size_t, Held> wanted;  // by node
+        for (std::size_t rank = 0; rank < seats.size(); ++rank)
+            add(wanted[index_.place_of(seats[rank].node)], gang_.bundles[rank].demand, seats[rank].gpus);
+        std::set<AttemptId> needed;
+        for (const auto& [place, held] : wanted) {
+            if (touched_at_[place] == untouched) continue;
+            Then& then = touched_[touched_at_[place]];
+            for (const AttemptId id : then.attempts) {
+                if (needed.contains(id)) continue;
+                const Then before = then;
+                take_again(then, id);
+                if (holds(room_of(then), held)) continue;
+                then = before;
+                needed.insert(id);
+            }
+        }
+        return {needed.begin(), needed.end()};
     }
 
   private:
     struct Then {
         std::size_t place = 0;  // of the node, in the cluster index
-        Resources free;
-        std::vector<Amount> gpus;
+        NodeView node;          // with what is free then
+        NodeHolds holds;
         std::uint32_t slots = 0;
+        std::vector<AttemptId> attempts;  // that were released there, in their order
     };
+    using Allocated = ClusterIndex::AllocatedOn::mapped_type;
     static constexpr std::size_t untouched = SIZE_MAX;
-    const NodeView& view(const Then& then) const { return index_.nodes()[then.place]; }
-    bool allowed(std::size_t i) const {
-        return (index_.mask_of(i) & ~open_) == 0 && placing::allowed(index_.nodes()[i], gang_);
+    static NodeView with(const NodeView& node, OpenRoom room) {
+        NodeView view = node;
+        view.free = std::move(room.free);
+        view.gpus_free = std::move(room.gpus);
+        return view;
+    }
+    static bool holds(const OpenRoom& room, const Held& wanted) {
+        bool devices = wanted.gpus.size() <= room.gpus.size();
+        for (std::size_t device = 0; devices && device < wanted.gpus.size(); ++device)
+            devices = wanted.gpus[device] <= room.gpus[device];
+        return devices && std::all_of(wanted.amounts.begin(), wanted.amounts.end(), [&](const auto& entry) {
+                   return entry.second <= amount_of(room.free, entry.first);
+               });
+    }
+    OpenRoom room_of(const Then& then) const {
+        const ReservationMask closed = index_.mask_of(then.place) & ~open_;
+        return closed == 0 ? OpenRoom{.free = then.node.free, .gpus = then.node.gpus_free}
+                           : room_beside(then.node, then.holds, closed);
     }
     Then& touch(std::size_t i) {
         if (touched_at_[i] != untouched) return touched_[touched_at_[i]];
         touched_at_[i] = touched_.size();
-        const NodeView& node = index_.nodes()[i];
-        Then& then = touched_.emplace_back(Then{.place = i, .free = node.free, .gpus = node.gpus_free});
+        Then& then = touched_.emplace_back(
+            Then{.place = i, .node = index_.nodes()[i], .holds = index_.holds_on(i), .attempts = {}});
         if (known_ != nullptr)
             then.slots = slots_of(then);  // the limits count it already
         else
             recount(then);
         return then;
     }
-    void give_back(Then& then, const Resources& demand, const std::vector<GpuShare>& shares) const {
-        for (const auto& [name, amount] : demand) {
-            const Amount total = amount_of(view(then).total, name);
+    // Reservations that count on the attempt's end have counted what it holds already.
+    void give_back(Then& then, AttemptId id, const Allocated& allocated) const {
+        const auto& [amounts, shares] = allocated;
+        for (const auto& [name, amount] : amounts) {
+            const Amount total = amount_of(then.node.total, name);
             if (name == gpu_key || total.ticks == 0 || amount.ticks == 0) continue;
-            Amount& free = then.free[name];
+            Amount& free = then.node.free[name];
             free = std::min(total, free + amount);
         }
         for (const GpuShare& share : shares)
-            if (share.device < then.gpus.size())
-                then.gpus[share.device] = std::min(units(1), then.gpus[share.device] + share.amount);
+            if (share.device < then.node.gpus_free.size())
+                then.node.gpus_free[share.device] =
+                    std::min(units(1), then.node.gpus_free[share.device] + share.amount);
+        then.holds.release(index_.ends_before(id, then.place), amounts, shares);
+    }
+    void take_again(Then& then, AttemptId id) const {
+        const auto& [amounts, shares] = index_.allocated_to(id).at(then.node.id);
+        Held free{.amounts = std::move(then.node.free), .gpus = std::move(then.node.gpus_free)};
+        const std::size_t devices = free.gpus.size();
+        subtract(free, amounts, shares);
+        free.gpus.resize(devices);
+        then.node.free = std::move(free.amounts);
+        then.node.gpus_free = std::move(free.gpus);
+        then.holds.expect(index_.ends_before(id, then.place), amounts, shares);
     }
     std::uint32_t slots_of(const Then& then) const {
         const Bundle& bundle = gang_.bundles.front();
-        if (!matches(bundle.selector, view(then).labels)) return 0;
-        return placing::slots(then.free, then.gpus, bundle.demand, UINT32_MAX);
+        if (!matches(bundle.selector, then.node.labels)) return 0;
+        const OpenRoom room = room_of(then);
+        return placing::slots(room.free, room.gpus, bundle.demand, UINT32_MAX);
     }
     void recount(Then& then) {
         const std::uint32_t now = slots_of(then);
@@ -182,28 +194,33 @@ class Future {
     std::vector<std::size_t> touched_at_;  // per node of the cluster index: where it is in `touched_`
 };
 
-Reservation reserved(const Seats& seats, Time from) {
-    Reservation reservation{.nodes = {}, .from = from};
+Reservation reserved(Future& future, Seats seats, Time from) {
+    Reservation reservation{.seats = {}, .nodes = {}, .from = from == unknown_end ? Time{} : from, .after = {}};
     for (const Seat& seat : seats) reservation.nodes.push_back(seat.node);
     std::sort(reservation.nodes.begin(), reservation.nodes.end());
     reservation.nodes.erase(std::unique(reservation.nodes.begin(), reservation.nodes.end()), reservation.nodes.end());
+    if (from == unknown_end) reservation.after = future.needed_for(seats);
+    reservation.seats = std::move(seats);
     return reservation;
 }
 
 }  // namespace
 
-std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now) {
-    const Run& run = cluster.runs.at(attempt.id.run);
-    if (attempt.state == AttemptState::stopping) return now + run.spec.stop_grace;
-    std::optional<Time> end;
-    if (run.spec.wall_time_limit)
-        end = wall_time_end(run).value_or(now + *run.spec.wall_time_limit);  // it counts from the start
-    const auto progress = end_by_progress(cluster, attempt);
-    if (progress && *progress > now && (!end || *progress < *end)) end = progress;
-    const bool goes = attempt.request && attempt.request->deadline && attempt.request->reason >= RequestReason::drain;
-    if (goes && (!end || *attempt.request->deadline < *end)) end = attempt.request->deadline;
-    if (end && *end < now) end = now;
-    return end;
+bool passes(const Begin& begin, const Run& run, std::optional<Duration> limit, Time now) {
+    if (limit && begin.from.ms != 0 && now + *limit <= begin.from) return true;
+    return !begin.programs.empty() && begin.programs.contains(program_of(run));
+}
+
+ReservationMask closed_to(const Cluster& cluster, const Run& run, Time now) {
+    ReservationMask closed = 0;
+    for (const RunId id : cluster.index.reserving()) {
+        const Run& other = cluster.runs.at(id);
+        const Begin begin{.from = other.reserved_from, .programs = programs_awaited(cluster, other)};
+        if (id != run.id && other.spec.priority >= run.spec.priority &&
+            !passes(begin, run, run.spec.wall_time_limit, now))
+            closed |= cluster.index.reserved().bit_of(id);
+    }
+    return closed;
 }
 
 Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t shape, Time now, ReservationMask open,
@@ -219,8 +236,8 @@ Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t s
         const Release* next = releases.next();
         const bool boundary = first || next == nullptr || std::max(next->end, now) != from || from == unknown_end;
         if (boundary && (!simple || future.enough())) {
-            const Seats seats = future.seats();
-            if (!seats.empty()) return reserved(seats, from == unknown_end ? Time{} : from);
+            Seats seats = future.seats();
+            if (!seats.empty()) return reserved(future, std::move(seats), from);
         }
         if (next == nullptr || (sooner_than && std::max(next->end, now) >= *sooner_than)) return {};
         future.release(next->attempt);

@@ -1,25 +1,34 @@
-// When running attempts are expected to end, and what that means for the run at the head of the queue: the nodes it can
-// count on, and from when. Inside of the core only.
+// The seats that a waiting run can count on, and from when. Inside of the core only.
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "scheduler/index/cluster.hpp"
 
 namespace rtrain::core {
 
-// From limits.wall_time, or from the pace at which its checkpoints near `stop`; none: nobody knows.
-std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now);
-
 struct Reservation {
-    std::vector<NodeId> nodes;  // empty: it could not be held even when all that runs has ended
-    Time from;                  // 0: nobody knows
+    Seats seats;                   // empty: it could not be held even when all that runs has ended
+    std::vector<NodeId> nodes;     // of the seats, by id
+    Time from;                     // 0: the time is unknown
+    std::vector<AttemptId> after;  // time unknown: the attempts whose ends the seats need, by id
     bool operator==(const Reservation&) const = default;
 };
-// Where and when the gang starts if nothing else does, on nodes of the mask: attempts end one after the
-// other, those of unknown end last. With `sooner_than`: only if that is before it, else nothing.
+// Where and when the gang starts if nothing else does, beside the reservations that the mask does not open: attempts
+// end one after the other, those of unknown end last. With `sooner_than`: only if that is before it, else nothing.
 Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t shape, Time now, ReservationMask open,
                     std::optional<Time> sooner_than = {});
+
+// A run that is over before a reservation begins takes nothing from it. Neither does a run of a program that the
+// reservation waits for: it ends with the program, which would wait for itself otherwise.
+struct Begin {
+    Time from;                         // 0: the time is unknown
+    std::set<std::string> programs{};  // whose runs, of unknown end, the reservation waits for
+};
+bool passes(const Begin& begin, const Run& run, std::optional<Duration> limit, Time now);
+ReservationMask closed_to(const Cluster& cluster, const Run& run, Time now);  // the reservations it must leave alone
 
 }  // namespace rtrain::core

@@ -49,7 +49,7 @@ void Order::add_starving() {
         std::vector<std::pair<Waiter, std::uint32_t>> oldest;
         for (const auto& [shape, batch] : *open.batches) {
             const Shape& wanted = index_.shape(shape);
-            if (wanted.gang.driver || wanted.gang.bundles.size() < 2 || wanted.total.empty()) continue;
+            if (wanted.gang.bundles.size() < 2 || wanted.total.empty()) continue;
             std::size_t looked_at = 0;
             for (const Waiter& waiter : batch.by_age) {
                 if (looked_at++ == limits::starving_of_each_queue || now_ - waiter.submitted < limits::starves_after)

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "scheduler/index/change.hpp"
+#include "scheduler/index/outlook.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/model/limits.hpp"
 #include "scheduler/placement/largest.hpp"
@@ -98,14 +99,14 @@ class WhatIf {
         : cluster_(cluster),
           preemptor_(preemptor),
           who_(borrower(preemptor.run, now)),
-          nodes_(cluster.index.nodes(open)),
+          nodes_(Outlook(cluster, open)),
           quotas_(quotas) {
         scarce_ = amount_of(preemptor.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
         lacks_ = amount_of(preemptor.demand, scarce_).ticks;
         for (const AttemptId id : cluster.index.live_attempts())
             if (const auto keeps = keeps_anyway(cluster, cluster.attempts.at(id), now); keeps && id != excepted)
                 let_go({.attempt = id, .keeps = *keeps});
-        for (const NodeView& node : nodes_) {
+        for (const NodeView& node : nodes_->nodes()) {
             if (node.state != NodeState::ready) continue;
             if (scarce_ != gpu_key)
                 lacks_ -= amount_of(node.free, scarce_).ticks;
@@ -129,9 +130,9 @@ class WhatIf {
         for (const Victim& victim : victims)
             if (then.may_go(victim)) parts.push_back(then.part_of(victim));
         if (then.quotas_.refuses(preemptor_.run.spec.queue, preemptor_.demand, who_)) return false;
-        then.nodes_ = nodes_;
-        for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run), part);
-        return place(then.nodes_, request_of(preemptor_.run)).verdict == Verdict::feasible_now;
+        Outlook nodes = *nodes_;
+        for (const Attempt& part : parts) nodes.give_back(part);
+        return place(std::move(nodes).nodes(), request_of(preemptor_.run)).verdict == Verdict::feasible_now;
     }
 
     // Those of them whom it may still take from once those before them have gone: no more than was lent is taken back.
@@ -154,7 +155,7 @@ class WhatIf {
     bool may_go(const Victim& victim) const {
         return may_preempt(cluster_, quotas_, preemptor_, cluster_.runs.at(victim.attempt.run));
     }
-    void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run), part_of(victim)); }
+    void let_go(const Victim& victim) { nodes_->give_back(part_of(victim)); }
     __int128 left_by(const Victim& victim) const {
         const Attempt& attempt = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
@@ -184,7 +185,7 @@ class WhatIf {
     const Cluster& cluster_;
     const Preemptor& preemptor_;
     Borrower who_;
-    std::vector<NodeView> nodes_;
+    std::optional<Outlook> nodes_;  // none: a copy that counts quotas alone
     Quotas quotas_;
     std::map<AttemptId, std::uint32_t> workers_left_;  // workers that those who go still have
     std::string scarce_;                               // the resource by which sets are passed over

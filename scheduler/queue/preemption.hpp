@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "scheduler/placement/reserved_nodes.hpp"
+#include "scheduler/placement/reserved_seats.hpp"
 #include "scheduler/queue/preemption_choice.hpp"
 #include "scheduler/queue/shares.hpp"
 

@@ -57,7 +57,7 @@ void FairShare::count(const std::string& queue, const Sums& demand) {
     known_.erase(queue);
 }
 
-Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {
+Quotas::Quotas(const Cluster& cluster) : cluster_(cluster), queues_(cluster.queues) {
     if (queues_.rules.empty()) return;
     for (const auto& [queue, in_use] : cluster.index.in_use()) count(queue, in_use);
 }
@@ -85,17 +85,18 @@ void Quotas::reserve(const std::string& queue, const Sums& demand) {
 
 Borrower borrower(const Run& run, Time now) {
     const std::optional<Duration>& limit = run.spec.wall_time_limit;
-    return {.run = run.id, .over_by = limit ? std::optional(now + *limit) : std::nullopt};
+    return {.run = run.id, .over_by = limit ? std::optional(now + *limit) : std::nullopt, .record = &run};
 }
 
-void Quotas::withhold(RunId run, const std::string& queue, const Sums& demand, Time from) {
-    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+void Quotas::withhold(const Run& run, const Sums& demand) {
+    for (const std::string* at = &run.spec.queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
         const std::string& above = rules_of(queues_, *at).parent;
         Sums with = withheld_within_own_[*at];
         add(with, demand);
         if (above.empty() || !own(*at, with)) continue;
         withheld_within_own_[*at] = std::move(with);
-        withheld_[above].try_emplace(run, Withheld{.demand = demand, .from = from});
+        const Time from = run.reserved_from.ms == 0 ? unknown_end : run.reserved_from;
+        withheld_[above].try_emplace(run.id, Withheld{.demand = demand, .from = from, .waiting = &run});
     }
 }
 
@@ -103,15 +104,42 @@ void Quotas::starts(RunId run) {
     for (auto& [above, runs] : withheld_) runs.erase(run);
 }
 
-Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who) const {
+// Returns what attempts below the queue hold of which the reservation expects that they have ended when it begins.
+Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std::string& name) const {
+    const ClusterIndex& index = cluster_.index;
+    const ReservationMask bit = index.reserved().bit_of(withheld.waiting->id);
+    std::set<AttemptId> attempts;
+    for (const NodeId& node : withheld.waiting->nodes_reserved)
+        for (const AttemptId id : index.on_node(node))
+            if (const std::size_t at = index.place_of(node); at < index.nodes().size() &&
+                                                             (index.ends_before(id, at) & bit) != 0 &&
+                                                             below(cluster_.runs.at(id.run).spec.queue, above))
+                attempts.insert(id);
     Sum sum;
-    const auto entry = withheld_.find(above);
-    if (entry == withheld_.end()) return sum;
-    for (const auto& [run, withheld] : entry->second) {
-        const bool over_before = who.over_by && withheld.from.ms != 0 && *who.over_by <= withheld.from;
-        if (run != who.run && !over_before) sum = sum + amount_of(withheld.demand, name);
-    }
+    for (const AttemptId id : attempts) sum = sum + amount_of(allocated_to(cluster_, cluster_.attempts.at(id)), name);
     return sum;
+}
+
+// Returns by how much more the queue must stay below its quota for the sake of reservations: at the begin of each, what
+// is withheld until then, less what ends before.
+Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who) const {
+    Sum most;
+    const auto entry = withheld_.find(above);
+    if (entry == withheld_.end()) return most;
+    std::vector<const Withheld*> some;
+    for (const auto& [run, withheld] : entry->second) {
+        const bool over_before = who.over_by && withheld.from != unknown_end && *who.over_by <= withheld.from;
+        const bool own_program = who.record != nullptr && withheld.from == unknown_end &&
+                                 programs_awaited(cluster_, *withheld.waiting).contains(program_of(*who.record));
+        if (run != who.run && !over_before && !own_program) some.push_back(&withheld);
+    }
+    std::stable_sort(some.begin(), some.end(), [](const Withheld* a, const Withheld* b) { return a->from < b->from; });
+    Sum sum;
+    for (const Withheld* withheld : some) {
+        sum = sum + amount_of(withheld->demand, name);
+        if (sum > most) most = std::max(most, sum - ending(*withheld, above, name));
+    }
+    return most;
 }
 
 bool Quotas::below(const std::string& queue, const std::string& above) const {
@@ -212,8 +240,7 @@ void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     if (cluster.queues.rules.empty()) return;
     const ClusterIndex& index = cluster.index;
     for (const RunId id : index.reserving())
-        quotas.withhold(id, index.line_of(id).queue, index.shape(index.shape_of(id)).total,
-                        cluster.runs.at(id).reserved_from);
+        quotas.withhold(cluster.runs.at(id), index.shape(index.shape_of(id)).total);
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches)
             if (const auto over = quotas.refuses(line.queue, index.shape(shape).total);
@@ -232,6 +259,23 @@ void claim_lent(Quotas& quotas, const Cluster& cluster) {
     claim(quotas, cluster, [&](std::uint32_t shape) {
         return place(index.nodes(), index.shape(shape).gang).verdict != Verdict::infeasible;
     });
+}
+
+Quotas quotas_unused(const Cluster& cluster) {
+    Quotas quotas(cluster);
+    for (const auto& [queue, in_use] : cluster.index.in_use()) quotas.uncount(queue, in_use);
+    return quotas;
+}
+
+placing::QuotaRoom quota_room(const Quotas& now, const std::string& queue, const Borrower& who) {
+    const auto allows = [queue, who](const Quotas& quotas) {
+        return [quotas, queue, who](const GangRequest& gang) {
+            Sums total;
+            for (const Bundle& bundle : gang.bundles) add(total, bundle.demand);
+            return !quotas.refuses(queue, total, who);
+        };
+    };
+    return {.now = allows(now), .ever = allows(quotas_unused(now.cluster()))};
 }
 
 Reason reason_of(const OverQuota& over) {

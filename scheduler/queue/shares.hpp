@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scheduler/index/cluster.hpp"
+#include "scheduler/placement/room.hpp"
 
 namespace rtrain::core {
 
@@ -42,9 +43,12 @@ struct OverQuota {
     bool claimed = false;  // it could be borrowed, but a lender waits for it
     bool lent() const { return !lender.empty(); }
 };
-struct Borrower {  // nothing is withheld from a run for itself, nor for those who begin when it is over
+// Nothing is withheld from a run for itself, nor for a run that begins when it is over, nor for one that waits for the
+// run's own program.
+struct Borrower {
     RunId run{};
     std::optional<Time> over_by{};
+    const Run* record = nullptr;  // says of which program it is; null: of none
 };
 Borrower borrower(const Run& run, Time now);
 class Quotas {
@@ -62,21 +66,25 @@ class Quotas {
     void uncount(const std::string& queue, const Sums& demand);
     // Reserved for a preemptor, until it starts: nobody else may have it.
     void reserve(const std::string& queue, const Sums& demand);
-    // For a run that has nodes reserved, until it starts: where its side of a queue, with those before it, stays within
-    // its own quota, so much is lent to nobody else. `from`: when it is expected to start; zero: nobody knows.
-    void withhold(RunId run, const std::string& queue, const Sums& demand, Time from);
+    // For a run that has seats reserved, until it starts: where its side of a queue, with those before it, stays within
+    // its own quota, so much is lent to nobody else when it is expected to start.
+    void withhold(const Run& run, const Sums& demand);
     void starts(RunId run);
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
     const Sums& in_use(const std::string& queue) const;                            // with the queues below it
+    const Cluster& cluster() const { return cluster_; }
 
   private:
     struct Withheld {
         Sums demand;
-        Time from;
+        Time from;  // an unknown time is the latest of all
+        const Run* waiting = nullptr;
     };
+    Sum ending(const Withheld& withheld, const std::string& above, const std::string& name) const;
     Sum withheld(const std::string& above, const std::string& name, const Borrower& who) const;
     const std::string& child_towards(const std::string& queue, const std::string& above) const;
 
+    const Cluster& cluster_;
     const Queues& queues_;
     std::map<std::string, Sums> in_use_, reserved_, withheld_within_own_;
     std::map<std::string, std::map<RunId, Withheld>> withheld_;
@@ -87,5 +95,8 @@ class Quotas {
 void claim_lent(Quotas& quotas, Change& change);
 void claim_lent(Quotas& quotas, const Cluster& cluster);
 Reason reason_of(const OverQuota& over);
+Quotas quotas_unused(const Cluster& cluster);  // as if nobody held anything
+// What `now`, and the quotas without any use, allow a run of the queue.
+placing::QuotaRoom quota_room(const Quotas& now, const std::string& queue, const Borrower& who);
 
 }  // namespace rtrain::core

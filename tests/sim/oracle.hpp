@@ -10,6 +10,7 @@
 #include "scheduler/controller.hpp"
 #include "scheduler/goodput/time_by_cause.hpp"
 #include "tests/sim/clockwork.hpp"
+#include "tests/sim/seats.hpp"
 
 namespace rtrain::sim {
 
@@ -65,6 +66,7 @@ class Oracle {
     };
     std::string newest_live(const Line& line, std::uint32_t below) const;
 
+    SeatWatch seats_;
     std::set<AttemptId> over_;            // attempts that have ended, as decided
     std::map<RunId, RunState> ended_as_;  // terminal states are final
     std::map<RunId, RunState> removed_;   // as they had ended

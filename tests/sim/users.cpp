@@ -51,6 +51,7 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
         event.spec.queue = queue->first;
     }
     if (dice.one_in(4)) event.spec.wall_time_limit = Duration{dice.between(120'000, 900'000)};
+    if (dice.one_in(3)) event.program = "session-" + std::to_string(dice.between(0, 1));
     return event;
 }
 

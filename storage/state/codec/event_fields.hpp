@@ -20,7 +20,7 @@ struct Fields<RunSubmitted> {
         RTRAIN_FIELD(RunSubmitted, spec), RTRAIN_FIELD(RunSubmitted, resume), RTRAIN_FIELD(RunSubmitted, restore_from),
         RTRAIN_FIELD(RunSubmitted, warnings), RTRAIN_FIELD(RunSubmitted, wall_ms), RTRAIN_FIELD(RunSubmitted, array),
         RTRAIN_FIELD(RunSubmitted, array_parallel), RTRAIN_FIELD(RunSubmitted, member_of),
-        RTRAIN_FIELD(RunSubmitted, member_index));
+        RTRAIN_FIELD(RunSubmitted, member_index), RTRAIN_FIELD(RunSubmitted, program));
 };
 template <>
 struct Fields<RunStopAsked> {

@@ -50,7 +50,8 @@ struct Fields<Run> {
                    RTRAIN_FIELD(Run, workers_asked), RTRAIN_FIELD(Run, grow_since), RTRAIN_FIELD(Run, after),
                    RTRAIN_FIELD(Run, array_waits), RTRAIN_FIELD(Run, array), RTRAIN_FIELD(Run, array_index),
                    RTRAIN_FIELD(Run, array_parallel), RTRAIN_FIELD(Run, let_go), Field{"gave_way", &Run::without_seats},
-                   RTRAIN_FIELD(Run, resize_within));
+                   RTRAIN_FIELD(Run, resize_within), RTRAIN_FIELD(Run, seats_reserved),
+                   RTRAIN_FIELD(Run, reserved_after), RTRAIN_FIELD(Run, program));
 };
 template <>
 struct Fields<Attempt> {

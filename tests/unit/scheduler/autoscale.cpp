@@ -428,6 +428,20 @@ TEST_CASE("a node that a waiting run has reserved is not idle") {
     CHECK(world.look() == nothing);
 }
 
+TEST_CASE("what a run has reserved that gets no node is no room for those behind it") {
+    Scaled world;
+    world.tell(labelled("n1"));
+    world.running({.name = "holder", .cpus = 1, .gpus = units(1)});
+    RunSubmitted pinned = submission({.name = "pinned", .cpus = 4});  // a new node is not n1
+    pinned.spec.gang.nodes_only = {{"n1"}};
+    world.tell(pinned);
+    world.submit({.name = "behind", .cpus = 2});
+    const AutoscaleQuestion question = autoscale_question(world.cluster, world.policy, world.state);
+    const NodesNeeded needed = nodes_needed(question);
+    CHECK(needed.nodes == 1);
+    CHECK_FALSE(needed.used.contains({"n1"}));
+}
+
 TEST_CASE("sets of pods become smaller from their end, one node at a time") {
     Scaled world;
     for (const char* name : {"n2", "n9", "n10"}) world.tell(labelled(name));

@@ -408,3 +408,18 @@ TEST_CASE("the deadline of a resize ends with the first growth, or with another 
         CHECK(world.run(run).resize_within == Duration{60'000});
     }
 }
+
+TEST_CASE("a run grows beside the seats that a waiting run has reserved, and takes none of them", "[elastic]") {
+    World world;
+    world.nodes(1, 6, 1);
+    world.running({.name = "actor", .gpus = units(1)});
+    world.submit({.name = "call", .cpus = 2, .gpus = units(1)});
+    const RunId run = world.running({.name = "grows", .workers = 6, .workers_min = 1});
+    CHECK(world.attempt(run).workers.size() == 4);  // 6 CPUs less those of the reservation
+    const RunId other = world.running({.name = "other", .workers = 1, .priority = 60});
+    world.exits(other, 0, exit_code(0));
+    world.empties(other);
+    world.pass(60'000);
+    CHECK(world.attempt(run).workers.size() == 4);
+    CHECK_FALSE(world.attempt(run).request);
+}

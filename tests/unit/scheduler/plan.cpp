@@ -91,3 +91,41 @@ TEST_CASE("a plan is refused where the submission is, and says what a held back 
     const Plan never = planned_then_submitted(world, submission({.name = "never", .cpus = 64}));
     CHECK(never.answer.verdict == Verdict::infeasible);
 }
+
+TEST_CASE("a plan names the amounts that are reserved, and for whom") {
+    World world;
+    world.nodes(1, 4, 1);
+    world.running({.name = "actor", .gpus = units(1), .wall_time = Duration{600'000}});
+    const RunId big = world.submit({.name = "big", .cpus = 3, .gpus = units(1)});
+    CHECK(explain(world.cluster, world.now, big, JobWords::shown).rules[0].text ==
+          "reserved: 3 CPU and GPU 0 of n1, expected to start in 10m");
+    const Plan plan = planned_then_submitted(world, submission({.name = "behind", .cpus = 2}));
+    REQUIRE(plan.why.groups.size() == 1);
+    CHECK(plan.why.groups[0].text == "n1 (3 CPU and GPU 0) for big (starts in 10m)");
+    CHECK(planned_then_submitted(world, submission({.name = "fits"})).answer.verdict == Verdict::feasible_now);
+}
+
+TEST_CASE("a reservation of unknown time names the runs that it waits for") {
+    World world;
+    world.nodes(1, 4, 1);
+    world.running({.name = "actor", .gpus = units(1)});
+    const RunId call = world.submit({.name = "call", .gpus = units(1)});
+    CHECK(explain(world.cluster, world.now, call, JobWords::shown).rules[0].text ==
+          "reserved: 1 CPU and GPU 0 of n1, once actor has ended; nobody knows when");
+}
+
+TEST_CASE("the nearest change keeps to the quota, and to what others have reserved") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {}}, {"small", {.quota = {{"CPU", units(12)}}}}};
+    world.tell(QueuesConfigured{.queues = queues});
+    world.nodes(4, 5);
+    submit_to(world, "small", {.name = "holds", .workers = 4});
+    RunSubmitted event = submission({.name = "wide", .workers = 20});
+    event.spec.queue = "small";
+    CHECK(plan(world.cluster, world.now, event).answer.nearest_change == "would start now with scaling.workers=8");
+    event.spec.gang.bundles.resize(10);  // there is room for 16
+    CHECK(plan(world.cluster, world.now, event).answer.nearest_change == "would start now with scaling.workers=8");
+    event.spec.queue = "default";
+    CHECK(plan(world.cluster, world.now, event).answer.verdict == Verdict::feasible_now);
+}

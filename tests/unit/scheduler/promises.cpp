@@ -1,0 +1,141 @@
+// The promise of a reservation: its time never moves later while limits hold and no node leaves. Random traces of runs
+// that end when their limits do, and of some that have none; RTRAIN_TRACES says how many.
+#include <cstdlib>
+
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+class Trace {
+  public:
+    explicit Trace(std::uint64_t seed) : state_(seed * 2 + 1) {
+        cluster_.meta.cluster_id = "c0ffee00";
+        const auto nodes = 1 + dice(4);
+        for (std::uint64_t n = 1; n <= nodes; ++n)
+            tell(node("n" + std::to_string(n), static_cast<std::int64_t>(4 + dice(5)),
+                      static_cast<std::uint32_t>(dice(4))));
+    }
+    void run() {
+        for (int number = 0; number < 40; ++number) {
+            pass(dice(4) == 0 ? 60'000 : 6'000);
+            tell(some_run(number));
+        }
+        pass(4'000'000);
+    }
+    std::size_t promises() const { return promised_.size(); }
+
+  private:
+    std::uint64_t dice(std::uint64_t sides) {
+        state_ = state_ * 6'364'136'223'846'793'005u + 1'442'695'040'888'963'407u;
+        return (state_ >> 33) % sides;
+    }
+    RunSubmitted some_run(int number) {
+        Job job{.name = "r" + std::to_string(number), .workers = static_cast<std::uint32_t>(1 + dice(3))};
+        job.cpus = static_cast<std::int64_t>(1 + dice(4));
+        if (dice(2) == 0) job.gpus = dice(3) == 0 ? Amount{5'000} : units(static_cast<std::int64_t>(1 + dice(2)));
+        if (dice(8) != 0) job.wall_time = Duration{static_cast<std::int64_t>(5 + dice(120)) * 1'000};
+        job.placement = static_cast<Strategy>(dice(4));
+        RunSubmitted event = submission(job);
+        if (dice(3) == 0) event.program = "session-" + std::to_string(dice(2));
+        return event;
+    }
+    // Attempts start at once, and end when their limits do; those without a limit end some time.
+    void tell(const Event& event) {
+        const Decision decision = decide(cluster_, now_, event);
+        std::vector<AttemptId> placed;
+        for (const Record& record : decision.save)
+            if (const auto* attempt = std::get_if<Attempt>(&record))
+                if (attempt->state == AttemptState::placed && seen_.insert(attempt->id).second)
+                    placed.push_back(attempt->id);
+        check();
+        for (const AttemptId id : placed) start(id);
+    }
+    void start(AttemptId id) {
+        const Run& run = cluster_.runs.at(id.run);
+        const auto promised = promised_.find(id.run);
+        if (promised != promised_.end()) {
+            INFO("run " << run.name << " starts at " << now_.ms << ", promised for " << promised->second.ms);
+            REQUIRE(now_ <= promised->second);
+        }
+        const Duration length = run.spec.wall_time_limit.value_or(Duration{std::int64_t(1 + dice(200)) * 1'000});
+        ends_.insert({now_ + length, id});
+        const Attempt attempt = cluster_.attempts.at(id);
+        const std::vector<NodeId> nodes = attempt.nodes_waiting;
+        for (const NodeId& name : nodes) {
+            NodePrepared event{.attempt = id, .incarnation = attempt.incarnation, .node = name};
+            if (name == attempt.workers.front().seat.node) {
+                event.claimed_number = id.number;
+                event.master_address = "10.0.0.1";
+            }
+            tell(event);
+        }
+        for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
+            tell(WorkerStarted{.attempt = id, .rank = {rank}, .pid = 100});
+    }
+    void finish(AttemptId id) {
+        const Attempt attempt = cluster_.attempts.at(id);
+        for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
+            tell(WorkerExited{.attempt = id, .rank = {rank}, .cause = exit_code(0)});
+        const std::vector<NodeId> waiting = cluster_.attempts.at(id).nodes_waiting;
+        for (const NodeId& name : waiting) tell(NodeEmptied{.attempt = id, .node = name});
+    }
+    void pass(std::int64_t at_most) {
+        const Time end{now_.ms + 1 + static_cast<std::int64_t>(dice(static_cast<std::uint64_t>(at_most)))};
+        while (true) {
+            const auto wake = next_wake(cluster_);
+            const Time next = ends_.empty() ? end : std::min(end, ends_.begin()->first);
+            if (wake && *wake < next && *wake > now_) {
+                now_ = *wake;
+                tell(TimePassed{});
+            } else if (!ends_.empty() && ends_.begin()->first <= end) {
+                const auto [time, id] = *ends_.begin();
+                ends_.erase(ends_.begin());
+                now_ = std::max(now_, time);
+                finish(id);
+            } else {
+                now_ = end;
+                return tell(TimePassed{});
+            }
+        }
+    }
+    void check() {
+        for (const RunId id : cluster_.index.reserving()) {
+            const Run& run = cluster_.runs.at(id);
+            if (run.reserved_from.ms == 0) {
+                INFO("run " << run.name << " had a time, and has none");
+                REQUIRE_FALSE(promised_.contains(id));
+                continue;
+            }
+            const auto promised = promised_.try_emplace(id, run.reserved_from).first;
+            INFO("run " << run.name << " was promised for " << promised->second.ms << ", now for "
+                        << run.reserved_from.ms);
+            REQUIRE(run.reserved_from <= promised->second);
+            promised->second = run.reserved_from;
+        }
+    }
+
+    std::uint64_t state_;
+    Cluster cluster_;
+    Time now_{1'000};
+    std::set<AttemptId> seen_;
+    std::map<RunId, Time> promised_;
+    std::set<std::pair<Time, AttemptId>> ends_;
+};
+
+}  // namespace
+
+TEST_CASE("a reserved time never moves later while limits hold", "[reservations]") {
+    const char* wanted = std::getenv("RTRAIN_TRACES");
+    const std::uint64_t traces = wanted == nullptr ? 200 : std::stoull(wanted);
+    std::size_t promises = 0;
+    for (std::uint64_t seed = 0; seed < traces; ++seed) {
+        INFO("trace " << seed);
+        Trace trace(seed);
+        trace.run();
+        promises += trace.promises();
+    }
+    CHECK(promises > traces);
+}
