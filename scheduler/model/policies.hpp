@@ -30,7 +30,8 @@ struct Retention {
     bool operator==(const Retention&) const = default;
 };
 
-// `scaling.workers: min..max`. The gang of the spec has max bundles, whose amounts are alike; an attempt takes the first n of them.
+// `scaling.workers: min..max`. The gang of the spec has max bundles, whose amounts are alike; an attempt takes the
+// first n of them.
 struct Elastic {
     std::uint32_t workers_min = 1;
     Duration grow_after{30'000};  // capacity must have been free for so long
