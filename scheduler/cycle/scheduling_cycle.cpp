@@ -68,9 +68,11 @@ class Cycle {
     bool found_another_node(const Run& run, const GangRequest& gang) const;
     bool still_valid(const Run& run, const GangRequest& gang) const;
     bool overtaken(const Run& run) const;
+    bool begins_now(const Run& run) const;
     void spare_ends(const Run& run);
     void make_reservation(const Candidate& candidate, Time not_before);
     bool renew(const Candidate& candidate, Time not_before);
+    ReservationMask open_to_later(const Run& run) const;
     ReservationMask open_beside_active() const;
     void see(RunId id);
     std::size_t heads() const;
@@ -173,6 +175,14 @@ bool Cycle::stands_behind(const Candidate& candidate) {
     });
 }
 
+// As open_to, for a run that starts later: who passes now may not pass then.
+ReservationMask Cycle::open_to_later(const Run& run) const {
+    ReservationMask open = every_reservation;
+    for (const auto& [id, reservation] : seen_)
+        if (id != run.id && reservation.priority >= run.spec.priority) open &= ~reservation.bit;
+    return open;
+}
+
 ReservationMask Cycle::open_beside_active() const {
     ReservationMask open = every_reservation;
     for (const ActiveReservation& reservation : reservations_) open &= ~reservation.bit;
@@ -187,8 +197,7 @@ bool Cycle::renew(const Candidate& candidate, Time not_before) {
     const bool valid = alike && !run.nodes_reserved.empty() && run.reserved_from > change_.now() &&
                        (!change_.nodes_have_changed() || will_be_free(index_, run));
     const auto sooner_than = valid ? std::optional(run.reserved_from) : std::nullopt;
-    Reservation next =
-        reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to(run, std::nullopt), sooner_than);
+    Reservation next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to_later(run), sooner_than);
     if (next.nodes.empty() && !valid)
         next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_beside_active());
     if (next.from.ms != 0) next.from = std::max(next.from, not_before);
@@ -224,6 +233,20 @@ bool Cycle::overtaken(const Run& run) const {
     });
 }
 
+// Returns true if the reservation begins as soon as attempts have ended whose end is due now.
+bool Cycle::begins_now(const Run& run) const {
+    if (run.reserved_from != change_.now() || !will_be_free(index_, run)) return false;
+    const ReservationMask bit = index_.reserved().bit_of(run.id);
+    return std::all_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& node) {
+        const auto& attempts = index_.on_node(node);
+        return std::all_of(attempts.begin(), attempts.end(), [&](AttemptId id) {
+            if ((index_.ends_before(id, index_.place_of(node)) & bit) == 0) return true;
+            const auto end = expected_end(change_.seen(), change_.seen().attempts.at(id), change_.now());
+            return end && *end <= change_.now();
+        });
+    });
+}
+
 // A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
 // given back, which it takes before those who wait behind it, or when its seats were taken, and by no other event: it
 // looks at all that runs. Those of earlier versions have no seats.
@@ -231,7 +254,7 @@ bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     if (run.seats_reserved.size() != gang.bundles.size() || run.nodes_reserved.empty() ||
         index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
         return false;
-    if (run.reserved_from.ms != 0) return run.reserved_from > change_.now();
+    if (run.reserved_from.ms != 0) return run.reserved_from > change_.now() || begins_now(run);
     return !found_another_node(run, gang) && !overtaken(run);
 }
 
@@ -375,9 +398,11 @@ bool Cycle::start(const Candidate& candidate, const Run& run, ReservationMask op
     return true;
 }
 
-// The seats that the run has reserved are its own, whatever the reservations behind it expect.
+// Once its time has come, the seats that the run has reserved are its own, whatever the reservations behind it expect.
 bool Cycle::start_on_reserved_seats(const Candidate& candidate, const Run& run) {
-    if (!are_free(index_, run, index_.shape(candidate.shape).gang, ~open_beside_active())) return false;
+    if (run.reserved_from > change_.now() ||
+        !are_free(index_, run, index_.shape(candidate.shape).gang, ~open_beside_active()))
+        return false;
     place_on(candidate, run, Seats(run.seats_reserved));
     return true;
 }

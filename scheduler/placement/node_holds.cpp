@@ -116,6 +116,15 @@ OpenRoom room_beside(const NodeView& node, const NodeHolds& holds, ReservationMa
     return room;
 }
 
+OpenRoom room_behind(const NodeView& node, const NodeHolds& holds, ReservationMask closed) {
+    OpenRoom room = room_beside(node, holds, closed);
+    Held seats;
+    for (const NodeHold& hold : holds.seats)
+        if ((hold.bit & closed) != 0 && hold.from == unknown_begin) add(seats, hold.seats);
+    limit(room, node, {}, seats);
+    return room;
+}
+
 bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit) {
     Held seats;
     ReservationMask begun = 0;

@@ -53,6 +53,9 @@ struct OpenRoom {
 // the closed reservations that begin before it. One of unknown time may begin before the others: its seats alone count
 // against what it waits for.
 OpenRoom room_beside(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
+// The same for a run that starts at another time, which it is to be promised: reservations of unknown time may have
+// begun by then, whatever they wait for now.
+OpenRoom room_behind(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
 // True if the seats of the reservation will be free when it begins, beside the reservations that begin before it.
 bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit);
 

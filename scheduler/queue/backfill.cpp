@@ -78,7 +78,7 @@ class Future {
                 const std::size_t place = index_.place_of(node->id);
                 if (touched_at_[place] != untouched) continue;
                 const ReservationMask closed = index_.mask_of(place) & ~open_;
-                nodes.push_back(closed == 0 ? *node : with(*node, room_beside(*node, index_.holds_on(place), closed)));
+                nodes.push_back(closed == 0 ? *node : with(*node, room_behind(*node, index_.holds_on(place), closed)));
             }
         std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
         return place(nodes, gang_).seats;
@@ -132,7 +132,7 @@ class Future {
     OpenRoom room_of(const Then& then) const {
         const ReservationMask closed = index_.mask_of(then.place) & ~open_;
         return closed == 0 ? OpenRoom{.free = then.node.free, .gpus = then.node.gpus_free}
-                           : room_beside(then.node, then.holds, closed);
+                           : room_behind(then.node, then.holds, closed);
     }
     Then& touch(std::size_t i) {
         if (touched_at_[i] != untouched) return touched_[touched_at_[i]];
