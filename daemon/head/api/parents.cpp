@@ -5,6 +5,7 @@
 
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/security/security.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -40,6 +41,19 @@ Status mark_parent(const Exchange& exchange, spec::Job& job) {
         return Error{ErrorCode::conflict, "run " + parent.name + ", which submits this one, is ending", ""};
     job.labels[parent_label] = exchange.view.run_id(parent.id);
     return Done{};
+}
+
+// A session's name counts for the token that it comes with alone, so nobody takes part in another user's session.
+std::string submitting_program(const Exchange& exchange, const std::string& session) {
+    const auto& runs = exchange.view.cluster.runs;
+    if (const auto asking = asking_run(exchange)) {
+        const auto entry = runs.find(*asking);
+        return entry == runs.end() ? "" : program_of(entry->second);
+    }
+    if (session.empty()) return "";
+    const Caller& caller = exchange.caller;
+    return "session-" +
+           security::sha256_hex(caller.user + "\n" + caller.token_id + "\n" + caller.session + "\n" + session);
 }
 
 std::vector<RunId> submitted_below(const View& view, RunId parent) {

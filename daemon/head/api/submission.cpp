@@ -38,7 +38,7 @@ struct Stores {
 
 struct Submission {
     spec::Job job;
-    std::string key, code_sha256, restore_from;
+    std::string key, code_sha256, restore_from, program;
     json secrets = json::object(), lines = json::object();
     bool resume = false, fresh_name = false;
     JobArray array;
@@ -183,6 +183,8 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     out.key = text_field(body, "key", problems);
     out.code_sha256 = text_field(body, "code_sha256", problems);
     out.restore_from = text_field(body, "restore_from", problems);
+    const std::string session = text_field(body, "session", problems);
+    out.program = submitting_program(exchange, session);
     out.resume = flag_field(body, "resume", problems);
     out.fresh_name = flag_field(body, "new", problems);
     read_objects(body, out, problems);
@@ -191,6 +193,7 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     if (out.restore_from.size() > spec::request_text_most)
         problems.push_back({.path = "restore_from",
                             .message = "is longer than " + std::to_string(spec::request_text_most) + " bytes"});
+    if (session.size() > 200) problems.push_back({.path = "session", .message = "is longer than 200 characters"});
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     check_archives(exchange, known, out, problems);
     if (use == For::submit && out.job.name.empty() && problems.empty())
@@ -291,7 +294,8 @@ RunSubmitted event_of(const Known& known, const Submission& submission, const st
             .array = submission.array.indices,
             .array_parallel = submission.array.parallel,
             .member_of = member.array,
-            .member_index = member.index};
+            .member_index = member.index,
+            .program = submission.program};
 }
 
 void accept(Exchange& exchange, const Known& known, const Stores& stores, const Submission& submission) {

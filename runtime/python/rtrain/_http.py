@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ _AWAY_S = 600.0  # a head that stays away longer is not coming back
 _AGAIN_S = 0.5
 _PIECE = 1 << 20
 _T = TypeVar("_T")
+SESSION = uuid.uuid4().hex  # of this program: the head knows by it which runs are one program's
 
 
 class HeadError(RuntimeError):

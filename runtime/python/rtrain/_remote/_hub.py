@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain import _closing, _exception_pickle, _runtime_env, _where
-from rtrain._http import Head, HeadError, NotFound, Unreachable, part
+from rtrain._http import SESSION, Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
 from rtrain._remote._code import WorkingDir
@@ -257,6 +257,7 @@ class Hub:
             self._slots[slot.name] = slot
         try:
             body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values, "code_sha256": self._code.digest()}
+            body["session"] = SESSION
             slot.run_id = self.head.post("/v1/runs", body)["run_id"]
         except BaseException:
             with self._lock:

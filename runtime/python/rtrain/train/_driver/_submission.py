@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain import _runtime_env, _where
-from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
+from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._configs import FailureConfig, RunConfig
@@ -362,7 +362,7 @@ class Submission:
         elif self.project.digest and not self.head.exists(f"/v1/blobs/{self.project.digest}"):
             say(f"{self.name}: the code of the run that this process belongs to is not on this cluster and does not travel along")
             self.project = Project(None)
-        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
+        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True, "session": SESSION}
         body["secrets"] = _secret_values(job.get("secrets", []), self.place.keys)
         self.asked = job["env"]["RTRAIN_DRIVER_ID"]
         run: dict[str, Any] = self.head.post("/v1/runs", body)
