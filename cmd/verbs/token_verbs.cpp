@@ -90,7 +90,7 @@ Result<int> token_create(Invocation& call) {
     if (!answer) return answer.error();
     const std::string token = string_of(*answer, "token");
     const std::string expires = string_of(*answer, "expires");
-    const std::string line = use_of(role, api->address(), token, answer->value("uses_left", 1));
+    const std::string line = use_of(role, api->address(), token, role == "node" ? answer->value("uses_left", 1) : 1);
     (*answer)["command"] = line;
     call.out.document(*answer, "token", token + "\n");
     if (call.out.for_people())

@@ -4,7 +4,7 @@ from rtrain.train import ScalingConfig
 from rtrain.train.torch import TorchTrainer, prepare_model
 
 
-def train_loop():
+def train_loop() -> None:
     model = prepare_model(torch.nn.Linear(1, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
     x = torch.linspace(-1, 1, 64).reshape(-1, 1)

@@ -38,11 +38,12 @@ void lay_out_tree(const json& test, const fs::path& tree) {
         std::ofstream(parent_made(tree / name), std::ios::binary) << content.get<std::string>();
     for (const auto& [name, target] : test.at("links").items())
         fs::create_symlink(with_tree(target, tree), parent_made(tree / name));
-    for (const auto& [name, other] : test.value("hard_links", json::object()).items())
+    const json hard_links = test.value("hard_links", json::object());
+    for (const auto& [name, other] : hard_links.items())
         fs::create_hard_link(tree / other.get<std::string>(), tree / name);
-    for (const std::string name : test.value("fifos", json::array())) ::mkfifo((tree / name).c_str(), 0600);
-    for (const std::string name : test.value("sockets", json::array()))
-        ::mknod((tree / name).c_str(), S_IFSOCK | 0600, 0);
+    const json fifos = test.value("fifos", json::array()), sockets = test.value("sockets", json::array());
+    for (const std::string name : fifos) ::mkfifo((tree / name).c_str(), 0600);
+    for (const std::string name : sockets) ::mknod((tree / name).c_str(), S_IFSOCK | 0600, 0);
 }
 
 json unpacked(const fs::path& folder) {
