@@ -93,6 +93,7 @@ class Cycle {
     std::set<RunId> quota_reserved_;  // kept out by a quota that others are about to leave
     std::vector<ActiveReservation> reservations_;
     std::map<RunId, SeenReservation> seen_;       // those of earlier cycles and of this one
+    ReservationMask given_up_ = 0;                // reservations for which this cycle has found no seats any more
     ReservationMask kept_out_ = 0;                // reservations that were closed to a run that found no room
     std::set<NodeId> taken_on_;                   // where this cycle has placed something
     std::set<std::uint32_t> full_;                // shapes that found no room on any node
@@ -206,6 +207,7 @@ bool Cycle::renew(const Candidate& candidate, Time not_before) {
     const bool same = run.nodes_reserved == next.nodes && run.reserved_from == next.from &&
                       run.seats_reserved == next.seats && run.reserved_after == next.after;
     if (same) return !next.nodes.empty();
+    if (next.nodes.empty()) given_up_ |= index_.reserved().bit_of(candidate.run);
     Run& record = change_.edit(candidate.run);
     record.nodes_reserved = std::move(next.nodes);
     record.reserved_from = next.from;
@@ -530,7 +532,7 @@ bool Cycle::run() {
     const ReservationMask given_up = release_other_reservations();
     withdraw_requests(change_);
     change_.settle();
-    return (given_up & kept_out_) != 0;
+    return ((given_up | given_up_) & kept_out_) != 0;
 }
 
 void Cycle::finish() {

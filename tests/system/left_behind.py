@@ -23,6 +23,7 @@ def own_temporary_folder(tmp_path_factory):
     who makes a temporary directory removes it."""
     tmp_path_factory.getbasetemp()  # stays where it is: people look there after a failure
     folder = tempfile.mkdtemp(prefix="rt-", dir="/tmp")  # a short name: sockets may lie below it
+    os.chmod(folder, 0o1777)  # as /tmp: jobs of other users pass through
     before = os.environ.get("TMPDIR"), tempfile.tempdir
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     yield folder

@@ -232,3 +232,21 @@ TEST_CASE("a reservation that finds its seats taken by the program waits for the
     CHECK(world.run(call).reserved_after == std::vector<AttemptId>{world.attempt_id(outer)});
     CHECK(starts(world, submit_of(world, "run-7", {.name = "inner"})));
 }
+
+TEST_CASE("a run that retries starts again before the run that waits for its nodes", "[reservations]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId first = world.running({.name = "first", .workers = 2, .max_failures = 3});
+    const RunId second = world.submit({.name = "second", .workers = 2});
+    const bool made_progress = GENERATE(false, true);  // then it is not delayed
+    if (made_progress) world.pass(40'000);
+    world.exits(first, 1, killed(9));
+    world.exits(first, 0, killed(15));
+    world.empties(first);
+    CHECK(world.run(second).state == RunState::queued);
+    world.pass(10'000);
+    CHECK(starts(world, first));
+    CHECK(world.run(second).state == RunState::queued);
+    finishes(world, first);
+    CHECK(starts(world, second));
+}
