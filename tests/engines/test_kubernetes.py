@@ -166,10 +166,10 @@ def test_the_autoscaled_set_is_the_one_that_the_heads_account_may_scale():
     sets = {one["metadata"]["name"]: one["spec"] for one in of_kind(documents, "StatefulSet")}
     (file,) = of_kind(documents, "ConfigMap")
     rules = yaml.safe_load(file["data"]["autoscale.yaml"])["autoscale"]
-    ((role,),) = [one["rules"] for one in of_kind(documents, "Role")]
+    (role,) = [one["rules"] for one in of_kind(documents, "Role")]
     for command in (rules["provision"], rules["release"]):
-        assert command[:3] == ["/etc/rtrain/statefulset", "rtrain", *role["resourceNames"]]
-    assert "statefulset" in file["data"] and role["resourceNames"] == ["rtrain-workers"]
+        assert command[:3] == ["/etc/rtrain/statefulset", "rtrain", "rtrain-workers"]
+    assert "statefulset" in file["data"] and [rule["resourceNames"] for rule in role] == [["rtrain-workers"]] * 2
     workers = sets["rtrain-workers"]["template"]["spec"]["containers"][0]
     assert workers["args"][-2:] == ["--label", "rtrain.autoscale=true"] and "replicas" not in sets["rtrain-workers"]
     assert {name.lower(): str(amount) for name, amount in rules["node"].items()} == workers["resources"]["limits"]

@@ -106,7 +106,7 @@ def loop():
 
 result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=1), run_config=RunConfig(
     name="theirs", storage_path="runs/of-another", storage_filesystem=theirs)).fit()
-assert result.path == "s3://runs/of-another/theirs", result.path
+assert result.path == "runs/of-another/theirs", result.path
 assert result.return_value[1] and result.return_value[0].startswith("runs/of-another/theirs/"), result.return_value
 assert result.checkpoint.to_dict() == {"step": 7}
 """

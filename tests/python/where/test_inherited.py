@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from homes import Home
 
@@ -67,9 +68,11 @@ DRIVER = """
 
 
 def test_nested_runs_inherit_variables_secrets_and_code(home: Home) -> None:
-    (home.folder / "beside.py").write_text("")
-    (home.folder / "later.py").write_text("NAME = 'of the project'\n")
-    out = home.script(DRIVER)
+    project = home.folder / "project"  # the home directory itself is nobody's project, and does not travel along
+    project.mkdir()
+    (project / "beside.py").write_text("")
+    (project / "later.py").write_text("NAME = 'of the project'\n")
+    out = home.script(DRIVER, name="project/driver.py")
     outer, actor, fitted, swept, secrets = [line for line in out.splitlines() if line.startswith(("[", "False", "True"))]
     red = ["red", "round", "", ""]
     assert json.loads(outer) == [red, red]
@@ -92,7 +95,7 @@ def test_a_submitted_driver_s_trainings_have_its_job_s_variables_and_secrets(hom
         "print('loop saw', *DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=1)).fit().return_value)\n"
     )
     (home.folder / "job.yaml").write_text(
-        "version: 1\nname: parent\nentrypoint: [python, driver.py]\ndriver: true\nworking_dir: .\n"
+        f"version: 1\nname: parent\nentrypoint: [{sys.executable}, driver.py]\ndriver: true\nworking_dir: .\n"
         "scaling: {workers: 1, resources_per_worker: {CPU: 0}}\nenv: {COLOUR: red}\nsecrets: [TOKEN]\n"
     )
     out = home.script(
