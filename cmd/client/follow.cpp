@@ -47,7 +47,7 @@ class Follower {
 
     std::uint64_t last_notice() const { return last_notice_; }
 
-    // What is asked of the stream beside its lines.
+    // Returns the query parameters that ask the head for line states as well; empty if none are shown.
     std::string states_wish() const {
         const bool shows = wish_.show == LogWish::Show::as_they_come && call_.out.for_people();
         return shows ? "&states_ms=" + std::to_string(states_.apart_ms()) : "";

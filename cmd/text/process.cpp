@@ -116,7 +116,8 @@ std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
 }  // namespace
 
 Status write_pid_file(const std::string& path, const std::string& facts) {
-    // Whoever may write the file chooses which process `head stop` and `node leave` end: the umask does not count.
+    // `head stop` and `node leave` end the process that the file names. So only the owner may write it, under any
+    // umask.
     constexpr mode_t readable_by_all = 0644;
     const storage::Descriptor file(
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, readable_by_all));

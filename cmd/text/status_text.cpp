@@ -119,7 +119,7 @@ std::string attempts_table(const json& attempts) {
     return table_text(rows, columns, Format::table, false);
 }
 
-// Which ranks of a run that goes on have ended; empty: none, or all.
+// Returns the text that names the ended ranks of a live run. Returns an empty text if none has ended, or all have.
 std::string ended_ranks(const json& run, const json& attempts) {
     if (attempts.empty() || is_terminal(run)) return "";
     json ended = json::array(), running = json::array();

@@ -82,7 +82,7 @@ void Agent::on_end_signal() {
     loop_.enqueue(ReclaimAsked{.why = "it got SIGTERM", .grace_ms = grace_ms, .ends = true});
 }
 
-// Removes what lies outside of the data directory: no worker is left that knows its path.
+// Removes the agent's files outside of the data directory. No live worker uses their paths.
 void Agent::remove_short_places() {
     const std::filesystem::path socket = node_.socket_path;
     std::error_code gone;

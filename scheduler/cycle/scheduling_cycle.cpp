@@ -116,7 +116,8 @@ ReservationMask Cycle::open_to(const Run& run, std::optional<Duration> limit) {
     return open;
 }
 
-// What the cycle has not come to yet counts as well: a time that was promised does not move for an older run.
+// Records a reservation for the runs that are placed beside it. Reservations of runs that the cycle has not reached yet
+// count as well, so that a promised time does not move for an older run.
 void Cycle::see(RunId id) {
     const Run& run = change_.seen().runs.at(id);
     seen_.insert_or_assign(

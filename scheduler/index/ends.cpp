@@ -68,7 +68,7 @@ bool all_exited(const Attempt& attempt) {
                        [](const Worker& worker) { return worker.state == WorkerState::exited; });
 }
 
-// Of an attempt that stops: the time within which its processes end.
+// Returns the time within which the processes of a stopping attempt end.
 Duration grace_of(const Cluster& cluster, const Attempt& attempt) {
     return all_exited(attempt) ? Duration{} : cluster.runs.at(attempt.id.run).spec.stop_grace;
 }

@@ -37,7 +37,7 @@ GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
     return gang;
 }
 
-// What no waiting run needs, and its own seats, wherever they are.
+// Returns the nodes with the amounts that no waiting run needs, and with the seats that the run itself holds.
 std::vector<NodeView> room_for(const Unwanted& open, const Run& run, const Attempt& attempt) {
     Outlook without = open.outlook;
     without.give_back(attempt);

@@ -1,4 +1,4 @@
-// What reservations hold of one node, and what they leave to a run that is still there when they begin. Each
+// The seats that reservations hold on one node, and what they leave to a run that is still there when they begin. Each
 // reservation has a bit of a mask. A mask of closed reservations names those that a run must leave alone.
 #pragma once
 

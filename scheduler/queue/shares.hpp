@@ -96,7 +96,7 @@ void claim_lent(Quotas& quotas, Change& change);
 void claim_lent(Quotas& quotas, const Cluster& cluster);
 Reason reason_of(const OverQuota& over);
 Quotas quotas_unused(const Cluster& cluster);  // as if nobody held anything
-// What `now`, and the quotas without any use, allow a run of the queue.
+// Returns what `now`, and the quotas without any use, allow a run of the queue.
 placing::QuotaRoom quota_room(const Quotas& now, const std::string& queue, const Borrower& who);
 
 }  // namespace rtrain::core

@@ -8,7 +8,7 @@
 namespace rtrain::sim {
 namespace {
 
-// What is held of one node by attempts that a reservation finds there when it begins.
+// The amounts of one node that attempts still hold when a reservation begins.
 struct Taken {
     Resources amounts;
     std::map<std::uint32_t, Amount> devices;

@@ -123,7 +123,7 @@ GroupArrived arrival(const LocalRanks& local) {
     GroupArrived arrived{.index = local.passed + 1};
     for (const std::uint32_t rank : local.ended)
         if (!local.come.contains(rank)) arrived.ended.push_back(rank);
-    // Those of a node on which others still report are counted by its reports.
+    // If other ranks of the node still report, the node's reports count these ends.
     if (local.ranks.empty()) arrived.ended_unwatched = {local.ended_unwatched.begin(), local.ended_unwatched.end()};
     return arrived;
 }
@@ -266,8 +266,8 @@ void rank_broadcast(LocalRanks& local, Time now, std::uint32_t rank, worker::Bro
     send(local, std::move(all), sink);
 }
 
-// The rank may have passed a report whose release this agent does not know of: the node's other ranks do not wait for
-// it in that report.
+// Records the end of a rank whose last report is unknown: this agent may have missed a release while it was away. The
+// node's other ranks do not wait for the rank in the next report.
 void rank_ended_unwatched(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);

@@ -29,7 +29,7 @@ _AWAY_S = 600.0  # a head that stays away longer is not coming back
 _AGAIN_S = 0.5
 _PIECE = 1 << 20
 _T = TypeVar("_T")
-SESSION = uuid.uuid4().hex  # of this program: the head knows by it which runs are one program's
+SESSION = uuid.uuid4().hex  # names this process: the head groups the runs that one driver submits by it
 
 
 class HeadError(RuntimeError):
