@@ -51,9 +51,9 @@ class _QuoteSeenError(Exception):
 class _Watched(io.RawIOBase):
     """A stream that looks for values with a zero in front, and counts quotes, while Arrow reads it."""
 
-    def __init__(self, file: _File, *, zeros: bool) -> None:
+    def __init__(self, stream: Any, delimiter: str, *, zeros: bool) -> None:
         self.zeros, self.quotes = zeros, 0
-        self.stream, self.delimiter = file.open_stream(), ord(file.parse.delimiter)
+        self.stream, self.delimiter = stream, ord(delimiter)
         self._before = b"\n"
         self._held = b""
 
@@ -165,7 +165,7 @@ class _File:
         return not self.parse.ignore_empty_lines
 
     def _watched(self, *, zeros: bool) -> _Watched:
-        return _Watched(self, zeros=zeros)
+        return _Watched(self.open_stream(), self.parse.delimiter, zeros=zeros)
 
     def _opened(self, source: Any, *, only: list[str] | None = None, threads: bool = True) -> Any:
         """Returns Arrow's reader. only: the columns that are read, all as texts."""
