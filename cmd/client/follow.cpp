@@ -145,7 +145,8 @@ std::uint64_t before_newest_notice(Api& api, const std::string& run) {
     return std::max<std::uint64_t>(newest->value("id", std::uint64_t{1}), 1) - 1;
 }
 
-// The last lines of the ranks that failed.
+}  // namespace
+
 void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& id) {
     wish.rank = "failed";
     wish.tail = failed_lines;
@@ -156,8 +157,6 @@ void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& i
         if (line.is_object()) print_line(call, wish, line);
     }
 }
-
-}  // namespace
 
 Result<json> newest_notice(Api& api, const std::string& run) {
     Result<json> events = api.list("/v1/events?limit=1000&run=" + url_part(run));

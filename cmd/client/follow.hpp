@@ -29,6 +29,8 @@ void print_line(Invocation& call, const LogWish& wish, const nlohmann::json& lin
 // Returns the run as it is at its end; none after Ctrl-C (the note that it goes on has been given).
 Result<std::optional<nlohmann::json>> follow_run(Invocation& call, Api& api, const nlohmann::json& run,
                                                  const LogWish& wish);
+// Prints the last lines of the ranks that failed.
+void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& run_id);
 // What an agent told of the run last ("ranks [1] have not come ..."), as the event it is; null: nothing.
 Result<nlohmann::json> newest_notice(Api& api, const std::string& run_id);
 // How each node started the run's workers last, where it says so: events, one a node.

@@ -72,6 +72,13 @@ void print_links_left_out(Invocation& call, const spec::PackedCode& packed) {
     if (!names.empty()) call.out.talk("left out: " + names + ". Give the program a path that its node has instead");
 }
 
+void print_left_out(Invocation& call, const spec::PackedCode& packed) {
+    print_links_left_out(call, packed);
+    std::string names;
+    for (const std::string& name : packed.secrets) names += (names.empty() ? "" : ", ") + name;
+    if (!names.empty()) call.out.talk("left out, for they may hold secrets: " + names + "; working_dir: . sends them");
+}
+
 Status ship_archive(Invocation&, Api& api, const std::string& file, const std::string& sha256) {
     const std::string target = "/v1/blobs/" + sha256;
     Result<bool> there = api.exists(target);

@@ -32,6 +32,8 @@ Result<spec::PackedCode> ship_directory(Invocation& call, Api& api, const std::s
                                         spec::NamedBy named_by, const std::string& needed = {});
 // Names the links and special files of the working directory that stay here, ten at most.
 void print_links_left_out(Invocation& call, const spec::PackedCode& packed);
+// Names these, and the files that stay here because they may hold secrets.
+void print_left_out(Invocation& call, const spec::PackedCode& packed);
 Status ship_archive(Invocation& call, Api& api, const std::string& file, const std::string& sha256);
 // The run. A broken connection is tried again with the same key, so the job is accepted once.
 Result<nlohmann::json> hand_over(Api& api, const Submission& submission);

@@ -28,25 +28,6 @@ std::string help_all();
 std::string help_group(std::string_view first_word);
 std::string help_command(const Command& command);
 
-// The rows, one function per file of verbs.
-std::vector<Command> offline_commands();
-std::vector<Command> plan_commands();
-std::vector<Command> head_commands();
-std::vector<Command> local_cluster_commands();
-std::vector<Command> node_commands();
-std::vector<Command> node_use_commands();
-std::vector<Command> token_commands();
-std::vector<Command> context_commands();
-std::vector<Command> submit_commands();
-std::vector<Command> run_commands();
-std::vector<Command> request_commands();
-std::vector<Command> stack_commands();
-std::vector<Command> describe_commands();
-std::vector<Command> follow_commands();
-std::vector<Command> checkpoint_commands();
-std::vector<Command> restore_commands();
-std::vector<Command> storage_commands();
-std::vector<Command> doctor_commands();
-std::vector<Command> dashboard_commands();
+std::vector<Command> offline_commands();  // the rows of offline_verbs.cpp
 
 }  // namespace rtrain::cmd

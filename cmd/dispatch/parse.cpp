@@ -99,6 +99,11 @@ class Reader {
 
     Status positional(const std::string& word) {
         const Command& command = *parsed_.command;
+        if (command.program) {
+            parsed_.arguments.positional.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
+            at_ = words_.size();
+            return Done{};
+        }
         if (parsed_.arguments.positional.size() >= command.arguments.size())
             return usage("rtrain " + std::string(command.words) + " does not take " + in_quotes(word),
                          usage_line(command));

@@ -106,7 +106,8 @@ int run(int argc, char** argv) {
         return exit_code(parsed.error().code);
     }
     const Arguments& arguments = parsed->arguments;
-    Output out(early.format(), arguments.text("color", environment("RTRAIN_COLOR")));
+    const Format format = raw ? early.format() : format_from(arguments.text("output", environment("RTRAIN_OUTPUT")));
+    Output out(format, arguments.text("color", environment("RTRAIN_COLOR")));
     if (parsed->command == nullptr || (arguments.has("help") && !parsed->command->raw))
         return help(out, *parsed, words);
     try {

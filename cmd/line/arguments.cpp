@@ -29,13 +29,14 @@ std::string Arguments::argument(std::size_t index) const {
 
 std::string command_shape(const Command& command) {
     std::string text = command.words;
+    if (command.program) return text + " [flags] " + command.arguments[0].name + " [ARGUMENT ...]";
     for (const Argument& argument : command.arguments)
         text += argument.optional ? " [" + std::string(argument.name) + "]" : " " + std::string(argument.name);
     return text;
 }
 
 std::string usage_line(const Command& command) {
-    return "rtrain " + command_shape(command) + (command.flags.empty() ? "" : " [flags]");
+    return "rtrain " + command_shape(command) + (command.flags.empty() || command.program ? "" : " [flags]");
 }
 
 }  // namespace rtrain::cmd

@@ -48,7 +48,8 @@ struct Command {
     Handler handler = nullptr;
     const char* details = "";  // more for `rtrain VERB --help`: examples, what follows
     bool hidden = false;
-    bool raw = false;  // everything after the verb goes to the handler unread
+    bool raw = false;      // everything after the verb goes to the handler unread
+    bool program = false;  // the first argument is a program, and every word after it is that program's
     Reach reach = Reach::head;
 };
 

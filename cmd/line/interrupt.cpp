@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "cmd/line/invocation.hpp"
 
@@ -18,6 +20,7 @@ struct Watcher {
     std::condition_variable changed;
     void (*also)(void*) = nullptr;
     void* argument = nullptr;
+    std::function<bool(int)> handler;  // set before the thread starts
     std::thread thread;
 };
 
@@ -26,15 +29,25 @@ Watcher& watcher() {
     return *instance;
 }
 
-void wait_for_signal() {
-    Watcher& w = watcher();
+// Returns the signals that the watcher's thread waits for.
+sigset_t watched_signals() {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
+    if (!watcher().handler) return set;
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    return set;
+}
+
+void wait_for_signal() {
+    Watcher& w = watcher();
+    const sigset_t set = watched_signals();
     for (;;) {
         int signal = 0;
         sigwait(&set, &signal);
         if (w.ending) return;
+        if (w.handler && w.handler(signal)) continue;
         std::lock_guard lock(w.mutex);
         w.seen = true;
         w.changed.notify_all();
@@ -52,11 +65,15 @@ void watch_interrupts(void (*also)(void*), void* argument) {
     w.also = also;
     w.argument = argument;
     if (w.thread.joinable()) return;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
+    const sigset_t set = watched_signals();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);  // threads started later have it blocked too
     w.thread = std::thread(wait_for_signal);
+}
+
+void handle_signals(std::function<bool(int)> handler) {
+    RTRAIN_CHECK(!watcher().thread.joinable(), "signals are watched already");
+    watcher().handler = std::move(handler);
+    watch_interrupts(nullptr, nullptr);
 }
 
 void unwatch_interrupts() {
@@ -67,9 +84,7 @@ void unwatch_interrupts() {
     w.thread.join();
     w.ending = false;
     w.also = nullptr;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
+    const sigset_t set = watched_signals();
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 

@@ -1,6 +1,7 @@
 // What a verb's function is given: its arguments, where to print, how to reach the cluster.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ Status confirm(Invocation& call, const std::string& question);
 bool interrupted();
 void watch_interrupts(void (*also)(void*), void* argument);  // `also` is called on a thread of its own at SIGINT
 void unwatch_interrupts();
+// Sets a function that is called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. Where it returns true, it has
+// handled the signal, and interrupted() stays as it is.
+void handle_signals(std::function<bool(int signal)> handler);
 bool wait_or_interrupt(std::int64_t ms);  // true: interrupted
 
 }  // namespace rtrain::cmd

@@ -32,20 +32,6 @@ Error failed(const std::string& doing) {
             .next = full ? "make room there" : ""};
 }
 
-// Field 22 of /proc/<pid>/stat: start time in clock ticks since boot. Empty: no such process, or it is a zombie.
-std::string start_time(int pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    const auto end = text.rfind(')');
-    if (end == text.npos) return "";
-    std::istringstream fields(text.substr(end + 1));
-    std::string field, state;
-    fields >> state;
-    if (state == "Z") return "";
-    for (int i = 4; i <= 22 && fields >> field; ++i) continue;
-    return field;
-}
-
 std::string last_lines(const std::string& path, std::size_t from) {
     std::ifstream file(path);
     file.seekg(static_cast<std::streamoff>(from));
@@ -114,6 +100,20 @@ std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
 }
 
 }  // namespace
+
+// Reads field 22 of /proc/<pid>/stat. A zombie has ended.
+std::string start_time(int pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto end = text.rfind(')');
+    if (end == text.npos) return "";
+    std::istringstream fields(text.substr(end + 1));
+    std::string field, state;
+    fields >> state;
+    if (state == "Z") return "";
+    for (int i = 4; i <= 22 && fields >> field; ++i) continue;
+    return field;
+}
 
 Status write_pid_file(const std::string& path, const std::string& facts) {
     // `head stop` and `node leave` end the process that the file names. So only the owner may write it, under any

@@ -18,6 +18,8 @@ struct Running {
 Status write_pid_file(const std::string& path, const std::string& facts);
 void remove_pid_file(const std::string& path);                  // only our own
 std::optional<Running> read_pid_file(const std::string& path);  // none: nobody runs
+// Returns when process `pid` started, in clock ticks since boot. Returns an empty text if there is no such process.
+std::string start_time(int pid);
 // SIGTERM, then a wait; false: it had not ended in time and got SIGKILL.
 Result<bool> end_process(const Running& running, const std::string& pid_file, std::int64_t wait_ms);
 

@@ -1,6 +1,4 @@
 // rtrain head install, rtrain node install: a unit for systemd, from the flags that `head start` and `node join` take.
-#include "cmd/verbs/install_verbs.hpp"
-
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/shell_word.hpp"
+#include "cmd/verbs/rows.hpp"
 #include "cmd/verbs/start_flags.hpp"
 
 namespace rtrain::cmd {

@@ -1,12 +1,11 @@
 // rtrain node simulate: many nodes that are not there, from one process.
-#include "cmd/verbs/simulate_verb.hpp"
-
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
 #include "cmd/line/settings.hpp"
+#include "cmd/verbs/rows.hpp"
 #include "cmd/verbs/start_flags.hpp"
 #include "daemon/agent/simulated/simulation.hpp"
 

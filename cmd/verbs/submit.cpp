@@ -18,13 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-void print_left_out(Invocation& call, const spec::PackedCode& packed) {
-    print_links_left_out(call, packed);
-    std::string names;
-    for (const std::string& name : packed.secrets) names += (names.empty() ? "" : ", ") + name;
-    if (!names.empty()) call.out.talk("left out, for they may hold secrets: " + names + "; working_dir: . sends them");
-}
-
 // `submit train.py ...`: the program is a driver. It runs on a node, takes no CPU from the gangs that it submits, and
 // is stopped together with them.
 Result<JobFile> driver_job(Invocation& call) {

@@ -131,3 +131,19 @@ TEST_CASE("flags of rtrain stand on either side of a program, and what follows -
     CHECK(good({"submit", "--", "train.py", "-f"}).arguments.positional == std::vector<std::string>{"train.py", "-f"});
     CHECK_FALSE(parse({"submit", "train.py", "--array"}));  // needs a value, as before a program
 }
+
+TEST_CASE("words after the program of rtrain run belong to the program") {
+    const Parsed parsed =
+        good({"run", "-n", "2x8", "--gpus", "1", "train.py", "-n", "9", "--lr=0.1", "--", "-o", "json"});
+    CHECK(parsed.arguments.text("workers") == "2x8");
+    CHECK(!parsed.arguments.has("output"));
+    CHECK(parsed.arguments.positional ==
+          std::vector<std::string>{"train.py", "-n", "9", "--lr=0.1", "--", "-o", "json"});
+}
+
+TEST_CASE("two dashes end the flags of rtrain run before a program whose name begins with a dash") {
+    const Parsed parsed = good({"run", "-n", "2", "--", "-odd", "--help"});
+    CHECK(parsed.arguments.positional == std::vector<std::string>{"-odd", "--help"});
+    CHECK(!parsed.arguments.has("help"));
+    CHECK(has(bad({"run", "-n", "2"}).message, "needs train.py|PROGRAM"));
+}

@@ -92,6 +92,7 @@ class DataParallelTrainer:
         from rtrain.train._worker_main import wants_config
 
         _requirements.check()
+        _check_one_caller()
         if not isinstance(self.train_loop_per_worker, _package.Pickled):
             wants_config(self.train_loop_per_worker)
         if self.scaling_config.max_workers == 0:
@@ -166,3 +167,14 @@ class RunHandle:
 
 
 public_in("rtrain.train", DataParallelTrainer, RunHandle, attach)
+
+
+def _check_one_caller() -> None:
+    """Raises RuntimeError in a worker group of several: each of its ranks would train by itself."""
+    workers = os.environ.get("WORLD_SIZE", "1")
+    if "RTRAIN_WORKER_SOCKET" in os.environ and workers != "1":
+        raise RuntimeError(
+            f"fit() was called in each of the {workers} workers of run {os.environ.get('RTRAIN_RUN_NAME', '')}, and each would train by "
+            "itself. fit() starts workers of its own: run the program once, with `rtrain run train.py` without -n, or with "
+            "`rtrain submit train.py`"
+        )

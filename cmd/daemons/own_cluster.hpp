@@ -1,0 +1,34 @@
+// A cluster for one command: a head and agents as `rtrain up` starts them, in a directory of their own. They watch this
+// process, so they and their workers end with it, however it ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cmd/line/settings.hpp"
+
+namespace rtrain::cmd {
+
+struct OwnClusterWish {
+    std::int64_t nodes = 1;
+    std::string resources;     // of each agent, "CPU=8"; empty: what the machine has
+    std::string storage_root;  // where cluster:// lies; it stays
+};
+
+class OwnCluster {
+  public:
+    // Starts the daemons and waits until all nodes are READY. The jobs of this cluster get this process's environment.
+    static Result<OwnCluster> start(const OwnClusterWish& wish);
+    OwnCluster(OwnCluster&& other) noexcept;
+    OwnCluster& operator=(OwnCluster&&) = delete;
+    ~OwnCluster();  // ends the daemons and their workers, and removes the directory
+
+    const Place& place() const { return place_; }  // how to reach its head
+
+  private:
+    explicit OwnCluster(std::string folder) : folder_(std::move(folder)) {}
+    std::string folder_;  // empty: moved from
+    Place place_;
+};
+
+}  // namespace rtrain::cmd
