@@ -58,18 +58,18 @@ std::string explain(const Error& error, const AttemptContext& context) {
            std::to_string(free_bytes(context.store->local_path(""), context.user)) + " bytes free): " + error.message;
 }
 
-// Bytes hashed, and bytes moved or sent, over the files of a checkpoint. What an earlier try has done counts as done,
-// and is nothing to tell of.
+// Adds up the bytes that were hashed, moved or sent over the files of a checkpoint, and reports the sum once a second
+// at most. The sum includes bytes of an earlier try, which are not reported by themselves.
 class Moving {
   public:
     explicit Moving(const UploadProgress& report) : report_(report) {}
     storage::Progress of_file() {
-        return [this](std::int64_t done, std::int64_t) { log_info(before_ + done); };
+        return [this](std::int64_t done, std::int64_t) { report(before_ + done); };
     }
     void done(std::int64_t bytes) { before_ += bytes; }
 
   private:
-    void log_info(std::int64_t bytes) {
+    void report(std::int64_t bytes) {
         const auto now = std::chrono::steady_clock::now();
         if (!report_ || now - reported_at_ < std::chrono::seconds(1)) return;
         reported_at_ = now;
