@@ -17,9 +17,10 @@
 namespace rtrain {
 
 Decision decide(Cluster& cluster, Time now, const Event& event);
-std::optional<Time> next_wake(const Cluster& cluster);  // when TimePassed is due; none: nothing waits for time
+// Returns the time at which TimePassed is due. Returns nullopt if nothing waits for a time.
+std::optional<Time> next_wake(const Cluster& cluster);
 
-void apply(Cluster& cluster, const Record& record);           // opening from disk: records only
-std::vector<std::string> invariants(const Cluster& cluster);  // what does not hold (design 11), empty when all is well
+void apply(Cluster& cluster, const Record& record);           // applies one record while a state is opened from disk
+std::vector<std::string> invariants(const Cluster& cluster);  // returns the broken ones
 
 }  // namespace rtrain

@@ -1,5 +1,5 @@
-// What must hold of every state (design, section 11, as far as the state shows it). The simulator and the tests ask
-// after every event.
+// Checks the invariants of docs/architecture.md that one state shows. The simulator and the tests check them after each
+// event.
 #include <algorithm>
 #include <set>
 

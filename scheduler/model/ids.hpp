@@ -18,7 +18,8 @@ using RunId = Id<struct RunTag, std::uint64_t>;      // a counter of the cluster
 using EventId = Id<struct EventTag, std::uint64_t>;  // position in the journal, from 1
 using Rank = Id<struct RankTag, std::uint32_t>;      // world rank
 
-// One try of a run. Numbers start at 1, only grow, and are never reused (design: fencing).
+// One attempt of a run. Numbers start at 1, only grow, and are never reused: a message of an earlier attempt cannot be
+// taken for one of a later attempt.
 struct AttemptId {
     RunId run;
     std::uint32_t number = 0;

@@ -1,7 +1,7 @@
-// The three kinds of wrong (conventions 12), as values.
-//   Problem: user input that is not right; always returned as a list, all of them at once.
-//   Error / Result<T>: the environment failed (disk, network, a peer); a code, what was being done, what to do next.
-//   RTRAIN_CHECK: our own bug; prints what was broken and stops, in release builds too.
+// The three kinds of failure, as values.
+//   Problem: user input is wrong. A list holds all problems of one input.
+//   Error, Result<T>: the environment failed (disk, network, a peer). It has a code, a message, and what to do next.
+//   RTRAIN_CHECK: rtrain has a bug. The process prints the broken condition and stops, in release builds too.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Questions to the index. The orders of choice are those of placement_one_shape.cpp.
+// Answers questions from the index. The nodes are chosen in the same order as in one_shape.cpp.
 #include <algorithm>
 
 #include "scheduler/placement/free_index.hpp"

@@ -1,4 +1,4 @@
-// A run's directory on storage (design 8): claims, checkpoints and their manifests, the live branch, retention,
+// A run's directory on storage: claims, checkpoints and their manifests, the live branch, retention,
 // restore. Layout below <storage_path>/<run name>/:
 //   run.json  code/<sha256>.tar.zst  attempts/000002.json  attempts/000002/{metrics-000001.jsonl,end.json}
 //   checkpoint_000007-a002/{files..., .manifest.json}  result.json  logs/attempt-000002/rank-00000.{out,err}
@@ -80,10 +80,6 @@ struct NearerCopies {
     std::function<void()> make_room{};
 };
 
-// Claims the next number >= `at_least` (wanted.number), first; lists afterwards; decides `from` by that listing and
-// writes it, exclusively, before it returns: workers start after that. `from` is the newest sound checkpoint on the
-// live branch; `restore_from` (a committed directory, else not_found) takes its place in the first attempt of that run
-// id, and is ignored by later ones, which go on from what the first one committed.
 struct EarlierCheckpoint {  // of an earlier run of the name
     Manifest manifest;
     bool counts = false;  // as in its attempt's claim
@@ -95,6 +91,10 @@ struct ClaimAnswer {
     std::vector<std::string> damaged;  // newer ones that were passed over: "checkpoint_000007-a001: model.pt: ..."
     std::vector<EarlierCheckpoint> earlier;  // on the live branch, up to `from`; the oldest first
 };
+// Claims the next attempt number >= `claim.number`, then lists the run's checkpoints, chooses `from` by that listing,
+// and writes the choice as a new file before it returns. Workers start after that. `from` is the newest sound
+// checkpoint on the live branch. In the first attempt of a run id, `restore_from` (a committed directory, else
+// not_found) replaces it. Later attempts ignore `restore_from` and continue from the checkpoints of the first one.
 // `keep_in`: a local directory for the files of `from` where the store is not local: they were downloaded to be
 // checked, and `fetch_checkpoint` into it does not download them again. `nearer`: what is put there is checked instead.
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim claim, const std::string& restore_from,

@@ -1,4 +1,4 @@
-// See oracle.hpp. Each check names the invariant of design section 11 that it watches.
+// See oracle.hpp. Each Violation names the invariant of docs/architecture.md that does not hold.
 #include "tests/sim/oracle.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What an all-seeing observer knows and checks: design section 11, over head, agents, processes and storage.
+// Checks the invariants of docs/architecture.md over head, agents, processes and storage. It observes each step of
+// them.
 #pragma once
 
 #include <map>

@@ -62,7 +62,7 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
     return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
 }
 
-// One archive is fetched once, however many attempts want it: under `code_turn`.
+// Downloads the code archive from the head if it is not there yet. Callers hold `code_mutex`.
 Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
     std::error_code unseen;
     if (fs::exists(archive, unseen)) return Done{};

@@ -95,7 +95,6 @@ void put_value(Exchange&, const HeadOptions&);
 // access/audit.cpp
 void get_audit(Exchange&, const state::SqliteJournal&);
 
-// agents.cpp
-void get_agents(Exchange&, Sessions&);
+void get_agents(Exchange&, Sessions&);  // nodes.cpp
 
 }  // namespace rtrain::head

@@ -97,7 +97,7 @@ def dropped(function) -> list[str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, TypeError, SyntaxError):
-        return []  # a data class's, which `fields_of` has
+        return []  # a data class: its fields are compared instead
     if not isinstance(tree, ast.FunctionDef) or all(isinstance(one, ast.Raise | ast.Expr) for one in tree.body):
         return []  # it refuses, or is a protocol
     given = tree.args
