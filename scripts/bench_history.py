@@ -60,7 +60,7 @@ def run_reports(cluster, work):
 
 def settled(head, path, last):
     """Every report is in the levels: the first question answers when the thread has caught up."""
-    answer = json.loads(head.ask("GET", path))
+    answer = json.loads(head.call("GET", path))
     if answer["last"] != last or answer["keys"] != sorted(("loss", "learning_rate", "grad_norm", "step_seconds", "tokens")):
         raise SystemExit(f"bench: the history has {answer}")
 
@@ -86,7 +86,7 @@ def looks(head, zoom):
 
 def milliseconds(head, path):
     begin = time.perf_counter()
-    answer = json.loads(head.ask("GET", path))
+    answer = json.loads(head.call("GET", path))
     return 1e3 * (time.perf_counter() - begin), answer
 
 
@@ -95,7 +95,7 @@ def whole_run_by_pages(head):
     begin = time.perf_counter()
     after = 0
     for _ in range(COUNT // 20_000):
-        after = json.loads(head.ask("GET", f"/v1/runs/charts/metrics?key=loss&limit=1000&after={after}"))["items"][-1]["position"]
+        after = json.loads(head.call("GET", f"/v1/runs/charts/metrics?key=loss&limit=1000&after={after}"))["items"][-1]["position"]
     return 20 * (time.perf_counter() - begin)
 
 

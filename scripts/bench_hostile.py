@@ -114,7 +114,7 @@ def follow(connect, number, ended):
 
 
 def stalls(head):
-    text = head.ask("GET", "/metrics").decode()
+    text = head.call("GET", "/metrics").decode()
     return {clock: 1e3 * float(value) for clock, value in
             re.findall(r'^rtrain_loop_stall_seconds{clock="(\w+)"} (\S+)$', text, re.M)}  # fmt: skip
 
@@ -125,18 +125,18 @@ class Watch:
     def __init__(self, connect):
         self.connect, self.millis, self.ended = connect, [], threading.Event()
         self.latest_ms = 0  # behind the second that may lie between two of a node
-        self.threads = [threading.Thread(target=self.ask), threading.Thread(target=self.look_at_nodes)]
+        self.threads = [threading.Thread(target=self.call), threading.Thread(target=self.look_at_nodes)]
         self.threads += [
             threading.Thread(target=follow, args=(connect, number, self.ended), daemon=True) for number in range(FOLLOWERS)
         ]
         for thread in self.threads:
             thread.start()
 
-    def ask(self):
+    def call(self):
         head = self.connect()
         while not self.ended.is_set():
             begin = time.perf_counter()
-            head.ask("GET", "/v1/status")
+            head.call("GET", "/v1/status")
             self.millis.append(1e3 * (time.perf_counter() - begin))
             time.sleep(0.005)
 
@@ -145,7 +145,7 @@ class Watch:
         while not self.ended.wait(1):
             cursor = "0"
             while cursor:
-                page = json.loads(head.ask("GET", f"/v1/nodes?limit=200&cursor={cursor}"))
+                page = json.loads(head.call("GET", f"/v1/nodes?limit=200&cursor={cursor}"))
                 silent = [node["last_heartbeat_ms"] or 0 for node in page["items"]]
                 self.latest_ms, cursor = max([self.latest_ms, *silent]), page["next_cursor"]
 
@@ -213,7 +213,7 @@ def hostile(work):
         uploaded = upload_while_it_hangs(cluster, ca, admin)
         hung.end()
         turn_hung = stalls(head)
-        status = json.loads(head.ask("GET", "/v1/status"))
+        status = json.loads(head.call("GET", "/v1/status"))
     finally:
         cluster.stop()
     each = "; ".join(f"{name} {code} in {took:.0f} ms, loop {ran:.0f} ms" for name, (code, took, ran) in answers.items())

@@ -35,14 +35,14 @@ class Connection(http.client.HTTPSConnection):
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = self.tls.wrap_socket(plain, server_hostname="rtrain-head")
 
-    def ask(self, method, path, body=None):
+    def call(self, method, path, body=None):
         try:
-            return self.ask_once(method, path, body)
+            return self.call_once(method, path, body)
         except (http.client.RemoteDisconnected, ConnectionError):  # the head lets go of a connection that was idle for long
             self.close()
-            return self.ask_once(method, path, body)
+            return self.call_once(method, path, body)
 
-    def ask_once(self, method, path, body):
+    def call_once(self, method, path, body):
         self.request(method, path, body=None if body is None else json.dumps(body), headers=self.headers)
         answer = self.getresponse()
         text = answer.read()
@@ -78,7 +78,7 @@ def submit_all(connect, jobs):
             if job is None:
                 break
             begin = time.perf_counter()
-            head.ask("POST", "/v1/runs", {"job": job, "key": job["name"]})
+            head.call("POST", "/v1/runs", {"job": job, "key": job["name"]})
             own_millis.append(1e3 * (time.perf_counter() - begin))
         with guard:
             millis.extend(own_millis)

@@ -74,7 +74,7 @@ def start_nodes(cluster, head):
     def all_ready():
         if cluster.daemons["nodes"].poll() is not None:
             raise SystemExit(f"bench: the simulator ended:\n{(cluster.folder / 'nodes.log').read_text()}")
-        return json.loads(head.ask("GET", "/v1/status"))["nodes"].get("READY", 0) == NODES
+        return json.loads(head.call("GET", "/v1/status"))["nodes"].get("READY", 0) == NODES
 
     wait_for("the nodes", all_ready, 300, 0.1)
     return time.monotonic() - begin
@@ -104,13 +104,13 @@ def scale(work):
         registered = start_nodes(cluster, head)
         beats = heartbeat_share(pid)
         idle_mib = memory_mib(pid, "VmRSS")
-        before, used, begin = head.ask("GET", "/metrics").decode(), cpu_seconds(pid), time.monotonic()
+        before, used, begin = head.call("GET", "/metrics").decode(), cpu_seconds(pid), time.monotonic()
         ran_before, waited_before = loop_seconds(pid)
         millis = submit_from_aside(cluster.port, ca, admin, RUNS)
         submitted = time.monotonic() - begin
 
         def all_ended():
-            return json.loads(head.ask("GET", "/v1/status"))["runs"].get("SUCCEEDED", 0) == RUNS
+            return json.loads(head.call("GET", "/v1/status"))["runs"].get("SUCCEEDED", 0) == RUNS
 
         wait_for("the runs", all_ended, 900, 0.5)
         took, used = time.monotonic() - begin, cpu_seconds(pid) - used
@@ -118,7 +118,7 @@ def scale(work):
         loop = f"the head's loop ran {100 * (ran - ran_before) / took:.0f} % and waited for a core {100 * (waited - waited_before) / took:.0f} % of the time"
         peak_mib = memory_mib(pid, "VmHWM")
         scrape = time.monotonic()
-        after = head.ask("GET", "/metrics").decode()
+        after = head.call("GET", "/metrics").decode()
         scrape = time.monotonic() - scrape
     finally:
         cluster.stop()

@@ -60,7 +60,7 @@ class Watcher:
         head = self.connect()
         while not self.ending.is_set():
             for path in paths:
-                head.ask("GET", path)
+                head.call("GET", path)
             self.ending.wait(pause)
         head.close()
 
@@ -70,7 +70,7 @@ class Watcher:
             self.news.clear()
             self.reloads += 1
             for path in paths:
-                head.ask("GET", path)
+                head.call("GET", path)
         head.close()
 
     def follow(self, path, on_line):
@@ -127,7 +127,7 @@ def ranks_part(work):
         head = connect()
 
         def reports():
-            last = json.loads(head.ask("GET", f"/v1/runs/{run}"))["last_report"]
+            last = json.loads(head.call("GET", f"/v1/runs/{run}"))["last_report"]
             return last["index"] if last else 0
 
         wait_for("the first reports", lambda: reports() > 5, 600, 0.5)
@@ -156,12 +156,12 @@ def ranks_part(work):
 def decisions_p99(head, name):
     """In milliseconds, while runs are submitted one after the other."""
     series = "decision_latency_seconds"
-    before = head.ask("GET", "/metrics").decode()
+    before = head.call("GET", "/metrics").decode()
     for number in range(RUNS):
         spec = {"version": 1, "name": f"{name}-{number}", "entrypoint": ["true"], "scaling": {"workers": 1 + number % 8}}
-        head.ask("POST", "/v1/runs", {"job": spec})
+        head.call("POST", "/v1/runs", {"job": spec})
         time.sleep(0.05)
-    return quantile(buckets(before, series), buckets(head.ask("GET", "/metrics").decode(), series), 0.99)
+    return quantile(buckets(before, series), buckets(head.call("GET", "/metrics").decode(), series), 0.99)
 
 
 def nodes_part(work):
@@ -178,7 +178,7 @@ def nodes_part(work):
         for _ in range(5):
             begin = time.monotonic()
             for path in cluster_view().looks[0][0]:
-                head.ask("GET", path)
+                head.call("GET", path)
             answers.append(1e3 * (time.monotonic() - begin))
         alone = decisions_p99(head, "alone")
         watcher = Watcher(connect, cluster_view())

@@ -202,8 +202,8 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_started(started, tmp_pat
 
 
 def test_a_head_that_dies_while_its_command_runs_does_not_order_again(started, tmp_path):
-    asks = '#!/bin/sh\necho "$@" >> "$1/calls"\necho $$ > "$1/command.pid"\nexec sleep 1000\n'
-    cluster = started(asks, timeout="6s", cooldown="10m")
+    sleeping = '#!/bin/sh\necho "$@" >> "$1/calls"\necho $$ > "$1/command.pid"\nexec sleep 1000\n'
+    cluster = started(sleeping, timeout="6s", cooldown="10m")
     cluster.rtrain("submit", write_job(tmp_path, "one", "true", scaling={"use_gpu": True}))
     wait_for("the command", (cluster.place / "command.pid").exists, 60)
     cluster.kill("head")

@@ -139,7 +139,7 @@ def test_slower_than_torchrun():
 
 
 def test_a_worker_that_was_not_forked(tmp_path):
-    class Told:
+    class RunWithTexts:
         def __init__(self, *texts, log=""):
             self.texts, self.folder = texts, tmp_path
             (tmp_path / "node-1.log").write_text(log)
@@ -148,13 +148,13 @@ def test_a_worker_that_was_not_forked(tmp_path):
             return {"items": [{"kind": "WorkerStarts", "text": text} for text in self.texts]}
 
     forked, plain = "node-1: rank 0: forked from a warm template", "node-1: rank 0: a plain start: its template is not made yet"
-    warm.expect_fork(Told(forked, forked), "run")
-    assert warm.templates(Told(log="info a template of warm workers is ready: pid 7, 300 MiB\n")) == 1
+    warm.expect_fork(RunWithTexts(forked, forked), "run")
+    assert warm.templates(RunWithTexts(log="info a template of warm workers is ready: pid 7, 300 MiB\n")) == 1
     for texts in ((), (plain,), (plain, forked)):
         with pytest.raises(Wrong):
-            warm.expect_fork(Told(*texts), "run")
+            warm.expect_fork(RunWithTexts(*texts), "run")
     with pytest.raises(Wrong, match="counted the GPUs"):
-        warm.templates(Told(log="warning no template of warm workers: its modules have counted the GPUs\n"))
+        warm.templates(RunWithTexts(log="warning no template of warm workers: its modules have counted the GPUs\n"))
 
 
 def test_a_block_makes_exactly_one_row_of_each_kind(tmp_path, capsys):

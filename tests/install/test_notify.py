@@ -35,7 +35,7 @@ class Manager:
                 while True:
                     other.sendto(b"STATUS=busy", self.address)
 
-    def said(self, seconds):
+    def next_message(self, seconds):
         """The next message; None: there was none within `seconds`."""
         self.socket.settimeout(seconds)
         with contextlib.suppress(TimeoutError):
@@ -43,7 +43,7 @@ class Manager:
         return None
 
     def wait_for(self, word):
-        while message := self.said(60):
+        while message := self.next_message(60):
             if word in message.splitlines():
                 return message
         raise AssertionError(f"no {word}:\n{self.log.read_text()}")
@@ -73,7 +73,7 @@ def test_a_head_is_ready_once_it_answers_and_prints_no_token(address, tmp_path):
         asked = subprocess.run([RTRAIN, "status"], env=manager.env, capture_output=True, text=True)
         assert asked.returncode == 0, asked.stderr
         assert "rtn1." not in manager.log.read_text()  # a join token would stay in the machine's log
-        assert manager.said(1) is None  # nobody asked for a watchdog
+        assert manager.next_message(1) is None  # nobody asked for a watchdog
     finally:
         manager.stop()
 
@@ -83,12 +83,12 @@ def test_the_watchdog_is_fed_as_often_as_it_wants_and_not_by_a_process_that_does
     try:
         manager.wait_for("READY=1")
         for _ in range(5):
-            assert manager.said(10) == "WATCHDOG=1"
+            assert manager.next_message(10) == "WATCHDOG=1"
         manager.daemon.send_signal(signal.SIGSTOP)
-        while manager.said(1):  # what was on its way
+        while manager.next_message(1):  # what was on its way
             pass
         manager.daemon.send_signal(signal.SIGCONT)
-        assert manager.said(5) == "WATCHDOG=1"
+        assert manager.next_message(5) == "WATCHDOG=1"
     finally:
         manager.stop()
 
@@ -109,10 +109,10 @@ def test_a_daemon_without_a_free_descriptor_feeds_the_watchdog(address, tmp_path
     try:
         manager.wait_for("READY=1")
         resource.prlimit(manager.daemon.pid, resource.RLIMIT_NOFILE, (1, 1))
-        while manager.said(0.01):  # what was on its way
+        while manager.next_message(0.01):  # what was on its way
             pass
         for _ in range(3):
-            assert manager.said(10) == "WATCHDOG=1"
+            assert manager.next_message(10) == "WATCHDOG=1"
     finally:
         manager.stop()
 
@@ -121,7 +121,7 @@ def test_a_watchdog_of_another_process_is_not_fed(address, tmp_path):
     manager = Manager(address, tmp_path, *head_words(tmp_path), WATCHDOG_USEC="300000", WATCHDOG_PID=str(os.getpid()))
     try:
         manager.wait_for("READY=1")
-        assert manager.said(1) is None
+        assert manager.next_message(1) is None
     finally:
         manager.stop()
 

@@ -166,7 +166,7 @@ def test_prometheus_sees_a_cluster_over_tls_and_every_panel_shows_something(tmp_
         every_panel_shows_something(prometheus, [run_id, full])
         numbers_are_those_of_the_machine(prometheus, run_id)
         rules_are_healthy(prometheus)
-        a_lost_gpu_is_told_of(prometheus, driver)
+        lost_gpu_is_in_metrics(prometheus, driver)
     finally:
         if prometheus:
             prometheus.stop()
@@ -229,7 +229,7 @@ def rules_are_healthy(prometheus):
     assert "RtrainGpuXid" in firing and "RtrainCheckpointFailing" in firing and "RtrainNodeLost" not in firing
 
 
-def a_lost_gpu_is_told_of(prometheus, driver):
+def lost_gpu_is_in_metrics(prometheus, driver):
     (driver / f"{UUIDS[1]}.xids").write_text("79\n")
     (driver / f"{UUIDS[1]}.lost").write_text("1")
     wait_for("one GPU", lambda: [value for _, value in prometheus.values("rtrain_node_gpus_seen")] == [1], 60)

@@ -95,8 +95,8 @@ def command_lines(block: Code) -> Iterator[Code]:
             number += 1
             line = line.rstrip().removesuffix("\\") + " " + lines[number].strip()
         number += 1
-        drawn = re.search("[─│►▲▼]", block.text) is not None  # a picture names verbs as a sentence does
-        if PROMPT.match(line) or (line.startswith("rtrain ") and not drawn):
+        is_picture = re.search("[─│►▲▼]", block.text) is not None  # a picture names verbs as a sentence does
+        if PROMPT.match(line) or (line.startswith("rtrain ") and not is_picture):
             yield Code(block.line + first, PROMPT.sub("", line))
 
 
@@ -184,10 +184,10 @@ def wrong_script(words: list[str]) -> str:
 
 def wrong_command(text: str, whole: bool) -> Iterator[str]:
     for words in simple_commands(text):
-        mine = of_rtrain(words)
-        if mine is not None:
-            if complaint := wrong_rtrain(mine, whole):
-                yield f"`rtrain {' '.join(mine)}`: {complaint}"
+        of_ours = of_rtrain(words)
+        if of_ours is not None:
+            if complaint := wrong_rtrain(of_ours, whole):
+                yield f"`rtrain {' '.join(of_ours)}`: {complaint}"
         elif re.match(r"(\./)?scripts/[\w.-]+$", words[0]) and (complaint := wrong_script(words)):
             yield complaint
 

@@ -23,9 +23,9 @@ class Api:
         self.port = cluster.port
         self.token = cluster.json("token", "create", "--role", "admin", "--user", "root")["token"]
         self.asked = set()
-        self.page = json.loads(self.ask("GET", "/openapi.json")[2])
+        self.page = json.loads(self.call("GET", "/openapi.json")[2])
 
-    def ask(self, method, target, body=None, headers=None):
+    def call(self, method, target, body=None, headers=None):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl._create_unverified_context(), timeout=30)
         connection.request(method, target, body=body, headers={"Authorization": f"Bearer {self.token}", **(headers or {})})
         answer = connection.getresponse()
@@ -50,7 +50,7 @@ class Api:
     def check(self, method, target, body=None, headers=None, status=None):
         pattern, operation = self.described(method, target.split("?")[0])
         self.asked.add((method.lower(), pattern))
-        code, content, text = self.ask(
+        code, content, text = self.call(
             method, target, body if body is None or isinstance(body, bytes) else json.dumps(body), headers
         )
         if status:
@@ -93,7 +93,7 @@ def check_session(api):
     signed_in = {**own, "Cookie": cookie, "x-rtrain-csrf": csrf}
     assert api.check("GET", "/v1/session", headers=signed_in, status=200)["user"] == "root"
     api.check("DELETE", "/v1/session", headers=signed_in, status=200)
-    assert api.ask("GET", "/v1/session", headers=signed_in)[0] == 401
+    assert api.call("GET", "/v1/session", headers=signed_in)[0] == 401
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("DELETE", "/v1/runs/first?dry_run=true")
     api.check("DELETE", "/v1/runs/first?files=true")
     for target in ["/v1/runs/nobody", "/v1/nodes/nobody", "/v1/runs?limit=0", "/v1/runs/good/metrics?rank=x"]:
-        code, content, text = api.ask("GET", target)
+        code, content, text = api.call("GET", target)
         assert code >= 400 and content == "application/json"
         api.validate(json.loads(text), {"$ref": "#/components/schemas/Error"})
     api.check("POST", "/v1/nodes/node-1/leave")

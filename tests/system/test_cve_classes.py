@@ -44,7 +44,7 @@ def exchange(port, head, body=b"", tls=True):
     return (int(match[1]) if match else 0), received
 
 
-def ask(port, method, target, body=b"", **headers):
+def call(port, method, target, body=b"", **headers):
     lines = {"Host": f"127.0.0.1:{port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
     return exchange(
         port, "\r\n".join([f"{method} {target} HTTP/1.1", *(f"{key}: {value}" for key, value in lines.items())]), body
@@ -79,7 +79,7 @@ def test_a_job_is_not_submitted_without_a_token(cluster, tmp_path, shown):
     job = {"version": 1, "name": f"no-{secrets.token_hex(4)}", "entrypoint": ["touch", str(done)], "scaling": {"workers": 1}}
     body = json.dumps({"job": job, "key": secrets.token_hex(8)}).encode()
     for target in ("/v1/runs", "/v1/runs/", "//v1/runs", "/v1/plan", "/api/jobs/", "/v1/runs?token=" + cluster.admin):
-        assert ask(cluster.port, "POST", target, body, **shown)[0] in (400, 401), target
+        assert call(cluster.port, "POST", target, body, **shown)[0] in (400, 401), target
     assert job["name"] not in {run["name"] for run in cluster.json("runs", "--all")["items"]}
     assert not done.exists()
 
@@ -95,9 +95,9 @@ class Canary:
     """A port that nobody should dial."""
 
     def __enter__(self):
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.door.settimeout(0.2)
-        self.port, self.came, self.ending = self.door.getsockname()[1], 0, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(0.2)
+        self.port, self.came, self.ending = self.listener.getsockname()[1], 0, threading.Event()
         self.thread = threading.Thread(target=self._listen)
         self.thread.start()
         return self
@@ -105,7 +105,7 @@ class Canary:
     def _listen(self):
         while not self.ending.is_set():
             try:
-                self.door.accept()[0].close()
+                self.listener.accept()[0].close()
                 self.came += 1
             except TimeoutError:
                 pass
@@ -113,7 +113,7 @@ class Canary:
     def __exit__(self, *_):
         self.ending.set()
         self.thread.join()
-        self.door.close()
+        self.listener.close()
 
 
 def test_the_head_asks_nobody_on_behalf_of_a_caller(cluster):
@@ -132,7 +132,7 @@ def test_the_head_asks_nobody_on_behalf_of_a_caller(cluster):
                     if method == "POST"
                     else b"x"
                 )
-                ask(cluster.port, method, f"{path}?{query}", body, **bearer(cluster.user))
+                call(cluster.port, method, f"{path}?{query}", body, **bearer(cluster.user))
                 asked += 1
         for line in (f"GET http://{address}/ HTTP/1.1", f"CONNECT {address} HTTP/1.1", f"GET //{address}/v1/runs HTTP/1.1"):
             status, _ = exchange(
@@ -148,7 +148,7 @@ def test_the_head_asks_nobody_on_behalf_of_a_caller(cluster):
                 "checkpoint": {"storage_path": path},
             }
             assert (
-                ask(cluster.port, "POST", "/v1/runs", json.dumps({"job": job, "key": path}).encode(), **bearer(cluster.user))[0]
+                call(cluster.port, "POST", "/v1/runs", json.dumps({"job": job, "key": path}).encode(), **bearer(cluster.user))[0]
                 >= 400
             )
         assert asked > 100
@@ -162,13 +162,13 @@ def test_a_page_whose_name_was_bound_to_this_address_gets_nothing(cluster):
                "Cookie": f"token={cluster.admin}; Authorization=Bearer {cluster.admin}"}  # fmt: skip
     asked = 0
     for method, path in routes("x"):
-        status, answer = ask(cluster.port, method, path, **rebound)
+        status, answer = call(cluster.port, method, path, **rebound)
         headers = answer.partition(b"\r\n\r\n")[0].lower()
         assert b"access-control-" not in headers and b"set-cookie" not in headers, path
         for_browsers = path in ("/", "/favicon.svg") or path.startswith("/assets/") or (method, path) == ("POST", "/v1/session")
         expected = 200 if path == "/healthz" else 400 if path == "/v1/join" else 403 if for_browsers else 401
         assert status == expected, f"{method} {path}"
-        preflight, _ = ask(cluster.port, "OPTIONS", path, **rebound, **{"Access-Control-Request-Method": method})
+        preflight, _ = call(cluster.port, "OPTIONS", path, **rebound, **{"Access-Control-Request-Method": method})
         assert preflight >= 400, path
         asked += 1
     assert asked > 30
@@ -204,14 +204,14 @@ def test_no_path_leads_out_of_what_a_route_serves(cluster, role):
             ):
                 for depth in (1, 2, 9):
                     for suffix in ("", "?list=1"):
-                        status, answer = ask(cluster.port, "GET", base + climb * depth + file + suffix, **bearer(token))
+                        status, answer = call(cluster.port, "GET", base + climb * depth + file + suffix, **bearer(token))
                         assert b"PRIVATE KEY" not in answer and b"root:x:" not in answer, base + climb
                         # "..\" and "..;" are names like others here: of nothing, so a listing of them is empty
                         assert status >= 400 or b'"items":[],' in answer, (base + climb * depth + file, answer[:300])
                         asked += 1
         for base in ("/v1/runs/mine/files/", "/v1/storage/"):
             for absolute in ("/", "%2f", str(cluster.folder / "head") + "/"):
-                status, answer = ask(cluster.port, "GET", base + absolute + file, **bearer(token))
+                status, answer = call(cluster.port, "GET", base + absolute + file, **bearer(token))
                 assert status >= 400 and b"PRIVATE KEY" not in answer, base + absolute
     assert asked > 200
 
@@ -221,7 +221,7 @@ def test_nothing_is_written_out_of_its_place(cluster):
     for climb in CLIMBS:
         for base in ("/v1/storage/", "/v1/storage/mine/", "/v1/blobs/"):
             for method in ("PUT", "DELETE"):
-                ask(cluster.port, method, base + climb * 2 + marker, b"x", **bearer(cluster.admin))
+                call(cluster.port, method, base + climb * 2 + marker, b"x", **bearer(cluster.admin))
     inside = cluster.folder / "head" / "storage"
     out = [file for file in cluster.folder.rglob(f"*{marker}*") if inside not in file.parents]
     assert out == [] and not (cluster.folder.parent / marker).exists()
@@ -230,7 +230,7 @@ def test_nothing_is_written_out_of_its_place(cluster):
 @pytest.mark.parametrize("name", ["../up", "a/b", "/abs", "..", ".", "a\x00b", ".hidden", "a\\b", "x" * 200])
 def test_a_run_s_name_is_no_path(cluster, name):
     job = {"version": 1, "name": name, "entrypoint": ["true"], "scaling": {"workers": 1}}
-    status, _ = ask(
+    status, _ = call(
         cluster.port, "POST", "/v1/runs", json.dumps({"job": job, "key": secrets.token_hex(8)}).encode(), **bearer(cluster.user)
     )
     assert status in (400, 422)

@@ -145,7 +145,7 @@ def test_logs_that_a_storage_did_not_take_come_with_the_next_agent(cluster, tmp_
     wait_for("the scratch to go", lambda: not list((cluster.folder / node / "scratch").iterdir()))
 
 
-def said_by(cluster, node, text):
+def wait_for_log(cluster, node, text):
     return wait_for(f"{node} to say '{text}'", lambda: text in (cluster.folder / f"{node}.log").read_text(), 180)
 
 
@@ -160,7 +160,7 @@ def without_its_logs(cluster, tmp_path, name):
     node = workers_of(cluster, name)[0]["node"]
     (tmp_path / "runs" / name / "logs").write_text("in the way")
     cluster.wait_state(name, "SUCCEEDED", "FAILED")
-    said_by(cluster, node, "logs are not beside the run")
+    wait_for_log(cluster, node, "logs are not beside the run")
     return node
 
 
@@ -218,7 +218,7 @@ def test_logs_stay_while_their_storage_is_not_what_it_should_be_at_the_start_of_
     runs.rename(aside)
     runs.write_text("") if wrong == "a file" else runs.mkdir()
     cluster.restart(node)
-    said_by(cluster, node, "it is a file, not a directory" if wrong == "a file" else "is it mounted?")
+    wait_for_log(cluster, node, "it is a file, not a directory" if wrong == "a file" else "is it mounted?")
     acknowledged = f"rank-00000.out {len('rank 0 is through') + 1}"
     kept = cluster.folder / node / "attempts"
     wait_for("the head to have all", lambda: any(acknowledged in file.read_text() for file in kept.glob("*/logs/acknowledged")))
@@ -249,7 +249,7 @@ def test_the_end_that_a_storage_did_not_take_comes_with_the_next_agent(cluster, 
     end = tmp_path / "ends" / "attempts" / "000001" / "end.json"
     (end / "in the way").mkdir(parents=True)
     cluster.wait_state("ends", "SUCCEEDED", "FAILED")
-    said_by(cluster, node, "its end is not beside")
+    wait_for_log(cluster, node, "its end is not beside")
     cluster.kill(node)
     (end / "in the way").rmdir()
     end.rmdir()
@@ -384,9 +384,9 @@ def scraped(cluster):
     return cluster.fetched("/metrics", token).splitlines()
 
 
-@pytest.mark.parametrize("told_of", [True, False])
-def test_a_second_head_on_one_data_directory_refuses(cluster, told_of):
-    if not told_of:  # by its pid file; the lock is the head's own
+@pytest.mark.parametrize("has_pid_file", [True, False])
+def test_a_second_head_on_one_data_directory_refuses(cluster, has_pid_file):
+    if not has_pid_file:  # by its pid file; the lock is the head's own
         (cluster.folder / "head" / "head.pid").unlink()
     command = [RTRAIN, "head", "start", "--port", str(free_port()), "--data", str(cluster.folder / "head")]
     done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
@@ -428,13 +428,13 @@ def test_a_head_whose_disk_is_full_takes_no_change_answers_questions_and_goes_on
             with open(small / "in-the-way", "wb", buffering=0) as file:
                 fill(file)
 
-            def told():  # what the pages in hand still take is accepted
+            def refused_submit():  # what the pages in hand still take is accepted
                 done = cluster.run("submit", spec, "--new")
                 return done if done.returncode != 0 else None
 
             where = str(place / "head" / "state.db")
             for _ in range(2):  # what found the disk full, and what came later
-                done = wait_for("a submit to be refused", told)
+                done = wait_for("a submit to be refused", refused_submit)
                 assert where in done.stderr and "full" in done.stderr, done.stderr
                 assert f"make room on the disk of {where}" in done.stderr, done.stderr
             assert cluster.json("nodes")["items"][0]["state"] == "READY"

@@ -59,7 +59,7 @@ def roots_own(folder, name):  # noqa: F811
     return victim
 
 
-def said(path):
+def text_from_job(path):
     return wait_for(f"{path.name} from the job", lambda: path.exists() and path.read_text().strip(), seconds=60)
 
 
@@ -70,17 +70,17 @@ def test_the_head_reads_and_removes_nothing_that_a_job_has_mounted(cluster, fold
     mounts = f"mkdir -p {note}/x; echo $$ > {note}/pid; while [ ! -e {note}/go ]; do sleep 0.1; done; mkdir -p {inside}"
     mounts += f"; mount --rbind {victim} {inside} && echo yes > {note}/mounted || echo no > {note}/mounted; sleep 600"
     assert person.submit("holder", f"exec unshare -Urm sh -c '{mounts}'")[0] == 201
-    storage = f"/proc/{said(note / 'pid')}/root{note}/x"
+    storage = f"/proc/{text_from_job(note / 'pid')}/root{note}/x"
     status, run = person.submit("team", "true", job={"storage_path": storage})
     assert status == 201, run
     (note / "go").touch()
-    if said(note / "mounted") != "yes":
+    if text_from_job(note / "mounted") != "yes":
         pytest.skip("this kernel lets no user mount")
     cluster.wait_state("team", "FAILED", "SUCCEEDED")
     reason = cluster.json("describe", "team")["reason"]
-    status, text = person.ask("GET", f"/v1/runs/team/files/{where}/file")
+    status, text = person.call("GET", f"/v1/runs/team/files/{where}/file")
     assert status == 404, text
-    person.ask("DELETE", "/v1/runs/team?files=true")
+    person.call("DELETE", "/v1/runs/team?files=true")
     assert (victim / "file").read_text() == "root's"
     assert "one of /proc's" in reason
 
@@ -92,9 +92,9 @@ def test_the_agent_hands_over_nothing_that_a_job_has_mounted(cluster, folder, no
     script.chmod(0o644)
     twice = {"failure": {"max_failures": 1, "backoff": "100ms..1s"}}
     assert person.submit("seed", f"exec python3 {script} {victim} {note}", job=twice)[0] == 201
-    path = said(note / "path")
+    path = text_from_job(note / "path")
     try:
-        pid = said(note / "pid")
+        pid = text_from_job(note / "pid")
     except AssertionError:
         pytest.skip("this kernel lets no user mount")
     assert person.submit("team", "true", job={"storage_path": f"/proc/{pid}/root{path}"})[0] == 201
@@ -118,7 +118,7 @@ def teams(folder):  # noqa: F811
 def test_the_head_removes_a_runs_directory_with_the_rights_of_who_wrote_its_run_json(cluster, folder, teams):  # noqa: F811
     person = Person(cluster, PERSON)
     assert submit_as(cluster, PERSON, write_job(folder, "team", "true", storage_path=str(teams.parent)))["state"] == "SUCCEEDED"
-    status, text = person.ask("DELETE", "/v1/runs/team?files=true")
+    status, text = person.call("DELETE", "/v1/runs/team?files=true")
     assert [path.read_text() for path in pathlib.Path(folder).rglob("thesis")] == ["theirs"], (status, text)
 
 
@@ -126,6 +126,6 @@ def test_the_head_reads_a_runs_files_with_the_rights_of_who_wrote_its_run_json(c
     person = Person(cluster, PERSON)
     moves = f"echo own > {teams}/own; mv {teams}/theirs {teams}/code; mkdir {teams}/logs; echo own > {teams}/logs/own"
     assert submit_as(cluster, PERSON, write_job(folder, "team", moves, storage_path=str(teams.parent)))["state"] == "SUCCEEDED"
-    assert person.ask("GET", "/v1/runs/team/files/logs/own")[:1] == (200,)
-    status, text = person.ask("GET", "/v1/runs/team/files/code/thesis")
+    assert person.call("GET", "/v1/runs/team/files/logs/own")[:1] == (200,)
+    status, text = person.call("GET", "/v1/runs/team/files/code/thesis")
     assert status != 200 and b"theirs" not in text

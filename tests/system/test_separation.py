@@ -36,7 +36,7 @@ class Person:
         connection.request(method, target, body=body, headers={"Authorization": f"Bearer {self.token}"})
         return connection, connection.getresponse()
 
-    def ask(self, method, target, body=None):
+    def call(self, method, target, body=None):
         connection, answer = self.open(method, target, body)
         text = answer.read()
         connection.close()
@@ -45,7 +45,7 @@ class Person:
     def submit(self, name, script, **fields):
         job = {"version": 1, "name": name, "entrypoint": ["sh", "-c", script], "scaling": {"workers": 1}}
         job |= fields.pop("job", {})
-        status, text = self.ask("POST", "/v1/runs", {"job": job, **fields})
+        status, text = self.call("POST", "/v1/runs", {"job": job, **fields})
         return status, json.loads(text)
 
 
@@ -66,7 +66,7 @@ def test_nobody_goes_on_from_another_users_run(cluster, people, anns_run):
     _, bob, _ = people
     status, answer = bob.submit("anns", "cat */*", resume=True)
     assert status == 403 and "ann's" in answer["message"], answer
-    status, text = bob.ask("DELETE", "/v1/runs/anns?files=true")
+    status, text = bob.call("DELETE", "/v1/runs/anns?files=true")
     assert status == 403, text
 
 
@@ -85,7 +85,7 @@ def test_a_path_that_the_head_cannot_tell_is_judged_by_the_agent(cluster, people
     assert status == 201, run
     cluster.wait_state(run["run_id"], "FAILED")
     assert "is ann's, and this one is bob's" in cluster.json("describe", run["run_id"])["reason"]
-    assert bob.ask("DELETE", f"/v1/runs/{run['run_id']}?files=true")[0] in (200, 403)
+    assert bob.call("DELETE", f"/v1/runs/{run['run_id']}?files=true")[0] in (200, 403)
     assert {path: path.read_bytes() for path in (runs / "told").rglob("*.json")} == before
     status, run = Person(cluster, "root", "admin").submit("told", "true", resume=True, job={"storage_path": str(linked)})
     assert status == 201
@@ -95,16 +95,16 @@ def test_a_path_that_the_head_cannot_tell_is_judged_by_the_agent(cluster, people
 def test_viewers_and_other_users_read_states_and_no_contents(people, anns_run):
     for person in people[1:]:
         for target in ("logs", "logs?follow=true", "checkpoints", "files/run.json", "values"):
-            assert person.ask("GET", f"/v1/runs/anns/{target}")[0] == 403, target
+            assert person.call("GET", f"/v1/runs/anns/{target}")[0] == 403, target
         for target in ("anns/run.json", "anns?list=1", "?list=1"):
-            assert person.ask("GET", f"/v1/storage/{target}")[0] == 403, target
+            assert person.call("GET", f"/v1/storage/{target}")[0] == 403, target
         for target in ("", "/attempts", "/metrics", "/explain"):
-            status, text = person.ask("GET", f"/v1/runs/anns{target}")
+            status, text = person.call("GET", f"/v1/runs/anns{target}")
             assert status == 200 and b"hunter2" not in text, target
     for target in ("runs/anns/logs", "runs/anns/checkpoints", "runs/anns/files/run.json", "storage/anns/run.json"):
-        assert people[0].ask("GET", f"/v1/{target}")[0] == 200, target
-    assert b"hunter2" in people[0].ask("GET", "/v1/runs/anns")[1]
-    assert people[1].ask("GET", "/v1/storage/nothing/run.json")[0] == 404
+        assert people[0].call("GET", f"/v1/{target}")[0] == 200, target
+    assert b"hunter2" in people[0].call("GET", "/v1/runs/anns")[1]
+    assert people[1].call("GET", "/v1/storage/nothing/run.json")[0] == 404
 
 
 def test_a_hash_opens_nothing(people):
@@ -112,14 +112,14 @@ def test_a_hash_opens_nothing(people):
     code = b"the code of ann"
     sha256 = hashlib.sha256(code).hexdigest()
     blob = f"/v1/blobs/{sha256}"
-    assert ann.ask("PUT", blob, code)[0] == 201
-    assert ann.ask("GET", blob) == (200, code)
-    assert bob.ask("HEAD", blob)[0] == 404 and bob.ask("GET", blob)[0] == 404
+    assert ann.call("PUT", blob, code)[0] == 201
+    assert ann.call("GET", blob) == (200, code)
+    assert bob.call("HEAD", blob)[0] == 404 and bob.call("GET", blob)[0] == 404
     for fields in ({"code_sha256": sha256}, {"job": {"env": {"RTRAIN_DRIVER_SHA256": sha256}}}):
         status, answer = bob.submit("thief", "cat *", **fields)
         assert status == 422 and "not uploaded" in json.dumps(answer["problems"]), answer
-    assert bob.ask("PUT", blob, b"something else")[0] == 422 and bob.ask("HEAD", blob)[0] == 404
-    assert bob.ask("PUT", blob, code)[0] == 201 and bob.ask("GET", blob) == (200, code)
+    assert bob.call("PUT", blob, b"something else")[0] == 422 and bob.call("HEAD", blob)[0] == 404
+    assert bob.call("PUT", blob, code)[0] == 201 and bob.call("GET", blob) == (200, code)
 
 
 def test_an_equal_submit_key_of_another_user_is_another_submission(cluster, people):
@@ -135,10 +135,10 @@ def test_an_equal_submit_key_of_another_user_is_another_submission(cluster, peop
     assert (status, other) == (201, 201) and first["run_id"] != second["run_id"]
     status, again = submit(ann, "own-1", "of-ann")
     assert (status, again["run_id"]) == (200, first["run_id"])
-    ann.ask("POST", "/v1/runs/gate/stop", {"now": True})
+    ann.call("POST", "/v1/runs/gate/stop", {"now": True})
     for person, name, secret in ((ann, "own-1", b"of-ann"), (bob, "own-2", b"of-bob")):
         cluster.wait_state(name, "SUCCEEDED")
-        assert b"secret " + secret in person.ask("GET", f"/v1/runs/{name}/logs")[1]
+        assert b"secret " + secret in person.call("GET", f"/v1/runs/{name}/logs")[1]
 
 
 def test_a_name_that_is_exchanged_while_the_head_answers_leads_nowhere(cluster, people, tmp_path):
@@ -161,7 +161,7 @@ def test_a_name_that_is_exchanged_while_the_head_answers_leads_nowhere(cluster, 
             os.rename(run / "aside", run / "code")
 
     def look(_):
-        return ann.ask("GET", "/v1/runs/swap/files/code/ca.key")
+        return ann.call("GET", "/v1/runs/swap/files/code/ca.key")
 
     swapping = threading.Thread(target=exchange)
     swapping.start()
@@ -185,14 +185,14 @@ def test_a_linked_run_directory_and_what_is_no_file_are_refused(cluster, people,
     os.mkfifo(run / "code" / "fifo")
     (run / "code" / "link").symlink_to(cluster.folder / "head" / "ca.key")
     began = time.monotonic()
-    assert ann.ask("GET", "/v1/runs/odd/files/code/fifo")[0] == 404
-    assert ann.ask("GET", "/v1/runs/odd/files/code/link")[0] == 403
+    assert ann.call("GET", "/v1/runs/odd/files/code/fifo")[0] == 404
+    assert ann.call("GET", "/v1/runs/odd/files/code/link")[0] == 403
     assert time.monotonic() - began < 30
-    listed = json.loads(ann.ask("GET", "/v1/runs/odd/files/code?list=1")[1])["items"]
+    listed = json.loads(ann.call("GET", "/v1/runs/odd/files/code?list=1")[1])["items"]
     assert not [one for one in listed if one["path"] in ("code/fifo", "code/link")]
     run.rename(tmp_path / "moved")
     (tmp_path / "odd").symlink_to(tmp_path / "moved")
-    assert ann.ask("GET", "/v1/runs/odd/files/run.json")[0] == 403
+    assert ann.call("GET", "/v1/runs/odd/files/run.json")[0] == 403
 
 
 def test_a_storage_path_that_leads_to_another_users_directory_is_not_read_for_him(cluster, people, tmp_path):
@@ -207,11 +207,11 @@ def test_a_storage_path_that_leads_to_another_users_directory_is_not_read_for_hi
     assert status == 201, run
     cluster.wait_state(run["run_id"], "SUCCEEDED")
     target = f"/v1/runs/{run['run_id']}/files/run.json"
-    assert bob.ask("GET", target)[0] == 200
+    assert bob.call("GET", target)[0] == 200
     link.unlink()
     link.symlink_to(theirs)
-    assert bob.ask("GET", target)[0] == 403
-    bob.ask("DELETE", f"/v1/runs/{run['run_id']}?files=true")
+    assert bob.call("GET", target)[0] == 403
+    bob.call("DELETE", f"/v1/runs/{run['run_id']}?files=true")
     assert (theirs / "same" / "run.json").exists()
 
 
@@ -221,7 +221,7 @@ def test_what_a_token_follows_ends_with_the_token(cluster, people, how, tmp_path
     follower = Person(cluster, "ann")
     lasts_ms = 3000
     if how == "expired":
-        _, text = admin.ask("POST", "/v1/tokens", {"role": "user", "user": "ann", "expires_ms": lasts_ms})
+        _, text = admin.call("POST", "/v1/tokens", {"role": "user", "user": "ann", "expires_ms": lasts_ms})
         follower.token = json.loads(text)["token"]
     begun = time.monotonic()
     if how == "run":
@@ -241,7 +241,7 @@ def test_what_a_token_follows_ends_with_the_token(cluster, people, how, tmp_path
 
     threading.Thread(target=drain, daemon=True).start()
     if how == "revoked":
-        assert admin.ask("DELETE", f"/v1/tokens/{follower.id}")[0] == 200
+        assert admin.call("DELETE", f"/v1/tokens/{follower.id}")[0] == 200
     if how == "run":
         cluster.wait_state("tells", "SUCCEEDED")
     closed = begun + lasts_ms / 1000 if how == "expired" else time.monotonic()  # from here on the token opens nothing
@@ -260,7 +260,7 @@ def test_who_is_known_and_may_not_is_403_and_a_stranger_401(cluster, people):
         one.port, one.token = cluster.port, token
     blob = "/v1/blobs/" + "0" * 64
     for method, target, body in (("GET", "/v1/tokens", None), ("PUT", "/v1/storage/x/y", b"x"), ("POST", "/v1/head/stop", {})):
-        assert ann.ask(method, target, body)[0] == 403, target
-        assert joiner.ask(method, target, body)[0] == 403, target
-        assert stranger.ask(method, target, body)[0] == 401, target
-    assert vic.ask("PUT", blob, b"x")[0] == 403
+        assert ann.call(method, target, body)[0] == 403, target
+        assert joiner.call(method, target, body)[0] == 403, target
+        assert stranger.call(method, target, body)[0] == 401, target
+    assert vic.call("PUT", blob, b"x")[0] == 403

@@ -24,7 +24,7 @@ def identity_of(data):
     return json.loads((data / "identity" / "node.json").read_text())
 
 
-def ask(port, method, path, token=None, body=None, identity=None):
+def call(port, method, path, token=None, body=None, identity=None):
     """An HTTPS request without checking who answers: what a stranger's tool would send. `identity`: as identity_of()."""
     context = ssl._create_unverified_context()
     if identity:
@@ -66,7 +66,7 @@ def test_no_route_answers_without_a_good_token(cluster, token):
     for method, path in routes():
         if (method, path) in OPEN:
             continue
-        status, _ = ask(cluster.port, method, path, token)
+        status, _ = call(cluster.port, method, path, token)
         assert status in (401, 403), f"{method} {path} answered {status}"
         asked += 1
     assert asked >= 20
@@ -74,29 +74,29 @@ def test_no_route_answers_without_a_good_token(cluster, token):
 
 def test_signing_in_needs_a_good_token(cluster):
     for body in ("", "{}", json.dumps({"token": "rtu1.0000.1111"}), json.dumps({"token": "nonsense"})):
-        status, text = ask(cluster.port, "POST", "/v1/session", body=body)
+        status, text = call(cluster.port, "POST", "/v1/session", body=body)
         assert status in (400, 401, 403, 422) and b"csrf" not in text.lower(), f"{body}: {status} {text}"
 
 
 def test_a_join_needs_a_good_token(cluster):
-    status, text = ask(cluster.port, "POST", "/v1/join", body=json.dumps({"token": "rtn1.aa.bb.cc", "node": "x", "request": "y"}))
+    status, text = call(cluster.port, "POST", "/v1/join", body=json.dumps({"token": "rtn1.aa.bb.cc", "node": "x", "request": "y"}))
     assert status in (401, 403, 422) and b"BEGIN CERTIFICATE" not in text
 
 
 def test_a_revoked_token_and_an_expired_one_are_refused_and_say_so(cluster):
     made = cluster.json("token", "create", "--role", "viewer", "--user", "eve")
-    assert ask(cluster.port, "GET", "/v1/runs", made["token"])[0] == 200
+    assert call(cluster.port, "GET", "/v1/runs", made["token"])[0] == 200
     cluster.rtrain("token", "revoke", made["id"], "--yes")
-    status, text = ask(cluster.port, "GET", "/v1/runs", made["token"])
+    status, text = call(cluster.port, "GET", "/v1/runs", made["token"])
     assert status == 401 and b"revoked" in text
     short = cluster.json("token", "create", "--role", "viewer", "--user", "eve", "--expires", "1ms")
-    wait_for("it to expire", lambda: ask(cluster.port, "GET", "/v1/runs", short["token"])[0] == 401, 10)
-    assert b"expired" in ask(cluster.port, "GET", "/v1/runs", short["token"])[1]
+    wait_for("it to expire", lambda: call(cluster.port, "GET", "/v1/runs", short["token"])[0] == 401, 10)
+    assert b"expired" in call(cluster.port, "GET", "/v1/runs", short["token"])[1]
 
 
 def test_a_viewer_reads_and_changes_nothing(cluster):
     token = cluster.json("token", "create", "--role", "viewer", "--user", "eve")["token"]
-    assert ask(cluster.port, "GET", "/v1/nodes", token)[0] == 200
+    assert call(cluster.port, "GET", "/v1/nodes", token)[0] == 200
     for method, path, body in [
         ("POST", "/v1/runs", "{}"),
         ("POST", "/v1/nodes/node-1/drain", "{}"),
@@ -104,7 +104,7 @@ def test_a_viewer_reads_and_changes_nothing(cluster):
         ("POST", "/v1/head/stop", "{}"),
         ("DELETE", "/v1/runs/x", None),
     ]:
-        assert ask(cluster.port, method, path, token, body)[0] == 403, path
+        assert call(cluster.port, method, path, token, body)[0] == 403, path
 
 
 def test_a_node_token_works_once(cluster, tmp_path):
@@ -142,12 +142,12 @@ def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_pa
         wait_for("the node", lambda: any(n["node"] == "gone" for n in cluster.json("nodes")["items"]))
         kept = identity_of(data)
         for method, path, body in attempts:  # nothing is placed on it, so it is known and reaches nothing
-            status, text = ask(cluster.port, method, path, body=body, identity=kept)
+            status, text = call(cluster.port, method, path, body=body, identity=kept)
             assert status in (403, 404), f"{method} {path} answered {status} {text}"
         cluster.rtrain("node", "leave", "gone", "--yes")
         renewal = ("POST", "/v1/certificate", json.dumps({"request": "x"}))
         for method, path, body in [*attempts, renewal, ("GET", "/v1/agents", None)]:
-            status, text = ask(cluster.port, method, path, body=body, identity=kept)
+            status, text = call(cluster.port, method, path, body=body, identity=kept)
             assert status == 401 and b"has left" in text, f"{method} {path} answered {status} {text}"
     finally:
         agent.terminate()
@@ -226,8 +226,8 @@ def test_an_agent_s_port_talks_only_to_nodes_of_its_cluster(cluster, tmp_path):
     mixed = {"private_key": theirs["private_key"], "certificate": theirs["certificate"] + ours["certificate"]}
     for identity in (None, theirs, mixed):
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
-            ask(port, "GET", "/v1/probe", identity=identity)
-    assert 200 <= ask(port, "GET", "/v1/probe", identity=ours)[0] < 500  # somebody is there
+            call(port, "GET", "/v1/probe", identity=identity)
+    assert 200 <= call(port, "GET", "/v1/probe", identity=ours)[0] < 500  # somebody is there
 
 
 def test_a_head_on_all_addresses_is_asked_for_by_name_only(cluster, tmp_path):

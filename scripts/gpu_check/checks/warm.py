@@ -106,7 +106,7 @@ def looks_for_gpus(cluster, options, seen):
     """A forked worker would have what the module found in its template, which sees no GPU."""
     if options.on_cpu:
         raise Skip("needs a GPU: without its driver a module finds none anywhere")
-    for module in ("counts_gpus", "asks_for_gpus"):
+    for module in ("counts_gpus", "requests_gpus"):
         known = len(refusals(cluster))
         looked(cluster, f"{module.replace('_', '-')}-first", module)
         wait_for("the reason of the template", lambda before=known: len(refusals(cluster)) > before, 120)

@@ -54,7 +54,7 @@ class Proxy:
         self.link = self.process.stdout.readline().strip()
         self.port, self.opens = int(self.link.split(":")[2].split("/")[0]), "/open/" + self.link.rsplit("/", 1)[1]
 
-    def ask(self, road, target, cookie="", user=0, leaves=False, method="GET"):
+    def call(self, road, target, cookie="", user=0, leaves=False, method="GET"):
         lines = [f"{method} {target} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", "Connection: close"]
         lines += [f"Cookie: {cookie}"] * (cookie != "")
         request = "\\r\\n".join([*lines, "", ""])
@@ -69,7 +69,7 @@ class Proxy:
         return made.stdout
 
     def open(self):
-        answer = self.ask(IPV4, self.opens)
+        answer = self.call(IPV4, self.opens)
         assert answer.startswith("HTTP/1.1 200"), answer
         return re.search(r"set-cookie: ([^;]+);", answer, re.IGNORECASE).group(1)
 
@@ -88,24 +88,24 @@ def proxy(cluster):
 @as_root
 @ROADS
 def test_another_user_who_knows_the_link_is_refused_and_does_not_use_it_up(proxy, road):
-    assert proxy.ask(road, proxy.opens, user=NOBODY) == ""
-    assert proxy.ask(road, proxy.opens, user=NOBODY, leaves=True) == ""
-    assert '"role":"admin"' in proxy.ask(road, "/v1/session", cookie=proxy.open())
+    assert proxy.call(road, proxy.opens, user=NOBODY) == ""
+    assert proxy.call(road, proxy.opens, user=NOBODY, leaves=True) == ""
+    assert '"role":"admin"' in proxy.call(road, "/v1/session", cookie=proxy.open())
 
 
 @as_root
 @ROADS
 def test_a_cookie_that_another_user_has_is_worth_nothing(proxy, road):
     cookie = proxy.open()
-    assert '"role":"admin"' in proxy.ask(road, "/v1/session", cookie=cookie)
-    assert proxy.ask(road, "/v1/session", cookie=cookie, user=NOBODY) == ""
+    assert '"role":"admin"' in proxy.call(road, "/v1/session", cookie=cookie)
+    assert proxy.call(road, "/v1/session", cookie=cookie, user=NOBODY) == ""
 
 
 def test_each_road_of_its_own_user_is_taken(proxy):
     cookie = proxy.open()
     for road in (IPV4, MAPPED):
         for _ in range(20):
-            assert '"role":"admin"' in proxy.ask(road, "/v1/session", cookie=cookie)
+            assert '"role":"admin"' in proxy.call(road, "/v1/session", cookie=cookie)
 
 
 # A browser that keeps its command line.

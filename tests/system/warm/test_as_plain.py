@@ -212,8 +212,8 @@ def test_a_program_sees_what_it_sees_after_a_plain_start(folder, form, threads, 
     assert seen[0]["torch_threads"] == int(threads)
     assert seen[0]["held"]["ORIGINAL_DIR"] == str(runs[0].cwd)
     assert seen[0]["_inductor.config.compile_threads"][0] == min(32, len(processors))
-    drawn = [run.out.read_text().splitlines()[1] for run in runs]
-    assert drawn[0] != drawn[1]
+    random_numbers = [run.out.read_text().splitlines()[1] for run in runs]
+    assert random_numbers[0] != random_numbers[1]
     assert [run.out.read_text().splitlines()[2:] for run in runs] == [["at exit"]] * 2
     assert [run.err.read_text() for run in runs] == ["", ""]
 

@@ -1,10 +1,11 @@
 // A stranger on every route; roles; join tokens; blobs and storage over HTTPS; streams.
+#include "daemon/head/routes/routes.hpp"
+
 #include <atomic>
 #include <fstream>
 #include <set>
 #include <sstream>
 
-#include "daemon/head/routes/routes.hpp"
 #include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/source_directory.hpp"
