@@ -1,0 +1,91 @@
+"""The rules of docs/style.md in scripts/tidy: sentences, names, and references that lead nowhere; a planted breach of each is found."""
+
+import pytest
+from rules import wording
+from rules.comments import comments_of
+from rules.references import reference_breaches
+
+CPP = '// A comment of\n// two lines.\nint a = f("// no comment");  // the first\n/* Another\n * one. */\nchar b = \'"\';  // second\nint c = 1\'000;  // third\n'
+PYTHON = '"""A module."""\n# One\n# comment.\na = "# no comment"  # beside code\n\n\ndef f():\n    """Returns.\n\n    More."""\n'
+SCRIPT = 'const a = `// no comment`; // a\n/** A link. */\nconst b = <a href="http://a">don\'t</a>; // b\n'
+CMAKE = "# Two\n# lines.\nset(a b) # c\n"
+
+BREACHES = [
+    ("a.cpp", "// Of the runs, the first.\n", "a sentence begins with 'Of'"),
+    ("a.cpp", "int a;  // of the runs\n", "a sentence begins with 'of'"),
+    ("a.hpp", "/* Adds a run. Whoever waits is started. */\n", "a sentence begins with 'Whoever'"),
+    ("a.py", '"""Starts a run.\n\nNobody waits."""\n', ""),
+    ("a.py", 'def f():\n    """What the run prints."""\n', "a sentence begins with 'What'"),
+    ("a.py", "a = 1  # One that waits.\n", "a sentence begins with 'One that'"),
+    ("a.ts", "// Which run is shown.\n", "a sentence begins with 'Which'"),
+    ("a.cpp", "// Removes the run once the head knows its end.\n", "'head knows'"),
+    ("a.py", "# The agents tell the head.\n", "'agents tell'"),
+    ("a.tsx", "/* The worker goes on. */\n", "'worker goes on'"),
+    ("a.cpp", "// Returns the runs of which the head stores the end.\n", ""),
+    ("a.py", 'a = "Of the runs, which the head knows"\n', ""),
+]
+NAMES = [
+    ("a.cpp", "int ledger;\n", "ledger says 'ledger'"),
+    ("a.cpp", "int board; // a ledger\n", "board says 'board'"),
+    ("a.py", "def until_told():\n    pass\n", "until_told says 'told'"),
+    ("a.py", "class Hub:\n    pass\n", "Hub says 'hub'"),
+    ("a.py", "f(x.hub, one=1)\n", ""),
+    ("a.py", "def f(one):\n    pass\n", "the name 'one' says nothing"),
+    ("a.ts", "const askAgain = 1;\n", "askAgain says 'ask'"),
+    ("a.ts", "runs.map((one) => one.name);\n", "the name 'one' says nothing"),
+    ("a.ts", "const text = 'ask the hub'; // ask\n", ""),
+    ("tests/python/a.py", "ask = 1\n", ""),
+]
+REFERENCES = [
+    ("a.cpp", "// As in gone.cpp.\n", "there is no gone.cpp"),
+    ("a.cpp", "// As in b/here.py and here.py, and nvml.h.\n", ""),
+    ("a.cpp", "// Holds `gone_mutex` meanwhile.\n", "no code has the name `gone_mutex`"),
+    ("a.cpp", "// Holds `Here::here_mutex` meanwhile, or `word`.\n", ""),
+    ("a.md", "See `gone_name()`.\n", "no code has the name `gone_name`"),
+    ("a.py", "# Decision 0007 says why.\n", "there is no decision 0007"),
+    ("a.cmake", "# Breaks design 8.\n", "'design 8' is in no document"),
+    ("a.hpp", "// The kinds (conventions 12).\n", "'conventions 12' is in no document"),
+    ("a.hpp", "// Fenced (design: fencing), by decision 0001.\n", "'(design: fencing)' is in no document"),
+    ("docs/decisions/0002-two.md", "# Two\n", "its heading is not '# 0002: ...'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "comments"),
+    [
+        ("a.cpp", CPP, [(1, "A comment of two lines."), (3, "the first"), (4, "Another one."), (6, "second"), (7, "third")]),
+        ("a.py", PYTHON, [(1, "A module."), (2, "One comment."), (4, "beside code"), (8, "Returns.\n\nMore.")]),
+        ("a.tsx", SCRIPT, [(1, "a"), (2, "A link."), (3, "b")]),
+        ("a.cmake", CMAKE, [(1, "Two lines."), (3, "c")]),
+    ],
+)
+def test_comments_are_read_with_their_first_line(name, text, comments):
+    assert [(comment.line, comment.text) for comment in comments_of(name, text)] == comments
+
+
+@pytest.mark.parametrize(("name", "text", "breach"), BREACHES)
+def test_a_breach_in_a_sentence_is_found(name, text, breach):
+    breaches = list(wording.sentence_breaches(name, text))
+    assert breach in "".join(breaches) and len(breaches) == (breach != ""), breaches
+
+
+@pytest.mark.parametrize(("name", "text", "breach"), NAMES)
+def test_a_word_of_the_table_is_found_in_a_name(name, text, breach):
+    breaches = list(wording.name_breaches(name, text))
+    assert breach in "".join(breaches) and bool(breaches) == (breach != ""), breaches
+
+
+def test_a_word_of_the_table_is_found_in_the_name_of_a_file():
+    assert "says 'doors'" in "".join(wording.file_name_breaches("tests/unit/doors.cpp"))
+    assert list(wording.file_name_breaches("tests/unit/outdoors.cpp")) == []
+
+
+@pytest.mark.parametrize(("name", "text", "breach"), REFERENCES)
+def test_a_reference_to_nothing_is_found(tmp_path, monkeypatch, name, text, breach):
+    tree = {"b/here.py": "", "c.cpp": "int here_mutex;  // gone_mutex, gone_name\n", "docs/decisions/0001-one.md": "# 0001: One\n", name: text}
+    for file, content in tree.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    breaches = list(reference_breaches(tree))
+    assert breach in "".join(breaches) and len(breaches) == (breach != ""), breaches
