@@ -147,7 +147,7 @@ void Session::parse() {
             return refuse(error_response({ErrorCode::usage, fault.message, ""}, fault.status));
         }
         if (!had_head && parser_->head_done()) {
-            head_came();
+            on_head_parsed();
             if (writing_) return;
             continue;
         }
@@ -159,7 +159,7 @@ void Session::parse() {
     }
 }
 
-void Session::head_came() {
+void Session::on_head_parsed() {
     const MessageHead& head = parser_->head();
     request_.method = head.method;
     request_.headers = head.headers;

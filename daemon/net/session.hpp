@@ -60,7 +60,7 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
     void read();
     void arrived(error_code error, std::size_t bytes);
     void parse();
-    void head_came();
+    void on_head_parsed();
     bool admit();
     bool fits();
     void too_many(const char* what);

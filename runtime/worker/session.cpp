@@ -294,7 +294,7 @@ int Session::gone(const char* doing) const {
 int Session::try_agent(const char* doing, Place place, std::optional<Clock::time_point> deadline) {
     dial_fault_ = detached_ ? dial_further(place) : dial(place);
     if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
-    if (holder_ != 0) return not_ours();
+    if (holder_ != 0) return refuse_other_process();
     if (link_.open()) return RTW_OK;
     const auto now = Clock::now();
     if (lost_at_ && now - std::max(*lost_at_, waits_since_) > settings_.agent_wait) return gone(doing);

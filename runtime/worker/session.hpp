@@ -85,7 +85,7 @@ class Session {  // every int is an RTW_ code
     bool take_welcome(Place);
     std::string give_up_dialling();
     int take_place(Lock&, const char* doing);
-    int not_ours() const;
+    int refuse_other_process() const;
     int wrong_process() const;
     void start_heartbeat();
     void on_message(FromAgent);

@@ -35,7 +35,7 @@ int Session::wrong_process() const {
                                    "only that one may report");
 }
 
-int Session::not_ours() const {
+int Session::refuse_other_process() const {
     const std::string rank = "rank " + std::to_string(settings_.rank);
     const std::string own = "this is process " + std::to_string(process_);
     if (holder_ < 0) return failed(RTW_INVALID, own + ", which only reads what " + rank + " is told");
@@ -348,7 +348,7 @@ int Session::fail(const std::string& text) {
     constexpr const char* doing = "telling the cause of the failure";
     const Lock call(calls_, std::try_to_lock);
     Lock lock(state_);
-    if (holder_ != 0) return not_ours();
+    if (holder_ != 0) return refuse_other_process();
     const auto until = Clock::now() + 2s;
     if (call.owns_lock())
         if (const int code = wait_until(lock, doing, until, [this] { return link_.open(); }); code != RTW_OK)

@@ -37,7 +37,7 @@ bool may_preempt(const Cluster& cluster, const Quotas& quotas, const Preemptor& 
     const QueueRules& own = rules_of(cluster.queues, preemptor.run.spec.queue);
     const QueueRules& others = rules_of(cluster.queues, holder.spec.queue);
     if (own.preempt && others.preempt && holder.spec.priority < preemptor.run.spec.priority) return true;
-    return quotas.owes(holder.spec.queue, preemptor.run.spec.queue, preemptor.demand);
+    return quotas.can_reclaim(holder.spec.queue, preemptor.run.spec.queue, preemptor.demand);
 }
 
 // Nobody is preempted where no queue takes part in preemption and none has borrowed.
@@ -51,7 +51,7 @@ bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const R
 // How many of its workers an attempt keeps when the grace is over, as things stand; none: all of them. One that shrinks
 // is placed again with what is left to it. One that was asked without a deadline goes when it commits, and nobody knows
 // when that is.
-std::optional<std::uint32_t> keeps_anyway(const Cluster& cluster, const Attempt& attempt, Time now) {
+std::optional<std::uint32_t> workers_after_grace(const Cluster& cluster, const Attempt& attempt, Time now) {
     const std::optional<CheckpointRequest>& request = attempt.request;
     if (attempt.state == AttemptState::stopping) {
         const bool shrinks = cluster.runs.at(attempt.id.run).state == RunState::resizing && request &&
@@ -64,11 +64,12 @@ std::optional<std::uint32_t> keeps_anyway(const Cluster& cluster, const Attempt&
 }
 
 // By then those who are preempted already, and might be for this run, have gone; none: nobody is.
-std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now) {
+std::optional<Time> earlier_victims_end(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor,
+                                        Time now) {
     std::optional<Time> by;
     for (const AttemptId id : cluster.index.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
-        if (!attempt.request || !keeps_anyway(cluster, attempt, now) ||
+        if (!attempt.request || !workers_after_grace(cluster, attempt, now) ||
             !may_preempt(cluster, quotas, preemptor, cluster.runs.at(id.run)))
             continue;
         by = std::max({by.value_or(now), request_pending(attempt) ? *attempt.request->deadline : now, now});
@@ -85,7 +86,7 @@ bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Pree
         then.uncount(cluster.runs.at(id.run).spec.queue, allocated_to(cluster, cluster.attempts.at(id)));
     };
     for (const AttemptId id : cluster.index.live_attempts())
-        if (keeps_anyway(cluster, cluster.attempts.at(id), now)) uncount(id);
+        if (workers_after_grace(cluster, cluster.attempts.at(id), now)) uncount(id);
     for (const Victim& victim : whole) uncount(victim.attempt);
     return then.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now)).has_value();
 }
@@ -104,8 +105,8 @@ class WhatIf {
         scarce_ = amount_of(preemptor.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
         lacks_ = amount_of(preemptor.demand, scarce_).ticks;
         for (const AttemptId id : cluster.index.live_attempts())
-            if (const auto keeps = keeps_anyway(cluster, cluster.attempts.at(id), now); keeps && id != excepted)
-                let_go({.attempt = id, .keeps = *keeps});
+            if (const auto keeps = workers_after_grace(cluster, cluster.attempts.at(id), now); keeps && id != excepted)
+                release({.attempt = id, .keeps = *keeps});
         for (const NodeView& node : nodes_->nodes()) {
             if (node.state != NodeState::ready) continue;
             if (scarce_ != gpu_key)
@@ -128,7 +129,7 @@ class WhatIf {
         WhatIf then(*this, Bare{});
         std::vector<Attempt> parts;
         for (const Victim& victim : victims)
-            if (then.may_go(victim)) parts.push_back(then.part_of(victim));
+            if (then.is_preemptable(victim)) parts.push_back(then.take_leaving_workers(victim));
         if (then.quotas_.refuses(preemptor_.run.spec.queue, preemptor_.demand, who_)) return false;
         Outlook nodes = *nodes_;
         for (const Attempt& part : parts) nodes.give_back(part);
@@ -136,11 +137,11 @@ class WhatIf {
     }
 
     // Those of them whom it may still take from once those before them have gone: no more than was lent is taken back.
-    Victims going(const Victims& victims) const {
+    Victims still_preemptable(const Victims& victims) const {
         WhatIf then(*this, Bare{});
         Victims all;
         for (const Victim& victim : victims)
-            if (then.may_go(victim)) then.part_of(victim), all.push_back(victim);
+            if (then.is_preemptable(victim)) then.take_leaving_workers(victim), all.push_back(victim);
         return all;
     }
 
@@ -152,10 +153,10 @@ class WhatIf {
           who_(other.who_),
           quotas_(other.quotas_),
           workers_left_(other.workers_left_) {}
-    bool may_go(const Victim& victim) const {
+    bool is_preemptable(const Victim& victim) const {
         return may_preempt(cluster_, quotas_, preemptor_, cluster_.runs.at(victim.attempt.run));
     }
-    void let_go(const Victim& victim) { nodes_->give_back(part_of(victim)); }
+    void release(const Victim& victim) { nodes_->give_back(take_leaving_workers(victim)); }
     __int128 left_by(const Victim& victim) const {
         const Attempt& attempt = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
@@ -165,7 +166,7 @@ class WhatIf {
         return left;
     }
     // What of it goes, counted off the quotas. One that shrinks may have to go as a whole: that is counted once.
-    Attempt part_of(const Victim& victim) {
+    Attempt take_leaving_workers(const Victim& victim) {
         Attempt part = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
         const auto size = static_cast<std::uint32_t>(part.workers.size());
@@ -222,7 +223,7 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& p
         const bool shrinks = holder.spec.elastic && attempt.state == AttemptState::running &&
                              attempt.workers.size() > least &&
                              (!request_pending(attempt) || attempt.request->reason <= RequestReason::resize);
-        const auto already = keeps_anyway(cluster, attempt, now);
+        const auto already = workers_after_grace(cluster, attempt, now);
         if (already || stops_later(attempt) || !may_preempt(cluster, quotas, preemptor, holder))
             continue;  // asked already: its answer comes first
         if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, preemptor.run, gang, attempt)) continue;
@@ -337,14 +338,14 @@ std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas
     if (!some_may_be_preempted(cluster, quotas, run)) return std::nullopt;
     const Preemptor preemptor{.run = run};
     const Victims whole = victims(cluster, quotas, preemptor, change.now(), Part::whole);
-    const auto requested_until = gone_by(cluster, quotas, preemptor, change.now());
+    const auto requested_until = earlier_victims_end(cluster, quotas, preemptor, change.now());
     if (whole.empty() && !requested_until) return std::nullopt;
     if (never_within_quota(cluster, quotas, preemptor, change.now(), whole)) return std::nullopt;
     const WhatIf what_if(cluster, quotas, preemptor, change.now(), open);
     if (what_if.fits_without({}))  // who must go has been asked already
         return requested_until ? std::optional(PreemptionPlan{.victims = {}, .by = *requested_until}) : std::nullopt;
     const Victims shrunk = victims(cluster, quotas, preemptor, change.now(), Part::shrunk);
-    Victims chosen = what_if.going(chosen_of(cluster, what_if, shrunk, whole));
+    Victims chosen = what_if.still_preemptable(chosen_of(cluster, what_if, shrunk, whole));
     if (chosen.empty()) return std::nullopt;
     return PreemptionPlan{.victims = std::move(chosen), .by = change.now() + cluster.queues.preemption_grace};
 }

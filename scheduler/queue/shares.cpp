@@ -171,7 +171,7 @@ const std::string& Quotas::child_towards(const std::string& queue, const std::st
 }
 
 // A queue that holds no more than its quota holds what is its own, however much those above it have borrowed.
-bool Quotas::owes(const std::string& holder, const std::string& preemptor, const Sums& demand) const {
+bool Quotas::can_reclaim(const std::string& holder, const std::string& preemptor, const Sums& demand) const {
     std::set<std::string> within;
     for (const std::string* at = &holder; !rules_of(queues_, *at).parent.empty(); at = &rules_of(queues_, *at).parent) {
         const QueueRules& rules = rules_of(queues_, *at);

@@ -60,7 +60,7 @@ class Quotas {
     bool borrowed(const std::string& queue) const;                 // it, or a queue above it
     // Of what the demand asks for, the holder's queue or one above it has borrowed from one that is above the
     // preemptor's too, and the preemptor's side of it stays within its own quota.
-    bool owes(const std::string& holder, const std::string& preemptor, const Sums& demand) const;
+    bool can_reclaim(const std::string& holder, const std::string& preemptor, const Sums& demand) const;
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);
     void uncount(const std::string& queue, const Sums& demand);

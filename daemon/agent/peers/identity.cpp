@@ -56,7 +56,7 @@ std::optional<Keys> keys_of(const json& node, const std::string& at) {
 
 }  // namespace
 
-bool turned_away(const Identity& identity) {
+bool is_refused_by_head(const Identity& identity) {
     net::Endpoint head = head_endpoint(identity);
     head.answer_timeout_ms = head.connect_timeout_ms;
     const auto answer =
@@ -223,7 +223,7 @@ Status go_on(const AgentOptions& options) {
                      "give this one another --data directory, or a token"};
     known->head_host = options.head_host;
     known->head_port = options.head_port;
-    if (!agent::turned_away(*known)) return agent::save_identity(options.data_dir, *known);
+    if (!agent::is_refused_by_head(*known)) return agent::save_identity(options.data_dir, *known);
     end_given_up(options.data_dir, known->node);
     return Error{ErrorCode::unauthorised, "node " + known->node + " has left the cluster, or was revoked",
                  "to join again: rtrain token create --role node, then rtrain node join HOST:PORT --token T"};
@@ -241,17 +241,17 @@ Status join(const AgentOptions& options, const std::string& token_text) {
     if (auto offer = agent::discover(agent::wishes(options)); !offer) return offer.error();
     auto lock = agent::DirectoryLock::take(options.data_dir);  // an agent that runs here renews its identity
     if (!lock) return lock.error();
-    std::optional<std::string> turned_away;
+    std::optional<std::string> refused_node;
     if (auto old = agent::load_identity(options.data_dir)) {
         const auto print = security::fingerprint(old->ca);
         if (print && *print == token->ca_fingerprint && (options.node.empty() || options.node == old->node)) {
             old->head_host = options.head_host;
             old->head_port = options.head_port;
-            if (!agent::turned_away(*old)) return agent::save_identity(options.data_dir, *old);
-            turned_away = old->node;
+            if (!agent::is_refused_by_head(*old)) return agent::save_identity(options.data_dir, *old);
+            refused_node = old->node;
         }
     }
-    if (turned_away) end_given_up(options.data_dir, *turned_away);
+    if (refused_node) end_given_up(options.data_dir, *refused_node);
     const agent::JoinWish wish{.node = options.node.empty() ? agent::host_name() : options.node,
                                .head_host = options.head_host,
                                .head_port = options.head_port,

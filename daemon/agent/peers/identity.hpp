@@ -28,7 +28,7 @@ Result<Identity> request_to_join(net::Client& head, const JoinWish& wish);
 std::string host_port(const Identity& identity);  // the head's, as people write it
 // Whether the head says no to this certificate: the node has left, or its name has joined anew. A head that cannot be
 // asked has not said so.
-bool turned_away(const Identity& identity);
+bool is_refused_by_head(const Identity& identity);
 // Asks the head for a new certificate, when the present one ends within `margin_ms`. True: renewed.
 Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t now_wall_ms, std::int64_t margin_ms);
 std::string host_name();

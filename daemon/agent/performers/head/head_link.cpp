@@ -32,7 +32,7 @@ void HeadLink::connect() {
                          if (socket) return connected(std::move(*socket));
                          if (reconnect_ms_ == reconnect_first_ms)
                              warn("the head cannot be reached: " + socket.error().message);
-                         if (socket.error().code == ErrorCode::unauthorised) check_turned_away();
+                         if (socket.error().code == ErrorCode::unauthorised) check_refused_by_head();
                          connect_later();
                      });
 }
@@ -45,9 +45,10 @@ void HeadLink::connected(std::shared_ptr<net::Socket> socket) {
 }
 
 // A refusal may come from a stranger in the head's place; what the head itself says ends the workers here.
-void HeadLink::check_turned_away() {
+void HeadLink::check_refused_by_head() {
     if (state_.attempts.empty()) return;
-    loop_.offload([identity = node_.identity] { return turned_away(identity); }, [](const Error&) { return false; },
+    loop_.offload([identity = node_.identity] { return is_refused_by_head(identity); },
+                  [](const Error&) { return false; },
                   [this](bool away) {
                       if (away)
                           inputs_.enqueue(

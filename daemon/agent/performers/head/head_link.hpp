@@ -32,7 +32,7 @@ class HeadLink {
     void connected(std::shared_ptr<net::Socket> socket);
     void disconnected(const std::string& why);
     void connect_later();
-    void check_turned_away();
+    void check_refused_by_head();
 
     net::Loop& loop_;  // sockets
     const Inputs inputs_;
