@@ -25,26 +25,39 @@ SAMPLED_LINES_BELOW = 2
 
 
 class Comment(NamedTuple):
-    """One comment without its marks. Lines of `//` or `#` that follow each other, each the first of its line, are one comment."""
+    """One comment without its marks. Lines of `//` or `#` that follow each other are one comment."""
 
     line: int
     last_line: int
     text: str
 
 
-def joined(pieces: list[tuple[int, bool, str]]) -> Iterator[Comment]:
-    """Joins comments of one line each: of (line, whether code stands before it in the line, text)."""
-    first, last, texts = 0, 0, []
-    for line, trails, text in pieces:
-        if texts and line == last + 1 and not trails and text:
-            last = line
-            texts.append(text)
+class Piece(NamedTuple):
+    """A comment of one line."""
+
+    line: int
+    column: int
+    trails: bool  # code stands before it in its line
+    text: str
+
+
+def piece_at(text: str, line: int, position: int, comment: str) -> Piece:
+    begin = text.rfind("\n", 0, position) + 1
+    return Piece(line, position - begin, bool(text[begin:position].strip()), comment)
+
+
+def joined(pieces: list[Piece]) -> Iterator[Comment]:
+    """Joins comments of one line each. A comment behind code goes on in the lines below that begin in its column."""
+    parts: list[Piece] = []
+    for piece in pieces:
+        if parts and piece.text and not piece.trails and (piece.line, piece.column) == (parts[-1].line + 1, parts[0].column):
+            parts.append(piece)
             continue
-        if texts:
-            yield Comment(first, last, " ".join(texts))
-        first, last, texts = line, line, [text] if text else []
-    if texts:
-        yield Comment(first, last, " ".join(texts))
+        if parts:
+            yield Comment(parts[0].line, parts[-1].line, " ".join(part.text for part in parts))
+        parts = [piece] if piece.text else []
+    if parts:
+        yield Comment(parts[0].line, parts[-1].line, " ".join(part.text for part in parts))
 
 
 def plain(comment: str) -> str:
@@ -64,8 +77,7 @@ def cpp_comments(text: str, piece: re.Pattern[str]) -> Iterator[Comment]:
         line += text.count("\n", counted, match.start())
         counted = match.start()
         if comment.startswith("//"):
-            before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-            short.append((line, bool(before.strip()), plain(comment)))
+            short.append(piece_at(text, line, match.start(), plain(comment)))
         elif plain(comment):
             yield Comment(line, line + comment.count("\n"), plain(comment))
     yield from joined(short)
@@ -92,15 +104,17 @@ def python_comments(text: str) -> Iterator[Comment]:
         if match["comment"]:
             line += text.count("\n", counted, match.start())
             counted = match.start()
-            before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-            pieces.append((line, bool(before.strip()), match["comment"].lstrip("#!: ")))
+            pieces.append(piece_at(text, line, match.start(), match["comment"].lstrip("#!: ")))
     yield from joined(pieces)
 
 
 def hash_comments(text: str) -> Iterator[Comment]:
     """Yields the comments of CMake and shell. A `#` behind white space counts as one, also in a text."""
-    matches = [(number, re.search(r"(?:^|\s)#(?!!)\s*(.*)", line)) for number, line in enumerate(text.split("\n"), 1)]
-    yield from joined([(number, match.start() > 0 and bool(match.string[: match.start()].strip()), match[1]) for number, match in matches if match])
+    pieces = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := re.search(r"(?:^|(?<=\s))#(?!!)\s*(.*)", line):
+            pieces.append(piece_at(line, number, match.start(), match[1]))
+    yield from joined(pieces)
 
 
 @functools.cache
@@ -131,7 +145,7 @@ def print_sample(arguments: list[str]) -> int:
     every = []
     for name in names:
         text = pathlib.Path(name).read_text(errors="replace")
-        every += [(name, comment, text.split("\n")) for comment in comments_of(name, text)]
+        every += [(name, comment, text.split("\n")) for comment in comments_of(name, text) if not comment.text.startswith("namespace ")]
     sample = random.Random(given.seed).sample(every, min(given.count, len(every)))
     print(f"{len(sample)} of {len(every)} comments in {given.folder}, seed {given.seed}")
     for name, comment, lines in sorted(sample, key=lambda picked: picked[:2]):
