@@ -1,6 +1,6 @@
-// Who is placed next: the waiting runs in their order. Priority; then those who have a reservation, or retry in a
-// moment; then gangs that have waited long; then the queue that has had the least of its share; then age. Runs of equal
-// shape stand together, so that one refusal answers for all of them.
+// Orders the waiting runs: by priority; then runs with a reservation or a retry within seconds; then gangs that have
+// waited long; then by the queue with the least use of its share; then by age. Runs of equal shape form a batch, so
+// that one refusal counts for all of them.
 #include "scheduler/queue/order.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Order::Order(const ClusterIndex& index, FairShare shares, Time now)
     open_priority();
 }
 
-// The lines of the next priority.
+// Opens the lines of the next lower priority that has waiting runs.
 void Order::open_priority() {
     while (lines_.empty() && line_ != index_.waiting().end()) {
         const std::int32_t priority = line_->first.priority;
@@ -41,9 +41,9 @@ void Order::open_priority() {
     }
 }
 
-// Gangs that have waited long come right after those that have a reservation, whatever their queue has had: else a
-// queue beyond its share would leave its large gangs to starve behind the small runs of others. The oldest of each
-// queue.
+// Adds the oldest gangs of each queue that have waited long. They come right after the runs that keep their place,
+// whatever their queue has used. Otherwise the large gangs of a queue beyond its share would starve behind the small
+// runs of other queues.
 void Order::add_starving() {
     for (const Open& open : lines_) {
         std::vector<std::pair<Waiter, std::uint32_t>> oldest;

@@ -1,4 +1,5 @@
-// The order of the waiting runs, one after the other, while some of them are being placed. Inside of the core only.
+// Yields the waiting runs in the order in which they are placed. Usage, and so the order, changes while runs are
+// placed. Used inside of the scheduler's core only.
 #pragma once
 
 #include <optional>
@@ -10,14 +11,16 @@
 
 namespace rtrain {
 
-std::vector<RunId> queue_order(const Cluster& cluster);  // waiting runs: priority, then fair share, then age
+// Returns the waiting runs by priority, then fair share, then age.
+std::vector<RunId> queue_order(const Cluster& cluster);
 
 namespace core {
 
-// Why a run comes before the others of its queue: it has reserved nodes; it is a gang that has waited long.
+// The reason why a run comes before the others of its queue: it has a reservation, or it is a gang that has waited
+// longer than `limits::starves_after`.
 enum class Claim { none, reservation, starving };
 
-struct Candidate {  // the run that is looked at next
+struct Candidate {  // The run that is placed next.
     const Line* line = nullptr;
     std::uint32_t shape = 0;
     RunId run;
@@ -27,8 +30,9 @@ struct Candidate {  // the run that is looked at next
 class Order {
   public:
     Order(const ClusterIndex& index, FairShare shares, Time now);
-    std::optional<Candidate> next();        // each run once
-    void skip(const Candidate& candidate);  // the rest of its line that has the same shape
+    std::optional<Candidate> next();  // Returns the next run, each run once. Returns nullopt at the end.
+    // Leaves out the remaining runs of the candidate's line that have its shape.
+    void skip(const Candidate& candidate);
 
   private:
     struct Open {
@@ -40,7 +44,9 @@ class Order {
     void add_starving();
     void add_claim(const Line& line, std::uint32_t shape, RunId run, Claim claim);
     std::optional<Candidate> next_by_share();
-    std::vector<Candidate> claims_;  // of this priority: those that keep their place come first, the oldest at the back
+    // Runs of the current priority that come before all others, the first of them at the back: runs that keep their
+    // place, then starving gangs.
+    std::vector<Candidate> claims_;
     std::set<RunId> seen_;
 
     const ClusterIndex& index_;

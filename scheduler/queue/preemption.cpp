@@ -1,7 +1,7 @@
-// Room for a run that may have it. Two rules let a waiting run take what others hold: its queue and theirs take part in
-// preemption and they have a lower priority; or it is below its own quota, and they hold what their queue has borrowed.
-// Elastic ones are asked to shrink before any is stopped; of those that would be stopped, those that lose the least GPU
-// time since their last commit are asked. They are asked for a checkpoint, have a grace, and then wait again.
+// Preempts runs for a waiting run. Two rules permit it. First: the queues of both runs take part in preemption, and the
+// holder has a lower priority. Second: the waiting run's queue is below its own quota, and the holder's queue has
+// borrowed from it. Elastic runs shrink before any run is stopped. Runs to stop are chosen so that the least GPU time
+// since the last commits is lost. A preempted run gets a checkpoint request and a grace, and then waits again.
 #include "scheduler/queue/preemption.hpp"
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace rtrain::core {
 namespace {
 
-// Milliseconds times devices (or workers, where they have none) since the last commit.
+// Returns the work since the attempt's last commit, which a preemption would lose: milliseconds times tenths of GPUs.
+// An attempt without GPUs counts its workers instead.
 std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     const Run& run = cluster.runs.at(attempt.id.run);
     Time since = attempt.started_at.ms == 0 ? now : attempt.started_at;
@@ -28,7 +29,7 @@ std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     return std::max<std::int64_t>((now - since).ms, 0) * std::max<std::int64_t>(tenths, 1);
 }
 
-struct Preemptor {  // for whom others are preempted
+struct Preemptor {  // The waiting run for which others are preempted.
     const Run& run;
     Sums demand = demand_of(run);
 };
@@ -40,7 +41,8 @@ bool may_preempt(const Cluster& cluster, const Quotas& quotas, const Preemptor& 
     return quotas.can_reclaim(holder.spec.queue, preemptor.run.spec.queue, preemptor.demand);
 }
 
-// Nobody is preempted where no queue takes part in preemption and none has borrowed.
+// Returns false if no run can be preempted: no queue takes part in preemption, and none has borrowed. Reads queues
+// only, no runs.
 bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const Run& preemptor) {
     const bool preempts = rules_of(cluster.queues, preemptor.spec.queue).preempt;
     return std::any_of(cluster.queues.rules.begin(), cluster.queues.rules.end(), [&](const auto& entry) {
@@ -48,9 +50,9 @@ bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const R
     });
 }
 
-// How many of its workers an attempt keeps when the grace is over, as things stand; none: all of them. One that shrinks
-// is placed again with what is left to it. One that was asked without a deadline goes when it commits, and nobody knows
-// when that is.
+// Returns the number of workers that the attempt keeps until the preemption grace from now is over. Returns nullopt if
+// nothing that was requested so far ends any of them by then. A shrinking attempt is placed again with the workers that
+// are left. A request without a deadline is not counted, because the time of the next commit is unknown.
 std::optional<std::uint32_t> workers_after_grace(const Cluster& cluster, const Attempt& attempt, Time now) {
     const std::optional<CheckpointRequest>& request = attempt.request;
     if (attempt.state == AttemptState::stopping) {
@@ -63,7 +65,8 @@ std::optional<std::uint32_t> workers_after_grace(const Cluster& cluster, const A
     return request->reason == RequestReason::resize ? request->workers : 0;
 }
 
-// By then those who are preempted already, and might be for this run, have gone; none: nobody is.
+// Returns the time by which the victims of earlier requests have ended, as far as this preemptor may preempt them.
+// Returns nullopt if there are none.
 std::optional<Time> earlier_victims_end(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor,
                                         Time now) {
     std::optional<Time> by;
@@ -77,7 +80,8 @@ std::optional<Time> earlier_victims_end(const Cluster& cluster, const Quotas& qu
     return by;
 }
 
-// Its quota would keep it out even if all had gone whom it may take from: known without a look at any node.
+// Returns true if the preemptor would exceed its quota even after every possible victim is removed. Reads quotas only,
+// no nodes.
 bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now,
                         const Victims& whole) {
     if (!quotas.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now))) return false;
@@ -91,10 +95,11 @@ bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Pree
     return then.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now)).has_value();
 }
 
-// What there will be once some have gone.
+// The nodes and quotas as they would be after some attempts have ended. Attempts that earlier requests end are counted
+// as ended from the begin.
 class WhatIf {
   public:
-    // `excepted`: does not go, though it was requested to.
+    // `excepted`: an attempt that is counted as staying although a request is pending.
     WhatIf(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, ReservationMask open,
            std::optional<AttemptId> excepted = {})
         : cluster_(cluster),
@@ -115,7 +120,8 @@ class WhatIf {
                 for (const Amount& device : node.gpus_free) lacks_ -= device.ticks;
         }
     }
-    // All that is free, and that they leave, is less than it needs: known without a look at any node.
+    // Returns false if the free amount and the victims' amounts of the scarce resource are less than the preemptor
+    // lacks in sum. Reads no nodes, so a caller can skip the search of `fits_without`.
     bool could_fit_without(const Victims& victims) const {
         __int128 gone = 0;
         for (const Victim& victim : victims) {
@@ -136,7 +142,8 @@ class WhatIf {
         return place(std::move(nodes).nodes(), request_of(preemptor_.run)).verdict == Verdict::feasible_now;
     }
 
-    // Those of them whom it may still take from once those before them have gone: no more than was lent is taken back.
+    // Returns the victims that the preemptor may still preempt, in order, after the earlier victims are removed. Stops
+    // when the lent amount is recovered.
     Victims still_preemptable(const Victims& victims) const {
         WhatIf then(*this, Bare{});
         Victims all;
@@ -165,7 +172,9 @@ class WhatIf {
             left += amount_of(demand_of(run, rank), scarce_).ticks;
         return left;
     }
-    // What of it goes, counted off the quotas. One that shrinks may have to go as a whole: that is counted once.
+    // Returns the part of the victim's attempt that ends, and subtracts its demand from the quotas. Workers that an
+    // earlier call has already counted are left out: an attempt can be chosen to shrink first and to end as a whole
+    // later.
     Attempt take_leaving_workers(const Victim& victim) {
         Attempt part = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
@@ -176,7 +185,7 @@ class WhatIf {
             if (rank >= victim.keeps && rank < left->second)
                 add(gone, demand_of(run, rank));
             else
-                part.workers[rank].seat = {};  // it stays, or has gone before
+                part.workers[rank].seat = {};  // This worker stays, or an earlier call has counted it.
         }
         left->second = std::min(left->second, victim.keeps);
         quotas_.uncount(run.spec.queue, gone);
@@ -186,15 +195,16 @@ class WhatIf {
     const Cluster& cluster_;
     const Preemptor& preemptor_;
     Borrower who_;
-    std::optional<Outlook> nodes_;  // none: a copy that counts quotas alone
+    std::optional<Outlook> nodes_;  // nullopt: a copy that counts quotas only
     Quotas quotas_;
-    std::map<AttemptId, std::uint32_t> workers_left_;  // workers that those who go still have
-    std::string scarce_;                               // the resource by which sets are passed over
-    __int128 lacks_ = 0;                               // of it, beyond what is free
+    std::map<AttemptId, std::uint32_t> workers_left_;  // number of workers that each victim still has
+    std::string scarce_;                               // the resource of `could_fit_without`
+    __int128 lacks_ = 0;                               // amount of `scarce_` that is needed beyond what is free
     mutable std::map<Victim, __int128> freed_;
 };
 
-// Its end changes nothing for the preemptor on nodes that this could not use, unless a quota is above both.
+// Returns true if the end of the attempt can help the preemptor: it frees a node that the preemptor could use, or it
+// frees a quota that is above both queues.
 bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& preemptor, const GangRequest& gang,
                 const Attempt& attempt) {
     const std::string& queue = cluster.runs.at(attempt.id.run).spec.queue;
@@ -206,12 +216,13 @@ bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& preempt
     });
 }
 
-// Its user has said until when it may go on.
+// Returns true if the attempt's user has requested a stop with a deadline.
 bool stops_later(const Attempt& attempt) {
     return request_pending(attempt) && attempt.request->reason == RequestReason::stop && attempt.request->deadline;
 }
 
-// Whom it may take from, the cheapest first: only shrunk, or as a whole.
+// Returns the attempts that the preemptor may preempt, the cheapest first: those that can shrink, or all of them to end
+// as a whole.
 enum class Part { shrunk, whole };
 Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, Part part) {
     const GangRequest gang = request_of(preemptor.run);
@@ -225,7 +236,7 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& p
                              (!request_pending(attempt) || attempt.request->reason <= RequestReason::resize);
         const auto already = workers_after_grace(cluster, attempt, now);
         if (already || stops_later(attempt) || !may_preempt(cluster, quotas, preemptor, holder))
-            continue;  // asked already: its answer comes first
+            continue;  // An earlier request comes first.
         if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, preemptor.run, gang, attempt)) continue;
         victims.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
@@ -234,14 +245,16 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& p
     return victims;
 }
 
-// Each look copies what the nodes have free: fewer in a large cluster.
+// Returns the number of searches that are permitted. It falls with the number of nodes, because each search copies
+// their free amounts.
 std::size_t looks_at(const Cluster& cluster) {
     const std::size_t nodes = std::max<std::size_t>(cluster.index.nodes().size(), 1);
     return std::clamp(limits::nodes_looked_at / nodes, limits::looks_least, limits::looks_most);
 }
 
-// Shrinking comes first. When all that can shrink is not enough, others go as a whole beside it, or some of them
-// altogether, and those keep their size whose part is not needed then. Empty: all of them are not enough.
+// Returns the victims to preempt, preferably only by shrinking. If shrinking all of `shrunk` is not enough, further
+// runs end as a whole. A run then keeps its size if the others suffice. Returns an empty list if all victims together
+// are not enough.
 Victims chosen_of(const Cluster& cluster, const WhatIf& what_if, const Victims& shrunk, const Victims& whole) {
     const auto enough = [&](const Victims& some) { return what_if.fits_without(some); };
     const auto possible = [&](const Victims& some) { return what_if.could_fit_without(some); };
@@ -269,8 +282,9 @@ Victims chosen_of(const Cluster& cluster, const WhatIf& what_if, const Victims& 
     return shrinking;
 }
 
-// Strictly: with the nodes and the quota only that nobody else has reserved. Who asked may have reckoned with more:
-// then he keeps what he asked for as long as it could help. `claimed`: the quotas as a cycle begins with.
+// Returns true if the preemptor needs the victim's resources: it fits with them and not without them. `strictly` counts
+// only nodes and quotas that nobody else has reserved. `as_asked` is for the run that the request was made for, which
+// may have counted on more. `claimed`: the quotas as at the begin of a scheduling cycle.
 enum class Reckoned { as_asked, strictly };
 bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preemptor, AttemptId victim, Time now,
            Reckoned how) {
@@ -279,7 +293,7 @@ bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preem
     for (const RunId id : cluster.index.reserving()) {
         if (id == preemptor.run.id) continue;
         open &= ~cluster.index.reserved().bit_of(id);
-        least.starts(id);  // counted as reserved now
+        least.starts(id);  // It is counted by reserve() below.
         least.reserve(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
     }
     if (WhatIf(cluster, least, preemptor, now, open, victim).fits_without({})) return false;
@@ -303,7 +317,7 @@ std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std:
     const Quotas quotas(cluster);
     const Run& holder = cluster.runs.at(attempt.id.run);
     const RunId requested_for = attempt.request->preemptor;
-    std::optional<Quotas> claimed;  // made for who comes so far
+    std::optional<Quotas> claimed;  // computed at the first use
     const auto lacks_it = [&](RunId id, std::uint32_t shape, Reckoned how) {
         const Preemptor preemptor{.run = cluster.runs.at(id), .demand = index.shape(shape).total};
         if (!may_preempt(cluster, quotas, preemptor, holder) ||
@@ -342,7 +356,7 @@ std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas
     if (whole.empty() && !requested_until) return std::nullopt;
     if (never_within_quota(cluster, quotas, preemptor, change.now(), whole)) return std::nullopt;
     const WhatIf what_if(cluster, quotas, preemptor, change.now(), open);
-    if (what_if.fits_without({}))  // who must go has been asked already
+    if (what_if.fits_without({}))  // Earlier requests already free enough.
         return requested_until ? std::optional(PreemptionPlan{.victims = {}, .by = *requested_until}) : std::nullopt;
     const Victims shrunk = victims(cluster, quotas, preemptor, change.now(), Part::shrunk);
     Victims chosen = what_if.still_preemptable(chosen_of(cluster, what_if, shrunk, whole));

@@ -1,5 +1,5 @@
-// Which runs are preempted for which. Makes plans alone: lifecycle/preempt.cpp requests the checkpoints. Inside of the
-// core only.
+// Decides which runs are preempted for a waiting run. It only makes plans: lifecycle/preempt.cpp sends the checkpoint
+// requests. Used inside of the scheduler's core only.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace rtrain::core {
 
 class Change;
 
-// Which runs are to be preempted so that the waiting run fits on nodes of the mask, and when they are gone. Without
-// victims, the runs that must go have been asked by an earlier plan.
+// The runs to preempt so that the waiting run fits on nodes of the mask, and the time by which their resources are
+// free. `victims` is empty if an earlier plan has already requested all that is needed.
 struct PreemptionPlan {
     Victims victims;
     Time by;
 };
-// Returns nullopt if the run would not fit even then, or if it may not preempt those that it would need to.
+// Returns nullopt if the run would not fit after every permitted preemption.
 std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas& quotas, RunId waiting,
                                               ReservationMask open = every_reservation);
 // Returns a waiting run that could use this attempt's resources and has too few; nullopt if there is none. The run that
@@ -26,6 +26,6 @@ std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas
 // `looks`; with none left, the first run that may preempt the attempt is returned without a search.
 std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std::size_t& looks);
 Reason preempted_by(const Run& preemptor);
-std::size_t requests_looked_at(const Cluster& cluster);  // so many looks for one event
+std::size_t requests_looked_at(const Cluster& cluster);  // Returns how many searches one event may make.
 
 }  // namespace rtrain::core

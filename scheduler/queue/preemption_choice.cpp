@@ -1,6 +1,6 @@
-// See preemption_choice.hpp. A prefix of the cheapest is a choice that is always found, but one dearer run may do for
-// several cheap ones. So single runs are tried as well, and then sets in the order of their sum, as long as they are
-// cheaper than what was found, and within a bound: each look places a gang.
+// See preemption_choice.hpp. The shortest sufficient prefix of the sorted victims is always found, but one expensive
+// run can replace several cheap ones. So single runs are tried next, and then sets in the order of their sum, while
+// they are cheaper than the best choice. The number of tries is bounded, because each one places a gang.
 #include "scheduler/queue/preemption_choice.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 struct Choice {
     std::int64_t lost = 0;
-    std::vector<std::size_t> of;  // ascending places in all
+    std::vector<std::size_t> of;  // ascending indexes into `all`
     bool dearer_than(const Choice& other) const {
         if (lost != other.lost) return lost > other.lost;
         if (of.size() != other.of.size()) return of.size() > other.of.size();
@@ -30,7 +30,7 @@ Victims victims_of(const Victims& all, const Choice& choice) {
     return chosen;
 }
 
-// The shortest prefix that does, less those that turn out not to be needed.
+// Returns the shortest sufficient prefix, without the victims that turn out to be unneeded.
 Choice greedy(const Victims& all, const Enough& enough) {
     std::size_t most = all.size();
     for (std::size_t few = 0; most - few > 1;) {
@@ -46,7 +46,7 @@ Choice greedy(const Victims& all, const Enough& enough) {
     return choice;
 }
 
-// What is left of the looks: sets are tried in the order of their sum.
+// Counts the tries that are left.
 struct Tries {
     const Victims& all;
     const Search& search;
@@ -61,8 +61,9 @@ struct Tries {
     }
 };
 
-// From each set come two dearer ones: the next run instead of its last, and as well; so every set comes once, and the
-// first that does is the cheapest.
+// Returns the cheapest sufficient set. Each set has two successors: with the next run added, and with its last run
+// replaced by the next one. So every set is visited once, in ascending order of its sum, and the first sufficient one
+// is the cheapest.
 Choice cheapest_set(Tries& tries, Choice best, std::size_t singles_tried) {
     const Victims& all = tries.all;
     std::priority_queue<Choice, std::vector<Choice>, Dearer> sets;

@@ -1,4 +1,4 @@
-// Which of those who may be preempted are: the fewest lost GPU-seconds. Inside of the core only.
+// Chooses the runs to preempt with the fewest lost GPU-seconds. Used inside of the scheduler's core only.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,25 @@
 namespace rtrain::core {
 
 struct Victim {
-    std::int64_t lost = 0;  // since its last commit
+    std::int64_t lost = 0;  // work since its last commit, as the caller measures it
     AttemptId attempt;
-    std::uint32_t keeps = 0;  // so many of its workers
+    std::uint32_t keeps = 0;  // number of its workers that stay; 0: the attempt ends
     auto operator<=>(const Victim&) const = default;
 };
 using Victims = std::vector<Victim>;
-// Returns whether it is enough when these go. If it is, it is when more go.
+// Returns true if the preemptor fits without these victims. Invariant: if it returns true for a set, it returns true
+// for each larger set.
 using Enough = std::function<bool(const Victims&)>;
 
 struct Search {
     Enough enough;
-    Enough possible;        // cheap: no only where they are not enough
-    std::size_t looks = 0;  // so many sets are asked whether they are enough, beside the first that is found
+    Enough possible;        // a cheap check that returns false only if `enough` would
+    std::size_t looks = 0;  // the most calls of `enough` beside those for the first choice
 };
-// Of `all`, the cheapest first, who are enough together: those who lose the least in sum, and of such the fewest. It is
-// the best of all choices unless the looks are spent before; then still the best that was seen.
+// Returns the victims out of `all` that are enough together and lose the least work in sum; with equal loss, the
+// fewest. `all` is sorted by `lost`. If `looks` are spent first, it returns the best choice so far.
 Victims cheapest(const Victims& all, const Search& search);
-Victims without_unneeded(Victims chosen, const Enough& enough);  // the dearest go first
+// Removes victims that are not needed, the most expensive first.
+Victims without_unneeded(Victims chosen, const Enough& enough);
 
 }  // namespace rtrain::core

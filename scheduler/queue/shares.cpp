@@ -1,4 +1,4 @@
-// See shares.hpp. Whole numbers throughout, so that a replay gives the same order on every machine.
+// See shares.hpp. All numbers are whole, so that a replay gives the same order on every machine.
 #include "scheduler/queue/shares.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<std::string> queue_names(const Queues& queues) {
 
 FairShare::FairShare(const Cluster& cluster, const ClusterIndex& index, Time now)
     : queues_(cluster.queues), totals_(index.totals()) {
-    if (queues_.rules.empty()) return;  // one queue: there is nobody to share with
+    if (queues_.rules.empty()) return;  // With one queue there is nothing to share.
     for (const auto& [queue, use] : cluster.use) {
         add(used_[queue], level_at(use, now, queues_.half_life));
         add(used_[queue], use.held);
@@ -104,7 +104,8 @@ void Quotas::starts(RunId run) {
     for (auto& [above, runs] : withheld_) runs.erase(run);
 }
 
-// Returns what attempts below the queue hold of which the reservation expects that they have ended when it begins.
+// Returns the amount of the resource that attempts below the queue hold and that is expected to be free when the
+// reservation begins.
 Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std::string& name) const {
     const ClusterIndex& index = cluster_.index;
     const ReservationMask bit = index.reserved().bit_of(withheld.waiting->id);
@@ -120,8 +121,8 @@ Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std
     return sum;
 }
 
-// Returns by how much more the queue must stay below its quota for the sake of reservations: at the begin of each, what
-// is withheld until then, less what ends before.
+// Returns the amount by which the queue must stay below its quota because of reservations: the maximum over their
+// begins of the withheld amounts until then, less what ends before.
 Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who) const {
     Sum most;
     const auto entry = withheld_.find(above);
@@ -163,14 +164,14 @@ bool Quotas::borrows(const std::string& queue) const {
     });
 }
 
-// The queue right below `above` on the way from `queue`; `above` itself is its own.
+// Returns the queue right below `above` on the way from `queue`. Returns `above` if it is `queue` itself.
 const std::string& Quotas::child_towards(const std::string& queue, const std::string& above) const {
     const std::string* at = &queue;
     while (*at != above && rules_of(queues_, *at).parent != above) at = &rules_of(queues_, *at).parent;
     return *at;
 }
 
-// A queue that holds no more than its quota holds what is its own, however much those above it have borrowed.
+// A queue within its own quota has borrowed nothing, even if the queues above it have.
 bool Quotas::can_reclaim(const std::string& holder, const std::string& preemptor, const Sums& demand) const {
     std::set<std::string> within;
     for (const std::string* at = &holder; !rules_of(queues_, *at).parent.empty(); at = &rules_of(queues_, *at).parent) {
@@ -197,8 +198,8 @@ bool Quotas::borrowed(const std::string& queue) const {
     return false;
 }
 
-// Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to
-// gets nothing more while a lender claims its own back.
+// Checks each queue on the way up. If a queue is beyond its quota, its parent must lend the difference. A queue that
+// borrows gets nothing more while the lender reclaims its quota.
 std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand, const Borrower& who) const {
     bool beyond_below = false;
     std::string lender;
