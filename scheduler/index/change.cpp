@@ -81,7 +81,7 @@ void Change::add(Checkpoint checkpoint) {
     pace_changes(key.run);
 }
 
-// Checkpoints of a run with a metric to reach say when it ends.
+// A checkpoint can change the expected end of a run with a metric to reach.
 void Change::pace_changes(RunId id) {
     const auto run = cluster_.runs.find(id);
     if (run != cluster_.runs.end() && !run->second.spec.stop_at.empty()) stale_.runs.insert(id);
@@ -158,7 +158,7 @@ void Change::settle() {
     if (!cluster_.queues.rules.empty()) charge();
 }
 
-// What a queue holds has changed: until now it held what its record says.
+// Charges each queue for what it held until now, before the record of its use changes.
 void Change::charge() {
     for (const auto& [queue, in_use] : cluster_.index.in_use()) {
         const auto known = cluster_.use.find(queue);
@@ -178,7 +178,7 @@ void Change::write_note() {
     }
 }
 
-// Time is persisted with every change, and only then: an event that changes nothing leaves no trace.
+// Saves the time with every change, and only then: an event that changes nothing leaves no trace.
 void Change::save_values() {
     const std::size_t values = erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() +
                                erased_checkpoints_.size() + touched_nodes_.size() + touched_runs_.size() +
@@ -200,7 +200,7 @@ void Change::save_values() {
     for (const std::string& queue : touched_use_) out_.save.emplace_back(cluster_.use.at(queue));
 }
 
-// One that is saved whole has its parts in it.
+// Saves whole attempts, and parts of attempts that are not saved whole.
 void Change::save_attempts() {
     for (const AttemptId id : touched_attempts_) out_.save.emplace_back(cluster_.attempts.at(id));
     for (const auto& [id, node] : touched_waits_)

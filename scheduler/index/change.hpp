@@ -1,5 +1,5 @@
-// One event's doing: what it touched and what is to be done about it. Inside of the core only.
-// Handlers edit records through a Change, so that nothing they touch can be forgotten in `save`.
+// Collects the effects of one event: the records that it changed, and what is to be done. Handlers edit records through
+// a Change only, so that `save` contains every record that they touched. Used inside of the scheduler's core only.
 #pragma once
 
 #include <set>
@@ -20,11 +20,12 @@ class Change {
     ClusterIndex& index() { return cluster_.index; }
     Time now() const { return now_; }
 
-    // The record itself, to be changed; it is saved as it is when the event has been dealt with.
+    // Return the record itself for editing. Its value at the end of the event is saved.
     Node& edit(const NodeId& id);
     Run& edit(RunId id);
     Attempt& edit(AttemptId id);
-    // Of an attempt that may be long, this alone: neither changes who holds what.
+    // Edit a part of an attempt without copying the whole record, whose size grows with the number of ranks.
+    // Allocations do not change.
     Worker& edit(AttemptId id, Rank rank);
     void no_longer_waits(AttemptId id, const NodeId& node);
     Checkpoint& edit(const CheckpointKey& key);
@@ -34,32 +35,32 @@ class Change {
     void add(Attempt attempt);
     void add(Checkpoint checkpoint);
     void erase(const NodeId& id);
-    void erase(RunId id);  // with attempts and checkpoints
+    void erase(RunId id);  // also erases its attempts and checkpoints
     void erase(const CheckpointKey& key);
-    void renumber(AttemptId from, std::uint32_t number);  // a claim took a higher number
+    void renumber(AttemptId from, std::uint32_t number);  // The claim on storage has taken a higher number.
     void configure(const Queues& queues);
-    void settle();  // brings the cluster index, and the queues' use, to what the records say now
+    void settle();  // Updates the cluster index and the queues' use to the present records.
 
     void act(Effect effect) { out_.act.push_back(std::move(effect)); }
-    // Adds to the event's line. The users of the run that the event is about read all of it: of another run's job the
-    // line holds no words, so a text that may have some is given with and without them.
+    // Adds a text to the event's line in the audit. Users of the event's own run may read all of it. If the text may
+    // contain words from another run's job, it is given with these words (`shown`) and without them (`hidden`).
     void note(std::string text) { notes_.push_back({.shown = std::move(text)}); }
     void note(RunId words_of, std::string shown, std::string hidden) {
         notes_.push_back({words_of, std::move(shown), std::move(hidden)});
     }
-    void about(RunId id) {  // the first one counts: what follows from its event may touch others
+    void about(RunId id) {  // Only the first call counts: consequences of the event may touch other runs.
         if (!out_.about_run) out_.about_run = id;
     }
     void about(const NodeId& id) { out_.about_node = id; }
     void created(RunId id) { out_.created = id; }
     void refuse(Error error) { out_.refused = std::move(error); }
-    void look_for_room() { room_ = true; }  // something was freed, came, or waits: a scheduling cycle is due
+    void look_for_room() { room_ = true; }  // Requests a scheduling cycle: resources became free, or a run waits.
     void nodes_changed() { nodes_ = room_ = true; }
     bool refused() const { return out_.refused.has_value(); }
     bool room_looked_for() const { return room_; }
     bool nodes_have_changed() const { return nodes_; }
     bool queues_have_changed() const { return queues_; }
-    // By attempts that have ended, until the last settle: how much, and where.
+    // The resources that attempts have given back by ending, until the last settle(), and the nodes of these.
     const Sums& given_back() const { return given_back_; }
     const std::set<NodeId>& given_back_on() const { return given_back_on_; }
 

@@ -1,4 +1,4 @@
-// The whole state of a cluster: its records, and the index that follows from them.
+// The whole state of a cluster: its records, and the index that is derived from them.
 #pragma once
 
 #include <map>
@@ -19,37 +19,43 @@ struct Cluster {
     std::map<AttemptId, Attempt> attempts;
     std::map<CheckpointKey, Checkpoint> checkpoints;
     Queues queues;
-    std::map<std::string, QueueUse> use;  // of configured queues
-    ClusterIndex index;                   // follows from the records
+    std::map<std::string, QueueUse> use;  // key: the name of a configured queue
+    ClusterIndex index;                   // derived from the records
     bool operator==(const Cluster&) const = default;
 };
 
 // clang-format off: one a line where they fit
-const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run);  // the newest commit that is not being deleted; null: none
-NodeId deletes_for(const Cluster& cluster, const Run& run);  // whom to have a checkpoint removed by; empty: nobody is ready
-std::vector<NodeView> node_views(const Cluster& cluster);     // free amounts, from attempts that hold bundles
+// Returns the newest commit that is not being deleted; null if there is none.
+const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run);
+// Returns a ready node whose agent can delete a checkpoint of the run; empty if there is none.
+NodeId deletes_for(const Cluster& cluster, const Run& run);
+// Returns the nodes with their free amounts, computed from the attempts that hold bundles.
+std::vector<NodeView> node_views(const Cluster& cluster);
 
 namespace core {
 
-const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null: none
-// The attempt an agent means. A claim may have moved it to a higher number than the agent was asked for: numbers that
-// a claim skipped have no record, so the next recorded number is the one.
+const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null if there is none
+// Returns the attempt that an agent's message is about. A claim may have given the attempt a higher number than the one
+// that the agent was sent. Numbers that a claim skipped have no record, so the next recorded number is meant.
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId id);
-bool waits_for_others(const Cluster& cluster, const Run& run);  // it had to leave its seats, and has no others yet
+// true if the run had to leave its seats and waits for new ones
+bool waits_for_others(const Cluster& cluster, const Run& run);
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
 std::string name_of(const Cluster& cluster, RunId run);
-std::optional<Time> limit_of(const Cluster& cluster, const Run& run);  // when limits.* ends it; none: none counts now
+// Returns when a limit of the job spec (`limits.*`) ends the run. Returns nullopt if no limit applies now.
+std::optional<Time> limit_of(const Cluster& cluster, const Run& run);
 Sums allocated_to(const Cluster& cluster, const Attempt& attempt);
-// ends.cpp: when an attempt is expected to end, from limits.wall_time or from the pace at which its checkpoints near
-// `stop`; none: nobody knows. One that has not started is taken to start now.
+// ends.cpp: Returns when the attempt is expected to end, from `limits.wall_time` or from the pace of its checkpoints
+// towards `stop`. Returns nullopt if the end is unknown. An attempt that has not started is assumed to start now.
 std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now);
-// The same as far as it follows from the records alone: one that has not started is taken to have started at its placing,
-// and one that stops to have ended.
+// Returns the same as far as the records alone determine it. An attempt that has not started is assumed to have started
+// when it was placed, and a stopping attempt to have ended.
 std::optional<Time> known_end(const Cluster& cluster, const Attempt& attempt);
-ReservedSeats reserved_seats_of(const Run& run);  // as its record says
-// The programs whose runs, of unknown end, the reservation waits for.
+ReservedSeats reserved_seats_of(const Run& run);  // as stored in the run's record
+// Returns the programs whose runs the reservation waits for, as far as the ends of these runs are unknown.
 std::set<std::string> programs_awaited(const Cluster& cluster, const Run& waiting);
-std::vector<const Checkpoint*> retained_checkpoints(const Cluster& cluster, RunId run);  // those that are not being deleted
+// without those that are being deleted
+std::vector<const Checkpoint*> retained_checkpoints(const Cluster& cluster, RunId run);
 bool newer(const Checkpoint& a, const Checkpoint& b);
 
 }  // namespace core

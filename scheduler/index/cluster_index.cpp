@@ -1,5 +1,5 @@
-// Runs and attempts in the cluster index. Each entry remembers what it put where, so that it can be taken out again
-// whatever has become of the record.
+// Adds runs and attempts to the cluster index and removes them. Each entry stores where it was added, so that it can be
+// removed after the record has changed.
 #include "scheduler/index/cluster_index.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void add_bundle(std::string& key, const Bundle& bundle) {
     key += "|";
 }
 
-// Equal keys mean equal requests.
+// Returns a key that is equal for equal requests.
 std::string key_of(const GangRequest& gang) {
     std::string key = std::to_string(static_cast<int>(gang.strategy));
     if (gang.driver) key += "d";
@@ -152,8 +152,8 @@ void ClusterIndex::forget_run(RunId id, Names names) {
     runs_.erase(entry);
 }
 
-// Returns the number of the run's shape, counted once more, if the run still waits for the same; nullopt otherwise. A
-// shape seldom changes, and making it anew is slow for large gangs.
+// Returns the number of the run's shape, with one more user of it, if the run still waits with the same request;
+// nullopt otherwise. A shape seldom changes, and computing it is slow for large gangs.
 std::optional<std::uint32_t> ClusterIndex::keep_shape(const Run& run) {
     const auto before = runs_.find(run.id);
     if (before == runs_.end() || !before->second.waits || before->second.avoided != run.nodes_avoided ||
@@ -172,7 +172,7 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
     }
     const Run& run = entry->second;
     const auto before = runs_.find(id);
-    const bool as_before =  // its names never change
+    const bool as_before =  // The names never change.
         before != runs_.end() && before->second.live == !terminal(run.state);
     const std::optional<std::uint32_t> same_shape = keep_shape(run);
     forget_run(id, as_before ? Names::keep : Names::drop);
@@ -214,7 +214,7 @@ void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same
     batch.by_age.insert(known.waiter);
     if (!known.program.empty()) waiting_of_[known.program].insert(known.waiter);
     batch.by_length.insert({known.length, id});
-    // A sentence of an earlier version says nothing to the scheduling cycle: the run is told anew.
+    // An earlier version stored the reason as a sentence. The run gets a new reason as a value.
     const bool old_sentence = run.state == RunState::queued && run.reason.is<reasons::Text>();
     if (run.reason.none() || old_sentence) fresh_.insert(id);
     if (!run.nodes_reserved.empty()) reserving_.insert(id);
@@ -225,7 +225,7 @@ void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same
     if (known.starves) starves_.insert({*known.starves, id});
 }
 
-// What is not the queue's: predecessors, places in a job array, growth.
+// Renews the waits that do not belong to a queue: for predecessors, for a place in a job array, for growth.
 void ClusterIndex::renew_waits(const Run& run, Known& known) {
     if (terminal(run.state)) return;
     for (const After& predecessor : run.after) known.after.push_back(predecessor.run);
@@ -272,8 +272,8 @@ std::optional<RunId> ClusterIndex::submitted(const std::string& user, const std:
     return entry == submitted_.end() ? std::nullopt : std::optional(*entry->second.begin());
 }
 
-// Limits are due until they are enforced; a retry, a reservation, or the time from which a gang starves, that has
-// passed was dealt with by the event that passed it.
+// A limit is due until it is enforced. The other times count only if they lie after `after`: the event that passed them
+// has handled them.
 std::optional<Time> ClusterIndex::next_wake(Time after) const {
     std::optional<Time> wake;
     const auto earlier = [&wake](Time time) { wake = !wake || time < *wake ? time : *wake; };

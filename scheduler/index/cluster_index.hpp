@@ -1,6 +1,6 @@
-// What follows from the records and would be dear to find anew for each event: who waits in which order, who lives
-// where, what is free. Kept up to date by deltas (Change::settle). Not part of the state: it is never saved, and
-// clusters with equal records are equal.
+// Derived data that would be expensive to compute for each event: the order of waiting runs, the attempts of each node,
+// free amounts. Change::settle updates it by deltas. It is not part of the state: it is never saved, and two clusters
+// with equal records are equal.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,22 @@ struct Cluster;
 
 class ClusterIndex {
   public:
-    struct Stale {  // records that have changed since the last update
+    struct Stale {  // the records that have changed since the last update
         std::set<NodeId> nodes;
         std::set<RunId> runs;
         std::set<AttemptId> attempts;
     };
     void update(const Cluster& cluster, const Stale& stale);
-    void fall_behind() { in_step_ = false; }  // records were changed by others than `decide`
+    // Marks the index as out of date: records were changed outside of `decide`.
+    void fall_behind() { in_step_ = false; }
     bool in_step() const { return in_step_; }
-    void catch_up(const Cluster& cluster);  // made anew, if it has fallen behind
+    void catch_up(const Cluster& cluster);  // rebuilds the index if it is out of date
     bool operator==(const ClusterIndex&) const { return true; }
 
-    using Batches = std::map<std::uint32_t, WaitingBatch>;  // by the number of the shape; never empty
+    using Batches = std::map<std::uint32_t, WaitingBatch>;  // key: the number of the shape; never empty
     const std::map<Line, Batches>& waiting() const { return waiting_; }
-    const std::set<RunId>& fresh() const { return fresh_; }          // waiting, and not told yet why
-    const std::set<RunId>& reserving() const { return reserving_; }  // waiting with nodes reserved
+    const std::set<RunId>& fresh() const { return fresh_; }          // waiting runs that have no wait reason yet
+    const std::set<RunId>& reserving() const { return reserving_; }  // waiting runs with reserved nodes
     const Shape& shape(std::uint32_t number) const { return shapes_[number]; }
     bool waits(RunId run) const;
     std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).shape; }
@@ -42,47 +43,57 @@ class ClusterIndex {
     using AllocatedOn = std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>>;
     const AllocatedOn& allocated_to(AttemptId live) const { return attempts_.at(live).by_node; }
     const std::set<AttemptId>& live_attempts() const { return live_attempts_; }
-    const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
-    const std::vector<NodeView>& nodes() const { return views_; }  // by id
+    const std::set<AttemptId>& on_node(const NodeId& node) const;  // live attempts only
+    const std::vector<NodeView>& nodes() const { return views_; }  // sorted by id
     const NodeView* node(const NodeId& id) const;
     const Reservations& reserved() const { return reserved_; }
-    ReservationMask reserve_for(RunId run, ReservedSeats seats);              // its bit
-    ReservationMask mask_of(std::size_t node) const { return masks_[node]; }  // of nodes()
+    ReservationMask reserve_for(RunId run, ReservedSeats seats);              // returns the reservation's bit
+    ReservationMask mask_of(std::size_t node) const { return masks_[node]; }  // `node`: an index into nodes()
     const NodeHolds& holds_on(std::size_t node) const { return holds_[node]; }
-    // The reservations that expect that the attempt has ended when they begin, of those with seats on the node.
+    // Returns the reservations with seats on the node that expect the attempt to end before they begin.
     ReservationMask ends_before(AttemptId live, std::size_t node) const {
         return attempts_.at(live).ends_before & masks_[node];
     }
-    Time known_end(AttemptId live) const { return attempts_.at(live).end; }  // or unknown_end
-    // What the nodes have beside the seats of reservations that the mask does not open.
+    Time known_end(AttemptId live) const { return attempts_.at(live).end; }  // unknown_end if it is unknown
+    // Returns the nodes' free amounts without the seats of reservations that the mask does not open.
     std::vector<NodeView> nodes(ReservationMask open) const;
     bool room_for(std::uint32_t shape,
-                  ReservationMask open);  // no: there is none, or all that is free there together is less
-    bool ever(std::uint32_t shape);       // whether the present nodes could hold it, were they empty
-    // Prefers nodes without seats of closed reservations where these serve as well.
+                  // Returns false if there is certainly no room. Returns false also if the free amounts of all nodes
+                  // are too small in sum.
+                  ReservationMask open);
+    bool ever(std::uint32_t shape);  // true if the present nodes could hold the gang if they were empty
+    // Places the gang. Prefers nodes without seats of closed reservations if these serve as well.
     PlacementAnswer place(std::uint32_t shape, ReservationMask open);
-    bool fits(std::uint32_t shape, ReservationMask open);  // now
-    std::uint64_t searches() const { return searches_; }   // for room on the nodes, since the cluster index was made
+    bool fits(std::uint32_t shape, ReservationMask open);  // true if the gang fits now
+    std::uint64_t searches() const { return searches_; }   // number of searches of the nodes since the index was built
     const UniformGang* uniform(std::uint32_t shape, ReservationMask open,
-                               OnReserved on_reserved = OnReserved::rest);  // null: the index does not answer for it
+                               // Returns null if the index of free slots cannot answer for the shape.
+                               OnReserved on_reserved = OnReserved::rest);
     FreeIndex& free_slots() { return free_slots_; }
-    std::size_t place_of(const NodeId& node) const;          // in nodes(); their number: it is not there
-    const std::set<Release>& ends() const { return ends_; }  // of live attempts whose expected end does not move
-    const std::set<AttemptId>& restless() const { return restless_; }  // the others
-    const Sums& totals() const { return totals_; }                     // of all nodes that are not lost, their GPUs too
-    std::vector<std::string> faults(const Cluster& cluster) const;     // what differs from a recount
+    // returns an index into nodes(); their number if the node is absent
+    std::size_t place_of(const NodeId& node) const;
+    const std::set<Release>& ends() const { return ends_; }  // live attempts whose expected end is fixed
+    // live attempts whose expected end moves with time
+    const std::set<AttemptId>& restless() const { return restless_; }
+    const Sums& totals() const { return totals_; }  // the live attempts whose expected end is fixed
+    // Returns the differences from a recount of the records.
+    std::vector<std::string> faults(const Cluster& cluster) const;
     std::optional<RunId> live_run(const std::string& name) const;
-    std::vector<RunId> dependents(RunId run) const;                                         // that wait for its end
-    std::optional<RunId> next_of(const std::string& array, const std::string& user) const;  // held back by its number
-    const std::set<RunId>& elastic() const { return elastic_; }                             // running, of changing size
-    std::vector<AttemptId> requests_due(Time now) const;                                    // whose deadline has come
+    std::vector<RunId> dependents(RunId run) const;  // the runs that wait for the end of this run
+    // Returns the next run of a job array that waits only because of the array's limit of parallel runs.
+    std::optional<RunId> next_of(const std::string& array, const std::string& user) const;
+    const std::set<RunId>& elastic() const { return elastic_; }  // running runs whose number of workers may change
+    // attempts with a checkpoint request whose deadline has passed
+    std::vector<AttemptId> requests_due(Time now) const;
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
-    const std::map<std::string, Sums>& in_use() const { return in_use_; }  // by queue
+    const std::map<std::string, Sums>& in_use() const { return in_use_; }  // key: the queue
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
     const std::set<Waiter>& waiting_of(const std::string& program) const;
-    std::vector<RunId> position_holders(Time until) const;  // those with nodes reserved, or recovering by then; by age
+    // Returns the waiting runs that keep their place, by age: those with reserved nodes, and those whose retry is due
+    // until then.
+    std::vector<RunId> position_holders(Time until) const;
     bool retries_within(Time after, Time until) const;
 
   private:
@@ -90,16 +101,17 @@ class ClusterIndex {
         std::string queue, user;
         Sums total;
         AllocatedOn by_node;
-        std::map<NodeId, std::uint32_t> zero_bundles;  // the attempt's workers there that hold no resource
-        Time end = unknown_end;                        // as far as the records know it
-        ReservationMask ends_before = 0;               // of the reservations on its nodes, those that count on its end
+        // key: the node; value: the number of the attempt's workers without resources
+        std::map<NodeId, std::uint32_t> zero_bundles;
+        Time end = unknown_end;           // as far as the records determine it
+        ReservationMask ends_before = 0;  // the reservations on the attempt's nodes that count on its end
     };
-    struct Known {  // of a run, to be taken out again
+    struct Known {  // the entries of a run, stored for their removal
         std::string name, user, submit_key, program;
         bool live = false, waits = false;
         Line line;
-        std::uint32_t shape = 0, least = 0;  // the least of its workers
-        std::vector<NodeId> avoided;         // what its shape depends on, and may change, with `least`
+        std::uint32_t shape = 0, least = 0;  // `least`: the least number of workers
+        std::vector<NodeId> avoided;         // `avoided` and `least` are the inputs of the shape that may change
         Waiter waiter;
         Duration length;
         std::optional<Time> limit, retry, reserved, grows, starves;
@@ -109,7 +121,7 @@ class ClusterIndex {
     struct Standing {
         Resources used;
         std::vector<Amount> gpus_used;
-        std::map<std::string, std::uint32_t> zero_bundles;  // by user, as in NodeView
+        std::map<std::string, std::uint32_t> zero_bundles;  // key: the user, as in NodeView
         std::set<AttemptId> attempts;
     };
     void renew_run(const Cluster& cluster, RunId id);
@@ -152,10 +164,10 @@ class ClusterIndex {
     std::map<Line, Batches> waiting_;
     std::set<RunId> fresh_, reserving_, elastic_;
     std::map<std::string, RunId> live_names_;
-    std::map<std::pair<std::string, std::string>, std::set<RunId>> submitted_;  // the runs of an array have one key
+    std::map<std::pair<std::string, std::string>, std::set<RunId>> submitted_;  // All runs of an array have one key.
     std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_, starves_;
-    std::set<std::pair<RunId, RunId>> dependents_;           // the run, and who waits for it
-    std::set<std::pair<std::string, RunId>> array_waiting_;  // by user and array
+    std::set<std::pair<RunId, RunId>> dependents_;           // pairs of a run and a run that waits for it
+    std::set<std::pair<std::string, RunId>> array_waiting_;  // pairs of (user and array) and run
     std::set<std::pair<Time, AttemptId>> request_deadlines_;
     std::map<AttemptId, Time> request_deadline_of_;
     std::set<std::pair<Time, NodeId>> drained_;
@@ -172,20 +184,20 @@ class ClusterIndex {
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;
     Reservations reserved_;
-    std::vector<ReservationMask> masks_;                  // of `views_`
-    std::vector<NodeHolds> holds_;                        // of `views_`
-    std::map<std::string, std::set<Waiter>> waiting_of_;  // by the program that submitted them
+    std::vector<ReservationMask> masks_;                  // index: as in `views_`
+    std::vector<NodeHolds> holds_;                        // index: as in `views_`
+    std::map<std::string, std::set<Waiter>> waiting_of_;  // key: the program that submitted the runs
     Gains gains_;
     std::uint64_t searches_ = 0;
     std::set<Release> ends_;
     std::map<AttemptId, Release> end_of_;
-    Sums free_, totals_;    // on ready nodes; of all that are not lost
-    FreeIndex free_slots_;  // of `views_`
+    Sums free_, totals_;    // `free_`: on ready nodes; `totals_`: on all nodes that are not lost
+    FreeIndex free_slots_;  // index: as in `views_`
     std::map<std::uint32_t, bool> ever_;
     bool in_step_ = false;
 };
 
-// The cluster's own index, or one made for the moment where it has fallen behind.
+// Returns the cluster's own index. If that is out of date, it builds one in `scratch` and returns it.
 const ClusterIndex& in_step(const Cluster& cluster, ClusterIndex& scratch);
 
 }  // namespace rtrain

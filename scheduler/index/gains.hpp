@@ -1,5 +1,5 @@
-// The nodes that came to have more room, or stood open to more gangs than before, in the order in which they did. A
-// gang that has found no room finds none before one of those that came later takes a bundle of it.
+// The nodes that have gained room, or were opened to more gangs, in the order of these events. If a gang once found no
+// room, it finds none until a node of a later entry can take one of its bundles.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,10 @@ namespace rtrain {
 
 class Gains {
   public:
-    std::uint64_t count() const { return forgotten_ + nodes_.size(); }  // of all that ever came
-    std::uint64_t forgotten() const { return forgotten_; }              // the first so many
+    // Returns the number of entries ever added.
+    std::uint64_t count() const { return forgotten_ + nodes_.size(); }
+    // the number of the oldest entries that are no longer stored
+    std::uint64_t forgotten() const { return forgotten_; }
     const NodeId& operator[](std::uint64_t number) const { return nodes_[number - forgotten_]; }
     void add(const NodeId& node) {
         if (nodes_.size() == limits::gains_remembered) {

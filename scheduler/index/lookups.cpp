@@ -1,4 +1,4 @@
-// Queries on the records of a cluster.
+// Looks records of a cluster up.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -50,7 +50,7 @@ std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
     ClusterIndex scratch;
     const auto& live = in_step(cluster, scratch).on_node(node);
     std::vector<AttemptId> ids;
-    for (const AttemptId id : live) {  // the cluster index is as old as the last settling
+    for (const AttemptId id : live) {  // The cluster index is as old as the last settle().
         const auto entry = cluster.attempts.find(id);
         if (entry != cluster.attempts.end() && !terminal(entry->second.state)) ids.push_back(id);
     }
@@ -77,7 +77,8 @@ Sums allocated_to(const Cluster& cluster, const Attempt& attempt) {
     return allocated;
 }
 
-// The news of an older attempt's commit may come after those of a newer one: the attempt comes first.
+// Compares the attempts first: the message about a commit of an older attempt may arrive after one about a newer
+// attempt.
 bool newer(const Checkpoint& a, const Checkpoint& b) {
     return a.attempt != b.attempt ? a.attempt > b.attempt : a.sequence > b.sequence;
 }

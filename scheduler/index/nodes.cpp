@@ -1,5 +1,5 @@
-// Nodes in the cluster index: who lives where and what is free. A node's free amounts are its totals less exact sums of
-// what is held, shown as zero where a node came back smaller than what a stopping attempt still holds.
+// Nodes in the cluster index: their attempts and free amounts. A node's free amounts are its totals less exact sums of
+// what is held. They are shown as zero if a node has returned smaller than what a stopping attempt still holds.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -50,7 +50,7 @@ void ClusterIndex::refresh(NodeView& view, const Standing& standing) {
     }
 }
 
-// Shows what has changed of a node's free amounts.
+// Updates the node's view where its free amounts have changed.
 void ClusterIndex::show(const NodeId& id, const Standing& standing, const Resources& changed,
                         const std::vector<GpuShare>& shares) {
     const auto entry = places_.find(id);
@@ -89,7 +89,8 @@ void ClusterIndex::show(const NodeId& id, const Standing& standing, const Resour
     free_slots_.put_free(view);
 }
 
-// What present nodes could ever hold, where a node that changes from `before` to `now` matters for it (null: none).
+// Removes stored answers of `ever` that the change of a node from `before` to `now` can make wrong. Null: the node is
+// absent.
 void ClusterIndex::forget_ever(const NodeView* before, const NodeView* now) {
     std::erase_if(ever_, [&](const auto& known) {
         const auto& [shape, could] = known;
@@ -201,7 +202,7 @@ void ClusterIndex::let_go(AttemptId id) {
     attempts_.erase(entry);
 }
 
-// The seats of an attempt never change: it is held from its placing to its end.
+// An attempt keeps its seats from its placing to its end.
 void ClusterIndex::renew_attempt(const Cluster& cluster, AttemptId id) {
     const auto record = cluster.attempts.find(id);
     const bool lives =

@@ -1,5 +1,5 @@
-// The cluster index and its index of free slots against a recount from the records: what the deltas have left wrong.
-// Asked by `invariants`, after every event of a simulation or a test.
+// Compares the cluster index and its index of free slots with a recount of the records. `invariants` calls it after
+// every event of a simulation or a test.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -19,7 +19,7 @@ std::vector<Amount> without_zeros(std::vector<Amount> devices) {
     return devices;
 }
 
-// Bits are given in the order in which reservations come, which a recount does not know: runs stand for them.
+// Replaces bits by runs: bits are assigned in the order in which reservations arrive, which a recount does not know.
 using HoldsByRun = std::pair<std::vector<NodeHold>, std::map<std::set<RunId>, Held>>;
 std::vector<HoldsByRun> without_bits(const std::vector<NodeHolds>& all) {
     std::vector<HoldsByRun> out;
@@ -44,7 +44,8 @@ std::map<std::string, Sums> ClusterIndex::in_use_now() const {
     return in_use;
 }
 
-// Who waits where; shapes by what they ask, since their numbers come from the order in which they came.
+// Returns the waiting runs as text. Shapes are written as their requests, because their numbers depend on the order of
+// arrival.
 std::vector<std::string> ClusterIndex::waiting_text() const {
     std::vector<std::string> lines;
     for (const auto& [line, batches] : waiting_)
@@ -69,7 +70,7 @@ void ClusterIndex::compare_nodes(const Cluster& cluster, const ClusterIndex& rec
     };
     if (views_.size() != recount.views_.size())
         return wrong.push_back("cluster index: the nodes differ from a recount");
-    const std::vector<NodeView> naive = node_views(cluster);  // shares no code with the deltas
+    const std::vector<NodeView> naive = node_views(cluster);  // This code shares nothing with the deltas.
     for (std::size_t i = 0; i < views_.size(); ++i) {
         const NodeView& view = views_[i];
         if (view != recount.views_[i]) blame(view.id, "free amounts");

@@ -1,4 +1,5 @@
-// Questions to the cluster index: is there room, on which nodes, and what do reservations (holds.cpp) leave of it.
+// Answers from the cluster index: whether there is room, on which nodes, and how much of it reservations (holds.cpp)
+// leave.
 #include "scheduler/placement/room.hpp"
 
 #include <algorithm>
@@ -55,8 +56,8 @@ std::vector<NodeView> ClusterIndex::nodes(ReservationMask open) const {
     return some;
 }
 
-// The index leaves out by itself what closed reservations hold; for others that is worth a look, before every node is
-// tried.
+// The index of free slots subtracts the seats of closed reservations itself. For other shapes this check is made before
+// every node is examined.
 bool ClusterIndex::room_for(std::uint32_t shape, ReservationMask open) {
     Shape& wanted = shapes_[shape];
     if (still_full(wanted, open)) return false;
@@ -80,7 +81,8 @@ bool ClusterIndex::room_for(std::uint32_t shape, ReservationMask open) {
     });
 }
 
-// It found no room with this mask, or a wider one, and no node that has gained since takes a bundle of it.
+// Returns true if an earlier search with this mask, or with a wider one, found no room, and no node that has gained
+// room since can take a bundle of the shape.
 bool ClusterIndex::still_full(Shape& shape, ReservationMask open) const {
     const auto none_gained = [&](ReservationMask mask, std::uint64_t& seen) {
         for (; seen < gains_.count(); ++seen) {
@@ -110,7 +112,8 @@ bool ClusterIndex::ever(std::uint32_t shape) {
     return ever_.emplace(shape, verdict != Verdict::infeasible).first->second;
 }
 
-// The index forgets shapes that nobody asked for lately; those it cannot know are not offered to it twice.
+// Returns the handle for the index of free slots. The index forgets shapes that were not requested lately. Shapes that
+// it cannot place are offered to it only once.
 const UniformGang* ClusterIndex::uniform(std::uint32_t number, ReservationMask open, OnReserved on_reserved) {
     Shape& shape = shapes_[number];
     if (shape.unlike) return nullptr;

@@ -1,5 +1,5 @@
-// Deadlines in the cluster index: of attempts that are asked for a checkpoint, and of nodes that drain. They are due
-// until the records say otherwise.
+// Deadlines in the cluster index: of attempts with a checkpoint request, and of draining nodes. A deadline is due until
+// the records change.
 #include "scheduler/index/cluster.hpp"
 #include "scheduler/model/derived.hpp"
 
@@ -39,7 +39,7 @@ void ClusterIndex::renew_drain(const Cluster& cluster, const NodeId& id) {
     put(drained_, drained_until_, id, entry == cluster.nodes.end() ? std::nullopt : entry->second.drain_deadline);
 }
 
-// An end that does not move while time passes stands in order; of the others there are few.
+// Stores a fixed expected end in sorted order. The few attempts whose end moves with time are in `restless_`.
 void ClusterIndex::renew_end(const Cluster& cluster, AttemptId id) {
     std::optional<Release> release;
     const bool lives = live_attempts_.contains(id);

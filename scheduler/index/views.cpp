@@ -1,4 +1,4 @@
-// What placement sees of the nodes: totals less what attempts hold that are not over.
+// Computes what placement sees of the nodes: totals less what attempts hold that have not ended.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -6,7 +6,7 @@
 namespace rtrain {
 namespace {
 
-// Never below zero: a node may have come back smaller than what a stopping attempt still holds.
+// Subtracts the demand, but not below zero: a node may have returned smaller than what a stopping attempt still holds.
 void take(Resources& free, const Resources& demand) {
     for (const auto& [name, amount] : demand) {
         const auto entry = free.find(name);

@@ -1,4 +1,5 @@
-// What the cluster index lists: who waits, in which line, for what shape of gang, and who will give nodes back.
+// The entries of the cluster index: waiting runs, their lines, the shapes of their gangs, and expected releases of
+// nodes.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +14,30 @@
 
 namespace rtrain {
 
-// What gangs that are alike ask for: one verdict serves all of them.
+// The request that equal gangs share. One verdict holds for all of them.
 struct Shape {
-    GangRequest gang;  // with the nodes that the run avoids
-    Sums total;        // of all bundles; empty: the gang holds no resource
+    GangRequest gang;  // includes the nodes that the run avoids
+    Sums total;        // sum over all bundles; empty: the gang holds no resource
     std::uint32_t waiting = 0;
     using Asked = std::pair<ReservationMask, OnReserved>;
-    std::map<Asked, UniformGang> uniform{};           // where the index of free slots answers for it
-    bool unlike = false;                              // it never does: every node is looked at
-    std::map<ReservationMask, std::uint64_t> full{};  // where there was no room, and the gains known then
+    std::map<Asked, UniformGang> uniform{};  // handles for shapes that the index of free slots can place
+    bool unlike = false;  // true: the index of free slots cannot place this shape, so every node is examined
+    // the masks with which no room was found, and Gains::count() at that time
+    std::map<ReservationMask, std::uint64_t> full{};
 };
 
-struct Waiter {  // a run that waits, in order of age
+struct Waiter {  // a waiting run; ordered by age
     Time submitted;
     RunId id;
     auto operator<=>(const Waiter&) const = default;
 };
-struct WaitingBatch {  // those of one line and one shape
+struct WaitingBatch {  // the waiting runs of one line and one shape
     std::set<Waiter> by_age;
-    std::set<std::pair<Duration, RunId>> by_length;  // of their wall_time limits; without one: for ever
+    std::set<std::pair<Duration, RunId>> by_length;  // sorted by the wall_time limit; `for_ever` without one
 };
 inline constexpr Duration for_ever{INT64_MAX};
 
-struct Line {  // those of one queue and one priority; higher priorities come first
+struct Line {  // the waiting runs of one queue and one priority; higher priorities come first
     std::int32_t priority = 0;
     std::string queue;
     bool operator<(const Line& other) const {
@@ -43,7 +45,7 @@ struct Line {  // those of one queue and one priority; higher priorities come fi
     }
 };
 
-struct Release {  // when an attempt is expected to give its nodes back
+struct Release {  // the time at which an attempt is expected to release its nodes
     Time end;
     Time placed;
     AttemptId attempt;
