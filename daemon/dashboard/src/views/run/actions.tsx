@@ -5,7 +5,7 @@ import { Dialog } from "../../parts/dialog.tsx";
 import { address } from "../../router.ts";
 import { hasEnded } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 type Asked = "" | "stop" | "checkpoint" | "resize" | "stacks";
 

@@ -7,7 +7,7 @@ import { address } from "../../router.ts";
 import { hasEnded, lookOf } from "../../text/states.ts";
 import { exact, moment } from "../../text/time.ts";
 import { duration, plural } from "../../text/units.ts";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 interface Piece {
   kind: string;

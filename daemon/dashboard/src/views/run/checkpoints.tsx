@@ -10,7 +10,7 @@ import { type Column, Table } from "../../parts/table.tsx";
 import { shellWord } from "../../text/shell.ts";
 import { exact } from "../../text/time.ts";
 import { bytes, number, plural } from "../../text/units.ts";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 function scoreOf(run: Run): string {
   const name = (run.job?.["checkpoint"] as Record<string, unknown> | undefined)?.["score_attribute"];

@@ -10,7 +10,7 @@ import { setQuery, useRoute } from "../../router.ts";
 import { filterOf, shown, tellsOfError } from "../../text/lines.ts";
 import { clock, exact, moment } from "../../text/time.ts";
 import { hasEnded } from "../../text/states.ts";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 const row_height = 19;
 const nothing = new LineList(0);

@@ -6,7 +6,7 @@ import { Panel, Quiet } from "../../parts/panel.tsx";
 import { RankChoice } from "../../parts/rank_choice.tsx";
 import { type Axis, checkpointsOf, keysOf, seriesOf, spansOf } from "../../data/series.ts";
 import { setQuery, useRoute } from "../../router.ts";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 const charts_first = 12;
 const ranks_most = 16; // lines of one chart

@@ -14,7 +14,7 @@ import { hasEnded, isWaiting } from "../../text/states.ts";
 import { ago, exact, moment } from "../../text/time.ts";
 import { duration, number, percent } from "../../text/units.ts";
 import { Attempts } from "./attempts.tsx";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 export function Overview({ run, attempts, events, owner, reload, reports }: Shown & { reports: Reports }) {
   const now = useNow();

@@ -13,7 +13,7 @@ import { address, setQuery, useRoute } from "../../router.ts";
 import { clock } from "../../text/time.ts";
 import { bytes, duration, percent } from "../../text/units.ts";
 import { Usage } from "../usage.tsx";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 interface Row {
   worker: WorkerRecord;

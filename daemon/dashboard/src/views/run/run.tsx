@@ -4,7 +4,7 @@ import { list } from "../../api/client.ts";
 import { useCalm, useLoaded, useRead, useSession } from "../../api/hooks.ts";
 import { type LiveRanks, useRankFacts } from "../../api/rank_facts.ts";
 import { useReports } from "../../api/reports.ts";
-import type { Attempt, EventRecord, Run, SessionInfo } from "../../api/types.ts";
+import type { Attempt, Run, SessionInfo } from "../../api/types.ts";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { address } from "../../router.ts";
@@ -18,6 +18,7 @@ import { Logs } from "./logs.tsx";
 import { MetricsTab } from "./metrics.tsx";
 import { Overview } from "./overview.tsx";
 import { Ranks } from "./ranks.tsx";
+import type { Shown } from "./shown.ts";
 import { Spec } from "./spec.tsx";
 
 const parts = [
@@ -37,14 +38,6 @@ export type Part = (typeof parts)[number]["name"];
 export function owns(session: SessionInfo | null | undefined, run: Run): boolean {
   if (!session) return false;
   return session.role === "admin" || (session.role === "user" && session.user === run.user);
-}
-
-export interface Shown {
-  run: Run;
-  attempts: Attempt[];
-  events: EventRecord[];
-  owner: boolean;
-  reload: () => void;
 }
 
 export function RunView({ name, part }: { name: string; part: string }) {

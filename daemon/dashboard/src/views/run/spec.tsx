@@ -2,7 +2,7 @@
 import { Panel, Quiet } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { flat } from "../../data/differences.ts";
-import type { Shown } from "./run.tsx";
+import type { Shown } from "./shown.ts";
 
 export function Spec({ run }: Shown) {
   const fields = [...flat(run.job ?? {})];
