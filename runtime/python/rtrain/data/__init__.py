@@ -18,10 +18,9 @@ except ImportError as _error:
 if int(pyarrow.__version__.partition(".")[0]) < 14:
     raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'pyarrow>=14'")
 
+from rtrain.data import _dataset, _grouped, _iterator, _operations
 from rtrain.data._context import DataContext
-from rtrain.data._dataset import Dataset, Schema
-from rtrain.data._grouped import GroupedData
-from rtrain.data._iterator import DataIterator
+from rtrain.data._dataset import DataIterator, Dataset, GroupedData, Schema
 from rtrain.data._ops import UserCodeError
 from rtrain.data._partitions import Partitioning
 from rtrain.data._parts import SaveMode
@@ -42,6 +41,13 @@ from rtrain.data._read import (
     read_parquet,
     read_text,
 )
+
+# Pickles of version 0.1.0 look for these names in the modules that had them then.
+vars(_iterator).update(DataIterator=DataIterator)
+vars(_grouped).update(
+    GroupedData=GroupedData, _aggregate=_grouped.aggregate, _groups=_grouped.groups, _mapped_group=_grouped.mapped_group
+)
+vars(_dataset).update(_Dropped=_operations.Dropped, _Selected=_operations.Selected, _Renamed=_operations.Renamed)
 
 MaterializedDataset = Dataset  # what `materialize` gives is one whose source lies in memory
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rtrain._arguments import WRITERS, check, check_named
+from rtrain._arguments import WRITERS, check
 from rtrain._lazy import public_in
 from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
 from rtrain.data._grouped import Summary, summaries
-from rtrain.data._iterator import DataIterator
+from rtrain.data._iterator import Epochs
 from rtrain.data._joins import Slice
 from rtrain.data._parts import SaveMode
 from rtrain.data._plan import Node, Order, Read, rows_of
-from rtrain.data._seeds import seed_for
 from rtrain.data._share import Share
 
 if TYPE_CHECKING:
@@ -47,40 +46,27 @@ class Reading:
     _node: Node
 
     # -- iterating: each call is an epoch of its own ------------------------------------------------------------------
-    def iterator(self) -> DataIterator:
-        """Returns a DataIterator that reads all rows, epoch after epoch."""
-        return DataIterator(Share(self._node))
+    def _epochs(self) -> Epochs:
+        return Epochs(Share(self._node))
 
     def iter_rows(self) -> Any:
         """Returns an iterable of all rows, each a dict of Python values."""
-        return self.iterator().iter_rows()
+        return self._epochs().iter_rows()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.iter_rows())
 
     def iter_batches(self, **options: Any) -> Any:
         """Returns an iterable of batches of all rows, as `DataIterator.iter_batches` does."""
-        return self.iterator().iter_batches(**options)
+        return self._epochs().iter_batches(**options)
 
     def iter_torch_batches(self, **options: Any) -> Any:
         """Returns an iterable of batches of tensors, as `DataIterator.iter_torch_batches` does."""
-        return self.iterator().iter_torch_batches(**options)
+        return self._epochs().iter_torch_batches(**options)
 
     def to_torch(self, **options: Any) -> Any:
         """Returns a torch IterableDataset, as `DataIterator.to_torch` does."""
-        return self.iterator().to_torch(**options)
-
-    def streaming_split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[DataIterator]:
-        """Returns `n` iterators that together read all rows of each epoch, each its own part.
-
-        equal: all read as many rows; at most n - 1 rows are left out.
-        locality_hints: changes nothing.
-        """
-        if not isinstance(n, int) or n < 1:
-            raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
-        check_named("streaming_split", locality_hints=locality_hints)
-        seed = seed_for(self._node.says())
-        return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed)) for rank in range(n)]
+        return self._epochs().to_torch(**options)
 
     def _blocks(self) -> Iterator[Block]:
         _, blocks = Share(self._node).begin()

@@ -1,9 +1,10 @@
-"""`Dataset`: a plan that grows by operations and is read when somebody asks for rows. This half makes plans."""
+"""The classes that name each other: a `Dataset` is a plan that grows by operations, `groupby` makes a `GroupedData` of it, and an
+iteration is a `DataIterator`; both give a Dataset again."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,29 +13,16 @@ import pyarrow.compute as pc
 
 from rtrain._arguments import OPERATIONS, check, check_named
 from rtrain._lazy import public_in
-from rtrain.data import _block
-from rtrain.data._block import Block, check_format
-from rtrain.data._consume import Reading, Schema
-from rtrain.data._files import Parquet
-from rtrain.data._grouped import GroupedData
-from rtrain.data._iterator import DataIterator
+from rtrain.data import _block, _grouped
+from rtrain.data._block import Block
+from rtrain.data._consume import Schema
+from rtrain.data._iterator import Epochs
 from rtrain.data._joins import Computed, Slice, Union, Zip
-from rtrain.data._ops import (
-    AddColumn,
-    Columns,
-    Filter,
-    FilterExpression,
-    FlatMap,
-    Function,
-    MapBatches,
-    MapRows,
-    Op,
-    Sample,
-)
+from rtrain.data._operations import Operations
+from rtrain.data._ops import Function
 from rtrain.data._orders import WINDOW_BYTES, BlockOrder, Frozen, Shuffled
-from rtrain.data._plan import Mapped, Node, Read, materialized, rows_of
-from rtrain.data._seeds import seed_for
-from rtrain.data._share import Share
+from rtrain.data._plan import Node, materialized, rows_of
+from rtrain.data._share import Share, seed_for
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,178 +32,8 @@ if TYPE_CHECKING:
 _nan = float("nan")  # of all NaN in a column one is kept
 
 
-class Dataset(Reading):
+class Dataset(Operations):
     """Rows with named columns. An operation returns a new Dataset and reads nothing; a Dataset is pickled as its plan."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    # -- rows by functions --------------------------------------------------------------------------------------------
-    def map(
-        self,
-        fn: Any,
-        *,
-        fn_args: Any = None,
-        fn_kwargs: Any = None,
-        fn_constructor_args: Any = None,
-        fn_constructor_kwargs: Any = None,
-        **placing: Unpack[OperationArguments],
-    ) -> Dataset:
-        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each process.
-
-        fn_args, fn_kwargs: further arguments of `fn`. fn_constructor_args, fn_constructor_kwargs: arguments of the class.
-        """
-        check("map", placing, OPERATIONS)
-        return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
-
-    def flat_map(
-        self,
-        fn: Any,
-        *,
-        fn_args: Any = None,
-        fn_kwargs: Any = None,
-        fn_constructor_args: Any = None,
-        fn_constructor_kwargs: Any = None,
-        **placing: Unpack[OperationArguments],
-    ) -> Dataset:
-        """Returns a Dataset of the rows in the lists that `fn` returns, one list for each row. Arguments are those of `map`."""
-        check("flat_map", placing, OPERATIONS)
-        return self._with(FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
-
-    def filter(
-        self,
-        fn: Any = None,
-        expr: Any = None,
-        *,
-        fn_args: Any = None,
-        fn_kwargs: Any = None,
-        fn_constructor_args: Any = None,
-        fn_constructor_kwargs: Any = None,
-        **placing: Unpack[OperationArguments],
-    ) -> Dataset:
-        """Returns a Dataset of the rows for which `fn` returns True, or that fit `expr`.
-
-        expr: an expression of pyarrow.compute, as `pc.field("x") > 3`.
-
-        ValueError unless exactly one of the two is given. TypeError for another kind of `expr`, a text among them.
-        """
-        check("filter", placing, OPERATIONS)
-        if (fn is None) == (expr is None):
-            raise ValueError("filter needs either fn or expr")
-        if expr is not None:
-            if not isinstance(expr, pc.Expression):
-                raise TypeError(
-                    f"filter: expr is a {type(expr).__name__}; it is an expression such as pyarrow.compute.field('x') > 3"
-                )
-            return self._with(FilterExpression(expr))
-        return self._with(Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
-
-    def map_batches(
-        self,
-        fn: Any,
-        *,
-        batch_size: int | str | None = None,
-        batch_format: str | None = "default",
-        zero_copy_batch: bool = False,
-        fn_args: Any = None,
-        fn_kwargs: Any = None,
-        fn_constructor_args: Any = None,
-        fn_constructor_kwargs: Any = None,
-        udf_modifying_row_count: bool | None = None,
-        **placing: Unpack[OperationArguments],
-    ) -> Dataset:
-        """Returns a Dataset of what `fn` returns for each batch of at most `batch_size` rows. `fn` may also yield several batches.
-
-        batch_size: None and "auto" give a piece as it is read: at most 4 MiB or 65,536 rows. No batch is larger.
-        batch_format: what `fn` is given: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". It may return any of these.
-        zero_copy_batch: the arrays may be read-only.
-        udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. Ranks that share rows must know how
-        many there are. Unless this is False, `fn` is called once more to count them. A False that does not hold is refused.
-        """
-        check("map_batches", placing, OPERATIONS)
-        check_format(batch_format, "map_batches")
-        size = None if batch_size in ("default", "auto") else batch_size
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
-        function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
-        keeps = None if udf_modifying_row_count is None else not udf_modifying_row_count
-        return self._with(MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps))
-
-    def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
-        """Returns a Dataset that has each row with the probability `fraction`. It has the same rows in every epoch.
-
-        ValueError for a fraction that does not lie between 0 and 1.
-        """
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"random_sample: fraction is {fraction}; it lies between 0 and 1")
-        return self._with(Sample(fraction, seed_for(self._node.says()) if seed is None else seed))
-
-    # -- columns ------------------------------------------------------------------------------------------------------
-    def add_column(
-        self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Unpack[OperationArguments]
-    ) -> Dataset:
-        """Returns a Dataset with the column `col`, whose values are what `fn` returns for each batch. It replaces one of that name.
-
-        batch_format: what `fn` is given: "pandas", "numpy", "default" or "pyarrow".
-        """
-        check("add_column", placing, OPERATIONS)
-        check_format(batch_format, "add_column")
-        if not isinstance(col, str):
-            raise TypeError(f"add_column: the column's name is a text, not {type(col).__name__}")
-        return self._with(AddColumn(col, Function("add_column", fn), batch_format))
-
-    def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """Returns a Dataset without the columns `cols`. KeyError for a column that is not there.
-
-        The error comes at once where the columns are known, else when rows are read.
-        """
-        check("drop_columns", placing, OPERATIONS)
-        gone = self._named("drop_columns", cols)
-        return self._with(Columns("drop_columns", _Dropped(gone), gone))
-
-    def select_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """Returns a Dataset with the columns `cols` alone, in this order. Of Parquet files only these columns are read.
-
-        KeyError for a column that is not there, at once where the columns are known, else when rows are read.
-        """
-        check("select_columns", placing, OPERATIONS)
-        columns = self._named("select_columns", cols)
-        source = self._node.source if isinstance(self._node, Read) else None
-        if isinstance(source, Parquet) and source.columns is None and not source.include_paths:
-            return Dataset(Read(source.selected(columns)))
-        return self._with(Columns("select_columns", _Selected(columns), columns))
-
-    def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
-        """Returns a Dataset with other names of columns: new names by old ones, or a list with a name for every column.
-
-        ValueError when two columns would have one name, or a list has another length.
-        """
-        check("rename_columns", placing, OPERATIONS)
-        if not isinstance(names, Mapping):
-            there = self.columns() or []
-            if len(names) != len(there):
-                raise ValueError(f"rename_columns: {len(names)} names for {len(there)} columns ({', '.join(there)})")
-            names = dict(zip(there, names, strict=True))
-        renamed = dict(names)
-        self._named("rename_columns", list(renamed))
-        known = self._node.names()
-        after = [renamed.get(name, name) for name in known] if known is not None else list(renamed.values())
-        if len(set(after)) < len(after):
-            raise ValueError(f"rename_columns: two columns would have one name: {', '.join(after)}")
-        return self._with(Columns("rename_columns", _Renamed(renamed), list(renamed)))
-
-    def _named(self, caller: str, cols: str | Sequence[str]) -> list[str]:
-        """KeyError at once where the columns are known."""
-        columns = [cols] if isinstance(cols, str) else list(cols)
-        if not all(isinstance(name, str) for name in columns):
-            raise TypeError(f"{caller}: column names are texts")
-        if len(set(columns)) < len(columns):
-            raise ValueError(f"{caller}: a column is named twice in {columns}")
-        known = self._node.names()
-        missing = [name for name in columns if known is not None and name not in known]
-        if missing:
-            raise KeyError(f"{caller}: there is no column {missing[0]!r}; there are: {', '.join(known or [])}")
-        return columns
 
     # -- order, parts ---------------------------------------------------------------------------------------------------
     def random_shuffle(
@@ -378,6 +196,23 @@ class Dataset(Reading):
         """Reads all rows and returns a Dataset that holds them in memory."""
         return Dataset(materialized(_block.concat(self._blocks()).with_counted_nulls(), self._node.says()))
 
+    # -- iterating ----------------------------------------------------------------------------------------------------
+    def iterator(self) -> DataIterator:
+        """Returns a DataIterator that reads all rows, epoch after epoch."""
+        return DataIterator(Share(self._node))
+
+    def streaming_split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[DataIterator]:
+        """Returns `n` iterators that together read all rows of each epoch, each its own part.
+
+        equal: all read as many rows; at most n - 1 rows are left out.
+        locality_hints: changes nothing.
+        """
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
+        check_named("streaming_split", locality_hints=locality_hints)
+        seed = seed_for(self._node.says())
+        return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed)) for rank in range(n)]
+
     # -- in a run -----------------------------------------------------------------------------------------------------
     def rtrain_shard(self, rank: int, count: int) -> DataIterator:
         """Returns the share of rank `rank` of `count` ranks. A trainer's `datasets=` calls it; seed 0 decides what is random."""
@@ -391,14 +226,6 @@ class Dataset(Reading):
         return DataIterator(Share(self._node, rank, count, equal=equal, seed=seed))
 
     # -- how plans grow -------------------------------------------------------------------------------------------------
-    def _with(self, op: Op) -> Dataset:
-        node = self._node
-        if isinstance(node, Shuffled | BlockOrder) and isinstance(op, Filter | FilterExpression | FlatMap | Sample):
-            return Dataset(node.over(Dataset(node.child)._with(op)._node))  # counted once, not in each epoch's order
-        if isinstance(node, Mapped) and (node.keeps_rows or not op.keeps_rows):
-            return Dataset(Mapped(node.child, (*node.ops, op)))
-        return Dataset(Mapped(node, (op,)))
-
     def _computed(self, text: str, compute: Callable[[Block], Block]) -> Dataset:
         return Dataset(Computed(self._node, text, compute, seed_for(text)))
 
@@ -406,28 +233,111 @@ class Dataset(Reading):
         return self._node if self._node.steady else Frozen(self._node, seed_for(self._node.says()))
 
 
-class _Dropped:
-    def __init__(self, gone: list[str]) -> None:
-        self.gone = gone
+class GroupedData:
+    """Rows of equal keys together: what `Dataset.groupby` returns. A process that computes it holds all rows in memory."""
 
-    def __call__(self, names: list[str]) -> dict[str, str]:
-        return {name: name for name in names if name not in self.gone}
+    def __init__(self, dataset: Dataset, keys: Sequence[str]) -> None:
+        self._dataset, self._keys = dataset, list(keys)
+
+    def count(self) -> Dataset:
+        """Returns a Dataset with a row for each group: its key, and its number of rows in the column `count()`."""
+        return self._aggregated([([], "count_all", "count()")], [])
+
+    def sum(self, on: Any = None) -> Dataset:
+        """Returns a Dataset with a row for each group: its key, and the sum of each column in `sum(column)`.
+
+        on: a column or several; left out, all but the key.
+        """
+        return self._by("sum", on)
+
+    def min(self, on: Any = None) -> Dataset:
+        """Returns a Dataset with a row for each group: its key, and the least value of each column in `min(column)`.
+
+        on: as for `sum`.
+        """
+        return self._by("min", on)
+
+    def max(self, on: Any = None) -> Dataset:
+        """Returns a Dataset with a row for each group: its key, and the greatest value of each column in `max(column)`.
+
+        on: as for `sum`.
+        """
+        return self._by("max", on)
+
+    def mean(self, on: Any = None) -> Dataset:
+        """Returns a Dataset with a row for each group: its key, and the mean of each column in `mean(column)`.
+
+        on: as for `sum`.
+        """
+        return self._by("mean", on)
+
+    def std(self, on: Any = None, ddof: int = 1) -> Dataset:
+        """Returns a Dataset with a row for each group: its key, and the standard deviation of each column in `std(column)`.
+
+        on: as for `sum`. ddof: the divisor is the number of rows less `ddof`.
+        """
+        names = self._columns(on)
+        option = pc.VarianceOptions(ddof=ddof)
+        return self._aggregated([(name, "stddev", f"std({name})", option) for name in names], names)
+
+    def map_groups(self, fn: Any, *, batch_format: str | None = "default", fn_args: Any = None, fn_kwargs: Any = None) -> Dataset:
+        """Returns a Dataset of the batches that `fn` returns, one for each group's rows, which it gets as one batch.
+
+        batch_format: what `fn` is given, as in `Dataset.map_batches`. fn_args, fn_kwargs: further arguments of `fn`.
+        """
+        _block.check_format(batch_format, "map_groups")
+        keys = self._keys
+        function = Function("map_groups", fn, fn_args, fn_kwargs)
+
+        def compute(whole: Block) -> Block:
+            return _block.concat(_grouped.mapped_group(function, group, batch_format) for group in _grouped.groups(whole, keys))
+
+        return self._dataset._computed(f"groupby({', '.join(keys)}) -> {function.said}", compute)
+
+    def _by(self, what: str, on: Any) -> Dataset:
+        names = self._columns(on)
+        return self._aggregated([(name, what, f"{what}({name})") for name in names], names)
+
+    def _columns(self, on: Any) -> list[str]:
+        if on is None:
+            return [name for name in self._dataset.columns() or [] if name not in self._keys]
+        return [on] if isinstance(on, str) else list(on)
+
+    def _aggregated(self, aggregations: list[tuple[Any, ...]], needed: list[str]) -> Dataset:
+        keys = self._keys
+
+        def compute(whole: Block) -> Block:
+            if not whole.rows:
+                return Block({})
+            table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
+            return _block.from_arrow(
+                _grouped.aggregate(table, keys, aggregations).sort_by([(name, "ascending") for name in keys])
+            )
+
+        text = f"groupby({', '.join(keys)}).{', '.join(str(aggregation[2]) for aggregation in aggregations)}"
+        return self._dataset._computed(text, compute)
 
 
-class _Selected:
-    def __init__(self, names: list[str]) -> None:
-        self.wanted = names
+class DataIterator(Epochs):
+    """Reads a dataset, or one rank's share of it. Each iteration is one epoch.
 
-    def __call__(self, names: list[str]) -> dict[str, str]:
-        return {name: name for name in self.wanted}
+    It may be pickled. `state_dict` says how far the newest iteration is, in rows that the loop was given.
+    """
 
+    def schema(self) -> Schema | None:
+        """Returns names and types of the columns; None where neither the files nor a first row tell them."""
+        return Dataset(self._share.node).schema()
 
-class _Renamed:
-    def __init__(self, renamed: dict[str, str]) -> None:
-        self.renamed = renamed
+    def columns(self) -> list[str] | None:
+        """Returns the names of the columns in their order; None where only rows could tell them and there are none."""
+        return Dataset(self._share.node).columns()
 
-    def __call__(self, names: list[str]) -> dict[str, str]:
-        return {name: self.renamed.get(name, name) for name in names}
+    def materialize(self) -> Dataset:
+        """Returns a Dataset with this share's rows of the next epoch, held in memory."""
+        progress, blocks = self._share.begin()
+        in_memory = _block.concat(blocks)
+        progress.consumed, progress.ended = in_memory.rows, True
+        return Dataset(materialized(in_memory, self._share.node.says()))
 
 
 def _slice(whole: Node, start: int, stop: int | None) -> Dataset:
@@ -446,9 +356,6 @@ def _seed(caller: str, seed: Any) -> int | None:
     return seed
 
 
-DataIterator.dataset_class = Dataset  # its rows are a Dataset again
+__all__ = ["DataIterator", "Dataset", "GroupedData", "Schema"]
 
-__all__ = ["Dataset", "Schema"]
-
-
-public_in("rtrain.data", Dataset)
+public_in("rtrain.data", DataIterator, Dataset, GroupedData)

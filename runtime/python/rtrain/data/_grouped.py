@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._ops import Function
 from rtrain.data._values._columns import python_values
 from rtrain.data._values._types import cast_column, combined
-
-if TYPE_CHECKING:
-    from rtrain.data._dataset import Dataset
 
 
 class Summary:
@@ -96,90 +92,7 @@ def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ig
     return by_column
 
 
-class GroupedData:
-    """Rows of equal keys together: what `Dataset.groupby` returns. A process that computes it holds all rows in memory."""
-
-    def __init__(self, dataset: Dataset, keys: Sequence[str]) -> None:
-        self._dataset, self._keys = dataset, list(keys)
-
-    def count(self) -> Dataset:
-        """Returns a Dataset with a row for each group: its key, and its number of rows in the column `count()`."""
-        return self._aggregated([([], "count_all", "count()")], [])
-
-    def sum(self, on: Any = None) -> Dataset:
-        """Returns a Dataset with a row for each group: its key, and the sum of each column in `sum(column)`.
-
-        on: a column or several; left out, all but the key.
-        """
-        return self._by("sum", on)
-
-    def min(self, on: Any = None) -> Dataset:
-        """Returns a Dataset with a row for each group: its key, and the least value of each column in `min(column)`.
-
-        on: as for `sum`.
-        """
-        return self._by("min", on)
-
-    def max(self, on: Any = None) -> Dataset:
-        """Returns a Dataset with a row for each group: its key, and the greatest value of each column in `max(column)`.
-
-        on: as for `sum`.
-        """
-        return self._by("max", on)
-
-    def mean(self, on: Any = None) -> Dataset:
-        """Returns a Dataset with a row for each group: its key, and the mean of each column in `mean(column)`.
-
-        on: as for `sum`.
-        """
-        return self._by("mean", on)
-
-    def std(self, on: Any = None, ddof: int = 1) -> Dataset:
-        """Returns a Dataset with a row for each group: its key, and the standard deviation of each column in `std(column)`.
-
-        on: as for `sum`. ddof: the divisor is the number of rows less `ddof`.
-        """
-        names = self._columns(on)
-        option = pc.VarianceOptions(ddof=ddof)
-        return self._aggregated([(name, "stddev", f"std({name})", option) for name in names], names)
-
-    def map_groups(self, fn: Any, *, batch_format: str | None = "default", fn_args: Any = None, fn_kwargs: Any = None) -> Dataset:
-        """Returns a Dataset of the batches that `fn` returns, one for each group's rows, which it gets as one batch.
-
-        batch_format: what `fn` is given, as in `Dataset.map_batches`. fn_args, fn_kwargs: further arguments of `fn`.
-        """
-        _block.check_format(batch_format, "map_groups")
-        keys = self._keys
-        function = Function("map_groups", fn, fn_args, fn_kwargs)
-
-        def compute(whole: Block) -> Block:
-            return _block.concat(_mapped_group(function, group, batch_format) for group in _groups(whole, keys))
-
-        return self._dataset._computed(f"groupby({', '.join(keys)}) -> {function.said}", compute)
-
-    def _by(self, what: str, on: Any) -> Dataset:
-        names = self._columns(on)
-        return self._aggregated([(name, what, f"{what}({name})") for name in names], names)
-
-    def _columns(self, on: Any) -> list[str]:
-        if on is None:
-            return [name for name in self._dataset.columns() or [] if name not in self._keys]
-        return [on] if isinstance(on, str) else list(on)
-
-    def _aggregated(self, aggregations: list[tuple[Any, ...]], needed: list[str]) -> Dataset:
-        keys = self._keys
-
-        def compute(whole: Block) -> Block:
-            if not whole.rows:
-                return Block({})
-            table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
-            return _block.from_arrow(_aggregate(table, keys, aggregations).sort_by([(name, "ascending") for name in keys]))
-
-        text = f"groupby({', '.join(keys)}).{', '.join(str(aggregation[2]) for aggregation in aggregations)}"
-        return self._dataset._computed(text, compute)
-
-
-def _aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ...]]) -> Any:
+def aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ...]]) -> Any:
     """Returns a table of the keys and the aggregates, each (column, function, name of the result, options of the function if any)."""
     names = _block.named([*keys, *(aggregation[2] for aggregation in aggregations)])
     for name in keys:
@@ -203,7 +116,7 @@ def _with_column(table: Any, name: str, column: Any) -> Any:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
+def mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
     try:
         given = _block.Given(group, batch_format)
         return given.block_of(fn(given.batch))
@@ -211,7 +124,7 @@ def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block
         raise fn.wrong(str(error)) from error
 
 
-def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
+def groups(whole: Block, keys: list[str]) -> Iterable[Block]:
     """Yields the groups in the order of their keys."""
     if not whole.rows:
         return
@@ -229,9 +142,3 @@ def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
 def _same(key: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """NaN is one key, as in the aggregates."""
     return all(a == b or (_block.is_nan(a) and _block.is_nan(b)) for a, b in zip(key, other, strict=True))
-
-
-Compute = Callable[[Block], Block]
-
-
-public_in("rtrain.data", GroupedData)

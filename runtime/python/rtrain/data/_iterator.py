@@ -1,22 +1,16 @@
-"""`DataIterator`: what a training loop reads. `get_dataset_shard` gives one of a rank's share."""
+"""Epochs of a dataset, or of one rank's share of it: rows, batches, and how far an epoch is."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from rtrain._lazy import public_in
 from rtrain._waits import measured
-from rtrain.data import _batches, _block
+from rtrain.data import _batches
 from rtrain.data._block import Block, check_format
-from rtrain.data._plan import materialized
 from rtrain.data._share import Progress, Share, agreed
 from rtrain.data._values._schema import steady
-
-if TYPE_CHECKING:
-    from rtrain.data._dataset import Dataset, Schema
-
 
 _AUTO_ROWS = 256
 
@@ -45,14 +39,10 @@ class Rows(Batches):
         return self._begin()
 
 
-class DataIterator:
-    """Reads a dataset, or one rank's share of it. Each iteration is one epoch.
-
-    It may be pickled. `state_dict` says how far the newest iteration is, in rows that the loop was given.
-    """
+class Epochs:
+    """What a DataIterator reads: each iteration is one epoch of the share."""
 
     rtrain_share = True  # neither a loader nor a Trainer divides it again
-    dataset_class: ClassVar[type[Any]]  # Dataset, set by `_dataset`, which imports this module
 
     def __init__(self, share: Share, name: str = "") -> None:
         self._share = share
@@ -256,33 +246,13 @@ class DataIterator:
         self._share.load_state_dict(state)
 
     # -- what it is -------------------------------------------------------------------------------------------------
-    def schema(self) -> Schema | None:
-        """Returns names and types of the columns; None where neither the files nor a first row tell them."""
-        return self._whole().schema()
-
-    def columns(self) -> list[str] | None:
-        """Returns the names of the columns in their order; None where only rows could tell them and there are none."""
-        return self._whole().columns()
-
     def count(self) -> int:
         """Returns how many rows this share has in a whole epoch."""
         return self._share.rows()
 
-    def materialize(self) -> Dataset:
-        """Returns a Dataset with this share's rows of the next epoch, held in memory."""
-        progress, blocks = self._share.begin()
-        in_memory = _block.concat(blocks)
-        progress.consumed, progress.ended = in_memory.rows, True
-        whole: Dataset = self.dataset_class(materialized(in_memory, self._share.node.says()))
-        return whole
-
     def stats(self) -> str:
         """Returns a sentence about the newest complete iteration."""
         return f"{self!r}: {self._told or 'nothing was iterated to its end yet'}"
-
-    def _whole(self) -> Dataset:
-        whole: Dataset = self.dataset_class(self._share.node)
-        return whole
 
     def _agree(self, exchange: Any) -> None:
         agreed(self._share, exchange)
@@ -313,6 +283,3 @@ def _dtypes_of(batch: Mapping[str, Any], label: str | None, label_dtype: Any, fe
     if label is not None and label_dtype is not None and label in batch:
         dtypes[label] = label_dtype
     return dtypes
-
-
-public_in("rtrain.data", DataIterator)

@@ -26,6 +26,18 @@ VERSION = 1
 PIECES = 2  # how files are cut into pieces; a state without this number is from before they were cut by decoded bytes
 
 
+def seed_for(plan: str) -> int:
+    """Returns a seed for what is random in the plan, which is given in words. Every rank of a run has the same one; elsewhere it is random.
+
+    In a run each rank builds its datasets by itself (a function in `datasets=`, a `DataConfig.configure`), and all must have the same rows.
+    """
+    module = sys.modules.get("rtrain.train._session")
+    session = module.active() if module is not None else None
+    if session is None:
+        return secrets.randbits(32)
+    return zlib.crc32(f"{session.facts.run_id} {plan}".encode())
+
+
 @dataclass
 class Progress:
     """How far one iteration has come."""
