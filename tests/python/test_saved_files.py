@@ -132,3 +132,22 @@ def test_a_folder_that_cannot_be_synced_is_no_error_and_a_disk_that_fails_is(mon
     monkeypatch.setattr(_files.os, "fsync", fails)
     with pytest.raises(OSError, match="Input/output error"):
         _files.sync_folder(tmp_path)
+
+
+OLD_MODULES = """
+_checkpoint _config_types _configs _context _elsewhere _errors _ingest _library _loop _metrics _names _result _run_context _trainer _wanted
+_checkpoints._checkpoint_names _checkpoints._elsewhere _checkpoints._filesystems _checkpoints._left_over _checkpoints._run_directory
+_checkpoints._shared_copy _checkpoints._uploads _checkpoints._views _driver._follower _driver._ignore _driver._interrupts _driver._links
+_driver._outcome _driver._package _driver._packed _driver._prints _driver._raised _driver._restore _driver._submission _driver._validation
+_driver._walk _local._directory _local._fit _local._ranks _local._session _session._behind _session._checkpoint_request _session._cluster
+_session._collective_limit _session._gather _session._library _session._loop_environment _session._records _session._reported
+_session._worker _workers._datasets _workers._ending _workers._errors_text _workers._log_files _workers._setup _workers._shares
+_workers._tracked_run _workers._tracking
+"""
+
+
+@pytest.mark.parametrize("name", OLD_MODULES.split())
+def test_a_private_module_of_version_0_1_0_is_found_and_is_there_once(name):
+    module = importlib.import_module(f"rtrain.train.{name}")
+    once_each = {id(other): other for other in sys.modules.values()}.values()
+    assert [other for other in once_each if getattr(other, "__file__", None) == module.__file__] == [module]

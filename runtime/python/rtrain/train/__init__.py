@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtrain._lazy import lazy_names
-from rtrain.train import collective as collective
+from rtrain.train import _moved, collective as collective
 from rtrain.train._checkpoint import Checkpoint as Checkpoint
 from rtrain.train._context import TrainContext as TrainContext, get_context as get_context, release as release
 from rtrain.train._loop import (
@@ -176,5 +176,6 @@ else:  # what a driver uses is loaded when it is first named
     ]
     __all__.extend(_PUBLIC)
 
+_moved.find_by_old_names(__name__)
 _worker.install_failure_hook()
 _worker.install_stack_handler()

@@ -1,0 +1,41 @@
+"""Private modules that earlier versions had under other names: pickles of theirs name classes and functions in them.
+
+An import of an old name gives the module of the new name. `python -m` and new code use the new names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+_NEW_NAMES = {  # below rtrain.train
+    "_elsewhere": "_checkpoints._elsewhere",
+    "_library": "_session._library",
+    "_wanted": "_session._checkpoint_request",
+}
+
+
+class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, package: str) -> None:
+        self._new_names = {f"{package}.{old}": f"{package}.{new}" for old, new in _NEW_NAMES.items()}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname in self._new_names else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Puts the module of the new name in the place of the empty one."""
+        sys.modules[module.__name__] = importlib.import_module(self._new_names[module.__name__])
+
+
+def find_by_old_names(package: str) -> None:
+    """Lets this process import modules of `package` by their old names. It stands first: a folder of the new name has the old files' names."""
+    sys.meta_path.insert(0, _Moved(package))
