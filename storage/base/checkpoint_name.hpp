@@ -16,7 +16,7 @@ inline bool has_attempt_form(std::string_view name) {
 }
 
 // Why `name` cannot be the directory of a checkpoint just as it is; empty: it can. Python has the same rules
-// (runtime/python/rtrain/train/_checkpoints/_checkpoint_names.py).
+// (runtime/python/rtrain/train/_values/_checkpoint_names.py).
 inline std::string checkpoint_name_fault(std::string_view name) {
     if (name.empty()) return "is empty";
     if (name.size() > checkpoint_name_most)

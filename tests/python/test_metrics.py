@@ -11,7 +11,7 @@ import torch
 from conftest import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
-from rtrain.train import _metrics  # noqa: E402
+from rtrain.train._values import _metrics  # noqa: E402
 
 
 def kept(value):

@@ -11,11 +11,12 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain._http import Conflict, NotFound
-from rtrain.train import DataParallelTrainer, RunConfig, _names
+from rtrain.train import DataParallelTrainer, RunConfig
 from rtrain.train._driver._follower import automatic_backend, worker_failures
 from rtrain.train._driver._package import Payload
 from rtrain.train._driver._submission import Project, Submission
-from rtrain.train._errors import InsufficientClusterResourcesError, controller_exception
+from rtrain.train._values import _names
+from rtrain.train._values._errors import InsufficientClusterResourcesError, controller_exception
 
 
 class FakeHead:

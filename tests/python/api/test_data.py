@@ -62,7 +62,7 @@ def test_an_unknown_dataset_is_named_with_those_that_are_there(cluster):
 def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
     import torch
     from rtrain.train._session._records import Facts
-    from rtrain.train._workers._shares import split
+    from rtrain.train._values._shares import split
     from torch.utils.data import DataLoader, TensorDataset
 
     facts = Facts(world_size=2, world_rank=1)
@@ -79,7 +79,7 @@ def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
 def test_shares_are_of_one_size_and_the_rest_is_nobodys(kind):
     import torch
     from rtrain.train._session._records import Facts
-    from rtrain.train._workers._shares import split
+    from rtrain.train._values._shares import split
     from torch.utils.data import TensorDataset
 
     def shares(items, ranks, **options):

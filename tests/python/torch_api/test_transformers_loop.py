@@ -7,7 +7,7 @@ import tempfile
 import pytest
 import torch
 from rtrain.train import Checkpoint, _session
-from rtrain.train._workers import _shares
+from rtrain.train._values import _shares
 from rtrain.train.huggingface import _prepare
 from rtrain.train.huggingface._loop import TransformersLoop
 from rtrain.train.huggingface.transformers import RayTrainReportCallback, RTrainReportCallback, prepare_trainer

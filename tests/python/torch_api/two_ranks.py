@@ -9,7 +9,7 @@ import numpy
 import torch
 import torch.distributed as dist
 from rtrain.train import _session, torch as rt
-from rtrain.train._workers import _shares
+from rtrain.train._values import _shares
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 

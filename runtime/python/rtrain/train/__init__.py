@@ -62,7 +62,19 @@ if TYPE_CHECKING:
         ValidationFn as ValidationFn,
         ValidationTaskConfig as ValidationTaskConfig,
     )
-    from rtrain.train._errors import (
+    from rtrain.train._result import Result as Result
+    from rtrain.train._run_context import (
+        RayTrainCallback as RayTrainCallback,
+        RTrainCallback as RTrainCallback,
+        TrainRunContext as TrainRunContext,
+        UserCallback as UserCallback,
+    )
+    from rtrain.train._trainer import (
+        DataParallelTrainer as DataParallelTrainer,
+        RunHandle as RunHandle,
+        attach as attach,
+    )
+    from rtrain.train._values._errors import (
         BroadcastCollectiveTimeoutError as BroadcastCollectiveTimeoutError,
         CheckpointManagerInitializationError as CheckpointManagerInitializationError,
         CollectiveTimeoutError as CollectiveTimeoutError,
@@ -78,18 +90,6 @@ if TYPE_CHECKING:
         WorkerGroupStartupTimeoutError as WorkerGroupStartupTimeoutError,
         WorkerHealthCheckFailedError as WorkerHealthCheckFailedError,
         WorkerHealthCheckTimeoutError as WorkerHealthCheckTimeoutError,
-    )
-    from rtrain.train._result import Result as Result
-    from rtrain.train._run_context import (
-        RayTrainCallback as RayTrainCallback,
-        RTrainCallback as RTrainCallback,
-        TrainRunContext as TrainRunContext,
-        UserCallback as UserCallback,
-    )
-    from rtrain.train._trainer import (
-        DataParallelTrainer as DataParallelTrainer,
-        RunHandle as RunHandle,
-        attach as attach,
     )
     from rtrain.train._workers._datasets import TRAIN_DATASET_KEY as TRAIN_DATASET_KEY
     from rtrain.train.backend import BackendConfig as BackendConfig
@@ -110,7 +110,7 @@ else:  # what a driver uses is loaded when it is first named
                 "ValidationTaskConfig",
             ),
             "rtrain.train._workers._datasets": ("TRAIN_DATASET_KEY",),
-            "rtrain.train._errors": (
+            "rtrain.train._values._errors": (
                 "BroadcastCollectiveTimeoutError",
                 "CheckpointManagerInitializationError",
                 "CollectiveTimeoutError",

@@ -16,10 +16,10 @@ from typing import Any
 
 from rtrain import _files, _own_folders, _public_names
 from rtrain._lazy import public_in
-from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._checkpoints._shared_copy import shared_copy, turn
 from rtrain.train._session import _records
+from rtrain.train._values import _names
 
 METADATA = ".metadata.json"
 _VALUES = "dict_checkpoint.pkl"

@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 from rtrain import _arguments, _runtime_env
 from rtrain._lazy import public_in
-from rtrain.train import _config_types, _names
+from rtrain.train import _config_types
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._ingest import ExecutionOptions
 from rtrain.train._run_context import RTrainCallback
+from rtrain.train._values import _names
 from rtrain.tune.callback import Callback
 
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
@@ -294,7 +295,7 @@ class DataConfig:
     ) -> list[dict[str, Any]]:
         """Returns a list with one dict of shards for each rank. It is called on each rank; override it to split otherwise."""
         from rtrain.train._session._records import Facts
-        from rtrain.train._workers._shares import split
+        from rtrain.train._values._shares import split
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rtrain._lazy import public_in
-from rtrain.train import _metrics, _names, _session
+from rtrain.train import _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _checkpoint_names
 from rtrain.train._session import _behind
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
@@ -22,6 +21,7 @@ from rtrain.train._session._records import (
     ReportedCheckpoint,
     ResizeInfo,
 )
+from rtrain.train._values import _checkpoint_names, _metrics, _names
 from rtrain.train._workers import _tracking
 
 

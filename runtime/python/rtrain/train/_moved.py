@@ -13,9 +13,14 @@ from collections.abc import Sequence
 from types import ModuleType
 
 _NEW_NAMES = {  # below rtrain.train
+    "_checkpoints._checkpoint_names": "_values._checkpoint_names",
     "_elsewhere": "_checkpoints._elsewhere",
+    "_errors": "_values._errors",
     "_library": "_session._library",
+    "_metrics": "_values._metrics",
+    "_names": "_values._names",
     "_wanted": "_session._checkpoint_request",
+    "_workers._shares": "_values._shares",
 }
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain._lazy import public_in
-from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
+from rtrain.train._values import _metrics
 
 _SHOWN, _SHOWN_BEST = 8, 3
 

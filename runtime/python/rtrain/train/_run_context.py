@@ -9,9 +9,9 @@ from typing import Any
 
 from rtrain import _arguments
 from rtrain._lazy import public_in
-from rtrain.train import _names
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._errors import ControllerError, TrainingFailedError
+from rtrain.train._values import _names
+from rtrain.train._values._errors import ControllerError, TrainingFailedError
 
 
 @dataclass(frozen=True)

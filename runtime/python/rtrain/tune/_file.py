@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rtrain import _files, _public_names
-from rtrain.train import _metrics
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver._submission import say
+from rtrain.train._values import _metrics
 from rtrain.tune._errors import TuneError
 from rtrain.tune._sweep import Sweep
 from rtrain.tune._trial import Leg, Trial

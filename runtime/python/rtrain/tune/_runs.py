@@ -12,7 +12,6 @@ from typing import Any
 
 from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain._waiting import why_waits
-from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _views
 from rtrain.train._checkpoints._run_directory import open_directory
@@ -20,8 +19,9 @@ from rtrain.train._driver._follower import TERMINAL
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import Project, Submission, say
 from rtrain.train._driver._validation import Validator
-from rtrain.train._errors import TrainingFailedError
 from rtrain.train._result import Result
+from rtrain.train._values import _metrics
+from rtrain.train._values._errors import TrainingFailedError
 from rtrain.tune._sweep import Ended
 from rtrain.tune._trainable import Trials
 from rtrain.tune._trial import Leg, Trial

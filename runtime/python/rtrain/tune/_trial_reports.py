@@ -6,7 +6,7 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
-from rtrain.train import _metrics
+from rtrain.train._values import _metrics
 from rtrain.tune._context import trial_of_environment
 
 if TYPE_CHECKING:

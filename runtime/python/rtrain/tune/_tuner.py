@@ -13,13 +13,14 @@ from typing import Any
 from rtrain import _runtime_env, _where
 from rtrain._http import Head, HeadError, part
 from rtrain._lazy import public_in
-from rtrain.train import _configs, _names
+from rtrain.train import _configs
 from rtrain.train._checkpoints import _filesystems
 from rtrain.train._driver import _package
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import HEAD_AWAY_S, project_of
 from rtrain.train._result import Result
 from rtrain.train._trainer import DataParallelTrainer
+from rtrain.train._values import _names
 from rtrain.tune import _file, _trainable, callback
 from rtrain.tune._config import RunConfig, TuneConfig, of_tuner, stoppers
 from rtrain.tune._driver import Beginning, SweepDriver

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train import _names
+from rtrain.train._values import _names
 
 KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
 # Variables by both of their names: whatever reads them finds the same, and no agent's or driver's own under the other name.

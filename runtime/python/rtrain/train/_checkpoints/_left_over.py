@@ -11,8 +11,8 @@ import sys
 import time
 
 from rtrain.train._checkpoints import _shared_copy
-from rtrain.train._checkpoints._checkpoint_names import MANIFEST
 from rtrain.train._session._records import ReportCall
+from rtrain.train._values._checkpoint_names import MANIFEST
 
 _TRIES = 1000  # of a millisecond
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
-from rtrain.train import _metrics
-from rtrain.train._checkpoints import _checkpoint_names, _filesystems
+from rtrain.train._checkpoints import _filesystems
+from rtrain.train._values import _checkpoint_names, _metrics
 
 MANIFEST = _checkpoint_names.MANIFEST
 FORMAT = 3  # of run.json; since 2 a checkpoint may have a name without its attempt, since 3 lie deeper in the run's directory

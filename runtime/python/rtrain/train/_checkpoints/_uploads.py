@@ -11,11 +11,11 @@ import shutil
 from collections.abc import Callable
 
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _checkpoint_names
 from rtrain.train._checkpoints._left_over import left_over_of
 from rtrain.train._checkpoints._run_directory import FORMAT, MANIFEST, header_of
 from rtrain.train._local._directory import Claim, claim_in_place, claim_name
 from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
+from rtrain.train._values import _checkpoint_names
 
 _NOTE = ".rtrain-in-place"  # as the agent knows it
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")

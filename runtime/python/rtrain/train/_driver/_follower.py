@@ -16,12 +16,12 @@ from typing import Any
 
 from rtrain._http import Head, HeadError, StreamEvent, part
 from rtrain._waiting import why_waits, without_times
-from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import _raised
 from rtrain.train._driver._interrupts import Interrupts
 from rtrain.train._driver._prints import RANKS_SHOWN, Printer
 from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors
+from rtrain.train._values import _metrics
 
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from rtrain import _own_folders
-from rtrain.train import _names
+from rtrain.train._values import _names
 
 _EXIT_INTERRUPTED = 130
 

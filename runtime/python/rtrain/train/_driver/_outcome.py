@@ -9,14 +9,15 @@ from typing import Any
 
 from rtrain import _exception_pickle
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _views
 from rtrain.train._checkpoints._run_directory import Bucket, full_metrics, manifests, open_directory
 from rtrain.train._driver import _raised
 from rtrain.train._driver._follower import TERMINAL, worker_failures
 from rtrain.train._driver._validation import answers
-from rtrain.train._errors import (
+from rtrain.train._result import Result, best, rows_of
+from rtrain.train._values import _metrics
+from rtrain.train._values._errors import (
     ControllerError,
     NCCLHangError,
     TrainingStoppedError,
@@ -25,7 +26,6 @@ from rtrain.train._errors import (
     controller_exception,
     group_message,
 )
-from rtrain.train._result import Result, best, rows_of
 
 
 def result_of(head: Head, run: dict[str, Any]) -> Result:

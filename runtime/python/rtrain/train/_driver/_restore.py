@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _names
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver import _package, _raised
 from rtrain.train._result import recorded
+from rtrain.train._values import _names
 
 if TYPE_CHECKING:
     from rtrain._argument_types import RestoreArguments

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain import _runtime_env, _where
 from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
-from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._configs import FailureConfig, RunConfig
 from rtrain.train._driver import _package, _packed
@@ -22,11 +21,12 @@ from rtrain.train._driver._interrupts import Detached
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._restore import differences, same_storage
 from rtrain.train._driver._validation import Validator
-from rtrain.train._errors import ControllerError, InsufficientClusterResourcesError
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked, told_of_end
 from rtrain.train._session import _reported
 from rtrain.train._session._records import Facts
+from rtrain.train._values import _names
+from rtrain.train._values._errors import ControllerError, InsufficientClusterResourcesError
 
 if TYPE_CHECKING:
     from rtrain.train._trainer import DataParallelTrainer

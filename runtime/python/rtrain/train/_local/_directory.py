@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain import _files
-from rtrain.train._checkpoints import _checkpoint_names
 from rtrain.train._checkpoints._run_directory import FORMAT, MANIFEST, header_of
+from rtrain.train._values import _checkpoint_names
 
 _PIECE = 4 << 20
 

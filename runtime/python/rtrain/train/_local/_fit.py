@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rtrain._local_cluster import RESULTS
-from rtrain.train import _names, _session
+from rtrain.train import _session
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _views
 from rtrain.train._driver import _package
 from rtrain.train._driver._submission import Submission
-from rtrain.train._errors import ControllerError
 from rtrain.train._local._directory import Directory
 from rtrain.train._local._ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local._session import LocalSession
@@ -26,6 +25,8 @@ from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
 from rtrain.train._session import _behind
 from rtrain.train._session._records import Facts, LoopEnded
+from rtrain.train._values import _names
+from rtrain.train._values._errors import ControllerError
 from rtrain.train._workers import _tracking
 from rtrain.train.backend import Hooks
 

@@ -14,10 +14,8 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere
-from rtrain.train._checkpoints._checkpoint_names import Names
 from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
 from rtrain.train._checkpoints._run_directory import MANIFEST
 from rtrain.train._checkpoints._uploads import brought_by_fn, is_place, name_of, one_in_the_other, place_in_run, taken
@@ -36,6 +34,8 @@ from rtrain.train._session._records import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._values import _metrics
+from rtrain.train._values._checkpoint_names import Names
 
 _DELETIONS_MOST = 10  # with one report, the worst first; as the head does
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]

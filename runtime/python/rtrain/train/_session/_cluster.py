@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rtrain.train import _metrics, _names
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere
 from rtrain.train._session import _behind, _loop_environment, _worker
@@ -30,6 +29,7 @@ from rtrain.train._session._records import (
     ReportedCheckpoint,
     ResizeInfo,
 )
+from rtrain.train._values import _metrics, _names
 
 _UPLOADS = {
     None: 0,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rtrain._lazy import public_in
-from rtrain.train import _metrics
+from rtrain.train._values import _metrics
 
 if TYPE_CHECKING:
     from rtrain.train._checkpoint import Checkpoint

@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere
 from rtrain.train._checkpoints._run_directory import Bucket, full_metrics
@@ -24,6 +23,7 @@ from rtrain.train._session._records import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._values import _metrics
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
 _PAUSE_S = 0.25

@@ -1,0 +1,1 @@
+"""Values and the rules of their text: metrics, names, errors, shares of a dataset. It imports nothing else of `rtrain.train`."""
