@@ -13,8 +13,8 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain import train, tune
 from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _context
+from rtrain.train._archive._package import Payload
 from rtrain.train._checkpoints import _filesystems, _run_directory, _views
-from rtrain.train._driver._package import Payload
 from rtrain.train._driver._submission import Project, Submission
 from rtrain.train._session._records import Facts
 from rtrain.tune import _config

@@ -13,7 +13,7 @@ import pytest
 import rtrain
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, ChannelError, answer, dial
 from rtrain._remote._cipher import Stream
-from rtrain.train._driver._package import Payload
+from rtrain.train._archive._package import Payload
 
 SLOT = "s" * SLOT_CHARACTERS
 PACKAGE = pathlib.Path(rtrain.__file__).parent
@@ -143,7 +143,7 @@ UNPICKLED = {
     "train/backend.py": "a call of the same run's rank 0",
     "train/_session/_gather.py": "values of the same run, over the head's API",
     "train/_checkpoint.py": "a checkpoint that the user asks to read",
-    "train/_driver/_package.py": "the package that the user submitted, or whose directory the user restores",
+    "train/_archive/_package.py": "the package that the user submitted, or whose directory the user restores",
     "train/_session/_cluster.py": "rank 0's broadcast of the same run, by the agent",
     "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
     "train/_driver/_outcome.py": "the result of the user's own run, over the head's API",

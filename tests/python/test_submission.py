@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain._http import Conflict, NotFound
 from rtrain.train import DataParallelTrainer, RunConfig
+from rtrain.train._archive._package import Payload
 from rtrain.train._driver._follower import automatic_backend, worker_failures
-from rtrain.train._driver._package import Payload
 from rtrain.train._driver._submission import Project, Submission
 from rtrain.train._values import _names
 from rtrain.train._values._errors import InsufficientClusterResourcesError, controller_exception

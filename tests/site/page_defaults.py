@@ -24,7 +24,7 @@ STATED = [
     ("docs/autoscaling.md", "the first 64 waiting runs", "scheduler/model/limits.hpp", "autoscaled_runs = 64"),
     ("docs/workers.md", "(2GiB, and 8 templates)", "daemon/agent/base/options.hpp", "warm_memory = std::int64_t{2} << 30"),
     ("docs/workers.md", "(2GiB, and 8 templates)", "daemon/agent/machine/templates.hpp", "templates_max = 8"),
-    ("docs/workers.md", "The archive has 500 MiB and 20,000 files at most", "runtime/python/rtrain/train/_driver/_package.py",
+    ("docs/workers.md", "The archive has 500 MiB and 20,000 files at most", "runtime/python/rtrain/train/_archive/_package.py",
      "_FILES_MAX, _BYTES_MAX = 20_000, 500 << 20"),
     ("docs/workers.md", "wait for a head that is away, two minutes at most", "runtime/python/rtrain/train/_session/_worker.py",
      "HEAD_AWAY_S = 120.0"),
@@ -38,7 +38,7 @@ STATED = [
     ("docs/dashboard.md", "12 hours after the last use", "daemon/head/access/browser_sessions.hpp", "session_idle_most_ms = 12LL * 3'600'000"),
     ("docs/http-api.md", "`limit` is 1 to 1000, 100 when left out", "daemon/head/requests/pages_json.hpp", "limit = 100"),
     ("docs/install.md", "started again after 200 ms", "configs/systemd/rtrain-head.service", "RestartSec=200ms"),
-    ("docs/where-it-runs.md", "500 MiB at most", "runtime/python/rtrain/train/_driver/_package.py", "500 << 20"),
+    ("docs/where-it-runs.md", "500 MiB at most", "runtime/python/rtrain/train/_archive/_package.py", "500 << 20"),
 ]  # fmt: skip
 # Rows of the table of limits in docs/job-spec.md: number, its words, the fields that it bounds.
 LIMITS = [

@@ -1,5 +1,5 @@
 // What becomes of a symbolic link of a working directory. Inside of storage/spec only. runtime/python has the same
-// rules in _driver/_links.py; tests/link_cases.json runs against both.
+// rules in _archive/_links.py; tests/link_cases.json runs against both.
 #pragma once
 
 #include <filesystem>

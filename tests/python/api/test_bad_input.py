@@ -31,7 +31,7 @@ from rtrain.train import (
     _run_context,
     _worker_main,
 )
-from rtrain.train._driver import _package, _walk
+from rtrain.train._archive import _package, _walk
 from rtrain.train._session import _reported
 from rtrain.train._values import _errors
 from rtrain.train.huggingface._loop import TransformersLoop

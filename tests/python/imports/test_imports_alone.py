@@ -22,7 +22,7 @@ for name in sys.argv[2:]:
         try:
             if sys.argv[1] != "outside":
                 from rtrain.train import _worker_main
-                from rtrain.train._driver._package import Payload
+                from rtrain.train._archive._package import Payload
                 _worker_main._TorchGroup(Payload({"torch": True}, {})).watch()
             importlib.import_module(name)
             torch = sys.modules.get("torch")

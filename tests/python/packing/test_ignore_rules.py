@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "runtime" / "python"))
 
-from rtrain.train._driver import _package
+from rtrain.train._archive import _package
 
 SEEDS = 300  # one case of the table each
 NAMES = [

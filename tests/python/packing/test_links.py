@@ -15,7 +15,8 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "runtime" / "python"))
 
 from rtrain import train
-from rtrain.train._driver import _package, _submission
+from rtrain.train._archive import _package
+from rtrain.train._driver import _submission
 
 CASES = json.loads((pathlib.Path(__file__).resolve().parents[2] / "link_cases.json").read_text())
 
@@ -145,7 +146,7 @@ def test_a_folder_that_is_not_there_is_an_error_and_no_empty_archive(tmp_path) -
 
 
 def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path) -> None:
-    from rtrain.train._driver._walk import Entry  # noqa: PLC0415
+    from rtrain.train._archive._walk import Entry  # noqa: PLC0415
 
     os.mkfifo(tmp_path / "pipe")
     with tarfile.open(fileobj=io.BytesIO(), mode="w") as tar:

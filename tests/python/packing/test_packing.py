@@ -18,8 +18,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "runtime" /
 
 from rtrain import train
 from rtrain.train import _worker_main
-from rtrain.train._driver import _package, _submission
-from rtrain.train._driver._package import PackingError, pack_directory
+from rtrain.train._archive import _package
+from rtrain.train._archive._package import PackingError, pack_directory
+from rtrain.train._driver import _submission
 
 
 def test_an_environment_beside_the_script_stays_behind_by_whatever_name(tmp_path) -> None:

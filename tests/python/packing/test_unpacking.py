@@ -6,7 +6,7 @@ import io
 import tarfile
 
 import pytest
-from rtrain.train._driver import _package
+from rtrain.train._archive import _package
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import threading
 
 from rtrain import _where
 from rtrain._http import Head
-from rtrain.train._driver._packed import packed
+from rtrain.train._archive._packed import packed
 
 
 class WorkingDir:

@@ -14,6 +14,11 @@ from types import ModuleType
 
 _NEW_NAMES = {  # below rtrain.train
     "_checkpoints._checkpoint_names": "_values._checkpoint_names",
+    "_driver._ignore": "_archive._ignore",
+    "_driver._links": "_archive._links",
+    "_driver._package": "_archive._package",
+    "_driver._packed": "_archive._packed",
+    "_driver._walk": "_archive._walk",
     "_elsewhere": "_checkpoints._elsewhere",
     "_errors": "_values._errors",
     "_library": "_session._library",

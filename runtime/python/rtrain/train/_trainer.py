@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rtrain import _arguments, _requirements
 from rtrain._http import Head, part
 from rtrain._lazy import public_in
+from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, RunConfig, ScalingConfig, ValidationConfig
-from rtrain.train._driver import _package
 from rtrain.train._driver._restore import Origin
 from rtrain.train._driver._submission import Submission, current_head, finished
 from rtrain.train._result import Result

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from rtrain import _on_cpu, _own_folders
 from rtrain._http import HeadError, part
 from rtrain.train import _process_group, _session
-from rtrain.train._driver._package import Payload, check_versions, dumps
+from rtrain.train._archive._package import Payload, check_versions, dumps
 from rtrain.train._session import _behind, _worker
 from rtrain.train._session._library import CheckpointUploadError, Stopped, check, library
 from rtrain.train._session._records import Facts, LoopEnded

@@ -83,7 +83,7 @@ class WorkerGroup:
         return self._ask(worker_index, function, arguments, named)[worker_index]
 
     def _ask(self, rank: int | None, function: Any, arguments: Any, named: Any) -> list[Any]:
-        from rtrain.train._driver._package import dumps
+        from rtrain.train._archive._package import dumps
 
         call = dumps((rank, function, arguments, named), f"worker_group.execute({getattr(function, '__name__', 'function')})")
         answers = _answer(self._session, self._session.broadcast_from_rank_zero(call))

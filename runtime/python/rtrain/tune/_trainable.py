@@ -14,8 +14,8 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain.train import _configs
+from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._driver import _package
 from rtrain.train._trainer import DataParallelTrainer
 from rtrain.train._worker_main import wants_config
 from rtrain.tune._config import of_trial

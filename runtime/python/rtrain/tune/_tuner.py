@@ -14,8 +14,8 @@ from rtrain import _runtime_env, _where
 from rtrain._http import Head, HeadError, part
 from rtrain._lazy import public_in
 from rtrain.train import _configs
+from rtrain.train._archive import _package
 from rtrain.train._checkpoints import _filesystems
-from rtrain.train._driver import _package
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import HEAD_AWAY_S, project_of
 from rtrain.train._result import Result

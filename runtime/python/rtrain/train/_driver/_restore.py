@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rtrain._http import Head, HeadError, NotFound, part
+from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
 from rtrain.train._configs import RunConfig
-from rtrain.train._driver import _package, _raised
+from rtrain.train._driver import _raised
 from rtrain.train._result import recorded
 from rtrain.train._values import _names
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain import _runtime_env, _where
 from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
+from rtrain.train._archive import _package, _packed
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._configs import FailureConfig, RunConfig
-from rtrain.train._driver import _package, _packed
 from rtrain.train._driver._follower import TERMINAL, Driver
 from rtrain.train._driver._interrupts import Detached
 from rtrain.train._driver._outcome import result_of

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain._local_cluster import RESULTS
 from rtrain.train import _session
+from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _views
-from rtrain.train._driver import _package
 from rtrain.train._driver._submission import Submission
 from rtrain.train._local._directory import Directory
 from rtrain.train._local._ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun

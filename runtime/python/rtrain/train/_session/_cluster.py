@@ -227,7 +227,7 @@ class ClusterSession:
             return None
         if "blob" not in self.resume_from:
             return Checkpoint(self.resume_from["path"])
-        from rtrain.train._driver._package import untar
+        from rtrain.train._archive._package import untar
 
         folder = pathlib.Path(self.scratch_dir()) / f"resume-{self.facts.world_rank}"
         if not folder.is_dir():

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from rtrain._http import NotFound, part
-from rtrain.train._driver._package import dumps
+from rtrain.train._archive._package import dumps
 from rtrain.train._session import _worker
 from rtrain.train._session._records import Facts
 

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rtrain.train._driver import _ignore, _links
+from rtrain.train._archive import _ignore, _links
 
 _COUNTED_MAX = 300_000  # to tell which folder holds most
 

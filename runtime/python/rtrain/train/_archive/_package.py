@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain import _public_names
 from rtrain._by_value import by_value
-from rtrain.train._driver import _links
+from rtrain.train._archive import _links
 
 if TYPE_CHECKING:
-    from rtrain.train._driver._walk import Entry
+    from rtrain.train._archive._walk import Entry
 
 # Patterns of .gitignore, before those of any file. storage/spec/archive/walk.cpp has the same list.
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
@@ -97,7 +97,7 @@ def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
     Links that stay inside are links in the archive. Links that lead out are followed below the project's repository root, and named in
     `left_out` elsewhere, as special files are. PackingError names a file or folder that cannot be read.
     """
-    from rtrain.train._driver import _walk
+    from rtrain.train._archive import _walk
 
     try:
         listed = _walk.walk(directory, _ALWAYS_IGNORED, () if named else SECRET_FILES)

@@ -6,7 +6,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from rtrain.train._driver import _package
+from rtrain.train._archive import _package
 
 _SHOWN_MOST = 10
 

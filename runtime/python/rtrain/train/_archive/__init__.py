@@ -1,0 +1,1 @@
+"""What travels from a driver to workers: the folder of its script as an archive, and driver.pkl."""
