@@ -12,7 +12,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain.train._checkpoints._left_over import LeftOver
+from rtrain.train._report._left_over import LeftOver
 
 BEGIN = """
 import os, pathlib, shutil, sys, threading

@@ -18,7 +18,7 @@ from left_behind import left_in
 
 sys.path.insert(0, str(PACKAGE))
 from rtrain.train import Checkpoint
-from rtrain.train._checkpoints import _run_directory  # noqa: E402
+from rtrain.train._run_directory import _reading  # noqa: E402
 
 
 def test_a_checkpoint_is_its_directory(tmp_path):
@@ -91,14 +91,14 @@ class Run:
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
-        monkeypatch.setattr(_run_directory, "open_directory", lambda base, head: _run_directory.LocalDirectory(str(folder)))
+        monkeypatch.setattr(_reading, "open_directory", lambda base, head: _reading.LocalDirectory(str(folder)))
 
     def commit(self, text, path="model"):
         (self.folder / "c").mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             (self.folder / "c" / path).write_text(text)
         files = [{"path": path, "sha256": hashlib.sha256(text.encode()).hexdigest()}]
-        (self.folder / "c" / _run_directory.MANIFEST).write_text(json.dumps({"files": files}))
+        (self.folder / "c" / _reading.MANIFEST).write_text(json.dumps({"files": files}))
         return Checkpoint("cluster://run/c")
 
 
@@ -137,7 +137,7 @@ def test_a_copy_that_was_cut_off_or_made_before_the_machine_went_down_is_made_an
         (copy,) = machine.glob("*.copy")
         (copy / "model").write_text("wei")
         copy.with_suffix(".whole").unlink() if mark is None else copy.with_suffix(".whole").write_text(mark)
-        monkeypatch.setattr("rtrain.train._checkpoints._shared_copy._sweep", lambda base: None)
+        monkeypatch.setattr("rtrain.train._run_directory._shared_copy._sweep", lambda base: None)
         with checkpoint.as_directory() as directory:
             assert (pathlib.Path(directory) / "model").read_text() == "weights"
 

@@ -12,10 +12,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain import train
 from rtrain.train import Result
-from rtrain.train._checkpoints import _left_over, _uploads
-from rtrain.train._checkpoints._run_directory import open_directory, open_run_of
 from rtrain.train._driver._restore import Origin
-from rtrain.train._local._directory import Claim, Directory, claim_in_place, claim_name
+from rtrain.train._report import _left_over, _uploads
+from rtrain.train._run_directory._reading import open_directory, open_run_of
+from rtrain.train._run_directory._writer import Claim, Directory, claim_in_place, claim_name
 from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
 from rtrain.train._values import _checkpoint_names
 

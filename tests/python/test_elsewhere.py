@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain import train, tune
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, RunConfig, ScalingConfig
-from rtrain.train._checkpoints import _elsewhere
 from rtrain.train._driver import _submission
+from rtrain.train._run_directory import _elsewhere
 from rtrain.train._session._records import Facts
 
 fs = pytest.importorskip("pyarrow.fs")

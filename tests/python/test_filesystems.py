@@ -14,8 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 from rtrain import train, tune
 from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _context
 from rtrain.train._archive._package import Payload
-from rtrain.train._checkpoints import _filesystems, _run_directory, _views
 from rtrain.train._driver._submission import Project, Submission
+from rtrain.train._run_directory import _filesystems, _reading, _views
 from rtrain.train._session._records import Facts
 from rtrain.tune import _config
 
@@ -233,7 +233,7 @@ def test_what_is_read_below_the_place_is_read_with_its_keys_and_nothing_else(mon
         asked.append(env)
         return type("Done", (), {"returncode": 3, "stdout": "", "stderr": ""})
 
-    monkeypatch.setattr(_run_directory.subprocess, "run", run)
+    monkeypatch.setattr(_reading.subprocess, "run", run)
     monkeypatch.setenv("RTRAIN_BINARY", sys.executable)  # it is not run
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-this-process")
     submitted(RunConfig(name="mine", storage_path="bucket/prefix", storage_filesystem=s3(endpoint_override="store:9000")))

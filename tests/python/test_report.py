@@ -13,7 +13,8 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain.train._checkpoints import _left_over, _shared_copy
+from rtrain.train._report import _left_over
+from rtrain.train._run_directory import _shared_copy
 from rtrain.train._session._records import ReportCall
 
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"

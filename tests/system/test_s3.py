@@ -220,7 +220,7 @@ def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monk
     """No cluster is asked: the directory alone tells what the run came to."""
     sys.path.insert(0, str(ROOT / "runtime" / "python"))
     from rtrain.train import Result
-    from rtrain.train._checkpoints import _run_directory
+    from rtrain.train._run_directory import _reading
 
     monkeypatch.setenv("RTRAIN_BINARY", str(RTRAIN))
     texts = {"many/run.json": json.dumps({"job": {"checkpoint": {"score_attribute": "score"}}})}
@@ -233,8 +233,8 @@ def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monk
         texts[f"many/attempts/000001/metrics-{part + 1:06}.jsonl"] = "\n".join(rows[part * 10 : part * 10 + 10]) + "\n"
     put_all(texts)
     calls = []
-    asked = _run_directory.BucketDirectory._rtrain
-    monkeypatch.setattr(_run_directory.BucketDirectory, "_rtrain", lambda *words: calls.append(words) or asked(*words))
+    asked = _reading.BucketDirectory._rtrain
+    monkeypatch.setattr(_reading.BucketDirectory, "_rtrain", lambda *words: calls.append(words) or asked(*words))
     result = Result.from_path("s3://runs/many")
     assert [row["step"] for row in result.all_metrics] == list(range(300))
     assert result.checkpoint.path == "s3://runs/many/checkpoint_000150-a001"

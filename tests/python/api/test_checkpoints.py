@@ -15,9 +15,9 @@ from local_cluster import LocalCluster, wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, HeadError
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
-from rtrain.train._checkpoints import _run_directory
 from rtrain.train._driver import _restore
 from rtrain.train._driver._submission import Submission
+from rtrain.train._run_directory import _reading
 
 
 def counting(config):
@@ -416,8 +416,8 @@ def test_a_path_that_only_the_cluster_mounts_is_read_through_the_head(cluster, t
     trainer(name, storage, epochs=2).fit()
     seen_here = pathlib.Path.is_file
     monkeypatch.setattr(pathlib.Path, "is_file", lambda path: False if path == storage / name / "run.json" else seen_here(path))
-    directory = _run_directory.open_directory(str(storage / name))
-    assert isinstance(directory, _run_directory.RemoteDirectory)
+    directory = _reading.open_directory(str(storage / name))
+    assert isinstance(directory, _reading.RemoteDirectory)
     assert json.loads(directory.read("checkpoint_000002-a001/state.json")) == {"epoch": 1}
     assert "attempts/000001.json" in directory.names("")
     (storage / name / "secret").write_text("not ours")

@@ -20,7 +20,7 @@ from rtrain.train import (
     ScalingConfig,
     ValidationConfig,
 )
-from rtrain.train._checkpoints._run_directory import RemoteDirectory, manifests
+from rtrain.train._run_directory._reading import RemoteDirectory, manifests
 
 
 def a_loop():

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 from rtrain import train, tune
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
-from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._run_directory import _elsewhere
 
 pytest.importorskip("pyarrow.fs")
 pytest.importorskip("fsspec")

@@ -22,9 +22,9 @@ from rtrain.train import (
     ValidationConfig,
     ValidationTaskConfig,
 )
-from rtrain.train._checkpoints import _uploads
 from rtrain.train._driver._submission import Submission
 from rtrain.train._driver._validation import answers
+from rtrain.train._report import _uploads
 from rtrain.train._session._records import Facts, ReportCall
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from rtrain import _files, train
-from rtrain.train._checkpoints._run_directory import MANIFEST
-from rtrain.train._local._directory import Directory
 from rtrain.train._local._session import LocalSession
+from rtrain.train._run_directory._reading import MANIFEST
+from rtrain.train._run_directory._writer import Directory
 from rtrain.train._session._records import Facts, ReportCall
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from rtrain import _files, _own_folders, _public_names
 from rtrain._lazy import public_in
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
-from rtrain.train._checkpoints._shared_copy import shared_copy, turn
+from rtrain.train._run_directory import _elsewhere, _filesystems, _views
+from rtrain.train._run_directory._shared_copy import shared_copy, turn
 from rtrain.train._session import _records
 from rtrain.train._values import _names
 
@@ -114,9 +114,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if not self._shown or self._shown != self._at:
             elsewhere = _elsewhere.of(self._at)
             return elsewhere.filesystem if elsewhere is not None else None
-        from rtrain.train._checkpoints import _run_directory
+        from rtrain.train._run_directory import _reading
 
-        return _run_directory.filesystem_of(self._at)
+        return _reading.filesystem_of(self._at)
 
     # -- making one ---------------------------------------------------------------------------------------------------
     @classmethod
@@ -190,12 +190,12 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if self._filesystem is not None:
             held = _identity(self._filesystem) + _listing(self._filesystem, self._at)
             return held, functools.partial(_copy_from, self._filesystem, self._at)
-        from rtrain.train._checkpoints import _run_directory
+        from rtrain.train._run_directory import _reading
         from rtrain.train._session import _worker
 
         try:
-            directory, name = _run_directory.open_run_of(self._at, _worker.head() if _worker.started_by_agent() else None)
-            text = directory.read(f"{name}/{_run_directory.MANIFEST}")
+            directory, name = _reading.open_run_of(self._at, _worker.head() if _worker.started_by_agent() else None)
+            text = directory.read(f"{name}/{_reading.MANIFEST}")
             manifest = json.loads(text)
         except (FileNotFoundError, ValueError) as error:
             raise FileNotFoundError(

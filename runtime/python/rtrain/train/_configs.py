@@ -11,9 +11,9 @@ from typing import Any, Literal
 from rtrain import _arguments, _runtime_env
 from rtrain._lazy import public_in
 from rtrain.train import _config_types
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._ingest import ExecutionOptions
 from rtrain.train._run_context import RTrainCallback
+from rtrain.train._run_directory import _elsewhere, _filesystems, _views
 from rtrain.train._values import _names
 from rtrain.tune.callback import Callback
 

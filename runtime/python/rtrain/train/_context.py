@@ -6,7 +6,7 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain.train import _session
-from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._run_directory import _elsewhere, _filesystems
 from rtrain.train._session import _behind, _worker
 from rtrain.train._session._records import Facts
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
+from rtrain.train._run_directory import _elsewhere, _filesystems, _reading, _views
 from rtrain.train._values import _metrics
 
 _SHOWN, _SHOWN_BEST = 8, 3
@@ -43,7 +43,7 @@ class Result:
         """
         if self._filesystem is not None:
             return self._filesystem
-        return None if self.path is None else _run_directory.filesystem_of(self.path)
+        return None if self.path is None else _reading.filesystem_of(self.path)
 
     @property
     def metrics_dataframe(self) -> Any:
@@ -81,20 +81,20 @@ class Result:
 
         RuntimeError when there is no run.
         """
-        directory: _run_directory.RunDirectory
+        directory: _reading.RunDirectory
         try:
             if _filesystems.is_carried(storage_filesystem):
                 place = _filesystems.place_of(path, storage_filesystem)
                 _filesystems.remember(place)
                 text = place.path
-                directory = _run_directory.open_directory(text)
+                directory = _reading.open_directory(text)
                 if storage_filesystem is not None:
                     _views.remember(directory.path, _views.View.of(path, storage_filesystem, directory.path))
             else:
                 text = os.fspath(path).rstrip("/")
                 if (known := recorded(text, storage_filesystem)) is not None:
                     return _of_directory(known, None)
-                directory = _run_directory.FilesystemDirectory(text, _filesystems.as_pyarrow(storage_filesystem))
+                directory = _reading.FilesystemDirectory(text, _filesystems.as_pyarrow(storage_filesystem))
                 directory.read("run.json")
         except FileNotFoundError as error:
             raise RuntimeError(f"Experiment folder {text} doesn't exist.") from error
@@ -183,7 +183,7 @@ def _shown(metrics: Mapping[str, Any]) -> str:
     return ", ".join(texts[:_SHOWN]) + (f", ... ({len(texts)} in all)" if len(texts) > _SHOWN else "")
 
 
-def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
+def rows_of(directory: _reading.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
     """Every report in the journals of the run's attempts, in their order. What a killed agent left twice counts once."""
     rows: list[dict[str, Any]] = []
     newest: dict[str, int] = {}  # by attempt: the index of its last report
@@ -205,19 +205,19 @@ def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] 
     return rows
 
 
-def recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
+def recorded(path: str, filesystem: Any) -> _reading.RunDirectory | None:
     """The directory of a run whose checkpoints' files lie on the file system: `path` is on that, or the directory itself."""
-    on_it = _run_directory.FilesystemDirectory(path, _filesystems.as_pyarrow(filesystem))
+    on_it = _reading.FilesystemDirectory(path, _filesystems.as_pyarrow(filesystem))
     try:
         if "://" in path:
             raise FileNotFoundError(path)  # of rtrain's storage: no path on a file system
-        directory = _run_directory.open_directory(str(json.loads(on_it.read(_elsewhere.RUN))["run_path"]))
+        directory = _reading.open_directory(str(json.loads(on_it.read(_elsewhere.RUN))["run_path"]))
         place = path.rpartition("/")[0]
     except FileNotFoundError:
         if "://" not in path and not os.path.isfile(f"{path}/run.json"):  # noqa: PTH113
             return None
-        directory = _run_directory.open_directory(path)
-        names = _run_directory.manifests(directory)
+        directory = _reading.open_directory(path)
+        names = _reading.manifests(directory)
         pointers = (pointer for name in names for pointer in Checkpoint(f"{path}/{name}")._pointers())
         if (first := next(pointers, None)) is None:
             return directory
@@ -226,12 +226,12 @@ def recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
     return directory
 
 
-def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Result:
+def _of_directory(directory: _reading.RunDirectory, filesystem: Any) -> Result:
     """filesystem: that this process has, of which the directory is."""
-    job = _run_directory.header_of(directory.read("run.json"), directory.path).get("job") or {}
+    job = _reading.header_of(directory.read("run.json"), directory.path).get("job") or {}
     rules = job.get("checkpoint") or {} if isinstance(job, dict) else {}
     kept: list[tuple[int, int, Checkpoint]] = []
-    for name, manifest in _run_directory.manifests(directory).items():
+    for name, manifest in _reading.manifests(directory).items():
         metrics: Any = _metrics.decode(manifest["metrics"])
         place = f"{directory.path}/{name}"
         checkpoint = Checkpoint._kept(place, metrics=metrics, name=name)

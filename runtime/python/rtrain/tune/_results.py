@@ -10,8 +10,8 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain._nested import flatten
-from rtrain.train._checkpoints import _run_directory, _views
 from rtrain.train._result import Result, best, nested, score
+from rtrain.train._run_directory import _reading, _views
 from rtrain.tune._trial import ERROR, TERMINATED, Trial
 
 _SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
@@ -112,7 +112,7 @@ class ResultGrid:
     @property
     def filesystem(self) -> Any:
         """pyarrow's LocalFileSystem where the sweep's directory is a path; None for a URI (s3://, cluster://), and without pyarrow."""
-        return _run_directory.filesystem_of(self._path)
+        return _reading.filesystem_of(self._path)
 
     def get_best_result(
         self,

@@ -13,13 +13,13 @@ from typing import Any
 from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain._waiting import why_waits
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _views
-from rtrain.train._checkpoints._run_directory import open_directory
 from rtrain.train._driver._follower import TERMINAL
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import Project, Submission, say
 from rtrain.train._driver._validation import Validator
 from rtrain.train._result import Result
+from rtrain.train._run_directory import _views
+from rtrain.train._run_directory._reading import open_directory
 from rtrain.train._values import _metrics
 from rtrain.train._values._errors import TrainingFailedError
 from rtrain.tune._sweep import Ended

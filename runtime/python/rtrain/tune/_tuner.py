@@ -15,10 +15,10 @@ from rtrain._http import Head, HeadError, part
 from rtrain._lazy import public_in
 from rtrain.train import _configs
 from rtrain.train._archive import _package
-from rtrain.train._checkpoints import _filesystems
 from rtrain.train._driver._outcome import result_of
 from rtrain.train._driver._submission import HEAD_AWAY_S, project_of
 from rtrain.train._result import Result
+from rtrain.train._run_directory import _filesystems
 from rtrain.train._trainer import DataParallelTrainer
 from rtrain.train._values import _names
 from rtrain.tune import _file, _trainable, callback

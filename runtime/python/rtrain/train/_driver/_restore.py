@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory, _views
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver import _raised
 from rtrain.train._result import recorded
+from rtrain.train._run_directory import _elsewhere, _filesystems, _reading, _views
 from rtrain.train._values import _names
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class Origin:
     here: bool
 
     @classmethod
-    def of(cls, directory: _run_directory.RunDirectory, before: RunConfig) -> Origin:
+    def of(cls, directory: _reading.RunDirectory, before: RunConfig) -> Origin:
         """The directory is the run: it may have been moved or renamed. Where it was not, its names are those that it was made
         with."""
-        path, here = directory.path, isinstance(directory, _run_directory.LocalDirectory)
+        path, here = directory.path, isinstance(directory, _reading.LocalDirectory)
         scheme, _, rest = path.rpartition("://")
         if not scheme:
             path = rest = os.path.abspath(rest)  # noqa: PTH100 - links are kept
@@ -69,7 +69,7 @@ class Origin:
 
     def newest(self) -> str:
         """Returns the run's newest committed checkpoint, where this machine sees the directory."""
-        from rtrain.train._local._directory import Directory
+        from rtrain.train._run_directory._writer import Directory
 
         checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
         return checkpoints[-1].name if checkpoints else ""
@@ -88,7 +88,7 @@ def same_storage(storage_path: str | None, other: str | None) -> bool:
 
 def has_driver(path: str, filesystem: Any) -> bool:
     try:
-        _run_directory.open_directory(_place_of(path, filesystem)).read("driver.pkl")
+        _reading.open_directory(_place_of(path, filesystem)).read("driver.pkl")
     except (OSError, ValueError):
         return False
     return True
@@ -148,10 +148,10 @@ def restored(kind: type[_Trainer], path: str, filesystem: Any, overrides: Restor
     return trainer
 
 
-def _opened(place: str) -> tuple[_run_directory.RunDirectory, _package.Payload]:
+def _opened(place: str) -> tuple[_reading.RunDirectory, _package.Payload]:
     """The run's directory and its driver.pkl, whose versions fit this process."""
     try:
-        directory = _run_directory.open_directory(place)
+        directory = _reading.open_directory(place)
         payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
     except FileNotFoundError as error:
         raise ValueError(
@@ -190,7 +190,7 @@ def _on(filesystem: Any, path: str, config: RunConfig, run_path: str) -> RunConf
     return config
 
 
-def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:
+def _code_of(directory: _reading.RunDirectory, digest: str) -> tuple[str, bytes]:
     if not digest:
         return "", b""
     try:

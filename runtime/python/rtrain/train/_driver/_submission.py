@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from rtrain import _runtime_env, _where
 from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train._archive import _package, _packed
-from rtrain.train._checkpoints import _elsewhere, _filesystems, _views
 from rtrain.train._configs import FailureConfig, RunConfig
 from rtrain.train._driver._follower import TERMINAL, Driver
 from rtrain.train._driver._interrupts import Detached
@@ -23,6 +22,7 @@ from rtrain.train._driver._restore import differences, same_storage
 from rtrain.train._driver._validation import Validator
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked, told_of_end
+from rtrain.train._run_directory import _elsewhere, _filesystems, _views
 from rtrain.train._session import _reported
 from rtrain.train._session._records import Facts
 from rtrain.train._values import _names

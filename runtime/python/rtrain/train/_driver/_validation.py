@@ -22,9 +22,9 @@ from typing import Any
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable, part
 from rtrain.train._archive._package import Payload, dumps
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _views
 from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._driver import _raised
+from rtrain.train._run_directory import _views
 from rtrain.train._session._records import ReportedCheckpointStatus
 from rtrain.train._values import _metrics
 

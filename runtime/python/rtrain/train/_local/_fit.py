@@ -16,13 +16,13 @@ from rtrain._local_cluster import RESULTS
 from rtrain.train import _session
 from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere, _views
 from rtrain.train._driver._submission import Submission
-from rtrain.train._local._directory import Directory
 from rtrain.train._local._ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local._session import LocalSession
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
+from rtrain.train._run_directory import _elsewhere, _views
+from rtrain.train._run_directory._writer import Directory
 from rtrain.train._session import _behind
 from rtrain.train._session._records import Facts, LoopEnded
 from rtrain.train._values import _names

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere
-from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
-from rtrain.train._checkpoints._run_directory import MANIFEST
-from rtrain.train._checkpoints._uploads import brought_by_fn, is_place, name_of, one_in_the_other, place_in_run, taken
-from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
 from rtrain.train._local._ranks import Ranks
+from rtrain.train._report._left_over import LeftOver, left_over_of
+from rtrain.train._report._uploads import brought_by_fn, is_place, name_of, one_in_the_other, place_in_run, taken
 from rtrain.train._result import by_score, nested, no_score
+from rtrain.train._run_directory import _elsewhere
+from rtrain.train._run_directory._reading import MANIFEST
+from rtrain.train._run_directory._writer import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
 from rtrain.train._session import _behind, _loop_environment
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._run_directory import _elsewhere
 from rtrain.train._session import _behind, _loop_environment, _worker
 from rtrain.train._session._library import ReportArgs, check, library
 from rtrain.train._session._records import (
@@ -100,7 +100,7 @@ class ClusterSession:
             self._make_report(handle, call, number, lambda: self._prepared(call, number))
 
     def _report_behind(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
-        from rtrain.train._checkpoints import _uploads
+        from rtrain.train._report import _uploads
 
         _uploads.check_place("checkpoint_upload_fn", self.facts)
         self._reported_directories.add(str(call.directory))  # a checkpoint_dir() stays until its function has read it
@@ -113,7 +113,7 @@ class ClusterSession:
         _behind.start(f"report {number}, {_uploads.name_of(call, number)}", make, _behind.fail)
 
     def _prepared(self, call: ReportCall, number: int) -> ReportCall:
-        from rtrain.train._checkpoints import _uploads
+        from rtrain.train._report import _uploads
 
         index = int(library().rtw_next_report(_worker.handle("report"))) or number  # as the agent counts
         prepared = _uploads.prepared(call, self.facts, index, self._staged_directory)
@@ -343,7 +343,7 @@ class ClusterSession:
 
 
 def _with_files(call: ReportCall, directory: str, run_path: str) -> ReportArgs:
-    from rtrain.train._checkpoints import _left_over
+    from rtrain.train._report import _left_over
 
     return ReportArgs(
         metrics_json=call.metrics_json.encode(),

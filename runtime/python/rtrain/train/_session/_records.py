@@ -17,7 +17,7 @@ from rtrain.train._values import _metrics
 
 if TYPE_CHECKING:
     from rtrain.train._checkpoint import Checkpoint
-    from rtrain.train._checkpoints._left_over import LeftOver
+    from rtrain.train._report._left_over import LeftOver
 
 
 class LoopEnded(SystemExit):

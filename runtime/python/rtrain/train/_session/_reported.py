@@ -9,10 +9,10 @@ from typing import Any
 
 from rtrain._http import Head, HeadError, part
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints import _elsewhere
-from rtrain.train._checkpoints._run_directory import Bucket, full_metrics
 from rtrain.train._driver import _validation
 from rtrain.train._result import by_score
+from rtrain.train._run_directory import _elsewhere
+from rtrain.train._run_directory._reading import Bucket, full_metrics
 from rtrain.train._session import _worker
 from rtrain.train._session._checkpoint_request import CheckpointWanted
 from rtrain.train._session._records import (

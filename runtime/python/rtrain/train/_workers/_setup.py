@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rtrain.train._archive._package import Payload
-from rtrain.train._checkpoints import _elsewhere, _views
+from rtrain.train._run_directory import _elsewhere, _views
 from rtrain.train._session._records import Session
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._run_directory import _elsewhere, _filesystems
 
 
 @dataclass(frozen=True)

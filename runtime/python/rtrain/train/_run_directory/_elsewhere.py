@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train._checkpoints import _filesystems
-from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
-from rtrain.train._checkpoints._shared_copy import shared_copy
+from rtrain.train._report._left_over import LeftOver, left_over_of
+from rtrain.train._run_directory import _filesystems
+from rtrain.train._run_directory._shared_copy import shared_copy
 from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
 
 RUN = ".rtrain-run.json"

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 
-from rtrain.train._checkpoints import _shared_copy
+from rtrain.train._run_directory import _shared_copy
 from rtrain.train._session._records import ReportCall
 from rtrain.train._values._checkpoint_names import MANIFEST
 

@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Callable
 
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._checkpoints._left_over import left_over_of
-from rtrain.train._checkpoints._run_directory import FORMAT, MANIFEST, header_of
-from rtrain.train._local._directory import Claim, claim_in_place, claim_name
+from rtrain.train._report._left_over import left_over_of
+from rtrain.train._run_directory._reading import FORMAT, MANIFEST, header_of
+from rtrain.train._run_directory._writer import Claim, claim_in_place, claim_name
 from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
 from rtrain.train._values import _checkpoint_names
 

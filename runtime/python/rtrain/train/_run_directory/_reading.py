@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
-from rtrain.train._checkpoints import _filesystems
+from rtrain.train._run_directory import _filesystems
 from rtrain.train._values import _checkpoint_names, _metrics
 
 MANIFEST = _checkpoint_names.MANIFEST

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain import _files
-from rtrain.train._checkpoints._run_directory import FORMAT, MANIFEST, header_of
+from rtrain.train._run_directory._reading import FORMAT, MANIFEST, header_of
 from rtrain.train._values import _checkpoint_names
 
 _PIECE = 4 << 20
