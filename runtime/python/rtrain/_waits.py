@@ -21,7 +21,7 @@ _waiting = False  # a batch is waited for: what that reads in its turn is a part
 
 def _tell(name: str) -> Callable[[int], None] | None:
     """What takes the microseconds of a wait; None where nobody listens, or another process is the worker."""
-    worker = sys.modules.get("rtrain.train._session._worker")
+    worker = sys.modules.get("rtrain.train._worker")
     if worker is None or not worker.started_by_agent() or worker.is_a_child_of_multiprocessing():
         return None
     tell: Callable[[int], None] = getattr(worker, name)

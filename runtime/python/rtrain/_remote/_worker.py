@@ -20,7 +20,7 @@ from rtrain._by_value import by_value
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
 from rtrain._remote._own_modules import own_modules
-from rtrain.train._workers import _errors_text
+from rtrain.train._worker import _errors_text
 
 _DIAL_S = 3.0
 _BE_DIALLED_S = 60.0
@@ -183,7 +183,8 @@ class _Carried:
 
 def _tell_cause(cause: str, shown: str | None = None) -> None:
     """Sends the agent the cause that `rtrain describe` shows, and prints it, or `shown` in its place, in the logs."""
-    from rtrain.train._session import _library, _worker
+    from rtrain.train import _worker
+    from rtrain.train._worker import _library
 
     print(shown or cause, file=sys.__stderr__, flush=True)  # the driver gets it with the error
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtrain._lazy import lazy_names
-from rtrain.train import _moved, collective as collective
+from rtrain.train import _moved, _worker, collective as collective
 from rtrain.train._checkpoint import Checkpoint as Checkpoint
 from rtrain.train._context import TrainContext as TrainContext, get_context as get_context, release as release
 from rtrain.train._loop import (
@@ -20,13 +20,6 @@ from rtrain.train._loop import (
     scratch_dir as scratch_dir,
     should_checkpoint as should_checkpoint,
 )
-from rtrain.train._session import _worker
-from rtrain.train._session._checkpoint_request import CheckpointWanted as CheckpointWanted, checkpoint_wanted as checkpoint_wanted
-from rtrain.train._session._library import (
-    AgentGoneError as AgentGoneError,
-    CheckpointUploadError as CheckpointUploadError,
-    Stopped as Stopped,
-)
 from rtrain.train._session._records import (
     CheckpointConsistencyMode as CheckpointConsistencyMode,
     CheckpointUploadMode as CheckpointUploadMode,
@@ -34,6 +27,12 @@ from rtrain.train._session._records import (
     ReportedCheckpoint as ReportedCheckpoint,
     ReportedCheckpointStatus as ReportedCheckpointStatus,
     ResizeInfo as ResizeInfo,
+)
+from rtrain.train._worker._checkpoint_request import CheckpointWanted as CheckpointWanted, checkpoint_wanted as checkpoint_wanted
+from rtrain.train._worker._library import (
+    AgentGoneError as AgentGoneError,
+    CheckpointUploadError as CheckpointUploadError,
+    Stopped as Stopped,
 )
 
 if TYPE_CHECKING:

@@ -190,8 +190,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if self._filesystem is not None:
             held = _identity(self._filesystem) + _listing(self._filesystem, self._at)
             return held, functools.partial(_copy_from, self._filesystem, self._at)
+        from rtrain.train import _worker
         from rtrain.train._run_directory import _reading
-        from rtrain.train._session import _worker
 
         try:
             directory, name = _reading.open_run_of(self._at, _worker.head() if _worker.started_by_agent() else None)

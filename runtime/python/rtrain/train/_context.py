@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rtrain._lazy import public_in
-from rtrain.train import _session
+from rtrain.train import _session, _worker
 from rtrain.train._run_directory import _elsewhere, _filesystems
-from rtrain.train._session import _behind, _worker
 from rtrain.train._session._records import Facts
+from rtrain.train._worker import _behind
 
 
 class StorageContext:

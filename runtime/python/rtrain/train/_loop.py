@@ -11,7 +11,6 @@ from typing import Any
 from rtrain._lazy import public_in
 from rtrain.train import _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._session import _behind
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -22,6 +21,7 @@ from rtrain.train._session._records import (
     ResizeInfo,
 )
 from rtrain.train._values import _checkpoint_names, _metrics, _names
+from rtrain.train._worker import _behind
 from rtrain.train._workers import _tracking
 
 

@@ -22,13 +22,13 @@ from typing import Any, NoReturn
 
 from rtrain import _on_cpu, _own_folders
 from rtrain._http import HeadError, part
-from rtrain.train import _process_group, _session
+from rtrain.train import _process_group, _session, _worker
 from rtrain.train._archive._package import Payload, check_versions, dumps
-from rtrain.train._session import _behind, _worker
-from rtrain.train._session._library import CheckpointUploadError, Stopped, check, library
 from rtrain.train._session._records import Facts, LoopEnded
 from rtrain.train._values import _names
-from rtrain.train._workers import _ending, _errors_text, _tracking
+from rtrain.train._worker import _behind, _errors_text
+from rtrain.train._worker._library import CheckpointUploadError, Stopped, check, library
+from rtrain.train._workers import _ending, _tracking
 from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"

@@ -22,7 +22,7 @@ from rtrain.train._result import by_score, nested, no_score
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._run_directory._reading import MANIFEST
 from rtrain.train._run_directory._writer import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
-from rtrain.train._session import _behind, _loop_environment
+from rtrain.train._session import _loop_environment
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -36,6 +36,7 @@ from rtrain.train._session._records import (
 )
 from rtrain.train._values import _metrics
 from rtrain.train._values._checkpoint_names import Names
+from rtrain.train._worker import _behind
 
 _DELETIONS_MOST = 10  # with one report, the worst first; as the head does
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
@@ -257,7 +258,7 @@ class LocalSession:
 
     def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, calls: list[Any]) -> Checkpoint:
         """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
-        from rtrain.train._session._library import CheckpointUploadError
+        from rtrain.train._worker._library import CheckpointUploadError
 
         brought = self._ranks.gather((entries, fault), f"storing the checkpoint of report {self._index}")
         faults = [rank_fault for _, rank_fault in brought if rank_fault]

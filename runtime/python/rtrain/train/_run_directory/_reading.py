@@ -148,7 +148,7 @@ class BucketDirectory:
 
     def _rtrain(self, verb: str, *arguments: str) -> str:
         from rtrain._local_cluster import find_program
-        from rtrain.train._session import _worker
+        from rtrain.train import _worker
 
         command = [str(find_program()), "storage", verb, *arguments, "-o", "json"]
         environment = _filesystems.environment_for(self.path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rtrain.train._session import _worker
+from rtrain.train import _worker
 from rtrain.train._session._records import (  # saved files of earlier versions name these classes here
     CheckpointConsistencyMode,
     CheckpointUploadMode,

@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rtrain.train import _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._run_directory import _elsewhere
-from rtrain.train._session import _behind, _loop_environment, _worker
-from rtrain.train._session._library import ReportArgs, check, library
+from rtrain.train._session import _loop_environment
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -30,6 +30,8 @@ from rtrain.train._session._records import (
     ResizeInfo,
 )
 from rtrain.train._values import _metrics, _names
+from rtrain.train._worker import _behind
+from rtrain.train._worker._library import ReportArgs, check, library
 
 _UPLOADS = {
     None: 0,
@@ -140,7 +142,7 @@ class ClusterSession:
     def _report_within(
         self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, number: int, prepared: Callable[[], ReportCall]
     ) -> None:
-        from rtrain.train._session import _collective_limit
+        from rtrain.train._worker import _collective_limit
 
         coming = _collective_limit.Coming(self.facts, "report", number, "report()")
         _collective_limit.within(limit_s, lambda: self._report_now(handle, call, prepared), coming)
@@ -258,7 +260,8 @@ class ClusterSession:
         return _reported.resources(self.facts)
 
     def preemption_info(self) -> PreemptionInfo | None:
-        from rtrain.train._session import _checkpoint_request, _reported
+        from rtrain.train._session import _reported
+        from rtrain.train._worker import _checkpoint_request
 
         preemption = (
             _reported.preemption_info(self.facts, _checkpoint_request.checkpoint_wanted()) if self.facts.world_rank == 0 else None
@@ -286,7 +289,7 @@ class ClusterSession:
         self._collectives += 1
         if self.facts.world_size == 1:
             return self._broadcast_now(data)
-        from rtrain.train._session import _collective_limit
+        from rtrain.train._worker import _collective_limit
 
         coming = _collective_limit.Coming(self.facts, "collective", self._collectives, caller)
         limit = _names.setting("COLLECTIVE_TIMEOUT_S")

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from rtrain._http import NotFound, part
+from rtrain.train import _worker
 from rtrain.train._archive._package import dumps
-from rtrain.train._session import _worker
 from rtrain.train._session._records import Facts
 
 _PATIENCE_S = 120.0

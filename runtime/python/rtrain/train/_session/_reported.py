@@ -8,13 +8,12 @@ import time
 from typing import Any
 
 from rtrain._http import Head, HeadError, part
+from rtrain.train import _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import _validation
 from rtrain.train._result import by_score
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._run_directory._reading import Bucket, full_metrics
-from rtrain.train._session import _worker
-from rtrain.train._session._checkpoint_request import CheckpointWanted
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     Facts,
@@ -24,6 +23,7 @@ from rtrain.train._session._records import (
     ResizeInfo,
 )
 from rtrain.train._values import _metrics
+from rtrain.train._worker._checkpoint_request import CheckpointWanted
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
 _PAUSE_S = 0.25

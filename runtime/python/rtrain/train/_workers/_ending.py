@@ -21,7 +21,7 @@ from types import FrameType
 from typing import NoReturn
 
 from rtrain import _own_folders
-from rtrain.train._workers import _errors_text
+from rtrain.train._worker import _errors_text
 
 NAMED_S = 10.0
 _GRACE_MS = "RTRAIN_STOP_GRACE_MS"  # agents of before set none

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rtrain._nested import flatten
-from rtrain.train._session import _behind
 from rtrain.train._session._records import Facts, ReportCall, Session
+from rtrain.train._worker import _behind
 from rtrain.train._workers._tracked_run import TrackedRun, Tracker, numbers, tracked
 
 

@@ -8,8 +8,8 @@ import datetime
 import json
 
 from rtrain._lazy import public_in
-from rtrain.train._session import _worker
-from rtrain.train._session._library import library
+from rtrain.train import _worker
+from rtrain.train._worker._library import library
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from rtrain import _own_folders
-from rtrain.train._session._library import CheckpointUploadError
 from rtrain.train._session._records import LoopEnded
+from rtrain.train._worker._library import CheckpointUploadError
 
 T = TypeVar("T")
 WAIT_MOST = 16  # reports, beside the one that is being brought: each keeps its directory

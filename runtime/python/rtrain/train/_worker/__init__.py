@@ -10,9 +10,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rtrain.train._session import _behind
-from rtrain.train._session._library import check, library
-from rtrain.train._workers import _errors_text
+from rtrain.train._worker import _behind, _errors_text
+from rtrain.train._worker._library import check, library
 
 if TYPE_CHECKING:
     from rtrain._http import Head
