@@ -14,6 +14,7 @@ COMMENTS_ALONE = [
     ("a.cpp", CPP, "/* Returns the sum. */\nint sum(int a)\n{ return a + 1; }\n"),
     ("a.h", "#define ONE 1  // one\nint a;\n", "#define ONE 1\n// A number.\nint a;\n"),
     ("a.c", "int a; /* a */\n", "int a;\n"),
+    ("a.hpp", "// a\n#define A(x) \\\n  f(x)  // x\n", "#define A(x) \\\n  f(x)\n"),
     ("a.hpp", 'auto text = R"(// "text)";  // "\n', "// A 'text'.\n" + 'auto text = R"(// "text)";\n'),
     ("a.py", PYTHON, PYTHON.replace("Returns the double", "Doubles").replace('"""A module."""', '"""Arithmetic."""\n# A comment.')),
     ("a.py", PYTHON, PYTHON.replace('    """Returns the double."""\n', "")),
