@@ -14,11 +14,12 @@ namespace rtrain {
 struct Decision {
     std::vector<Record> save;
     std::vector<Effect> act;
-    std::string note;                // one line for `rtrain events`; empty: not worth showing
-    std::optional<RunId> about_run;  // what the note is about
+    std::string note;  // text of the line in `rtrain events`; empty: no line
+    std::optional<RunId> about_run;  // the subjects of the note
     std::optional<NodeId> about_node;
-    std::optional<RunId> created;         // RunSubmitted: the new run, or the one its key made before
-    std::optional<Error> refused;         // a request that cannot be: nothing is saved (name taken, run not terminal, ...)
+    // RunSubmitted: the new run, or the run that an earlier submission with the same key created
+    std::optional<RunId> created;
+    std::optional<Error> refused;  // an impossible request (name taken, run not terminal, ...); nothing is saved
     bool operator==(const Decision&) const = default;
 };
 

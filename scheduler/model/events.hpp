@@ -1,4 +1,4 @@
-// What the core hears (events) and what it wants done (effects): closed sets of plain values.
+// The inputs of the core (events) and its outputs (effects): closed sets of plain values.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@ namespace rtrain {
 // clang-format off: events and effects, one a line where they fit
 struct HeadStarted {
     std::int64_t wall_ms = 0;
-    std::optional<QuarantinePolicy> quarantine;  // none: as before
+    std::optional<QuarantinePolicy> quarantine;  // nullopt: unchanged
     bool operator==(const HeadStarted&) const = default;
 };
-struct RunSubmitted {  // the shell has checked the spec, the user and the name's form
+struct RunSubmitted {  // The shell has checked the spec, the user and the form of the name.
     std::string name, user, submit_key, job_json, storage_path;
     RunSpec spec;
     bool resume = false;
     std::string restore_from;
     std::vector<std::string> warnings;
     std::int64_t wall_ms = 0;
-    std::vector<std::uint32_t> array;  // a run for each, called NAME-<index>, all or none
-    std::uint32_t array_parallel = 0;  // of these so many at a time; 0: any number
-    std::string member_of{};           // resume: the array that it was, and is, one of; empty: none
+    std::vector<std::uint32_t> array;  // creates one run for each index, named NAME-<index>; all or none
+    std::uint32_t array_parallel = 0;  // the most runs of the array at a time; 0: any number
+    std::string member_of{};  // resume: the array that the run belonged to and belongs to; empty: none
     std::uint32_t member_index = 0;
     std::string program{};  // as Run::program
     bool operator==(const RunSubmitted&) const = default;
@@ -34,56 +34,59 @@ struct RunStopAsked {
     RunId run;
     std::string by;
     std::int64_t wall_ms = 0;
-    bool checkpoint = false;           // once its next checkpoint is committed,
-    std::optional<Duration> deadline;  // or this time has passed
-    bool now = false;                  // neither its grace nor what is on its way of a checkpoint is waited for
+    bool checkpoint = false;  // stops the run once its next checkpoint is committed,
+    std::optional<Duration> deadline;  // or once this time has passed
+    bool now = false;  // stops the run without the grace and without waiting for a checkpoint upload
     bool operator==(const RunStopAsked&) const = default;
 };
 struct RunCheckpointAsked { RunId run; std::string by; bool operator==(const RunCheckpointAsked&) const = default; };
-struct RunResizeAsked {  // to `workers`, at its next commit or at the deadline
+struct RunResizeAsked {  // resizes to `workers` at the next commit or at the deadline
     RunId run;
     std::string by;
     std::uint32_t workers = 0;
     std::optional<Duration> deadline;
     bool operator==(const RunResizeAsked&) const = default;
 };
-struct RunRemoved { RunId run; bool operator==(const RunRemoved&) const = default; };  // only a terminal one
-struct NodeRegistered {  // also on every reconnect: `held` is the whole truth about that node's processes
+struct RunRemoved { RunId run; bool operator==(const RunRemoved&) const = default; };  // terminal runs only
+struct NodeRegistered {  // also sent on each reconnect; `held` lists all attempts with processes on the node
     NodeId node;
     std::string address;
     std::uint16_t port = 0;
     Labels labels;
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
-    std::vector<AttemptId> held;  // attempts this agent has processes or unfinished preparation of
-    bool leaves = false;          // its agent drains it, and ends
+    std::vector<AttemptId> held;  // attempts with processes or unfinished preparation on this node
+    bool leaves = false;  // the agent drains its node and then ends
     bool operator==(const NodeRegistered&) const = default;
 };
-struct NodeLost {  // silent for node_timeout
+struct NodeLost {  // the node was silent for node_timeout
     NodeId node;
     std::string why;
-    Duration silent{};  // since its last sign
+    Duration silent{};  // time since the node's last message
     bool operator==(const NodeLost&) const = default;
 };
 struct NodeLeft { NodeId node; bool operator==(const NodeLeft&) const = default; };                   // `node leave`
 struct NodeDrained {
     NodeId node;
     std::string by, reason;
-    std::optional<Duration> deadline;  // none: runs leave when they have somewhere to go, or end
-    bool by_itself = false;            // its agent was told to end (node join --drain-on-sigterm)
+    std::optional<Duration> deadline;  // nullopt: runs move when they have another place, or run to their end
+    bool by_itself = false;  // the agent received the signal to end (node join --drain-on-sigterm)
     bool operator==(const NodeDrained&) const = default;
 };
 struct NodeUndrained { NodeId node; bool operator==(const NodeUndrained&) const = default; };
-// A node is ready for the attempt: code unpacked, storage probed, peers reached. From rank 0's node also the claim.
+// A node is ready for the attempt: code is unpacked, storage is probed, the peers are reachable. Rank 0's node also
+// sends the claim.
 struct NodePrepared {
-    AttemptId attempt;  // as asked for
+    AttemptId attempt;  // the attempt as PrepareNode named it
     std::uint32_t incarnation = 0;
     NodeId node;
-    std::uint32_t claimed_number = 0;  // rank 0's node: the number it claimed on storage (>= asked); else 0
-    std::string from;                  // rank 0's node: the newest committed checkpoint on the live branch
-    std::string master_address;        // rank 0's node
-    std::uint16_t master_port = 0;     // rank 0's node
-    std::vector<Checkpoint> earlier;   // rank 0's node: what earlier runs of the name committed and this one goes on from
+    // from rank 0's node: the number that it claimed on storage (>= the requested one); from others: 0
+    std::uint32_t claimed_number = 0;
+    std::string from;  // from rank 0's node: the newest committed checkpoint on the live branch
+    std::string master_address;  // from rank 0's node
+    std::uint16_t master_port = 0;  // from rank 0's node
+    // from rank 0's node: checkpoints of earlier runs of the name, from which this run continues
+    std::vector<Checkpoint> earlier;
     bool operator==(const NodePrepared&) const = default;
 };
 struct NodePrepareFailed {
@@ -91,20 +94,22 @@ struct NodePrepareFailed {
     std::uint32_t incarnation = 0;
     NodeId node;
     std::string why;
-    bool permanent = false;  // the user must change something (no such storage, name taken, code damaged): not retried
+    bool permanent = false;  // The user must change something (no such storage, name taken, code damaged): no retry.
     bool operator==(const NodePrepareFailed&) const = default;
 };
 struct WorkerStarted { AttemptId attempt; Rank rank; std::int64_t pid = 0; bool operator==(const WorkerStarted&) const = default; };
-struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };  // of an attempt
+// the first report of an attempt
+struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };
 struct WorkerExited {
     AttemptId attempt;
     Rank rank;
     ExitCause cause;
     std::int64_t exit_wall_us = 0;
-    Duration ago{};  // so long before the head heard of it
+    Duration ago{};  // time between the event and its arrival at the head
     bool operator==(const WorkerExited&) const = default;
 };
-struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };  // no process left
+// no process of the attempt is left on the node
+struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };
 struct CheckpointCommitted {
     AttemptId attempt;
     std::string directory;
@@ -112,28 +117,31 @@ struct CheckpointCommitted {
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;
     std::int64_t wall_ms = 0;
-    std::optional<Time> answers{};  // the request (its `asked`) that its report came after; 0: none; not told: any
-    Duration uploaded_in{};         // from its report to its commit
+    // The `asked` of the request that the checkpoint's report answers. 0: no request. Absent: any.
+    std::optional<Time> answers{};
+    Duration uploaded_in{};  // time from the report to the commit
     bool operator==(const CheckpointCommitted&) const = default;
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
-struct CheckpointValidated {  // `pending`: it waits for its validation, or a trial that starts from it holds it
+// `pending`: the checkpoint waits for its validation, or a trial that starts from it holds it
+struct CheckpointValidated {
     RunId run;
     std::string directory;
     bool pending = false;
-    std::map<std::string, double> metrics;  // join those of its report
+    std::map<std::string, double> metrics;  // are added to those of the checkpoint's report
     bool operator==(const CheckpointValidated&) const = default;
 };
-struct CheckpointVerified {  // somebody has read all of its files
+struct CheckpointVerified {  // a node has read all files of the checkpoint
     RunId run;
     std::string directory;
     std::int64_t wall_ms = 0;
-    std::uint32_t faults = 0;  // files that are missing, short or changed
+    std::uint32_t faults = 0;  // number of files that are missing, short or changed
     bool operator==(const CheckpointVerified&) const = default;
 };
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
-struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };  // checked by the shell
-struct TimePassed { bool operator==(const TimePassed&) const = default; };  // next_wake has come
+// The shell has checked the values.
+struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };
+struct TimePassed { bool operator==(const TimePassed&) const = default; };  // the time of next_wake has passed
 
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
@@ -141,44 +149,45 @@ using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, 
                            CheckpointValidated, CheckpointVerified>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
-// To one agent each. Repeating one is harmless: agents know attempts by id and incarnation.
-struct PrepareNode {  // to every node of a new attempt; `claim` on rank 0's node
+// Each effect is sent to one agent. A repeated effect is harmless: agents identify attempts by id and incarnation.
+struct PrepareNode {  // sent to each node of a new attempt; `claim` is true for rank 0's node
     AttemptId attempt;
     std::uint32_t incarnation = 0;
     NodeId node;
     bool claim = false;
     bool operator==(const PrepareNode&) const = default;
 };
-struct LaunchWorkers {  // every node is prepared: start this node's workers (all facts are in the Attempt record)
+struct LaunchWorkers {  // Every node is prepared: starts this node's workers. All facts are in the Attempt record.
     AttemptId attempt;
     NodeId node;
     bool operator==(const LaunchWorkers&) const = default;
 };
 struct StopAttempt {  // end everything of this attempt on this node, answer NodeEmptied; also for attempts given up long ago
     AttemptId attempt;
-    std::uint32_t incarnation = 0;  // the attempt's; 0 where the head has no record of it any more
+    std::uint32_t incarnation = 0;  // the attempt's incarnation; 0 if the head no longer has a record of it
     NodeId node;
     Duration grace;
     Reason why;
-    bool at_once = false;  // a checkpoint that is on its way is given up
+    bool at_once = false;  // an unfinished checkpoint upload is cancelled
     bool operator==(const StopAttempt&) const = default;
 };
-struct RequestCheckpoint {  // the attempt's workers on this node are to bring a checkpoint soon (rtw_wanted)
+struct RequestCheckpoint {  // requests a checkpoint soon from the attempt's workers on this node (rtw_wanted)
     AttemptId attempt;
     NodeId node;
     RequestReason reason = RequestReason::by_operator;
-    std::optional<Duration> left;  // until the deadline
-    std::uint32_t workers = 0;     // resize: to how many
-    Time asked{};                  // tells it from other asks
+    std::optional<Duration> left;  // time until the deadline
+    std::uint32_t workers = 0;  // resize: the new number of workers
+    Time asked{};  // identifies the request
     bool operator==(const RequestCheckpoint&) const = default;
 };
 struct DeleteCheckpoint {
     RunId run;
     std::string directory;
-    NodeId node;  // who carries it out: a ready node of the run's last attempt, else any ready node
+    NodeId node;  // the node that does it: a ready node of the run's last attempt, else any ready node
     bool operator==(const DeleteCheckpoint&) const = default;
 };
-struct WriteResult {  // terminal: result.json beside the run, logs copied; by a node that was in it (or the head for cluster://)
+// the run is terminal: writes result.json beside it and copies its logs; `node` was part of it (empty: the head)
+struct WriteResult {
     RunId run;
     NodeId node;
     bool operator==(const WriteResult&) const = default;

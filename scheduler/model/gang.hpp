@@ -1,4 +1,4 @@
-// A gang that asks for room, what placement sees of a node, and the answer: plain values.
+// The request of a gang, a node as placement sees it, and the answer: plain values.
 #pragma once
 
 #include <map>
@@ -24,26 +24,27 @@ struct Bundle {
 
 struct GangRequest {
     Strategy strategy = Strategy::pack;
-    std::vector<Bundle> bundles;  // index = rank before ranks are made contiguous per node
+    std::vector<Bundle> bundles;  // index: the rank, before ranks are made contiguous per node
     std::optional<std::string> topology_label;
-    std::map<std::uint32_t, NodeId> placed;  // repair: these stay where they are
+    std::map<std::uint32_t, NodeId> placed;  // repair: bundles that stay on their nodes
     std::set<NodeId> nodes_only;             // empty: any node
-    std::set<NodeId> nodes_excluded;         // hard
-    std::vector<NodeId> nodes_avoided;       // soft: used when nothing else fits
-    bool driver = false;                     // a program that submits other runs
-    std::string user{};                      // whose zero bundles are counted on each node; empty: they are not counted
+    std::set<NodeId> nodes_excluded;         // hard condition
+    std::vector<NodeId> nodes_avoided;       // soft condition: used if no other node fits
+    bool driver = false;                     // true: a program that submits other runs
+    std::string user{};  // the user whose zero bundles are counted on each node; empty: they are not counted
     bool operator==(const GangRequest&) const = default;
 };
 
-// What placement sees of a node.
+// A node as placement sees it.
 struct NodeView {
     NodeId id;
     NodeState state = NodeState::ready;
     Labels labels;
-    Resources total;                                      // without GPU
-    Resources free;                                       // without GPU
-    std::vector<Amount> gpus_free;                        // per device; a whole device is units(1)
-    std::map<std::string, std::uint32_t> zero_bundles{};  // by user: workers on the node that hold no resource
+    Resources total;                // without GPU
+    Resources free;                 // without GPU
+    std::vector<Amount> gpus_free;  // per device; a whole device is units(1)
+    // key: the user; value: number of workers on the node without resources
+    std::map<std::string, std::uint32_t> zero_bundles{};
     bool operator==(const NodeView&) const = default;
 };
 
@@ -52,7 +53,7 @@ struct GpuShare {
     Amount amount;
     bool operator==(const GpuShare&) const = default;
 };
-struct Seat {  // where one bundle sits
+struct Seat {  // the place of one bundle
     NodeId node;
     std::vector<GpuShare> gpus;
     bool operator==(const Seat&) const = default;
@@ -67,10 +68,10 @@ struct NodeReason {
 
 struct PlacementAnswer {
     Verdict verdict = Verdict::invalid;
-    Seats seats;                      // only when feasible_now
-    std::vector<NodeReason> reasons;  // only from explain_placement
+    Seats seats;                      // set only if feasible_now
+    std::vector<NodeReason> reasons;  // set only by explain_placement
     std::string nearest_change;       // "would start now with scaling.workers=8"; may be empty
-    bool proved = true;               // false: a bounded search gave up
+    bool proved = true;               // false: a bounded search was given up
 };
 
 }  // namespace rtrain

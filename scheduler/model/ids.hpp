@@ -1,4 +1,4 @@
-// Names of things. Two ids of different kinds never mix; all are ordered, so every tie is broken the same way.
+// Identifiers. Ids of different kinds never mix. All are ordered, so every tie is broken the same way.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// One line for people about what an event did (`rtrain events`). sentences.cpp makes them; several of one event are
-// joined.
+// One line for people that says what an event did (`rtrain events`). sentences.cpp makes the lines; several of one
+// event are joined.
 #pragma once
 
 #include <string>

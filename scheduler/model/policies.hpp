@@ -1,5 +1,5 @@
-// What a run was allowed and asked for: retries, retention, elastic size, predecessors; and what is asked of it while
-// it runs. Plain values inside the records (records.hpp).
+// The policies of a run: retries, retention, elastic size, predecessors; and the requests to it while it runs. Plain
+// values inside the records (records.hpp).
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,43 @@
 namespace rtrain {
 
 struct FailurePolicy {
-    std::int32_t max_failures = 0;  // -1: without end
+    std::int32_t max_failures = 0;  // -1: no limit
     Duration backoff_first{1'000};
     Duration backoff_last{300'000};
-    bool backoff_set = false;  // by the job: it holds whatever the attempt had reached
+    bool backoff_set = false;  // true: the job sets the backoff, which then applies after progress too
     bool avoid_bad_nodes = true;
-    bool fail_fast = false;  // the first attempt that fails or is lost ends the run, whatever the cause
+    bool fail_fast = false;  // true: the first attempt that fails or is lost ends the run, whatever the cause
     bool operator==(const FailurePolicy&) const = default;
 };
 
 struct Retention {
-    std::optional<std::uint32_t> num_to_keep;  // none: all
-    std::string score_attribute;               // empty: by age
+    std::optional<std::uint32_t> num_to_keep;  // nullopt: all
+    std::string score_attribute;               // empty: the newest are kept
     bool higher_is_better = true;
-    bool latest_until_success = false;  // the latest commit, when not among the best, goes with the run's success
+    // true: if the latest commit is not among the best, it is deleted when the run succeeds
+    bool latest_until_success = false;
     bool operator==(const Retention&) const = default;
 };
 
-// `scaling.workers: min..max`. The gang of the spec has max bundles, whose amounts are alike; an attempt takes the
-// first n of them.
+// `scaling.workers: min..max`. The gang of the spec has max equal bundles; an attempt takes the first n of them.
 struct Elastic {
     std::uint32_t workers_min = 1;
-    Duration grow_after{30'000};  // capacity must have been free for so long
+    Duration grow_after{30'000};  // time for which the capacity must have been free
     bool operator==(const Elastic&) const = default;
 };
 
 enum class AfterWhat { succeeded, ended };
 const char* to_text(AfterWhat);  // "succeeded", "ended"
 std::optional<AfterWhat> after_what(std::string_view);
-struct After {  // a predecessor that is not over yet
+struct After {  // a predecessor that has not ended yet
     RunId run;
     AfterWhat what = AfterWhat::succeeded;
     bool operator==(const After&) const = default;
 };
 
-// Why a running attempt is asked for a checkpoint. What follows its next commit: operator: nothing; resize, drain,
-// preemption: the attempt is stopped and placed anew; stop: the run ends. A later reason takes an earlier one's place.
+// The reason why a checkpoint is requested from a running attempt. It decides what follows the next commit. operator:
+// nothing. resize, drain, preemption: the attempt is stopped and placed anew. stop: the run ends. A later reason
+// replaces an earlier one.
 enum class RequestReason { by_operator, resize, drain, preemption, stop };
 const char* to_text(RequestReason);  // "operator", "resize", ...
 std::optional<RequestReason> request_reason(std::string_view);
@@ -56,19 +57,19 @@ struct CheckpointRequest {
     RequestReason reason = RequestReason::by_operator;
     Reason why;
     Time asked;
-    std::optional<Time> deadline;  // then what follows happens without a commit
-    std::uint32_t workers = 0;     // resize: to how many
-    RunId preemptor{};             // who is to have the room that it frees; 0: nobody in particular
+    std::optional<Time> deadline;  // time at which the consequence follows without a commit
+    std::uint32_t workers = 0;     // resize: the new number of workers
+    RunId preemptor{};             // the run that gets the freed resources; 0: no particular run
     bool operator==(const CheckpointRequest&) const = default;
 };
 
-// A node on which attempts of different runs keep failing first is quarantined.
+// A node is quarantined if attempts of different runs keep failing on it first.
 struct QuarantinePolicy {
-    std::uint32_t failures = 3, runs = 2;  // so many, of so many runs; failures = 0: never
+    std::uint32_t failures = 3, runs = 2;  // quarantine after this many failures of this many runs; failures = 0: never
     Duration window{3'600'000};
     bool operator==(const QuarantinePolicy&) const = default;
 };
-struct NodeFailure {  // an attempt failed, and this node was the first
+struct NodeFailure {  // an attempt that failed on this node first
     AttemptId attempt;
     Time at;
     bool operator==(const NodeFailure&) const = default;

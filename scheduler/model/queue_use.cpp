@@ -1,4 +1,4 @@
-// Whole numbers throughout, so that a replay gives the same means on every machine.
+// All numbers are whole, so that a replay gives the same means on every machine.
 #include "scheduler/model/queue_use.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace rtrain::core {
 namespace {
 
-constexpr int decay_bits = 16;  // of the fraction of a half-life
+constexpr int decay_bits = 16;  // bits of the fraction of a half-life
 
 constexpr std::uint64_t square_root(unsigned __int128 value) {
     unsigned __int128 low = 0, high = std::uint64_t{1} << 33;
@@ -18,7 +18,7 @@ constexpr std::uint64_t square_root(unsigned __int128 value) {
     return static_cast<std::uint64_t>(low);
 }
 
-// 2^-(1/2), 2^-(1/4), ... each the root of the one before, as counts of 1/2^32.
+// 2^-(1/2), 2^-(1/4), ... as counts of 1/2^32. Each is the square root of the one before.
 constexpr std::array<std::uint64_t, decay_bits> halvings() {
     std::array<std::uint64_t, decay_bits> roots{};
     std::uint64_t last = std::uint64_t{1} << 31;

@@ -1,4 +1,4 @@
-// The queues of a cluster as values: what was configured, and what each has used. The rules are in docs/queues.md.
+// The queues of a cluster as values: their configuration and their use. docs/queues.md has the rules.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,25 @@ namespace rtrain {
 inline constexpr const char* default_queue = "default";
 
 struct QueueRules {
-    std::int64_t share = 1;  // its part against the other queues
-    std::string parent;      // whose idle quota it may borrow; empty: nobody's
-    Resources quota;         // what it may hold, with the queues below it; a resource without an entry has no limit
-    bool borrow = true;      // goes beyond its quota while the parent's is idle
-    bool preempt = false;    // its runs take room from runs of lower priority, and give it, among such queues
+    std::int64_t share = 1;  // share of the cluster in relation to the other queues
+    std::string parent;      // the queue above, whose idle quota this one may borrow; empty: none
+    // the most that the queue and the queues below it may hold; a resource without an entry has no limit
+    Resources quota;
+    bool borrow = true;    // may exceed its quota while the parent's quota is idle
+    bool preempt = false;  // among queues with this flag, runs are preempted for runs of higher priority
     bool operator==(const QueueRules&) const = default;
 };
 
-// The whole configuration is one record, so that it is never half there.
+// The whole configuration is one record, so that it is never stored in part.
 struct Queues {
     std::map<std::string, QueueRules> rules;  // empty: only "default", without limits
-    Duration half_life{86'400'000};           // of past use
-    Duration preemption_grace{60'000};        // from being asked for a checkpoint to being stopped
+    Duration half_life{86'400'000};           // half-life of past use
+    Duration preemption_grace{60'000};        // time from a checkpoint request to the stop
     bool operator==(const Queues&) const = default;
 };
 
-// What a queue holds and has held: `level` is the mean of `held` until `at`, in which the past loses half of its weight
-// in each half-life.
+// The present and past use of a queue. `level` is the mean of `held` until `at`. The past loses half of its weight in
+// each half-life.
 struct QueueUse {
     std::string queue;
     Time at;

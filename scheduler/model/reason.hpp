@@ -1,7 +1,7 @@
-// Why a run waits or has ended, why an attempt ended, why a node is out of use, why a checkpoint was requested: values,
-// saved as such, and the only thing that is decided by. sentences.cpp makes the text of each at the edge; no code
-// compares or searches a text. Whatever takes the variant apart is in reason.cpp: nearly every file sees this class,
-// and a compiler makes a function of each alternative for each such operation.
+// The reason why a run waits or has ended, why an attempt ended, why a node is out of use, or why a checkpoint was
+// requested. Reasons are stored as values, and decisions read values only. sentences.cpp makes the text for people; no
+// code compares or searches a text. Operations on the variant are in reason.cpp: nearly every file includes this class,
+// and a compiler generates a function per alternative for each operation.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,8 @@ class Reason {
     template <class T>
         requires requires { T::kind; }
     Reason(T what);
-    // No constructor: every file that makes a reason would ask whether what it gives converts to the variant.
+    // A function, not a constructor: otherwise each file that makes a reason would check the conversion of its argument
+    // to the variant.
     static Reason of(Value value);
     bool none() const { return value_ == nullptr; }
     template <class T>
@@ -41,25 +42,26 @@ class Reason {
   private:
     bool same_value(const Reason& other) const;
 
-    // Shared, and never changed: a record is copied at each change of it, its reason seldom changes, and the largest
-    // alternative would make each run's record an eighth larger. None: null.
+    // Shared and immutable: a record is copied at each change, but its reason seldom changes. The largest alternative
+    // would enlarge each run's record by an eighth. Null: no reason.
     std::shared_ptr<const Value> value_;
 };
 
 const char* kind_of(const Reason& reason);  // "no_room"
 
-std::string to_text(const Reason& reason);   // one sentence; of none: empty
+std::string to_text(const Reason& reason);   // one sentence; empty for no reason
 std::string to_text(const ExitCause& exit);  // "exit code 3: ValueError: ..."
-// Returns the reason with the first line alone of what a job, an agent or a person has said, and with the place in the
-// job's files where that follows.
+// Returns the reason shortened for a list: of each text of a job, an agent or a person only the first line, and the
+// place in the job's files that follows it.
 Reason in_brief(const Reason& reason);
 
-// A job's own words (its last error text, the output of its setup) are its user's: others read "(hidden)".
+// The words of a job itself (its last error text, the output of its setup) belong to its user. Other users read
+// "(hidden)".
 enum class JobWords { shown, hidden };
 Reason without_job_words(const Reason& reason);
 std::string to_text(const Reason& reason, JobWords words);
-// Returns what an agent has said of a job up to the job's own words, which stand behind a bracket or from the second
-// line on; "(hidden)" follows where there were any.
+// Returns an agent's text about a job up to the job's own words, which stand in a bracket or from the second line on.
+// "(hidden)" replaces them.
 std::string without_output(const std::string& text);
 
 }  // namespace rtrain

@@ -17,12 +17,12 @@ enum class AfterWhat;  // policies.hpp
 
 class Reason;
 
-// `kind` is the name of a reason on disk and in the API: it is for ever. A `cause` has one element, or none.
+// `kind` names a reason on disk and in the API, and never changes. A `cause` has one element or none.
 // clang-format off: one a line where they fit
 namespace reasons {
 
 struct None { static constexpr const char* kind = "none"; bool operator==(const None&) const = default; };
-struct Text {  // the sentence of a record that an earlier version wrote: shown, never decided by
+struct Text {  // a sentence that an earlier version stored: shown to people, never read by decisions
     static constexpr const char* kind = "text";
     std::string text; bool operator==(const Text&) const = default;
 };
@@ -31,12 +31,12 @@ struct Text {  // the sentence of a record that an earlier version wrote: shown,
 struct NoRoom { static constexpr const char* kind = "no_room"; bool operator==(const NoRoom&) const = default; };
 struct NeverFits {  // no present node could ever hold it
     static constexpr const char* kind = "never_fits";
-    std::vector<NodeReason> nodes;  // of the first few
+    std::vector<NodeReason> nodes;  // the reasons of the first few nodes
     bool operator==(const NeverFits&) const = default;
 };
 struct QuotaFull {
     static constexpr const char* kind = "quota_full";
-    std::string queue, resource;  // whose quota it is: that of the run's own queue, or of one above it
+    std::string queue, resource;  // the queue whose quota it is: the run's own queue, or one above it
     Sum held, requested;
     Amount quota;
     Sum reserved{};  // for preemptors
@@ -64,7 +64,7 @@ struct PredecessorEnded {
 struct StoppedBy {
     static constexpr const char* kind = "stopped_by";
     std::string user;
-    std::vector<Reason> cause;  // of an attempt that had ended before
+    std::vector<Reason> cause;  // cause of the end of an attempt that had ended before
     bool operator==(const StoppedBy&) const = default;
 };
 struct QueueTime { static constexpr const char* kind = "queue_time"; bool operator==(const QueueTime&) const = default; };
@@ -78,9 +78,10 @@ struct FailFast {
     static constexpr const char* kind = "fail_fast";
     std::vector<Reason> cause; bool operator==(const FailFast&) const = default;
 };
-struct StartsFailed {  // several attempts in a row, before their workers trained
+struct StartsFailed {  // several attempts in a row failed before their workers trained
     static constexpr const char* kind = "starts_failed";
-    std::uint32_t attempts = 0; bool prepared = false;  // the attempts were prepared, and the port of their rendezvous was taken
+    // `prepared`: the attempts were prepared, and the port of their rendezvous was taken
+    std::uint32_t attempts = 0; bool prepared = false;
     std::vector<Reason> cause; bool operator==(const StartsFailed&) const = default;
 };
 
@@ -92,25 +93,25 @@ struct RankFailed {
 struct RanksSucceeded { static constexpr const char* kind = "ranks_succeeded"; bool operator==(const RanksSucceeded&) const = default; };
 struct NotPrepared {
     static constexpr const char* kind = "not_prepared";
-    NodeId node; std::string why;  // in its agent's words
+    NodeId node; std::string why;  // text of the agent
     bool operator==(const NotPrepared&) const = default;
 };
-struct EndUnseen {  // the processes are gone, and nobody saw them end
+struct EndUnseen {  // the processes are gone, and no process observed their end
     static constexpr const char* kind = "end_unseen";
     NodeId node; std::vector<Rank> ranks; bool operator==(const EndUnseen&) const = default;
 };
 struct NodeLost {
     static constexpr const char* kind = "node_lost";
     NodeId node; std::string why;  // "no heartbeat for 10 s"
-    std::vector<Reason> cause;     // what its loss did to other nodes, which was noticed before it
+    std::vector<Reason> cause;  // effects of the loss on other nodes that were noticed before it
     bool operator==(const NodeLost&) const = default;
 };
 struct NodeLeft {
     static constexpr const char* kind = "node_left";
-    NodeId node; std::vector<Reason> cause;  // as of NodeLost
+    NodeId node; std::vector<Reason> cause;  // as in NodeLost
     bool operator==(const NodeLeft&) const = default;
 };
-struct NodeSmaller {  // the node came back with fewer resources
+struct NodeSmaller {  // the node returned with fewer resources
     static constexpr const char* kind = "node_smaller";
     NodeId node; bool operator==(const NodeSmaller&) const = default;
 };
@@ -118,8 +119,10 @@ struct StopMetric {
     static constexpr const char* kind = "stop_metric";
     std::string key; double value = 0; bool operator==(const StopMetric&) const = default;
 };
-struct GivenUp { static constexpr const char* kind = "given_up"; bool operator==(const GivenUp&) const = default; };  // by the head
-struct NodeForgot { static constexpr const char* kind = "node_forgot"; bool operator==(const NodeForgot&) const = default; };  // the node came back without the attempt
+// the head gave up the attempt
+struct GivenUp { static constexpr const char* kind = "given_up"; bool operator==(const GivenUp&) const = default; };
+// the node returned without the attempt
+struct NodeForgot { static constexpr const char* kind = "node_forgot"; bool operator==(const NodeForgot&) const = default; };
 
 // ---- why a checkpoint is requested --------------------------------------------------------------------------------
 struct RequestedBy {
@@ -132,12 +135,12 @@ struct PreemptedBy {
 };
 struct NodeDrains {
     static constexpr const char* kind = "node_drains";
-    NodeId node; std::vector<Reason> cause;  // why it drains
+    NodeId node; std::vector<Reason> cause;  // the reason of the drain
     bool operator==(const NodeDrains&) const = default;
 };
 struct ResizeRequested {
     static constexpr const char* kind = "resize_requested";
-    std::string user;  // empty: an earlier request for a size, which is still to be carried out
+    std::string user;  // empty: an earlier request for a size that is not carried out yet
     std::uint32_t workers = 0, instead_of = 0; bool operator==(const ResizeRequested&) const = default;
 };
 struct RoomToGrow {
@@ -148,23 +151,23 @@ struct RoomToGrow {
 // ---- why a node is out of use -------------------------------------------------------------------------------------
 struct DrainedBy {
     static constexpr const char* kind = "drained_by";
-    std::string user, text;  // for the others to read
-    bool by_itself = false;  // its agent was told to end; over once the node's next agent registers
+    std::string user, text;  // `text`: a note for other people
+    bool by_itself = false;  // the agent received the signal to end; holds until the node's next agent registers
     bool operator==(const DrainedBy&) const = default;
 };
 struct Silent {
     static constexpr const char* kind = "silent";
-    std::string why;  // in the words of who noticed
+    std::string why;  // text of whoever noticed it
     bool operator==(const Silent&) const = default;
 };
 struct Evidence {  // one attempt that failed on the node first
-    std::string run; std::uint32_t attempt = 0; bool went_on = false;  // the run went on without the node
+    std::string run; std::uint32_t attempt = 0; bool went_on = false;  // `went_on`: the run continued without the node
     std::vector<Reason> cause; bool operator==(const Evidence&) const = default;
 };
 struct Quarantined {
     static constexpr const char* kind = "quarantined";
     std::uint32_t attempts = 0, runs = 0; Duration window;
-    std::vector<Evidence> evidence;  // the last few
+    std::vector<Evidence> evidence;  // the last few failures
     bool operator==(const Quarantined&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// The state of a cluster, as plain values. Only `decide` (controller.hpp) changes them. Each of these structs is one
-// durable record; storage/state encodes them.
+// The state of a cluster, as plain values. Only `decide` (controller.hpp) changes them. Each struct here is one durable
+// record, which storage/state encodes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ constexpr bool terminal(AttemptState s) {
     return s == AttemptState::succeeded || s == AttemptState::failed || s == AttemptState::stopped ||
            s == AttemptState::lost;
 }
-const char* to_text(RunState);  // "QUEUED" ...: the words of every format
+const char* to_text(RunState);  // "QUEUED" ...: the words of all formats
 const char* to_text(AttemptState);
 const char* to_text(WorkerState);
 const char* to_text(NodeState);
@@ -40,9 +40,9 @@ std::optional<WorkerState> worker_state(std::string_view);
 std::optional<NodeState> node_state(std::string_view);
 std::optional<Strategy> strategy(std::string_view);
 
-// What the core needs to know of a job; the whole job is `Run::job_json`, which the core passes on unread.
+// The part of a job that the core reads. `Run::job_json` is the whole job, which the core passes on unread.
 struct RunSpec {
-    GangRequest gang;  // one bundle per worker; elastic: as many as it may ever have
+    GangRequest gang;  // one bundle per worker; elastic: as many bundles as the run may ever have workers
     std::optional<Elastic> elastic;
     std::int32_t priority = 50;
     std::string queue = "default";
@@ -52,28 +52,29 @@ struct RunSpec {
     std::optional<Duration> wall_time_limit;
     std::optional<Duration> queue_time_limit;
     Duration stop_grace{10'000};
-    std::map<std::string, double> stop_at;  // metric -> value that ends the run (>=)
-    bool checkpoint_on_drain = true;        // asked for a checkpoint, and moved, when a node of it drains
-    std::vector<After> after;               // predecessors
+    std::map<std::string, double> stop_at;  // metric -> value at which the run ends (>=)
+    bool checkpoint_on_drain = true;        // if a node of the run drains, the run is asked for a checkpoint and moved
+    std::vector<After> after;               // the run's predecessors
     bool operator==(const RunSpec&) const = default;
 };
 
 struct Node {
     NodeId id;
     NodeState state = NodeState::ready;
-    std::string address;     // host other nodes reach it by
-    std::uint16_t port = 0;  // its agent's port for other agents
+    std::string address;     // host name under which other nodes reach the node
+    std::uint16_t port = 0;  // port of the node's agent for other agents
     Labels labels;
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
     Time registered;
-    Reason state_reason;                   // who drained it and why, or why it is lost
-    NodeState back_as = NodeState::ready;  // lost: what it registers as (a drained one stays drained)
-    std::optional<Time> drain_deadline;    // draining: what is still there then is stopped and moved
-    std::vector<NodeFailure> failures;     // since the last success: the evidence for a quarantine
+    Reason state_reason;  // why the node is drained, and by which user, or why it is lost
+    // lost nodes: the state after the next registration (a drained node stays drained)
+    NodeState back_as = NodeState::ready;
+    std::optional<Time> drain_deadline;  // draining: runs that are still on the node at this time are stopped and moved
+    std::vector<NodeFailure> failures;   // failures since the last success: the evidence for a quarantine
     bool operator==(const Node&) const = default;
 };
-// Returns the sentence of why a node is out of use. What a person gave as the reason stands in any case.
+// Returns the sentence that says why a node is out of use. It contains the reason that a person gave in any case.
 std::string why_out_of_use(const Node& node, JobWords words);
 
 struct Worker {
@@ -83,29 +84,31 @@ struct Worker {
     std::uint32_t node_rank = 0;
     std::int64_t pid = 0;
     std::optional<ExitCause> exit;
-    std::int64_t exit_wall_us = 0;  // the node's wall clock, microseconds: says who died first
+    std::int64_t exit_wall_us = 0;  // wall clock of the node in microseconds; decides which rank died first
     bool operator==(const Worker&) const = default;
 };
 
 struct Attempt {
     AttemptId id;
     AttemptState state = AttemptState::placed;
-    std::vector<Worker> workers;        // index = world rank
-    std::vector<NodeId> nodes_waiting;  // placed: still preparing. stopping: not yet empty
-    std::string from;                   // checkpoint directory it starts from; empty: from nothing
+    std::vector<Worker> workers;  // index = world rank
+    // placed: nodes that are still preparing. stopping: nodes that are not empty yet
+    std::vector<NodeId> nodes_waiting;
+    std::string from;  // directory of the checkpoint that the attempt starts from; empty: it starts from the beginning
     std::string master_address;
     std::uint16_t master_port = 0;
-    std::uint32_t incarnation = 0;  // tells retried preparations of one run apart (claims may renumber)
-    Time placed_at, prepared_at, started_at, ended_at;  // prepared_at: on every node
-    Time work_ended;       // by its first failure, a lost node's last sign, or the order to end; 0: not yet
-    Duration work_before;  // worker-time that `from` holds of attempts before (goodput/time_by_cause.hpp)
-    AttemptState end_as = AttemptState::failed;  // stopping: what it becomes once empty
-    Reason cause;                                // why it ended, or ends
+    std::uint32_t incarnation = 0;  // distinguishes retried preparations of one run (claims may renumber attempts)
+    Time placed_at, prepared_at, started_at, ended_at;  // prepared_at: when all nodes were prepared
+    Time work_ended;  // time of the first failure, of a lost node's last message, or of the order to end; 0: none yet
+    Duration work_before;  // work of earlier attempts, in worker-time, that `from` contains (goodput/time_by_cause.hpp)
+    AttemptState end_as = AttemptState::failed;  // stopping: the state after all nodes are empty
+    Reason cause;                                // why the attempt ended or ends
     std::optional<Rank> first_failure;
-    std::int64_t first_failure_lead_us = 0;    // before any other worker's death
-    bool counted = false;                      // counts against max_failures
-    bool committed = false;                    // a checkpoint of it was, before its end
-    std::optional<CheckpointRequest> request;  // pending, or what the attempt was stopped for
+    // time between the first failure and the next worker's death, in microseconds
+    std::int64_t first_failure_lead_us = 0;
+    bool counted = false;                      // true: counts against max_failures
+    bool committed = false;                    // true: a checkpoint of the attempt was committed before its end
+    std::optional<CheckpointRequest> request;  // a pending request, or the one that the attempt was stopped for
     bool operator==(const Attempt&) const = default;
 };
 
@@ -113,17 +116,18 @@ struct Checkpoint {
     RunId run;
     std::string directory;  // "checkpoint_000007-a002"
     std::uint32_t attempt = 0;
-    std::uint64_t sequence = 0;  // order of commits in its run; of an earlier run's: in their attempt
+    std::uint64_t sequence = 0;  // order of commits in the run; for an earlier run's checkpoint: in its attempt
     std::uint32_t world_size = 0;
     std::int64_t bytes = 0;
-    std::map<std::string, double> metrics;  // numbers only; the rest is in the manifest
+    std::map<std::string, double> metrics;  // numbers only; the manifest has all metrics
     Time committed;
-    Duration uploaded_in;  // from its report to its commit
+    Duration uploaded_in;  // time from the report to the commit
     std::int64_t committed_wall_ms = 0;
-    std::int64_t verified_wall_ms = 0;          // when its files were verified last; 0: never
-    std::uint32_t faults = 0;                   // of its files, then
-    bool deleting = false, validating = false;  // kept until what its validation says counts as well
-    bool earlier = false, spared = false;  // an earlier run's of the name; `num_to_keep` neither counts nor deletes it
+    std::int64_t verified_wall_ms = 0;          // time of the last verification of the files; 0: never
+    std::uint32_t faults = 0;                   // number of faulty files at that time
+    bool deleting = false, validating = false;  // `validating`: kept until the metrics of its validation are known
+    // `earlier`: from an earlier run of the name; `spared`: `num_to_keep` neither counts nor deletes it
+    bool earlier = false, spared = false;
     bool operator==(const Checkpoint&) const = default;
 };
 
@@ -135,41 +139,47 @@ struct Run {
     RunSpec spec;
     std::string job_json;      // the whole accepted job, canonical JSON
     std::string storage_path;  // the run's parent directory: "/mnt/runs", "cluster://"
-    bool resume = false;       // its directory exists already (restore)
-    std::string restore_from;  // a checkpoint asked for by name; empty: the newest
-    std::string submit_key;    // idempotency
+    bool resume = false;       // true: the run's directory exists already (restore)
+    std::string restore_from;  // name of the checkpoint to start from; empty: the newest
+    std::string submit_key;    // key for idempotent submission
     Time submitted, started, ended;
     std::int64_t submitted_wall_ms = 0, ended_wall_ms = 0;
-    std::uint32_t attempts = 0;  // highest number used
-    std::uint32_t failures = 0;  // counted ones
-    Time retry_at;               // recovering: not before
+    std::uint32_t attempts = 0;  // highest attempt number so far
+    std::uint32_t failures = 0;  // number of counted failures
+    Time retry_at;               // recovering: the next attempt starts at this time or later
     std::vector<NodeId> nodes_avoided;
-    Reason reason;                  // why it is in this state
-    std::string stop_by;            // user who asked it to stop
-    std::uint64_t checkpoints = 0;  // commits so far
+    Reason reason;                  // why the run is in its state
+    std::string stop_by;            // the user who requested the stop
+    std::uint64_t checkpoints = 0;  // number of commits so far
     std::vector<std::string> warnings;
-    std::vector<NodeId> nodes_reserved;  // the nodes of its reservation, by id
-    Time reserved_from;                  // when it is expected to start there; 0: the time is unknown
+    std::vector<NodeId> nodes_reserved;  // nodes of the run's reservation, sorted by id
+    Time reserved_from;                  // expected start on them; 0: unknown
     Seats seats_reserved;                // by rank; empty beside `nodes_reserved` (earlier versions): the whole nodes
-    std::vector<AttemptId> reserved_after;  // time unknown: the attempts whose ends the reservation waits for, by id
-    std::uint32_t workers_asked = 0;        // `rtrain resize`: so many, and no more; 0: as the spec says
-    std::optional<Time> grow_since;         // elastic: since when there has been room for more workers
-    std::vector<After> after;               // predecessors that it still waits for
-    bool array_waits = false;               // as many of its array run as may at a time
-    std::string array;                      // the job array it belongs to; empty: none
-    std::uint32_t array_index = 0, array_parallel = 0;  // 0: any number at a time
-    Time let_go;  // nothing has held it back since (predecessors, its array's limit); 0: since it was submitted
-    Duration without_seats;  // since it had to leave its own, until it had others: no part of its wall_time
-    std::optional<Duration> resize_within;  // for the checkpoint of a resize, counted from when there is room
-    std::string program;  // which the head has found to have submitted it: see program_of. Empty: the run itself
+    // if `reserved_from` is unknown: the attempts whose ends the reservation waits for, sorted by id
+    std::vector<AttemptId> reserved_after;
+    std::uint32_t workers_asked = 0;  // exact number of workers by `rtrain resize`; 0: as in the spec
+    std::optional<Time> grow_since;   // elastic: the time since which there has been room for more workers
+    std::vector<After> after;         // predecessors that the run still waits for
+    bool array_waits = false;         // true: the array's limit of parallel runs holds this run back
+    std::string array;                // the job array it belongs to; empty: none
+    // `array_parallel`: the most runs of the array at a time; 0: any number
+    std::uint32_t array_index = 0, array_parallel = 0;
+    // the time since which neither predecessors nor the array have held the run back; 0: since its submission
+    Time let_go;
+    // time during which the run had to leave its seats and had no others; it does not count as wall_time
+    Duration without_seats;
+    // deadline for the checkpoint of a resize, counted from the time when there is room
+    std::optional<Duration> resize_within;
+    // the run or session that submitted this run (see program_of); empty: the run is its own program
+    std::string program;
     bool operator==(const Run&) const = default;
 };
 
-struct Meta {  // the counters of a cluster
+struct Meta {  // counters of the cluster
     std::string cluster_id;
     std::uint64_t next_run = 1;
     std::uint64_t next_incarnation = 1;
-    Time now;  // last persisted time
+    Time now;  // last time that was stored
     QuarantinePolicy quarantine;
     bool operator==(const Meta&) const = default;
 };
@@ -182,12 +192,14 @@ struct CheckpointKey {
 
 // clang-format off: what `decide` asks to be made durable (a new value of a record, or its removal), one a line
 struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default; };
-struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };          // with attempts, checkpoints
+struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };  // includes attempts and checkpoints
 struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };
-struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };  // renumbered by its claim
-// What a node's word changes in a gang's long attempt is saved alone, and lies over the Attempt that was saved last.
-struct AttemptNode { AttemptId attempt; NodeId node; bool operator==(const AttemptNode&) const = default; };  // no longer waited for
-struct AttemptWorker {  // what becomes of a worker
+// the attempt was renumbered by its claim
+struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };
+// A small record for one change inside a large attempt. At load, it is applied on top of the last saved `Attempt`.
+// the node is removed from nodes_waiting
+struct AttemptNode { AttemptId attempt; NodeId node; bool operator==(const AttemptNode&) const = default; };
+struct AttemptWorker {  // the new state of a worker
     AttemptId attempt; Rank rank; WorkerState state = WorkerState::placed; std::int64_t pid = 0;
     std::optional<ExitCause> exit; std::int64_t exit_wall_us = 0; bool operator==(const AttemptWorker&) const = default;
 };

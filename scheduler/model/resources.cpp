@@ -14,7 +14,7 @@ Error bad_amount(std::string_view text, const std::string& why) {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// Appends one decimal digit; false when 64 bits are not enough.
+// Appends one decimal digit. Returns false if 64 bits are too few.
 bool append(std::int64_t& ticks, char c) {
     return !__builtin_mul_overflow(ticks, std::int64_t{10}, &ticks) &&
            !__builtin_add_overflow(ticks, std::int64_t{c - '0'}, &ticks);

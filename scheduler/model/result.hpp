@@ -15,26 +15,26 @@
 
 namespace rtrain {
 
-// The order is that of the exit codes in docs/cli.md; `exit_code` (cmd/) maps them.
+// The order equals that of the exit codes in docs/cli.md; `exit_code` (cmd/) maps them.
 enum class ErrorCode {
     usage,
     not_found,
     invalid,       // a spec, a request, a file's content
-    unreachable,   // nobody answers
-    unauthorised,  // no token, a wrong one, or a role that may not
+    unreachable,   // no answer arrived
+    unauthorised,  // no token, a wrong token, or a role without the right
     conflict,      // the name, port or directory is taken
     timed_out,
-    unplaceable,  // no present node could ever hold it
+    unplaceable,  // no present node could ever hold the gang
     io,           // disk, socket, operating system
-    damaged,      // bytes that are not what was written
+    damaged,      // bytes differ from those that were written
     full,         // no room: disk or a limit of ours
     internal,
 };
 
 struct Error {
     ErrorCode code = ErrorCode::internal;
-    std::string message;  // what failed, on what, and why (evidence)
-    std::string next;     // what to do next; may be empty
+    std::string message;  // names the failed operation, the object, and the evidence
+    std::string next;     // the next step for the user; may be empty
     bool operator==(const Error&) const = default;
 };
 
@@ -63,7 +63,7 @@ struct Done {
 };
 using Status = Result<Done>;  // success without a value: `return Done{};`
 
-// One fault in what a user wrote. `path` is the field ("scaling.workers"); line and column count from 1, 0 = unknown.
+// One fault in user input. `path` is the field ("scaling.workers"). Line and column count from 1; 0: unknown.
 struct Problem {
     std::string path;
     int line = 0;
@@ -82,6 +82,6 @@ using Problems = std::vector<Problem>;
 
 }  // namespace rtrain
 
-// RTRAIN_CHECK(condition, state...): `state` is a string that says what was seen.
+// RTRAIN_CHECK(condition, state...): `state` is a text with the observed values.
 #define RTRAIN_CHECK(condition, ...) \
     ((condition) ? void() : ::rtrain::check_failed(#condition, __FILE__, __LINE__, std::string{__VA_ARGS__}))

@@ -1,5 +1,5 @@
-// Text for people, and nowhere else: the words of the closed sets (one table each, they are those of every format too),
-// the sentence of every reason, and the line of every event.
+// Makes text for people: the words of the closed sets (one table each, used by every format), the sentence of each
+// reason, and the line of each event.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -93,7 +93,7 @@ std::string counted(std::uint64_t count, const std::string& what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// Returns the first line, with the place in the user's files that follows it.
+// Returns the first line, and the place in the user's files that follows it.
 std::string first_line(const std::string& text) {
     const std::size_t end = text.find('\n');
     if (end == std::string::npos) return text;
@@ -109,7 +109,7 @@ std::string nodes_text(const std::vector<NodeReason>& nodes) {
     return text;
 }
 
-// Returns `text`, the sentence of an earlier version, with the first line alone of what a job has said in brackets.
+// Returns `text`, a sentence of an earlier version, with only the first line of the job's words in brackets.
 std::string sentence_in_brief(const std::string& text) {
     if (text.find('\n') == std::string::npos) return text;
     const std::string line = first_line(text);
@@ -238,7 +238,7 @@ struct Sentence {
     }
 };
 
-// Returns the reason with what `change` makes of it and of those that it holds.
+// Returns the reason with `change` applied to it and to the reasons that it contains.
 template <class Change>
 Reason changed(const Reason& reason, const Change& change) {
     Reason::Value value = reason.value();
@@ -331,7 +331,7 @@ std::string node_text(const NodeId& node) { return "node " + node.value; }
 
 std::string behind(const char* before, const std::string& text) { return text.empty() ? "" : before + text; }
 
-// Without an attempt that could be lost: what follows the checkpoint that was requested.
+// Returns what follows the requested checkpoint; for a run without an attempt.
 std::string what_follows(const CheckpointRequest& request) {
     switch (request.reason) {
         case RequestReason::by_operator:
