@@ -55,7 +55,7 @@ FIRST_WORDS = r"(?:of|those|who|whom|whoever|what|which|nobody|none|else|one tha
 FIRST_WORD = re.compile(rf"^{FIRST_WORDS}\b|(?<=[.!?] ){FIRST_WORDS.title().replace('That', 'that')}\b", re.IGNORECASE)
 CAPITAL_FIRST_WORD = re.compile(r"[A-Z]")
 MACHINE_VERB = re.compile(
-    r"\b(?:head|agent|node|worker|daemon|process|server)s? (?:tells?|hears?|says?|asks?|knows?|wants?|comes?|leaves?|goe?s? on)\b", re.IGNORECASE
+    r"(?<!`)\b(?:head|agent|node|worker|daemon|process|server)s? (?:tells?|hears?|says?|asks?|knows?|wants?|comes?|leaves?|goe?s? on)\b", re.IGNORECASE
 )
 # Folders whose sentences, and folders whose names, are still to be replaced. A folder that is done leaves its list; none joins it.
 SENTENCES_NOT_YET = (

@@ -21,7 +21,7 @@ BREACHES = [
     ("a.cpp", "// Removes the run once the head knows its end.\n", "'head knows'"),
     ("a.py", "# The agents tell the head.\n", "'agents tell'"),
     ("a.tsx", "/* The worker goes on. */\n", "'worker goes on'"),
-    ("a.cpp", "// Returns the runs of which the head stores the end.\n", ""),
+    ("a.cpp", "// Returns the runs of which the head stores the end. See `node leave`.\n", ""),
     ("a.py", 'a = "Of the runs, which the head knows"\n', ""),
 ]
 NAMES = [
