@@ -1,4 +1,4 @@
-// Base64 (RFC 4648, section 4) for bytes within JSON, which holds valid UTF-8 alone.
+// Base64 (RFC 4648, section 4), for bytes inside of JSON, which holds valid UTF-8 only.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ constexpr std::array<std::int8_t, 256> base64_values() {
     return table;
 }
 
-// Returns four digits for each three bytes, the last group padded with '='.
+// Returns four digits for each three bytes. The last group is padded with '='.
 inline std::string base64_encode(std::string_view bytes) {
     std::string out;
     out.reserve((bytes.size() + 2) / 3 * 4);
@@ -34,7 +34,7 @@ inline std::string base64_encode(std::string_view bytes) {
     return out;
 }
 
-// Returns the bytes; nothing where `text` is not padded base64.
+// Returns the bytes; nullopt if `text` is not padded base64.
 inline std::optional<std::string> base64_decode(std::string_view text) {
     static constexpr auto value_of = base64_values();
     if (text.size() % 4 != 0) return std::nullopt;

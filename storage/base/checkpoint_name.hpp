@@ -7,15 +7,16 @@
 
 namespace rtrain::storage {
 
-inline constexpr std::size_t checkpoint_name_most = 200;  // bytes: what is made of a name must be a name of a file, too
+// in bytes; the names of files that are derived from a checkpoint's name must not be too long either
+inline constexpr std::size_t checkpoint_name_most = 200;
 
-// "latest-a002": the form of names that rtrain numbers itself.
+// Returns true for the form of names that rtrain numbers itself, such as "latest-a002".
 inline bool has_attempt_form(std::string_view name) {
     const auto last = name.find_last_not_of("0123456789");
     return last != std::string_view::npos && last >= 2 && name.size() - last > 3 && name.substr(last - 1, 2) == "-a";
 }
 
-// Why `name` cannot be the directory of a checkpoint just as it is; empty: it can. Python has the same rules
+// Returns why `name` cannot be the name of a checkpoint's directory; empty if it can. Python has the same rules
 // (runtime/python/rtrain/train/_values/_checkpoint_names.py).
 inline std::string checkpoint_name_fault(std::string_view name) {
     if (name.empty()) return "is empty";
@@ -33,11 +34,12 @@ inline std::string checkpoint_name_fault(std::string_view name) {
     return {};
 }
 
-inline constexpr std::size_t checkpoint_parts_most = 8;  // of a path to a directory that the loop has made itself
+// the most parts of a path to a directory that the training loop has made itself
+inline constexpr std::size_t checkpoint_parts_most = 8;
 
-// Why `path`, relative to the run's directory, cannot be a checkpoint's directory; empty: it can. The first part is a
-// name as above. The others name directories of the user's own below it, where nothing of rtrain's lies. Python has the
-// same rules.
+// Returns why `path`, relative to the run's directory, cannot be a checkpoint's directory; empty if it can. The first
+// part is a name as above. The other parts name the user's own directories below it, which hold no files of rtrain.
+// Python has the same rules.
 inline std::string checkpoint_path_fault(std::string_view path) {
     const std::string_view first = path.substr(0, path.find('/'));
     if (first.size() == path.size()) return checkpoint_name_fault(path);

@@ -18,7 +18,7 @@ class Descriptor {
     ~Descriptor() {
         if (number_ >= 0) ::close(number_);
     }
-    // Returns 0; -1 with errno where bytes written before did not reach the file.
+    // Returns 0. Returns -1 with errno if the file system reports that earlier writes failed.
     int close() { return ::close(std::exchange(number_, -1)); }
     int number() const { return number_; }
     bool open() const { return number_ >= 0; }

@@ -19,7 +19,7 @@ inline std::string hex(std::string_view bytes) {
     return text;
 }
 
-// Whether `text` is nothing but lower-case hexadecimal digits. True for an empty text.
+// Returns true if `text` consists of lower-case hexadecimal digits only, also if it is empty.
 inline bool is_hex(std::string_view text) { return text.find_first_not_of(hex_digits) == std::string_view::npos; }
 
 // Returns the value of one digit, in upper or lower case; -1 for anything else.

@@ -1,5 +1,5 @@
-// JSON from elsewhere that is nested without bound, or made of very many small values. It is parsed without recursion,
-// but copied and written with it, and a stack that overflows ends the daemon; each value takes many times its text.
+// Bounds for JSON from other programs. The parser does not recurse, but copying and writing do, so deep nesting would
+// overflow the stack and end the daemon. Each value takes many times the memory of its text.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct JsonBounds {
     std::size_t values = ~std::size_t{0};
 };
 
-// The place of the quote that ends the text whose first character is at `at`; npos: it does not end.
+// Returns the position of the closing quote of the text that begins at `at`; npos if there is none.
 inline std::size_t end_of_quoted(std::string_view json, std::size_t at) {
     for (std::size_t quote = json.find('"', at); quote != std::string_view::npos; quote = json.find('"', quote + 1)) {
         std::size_t backslashes = 0;
@@ -24,7 +24,7 @@ inline std::size_t end_of_quoted(std::string_view json, std::size_t at) {
     return std::string_view::npos;
 }
 
-// Whether `json` is beyond one of the bounds. Linear, without memory of its own, and safe for text that is no JSON.
+// Returns true if `json` exceeds one of the bounds. Takes linear time and no memory, and accepts text that is not JSON.
 inline bool exceeds(std::string_view json, JsonBounds most) {
     std::size_t level = 0, values = 1;
     for (std::size_t i = 0; i < json.size(); ++i) {

@@ -26,7 +26,7 @@ std::string json_text(const json& value, int indent) {
 std::optional<std::string> exact_json_text(const json& value) {
     try {
         return value.dump();
-    } catch (const json::type_error&) {  // 316: a text is no UTF-8
+    } catch (const json::type_error&) {  // 316: a text is not UTF-8
         return std::nullopt;
     }
 }

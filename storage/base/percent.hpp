@@ -10,9 +10,9 @@
 namespace rtrain::storage {
 
 enum class Slash { kept, encoded };
-enum class Plus { literal, space };  // a space is '+' in a query
+enum class Plus { literal, space };  // `space`: '+' means a space, as in a query
 
-// Returns `text` with all but A-Z a-z 0-9 - . _ ~ (and slashes that are kept) as %XX.
+// Returns `text` with %XX in place of all characters but A-Z a-z 0-9 - . _ ~ (and slashes, if they are kept).
 inline std::string percent_encoded(std::string_view text, Slash slash) {
     std::string out;
     for (const char c : text) {
@@ -29,7 +29,7 @@ inline std::string percent_encoded(std::string_view text, Slash slash) {
     return out;
 }
 
-// Returns the text; nothing where a '%' is not followed by two hexadecimal digits.
+// Returns the text; nullopt if a '%' is not followed by two hexadecimal digits.
 inline std::optional<std::string> percent_decoded(std::string_view text, Plus plus) {
     std::string out;
     out.reserve(text.size());

@@ -1,4 +1,4 @@
-// Paths that others name, below a directory of ours.
+// Checks paths from other programs that are to be used below a directory of rtrain.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 
 namespace rtrain::storage {
 
-// Whether `path` cannot leave a directory: relative, and without empty, "." or ".." parts and zero bytes.
+// Returns true if `path` cannot lead out of a directory: it is relative, without zero bytes and without empty, "." or
+// ".." parts.
 inline bool safe_relative(std::string_view path) {
     if (path.empty() || path.find('\0') != std::string_view::npos) return false;
     for (std::size_t begin = 0; begin <= path.size();) {

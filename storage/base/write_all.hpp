@@ -1,4 +1,4 @@
-// Writing all bytes to a descriptor.
+// Writes all bytes to a descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -8,8 +8,8 @@
 
 namespace rtrain::storage {
 
-// Returns 0 once all bytes are written, else the error's number. A call that a signal interrupts is repeated. One that
-// writes nothing and tells no error counts as EIO: it might go on so for ever.
+// Returns 0 after all bytes are written, else errno. Repeats a call that a signal interrupts. Returns EIO if a call
+// writes nothing and reports no error, because that could repeat for ever.
 inline int write_all(int descriptor, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

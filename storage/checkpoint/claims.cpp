@@ -1,6 +1,6 @@
-// The beginning of runs and attempts. Two files make an attempt: `attempts/NNNNNN.json`, created exclusively, holds the
-// number; `attempts/NNNNNN/from.json`, created after the listing that decided it, holds where it starts. Both are never
-// changed. An attempt with a number and no `from` has started no worker, and counts for nothing.
+// The beginning of runs and attempts. An attempt has two files: `attempts/NNNNNN.json`, created exclusively, contains
+// its number; `attempts/NNNNNN/from.json`, created after the listing that decided it, contains its starting point.
+// Neither file ever changes. An attempt without `from` has started no worker and is ignored.
 
 #include <algorithm>
 #include <set>
@@ -29,7 +29,7 @@ json claim_fields(const Claim& claim) {
     return value;
 }
 
-// The next free number >= the claim's, made ours.
+// Claims the next free number >= the claim's number.
 Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Claim& claim) {
     const std::uint32_t first = std::max<std::uint32_t>(claim.number, 1);
     for (claim.number = first; claim.number < first + numbers_tried; ++claim.number) {
@@ -43,7 +43,7 @@ Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Cla
                  "is another cluster running it? See attempts/ in its directory"};
 }
 
-// The run id whose first attempt this is has no begun attempt below it.
+// Returns true if this is the first attempt of its run id: no lower attempt of that id has begun.
 bool first_of_its_run(const Listing& listing, const Claim& claim) {
     return std::none_of(listing.claims.begin(), listing.claims.end(), [&](const auto& entry) {
         const Claim& other = entry.second;
@@ -66,17 +66,18 @@ Result<SoundCheckpoint> wanted_checkpoint(Store& store, const std::string& run_n
                  "rtrain checkpoints list shows those there are"};
 }
 
-// How many reports lie on the live branch up to this checkpoint: those before its attempt, and its own.
+// Returns the number of reports on the live branch up to this checkpoint: those before its attempt, and those of its
+// attempt.
 Result<std::uint64_t> reports_up_to(Store& store, const std::string& run_name,
                                     const std::optional<Manifest>& manifest) {
     if (!manifest) return std::uint64_t{0};
     const auto begin = read_object(store, from_path(run_name, manifest->attempt));
     if (!begin && begin.error().code != ErrorCode::not_found) return begin.error();
-    const json before = begin ? begin->value("reports_before", json(0)) : json(0);  // older runs do not say
+    const json before = begin ? begin->value("reports_before", json(0)) : json(0);  // absent in older runs
     return (before.is_number_unsigned() ? before.get<std::uint64_t>() : 0) + manifest->report;
 }
 
-// Returns the checkpoints of earlier runs of the name on the branch that this attempt goes on with.
+// Returns the checkpoints of earlier runs of the name on the branch that this attempt continues.
 std::vector<EarlierCheckpoint> earlier_ones(Listing& listing, const Claim& claim, const std::optional<Manifest>& from) {
     std::vector<EarlierCheckpoint> earlier;
     mark_branch(listing, from ? from->attempt : 0, from ? from->report : 0);
@@ -175,7 +176,8 @@ Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Cla
                                   const NearerCopies& nearer) {
     const auto number = take_number(store, run_name, claim);
     if (!number) return number.error();
-    auto listing = read_listing(store, run_name);  // after the claim: nothing older commits unseen on the live branch
+    // Listed after the claim, so that no older attempt can commit unseen on the live branch.
+    auto listing = read_listing(store, run_name);
     if (!listing) return listing.error();
     const CheckedFiles files{.keep_in = keep_in, .nearer = nearer};
     const bool restores = !restore_from.empty() && first_of_its_run(*listing, claim);

@@ -1,4 +1,4 @@
-// SHA-256 of files, in pieces that stay in the processor's cache.
+// Computes SHA-256 of files, in pieces that fit into the processor's cache.
 
 #include "storage/crypto/digest.hpp"
 

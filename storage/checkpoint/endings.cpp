@@ -1,4 +1,4 @@
-// How an attempt and a run ended, for whoever finds the directory later.
+// Writes how an attempt and a run ended into the run's directory.
 
 #include "storage/checkpoint/layout.hpp"
 

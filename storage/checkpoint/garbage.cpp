@@ -1,4 +1,5 @@
-// What in a finished run's directory nobody will ever read again. Only planned here; removing is the caller's decision.
+// Finds the files in a finished run's directory that are never read again. It only makes a plan; the caller decides
+// whether to remove them.
 
 #include <algorithm>
 #include <filesystem>
@@ -15,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The last attempt by its number on storage; a restored run counts its own `attempts` from one again. Where there is no
-// head (local mode), `attempts` is that number.
+// The last attempt is the one with the highest number on storage, because a restored run counts its own `attempts` from
+// one again. Without a head (local mode) `attempts` is that number.
 Result<bool> is_terminal(Store& store, const std::string& run_name, const Listing& listing) {
     const auto value = read_object(store, run_name + "/result.json");
     if (!value && value.error().code == ErrorCode::not_found) return false;
@@ -32,7 +33,8 @@ std::set<std::string> named_as_origin(const Listing& listing) {
     return names;
 }
 
-// The directory of a checkpoint, committed or not, in which this file of the run lies; empty: in none.
+// Returns the directory of the checkpoint, committed or not, that contains this file of the run; empty if there is
+// none.
 std::string checkpoint_around(const std::string& path, const std::string& run_name, const Listing& listing) {
     std::size_t parts = 1;
     for (auto slash = path.find('/'); slash != std::string::npos && parts <= checkpoint_parts_most; ++parts) {
@@ -54,7 +56,7 @@ std::string why_garbage(const std::string& directory, const Listing& listing, co
     return "never committed";
 }
 
-// Files that a writer which is gone left behind; a `Store` does not list them.
+// Adds unfinished files that an ended writer left behind. `Store` does not list them.
 void add_leftovers(Store& store, const std::string& run_name, GarbagePlan& plan) {
     if (!store.local()) return;
     std::error_code failed;
@@ -97,7 +99,7 @@ Status remove_garbage(Store& store, const std::string& run_name, const Garbage& 
     const auto owner = owner_of(store, run_name, directory);
     if (owner || owner.error().code != ErrorCode::not_found) return delete_checkpoint(store, run_name, directory);
     if (!store.local()) return store.remove_tree(garbage.path);
-    return remove_all_beneath(store.local_path(""), garbage.path);  // names that the Store keeps for itself
+    return remove_all_beneath(store.local_path(""), garbage.path);  // These names are reserved for the Store.
 }
 
 Result<std::vector<std::string>> list_runs(Store& store) {

@@ -1,4 +1,4 @@
-// Names inside of a run's directory, and reading its small JSON files.
+// Names inside of a run's directory, and a reader of its small JSON files.
 
 #include "storage/checkpoint/layout.hpp"
 

@@ -1,4 +1,4 @@
-// Names inside of a run's directory, and reading its small JSON files. Inside of storage/checkpoint only.
+// Names inside of a run's directory, and a reader of its small JSON files. Used inside of storage/checkpoint only.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ std::string end_path(const std::string& run_name, std::uint32_t number);    // <
 std::string manifest_path(const std::string& run_name, const std::string& directory);
 std::string name_path(const std::string& run_name, const std::string& directory);  // <run>/names/<directory>
 Result<DirectoryClaim> read_directory_claim(Store&, const std::string& run_name, const std::string& directory);
-// "000002.json" is 2.
+// Returns 2 for "000002.json".
 std::optional<std::uint32_t> claim_number(std::string_view file_name);
-std::uint64_t counter_of(std::string_view directory);  // "checkpoint_000007-a002" is 7; else 0
+std::uint64_t counter_of(std::string_view directory);  // returns 7 for "checkpoint_000007-a002"; 0 for other forms
 
-// A JSON object, or ErrorCode::damaged naming the file.
+// Returns a JSON object, or ErrorCode::damaged with the file's name.
 Result<nlohmann::json> parse_object(const std::string& text, const std::string& path);
 Result<nlohmann::json> read_object(Store&, const std::string& path);
-// The number `value` holds. Throws a json::exception for what is not an integer that T can hold: converting a fraction
-// or a number out of T's range would be undefined.
+// Returns the number that `value` holds. Throws a json::exception if it is not an integer in the range of T: converting
+// a fraction, or a number outside of the range, would be undefined.
 template <class T>
 T integer_in(const nlohmann::json& value) {
     const bool fits = value.is_number_unsigned()
@@ -41,8 +41,8 @@ T integer_in(const nlohmann::json& value) {
         throw nlohmann::json::out_of_range::create(406, json_text(value) + " is not an integer in its range", nullptr);
     return value.template get<T>();
 }
-nlohmann::json embedded(const std::string& text);    // the value; a string when it is not JSON
-std::string extracted(const nlohmann::json& value);  // and back
-std::string file_text(const nlohmann::json& value);  // as it lies on storage: for people too
+nlohmann::json embedded(const std::string& text);    // parses the text; returns it as a string if it is not JSON
+std::string extracted(const nlohmann::json& value);  // the inverse of `embedded`
+std::string file_text(const nlohmann::json& value);  // the text of a file on storage, formatted for people
 
 }  // namespace rtrain::storage

@@ -1,6 +1,6 @@
-// The live branch: the walk along `from`, back from the highest attempt that has begun. Of each attempt on the way only
-// what was committed up to the checkpoint that the next one started from counts; what an older attempt writes later, or
-// another cluster, is on a dead branch by construction.
+// Finds the live branch: it follows `from` back from the highest attempt that has begun. For each attempt on the way,
+// only commits up to the checkpoint that the next attempt started from count. Later
+// commits of an older attempt, or of another cluster, are therefore on a dead branch.
 
 #include "storage/checkpoint/listing.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Place {  // of a file below the run's directory
+struct Place {  // The parts of a path below the run's directory.
     std::string_view top, rest;
 };
 Place place_of(const StoreEntry& entry, const std::string& run_name) {
@@ -48,7 +48,7 @@ Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, c
     return committed;
 }
 
-// The directory whose manifest this file is, relative to the run's; empty: it is none.
+// Returns the directory whose manifest this file is, relative to the run's directory; empty if it is no manifest.
 std::string_view manifest_of(const StoreEntry& entry, const std::string& run_name) {
     std::string_view path = entry.path;
     path.remove_prefix(std::min(path.size(), run_name.size() + 1));
@@ -63,13 +63,13 @@ Status read_claim(Store& store, const StoreEntry& entry, std::uint32_t number, L
     const auto text = store.get(entry.path);
     if (!text && text.error().code != ErrorCode::damaged) return text.error();
     auto claim = text ? decode_claim(*text, entry.path) : Result<Claim>(text.error());
-    // A damaged claim still holds its number; nothing else in it decides anything.
+    // The number of a damaged claim is still known; no decision depends on the rest.
     listing.claims[number] = claim ? std::move(*claim) : Claim{};
     listing.claims[number].number = number;
     return Done{};
 }
 
-// A damaged origin counts as unknown: the walk ends there, and what its attempt committed is still found.
+// A damaged origin counts as unknown: the branch ends there, and the commits of its attempt are still found.
 Status read_origin(Store& store, const StoreEntry& entry, std::uint32_t number, Listing& listing) {
     const auto value = read_object(store, entry.path);
     if (!value) return value.error().code == ErrorCode::damaged ? Status(Done{}) : value.error();
@@ -93,7 +93,7 @@ Status read_entry(Store& store, const std::string& run_name, const StoreEntry& e
     const std::string directory(manifest_of(entry, run_name));
     const bool numbered = directory == place.top && attempt_of(directory);
     if (directory.empty() || !(numbered || claims_name(listing, run_name, directory))) return Done{};
-    // A claim that cannot be read says nothing: then the manifest alone says whose the directory is.
+    // If the claim cannot be read, the manifest alone decides to which attempt the directory belongs.
     const auto owner = owner_of(store, run_name, directory);
     if (!owner && owner.error().code != ErrorCode::damaged) return owner.error();
     auto committed = read_commit(store, entry, directory, owner ? std::optional(*owner) : std::nullopt);
@@ -103,7 +103,7 @@ Status read_entry(Store& store, const std::string& run_name, const StoreEntry& e
 }
 
 void mark_live(Listing& listing) {
-    std::uint32_t attempt = 0;  // the highest that has begun
+    std::uint32_t attempt = 0;  // the highest attempt that has begun
     for (const auto& [number, origin] : listing.origins) attempt = std::max(attempt, number);
     for (const auto& committed : listing.checkpoints)
         if (listing.claims.contains(committed.manifest.attempt))
@@ -120,7 +120,7 @@ void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_rep
             if (committed.manifest.attempt == attempt && committed.manifest.report <= last_report)
                 committed.live = true;
         const auto origin = listing.origins.find(attempt);
-        // `from` leads to lower numbers only; anything else is damage, and the walk ends there.
+        // `from` leads to lower numbers only. Anything else is damage, and the branch ends there.
         if (origin == listing.origins.end() || origin->second.from.empty() || origin->second.attempt >= attempt) return;
         attempt = origin->second.attempt;
         last_report = origin->second.report;

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint. It is written last, and it IS the commit: without it no reader sees the directory. It
-// carries a hash of itself, so that a damaged one is told from a sound one.
+// The manifest of a checkpoint. It is written last, and its existence is the commit: without it no reader sees the
+// directory. It contains a hash of itself, so that damage is detected.
 
 #include <algorithm>
 #include <limits>
@@ -33,7 +33,7 @@ std::string own_hash(json value) {
     return crypto::sha256_hex(json_text(value));
 }
 
-// Throws json::exception for what is missing or of another type.
+// Throws json::exception if a field is missing or has another type.
 Manifest from_fields(const json& value) {
     Manifest manifest{.directory = value.at("directory").get<std::string>(),
                       .attempt = integer_in<std::uint32_t>(value.at("attempt")),
@@ -98,14 +98,14 @@ Status write_manifest(Store& store, const std::string& run_name, const Manifest&
                          std::to_string(whole_most >> 20) + " MiB: " + std::to_string(manifest.files.size()) + " files",
                      "put fewer files into a checkpoint, or shorter metrics into a report"};
     const auto created = store.create(manifest_path(run_name, manifest.directory), text);
-    if (!created) {  // a store that is busy with the name says conflict as well, which passes
+    if (!created) {  // A store also returns conflict while it is busy with the name, which is temporary.
         Error error = created.error();
         if (error.code == ErrorCode::conflict) error.code = ErrorCode::unreachable;
         return error;
     }
     if (*created) return Done{};
-    // A commit that is repeated because its answer was lost says the same; anything else is a second commit of one
-    // name.
+    // A commit that is repeated because its answer was lost has the same content. Any other content is a second commit
+    // of one name.
     const auto there = store.get(manifest_path(run_name, manifest.directory));
     if (!there) return there.error();
     auto seen = decode_manifest(*there);

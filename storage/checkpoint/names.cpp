@@ -1,7 +1,7 @@
-// Names that programs give to their checkpoints: <run>/names/<name> says whose the directory of that name is. A name is
-// never given to a second report, so an attempt that was fenced off never writes where a later one does. The directory
-// that a loop has made itself may lie deeper: names/epochs/3 is the claim of epochs/3. As a file and a directory cannot
-// have one name, no checkpoint lies in another one.
+// Names that programs give to their checkpoints: <run>/names/<name> says which report the directory of that name
+// belongs to. A name is never given to a second report, so an attempt that was fenced off never writes to the directory
+// of a later one. A directory that the training loop has made itself may lie deeper: names/epochs/3 is the claim of
+// epochs/3. Because a file and a directory cannot share a name, no checkpoint lies inside of another one.
 
 #include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
@@ -16,7 +16,7 @@ std::string claim_text(const DirectoryClaim& claim) {
     return file_text({{"schema_version", 1}, {"attempt", claim.attempt}, {"report", claim.report}});
 }
 
-// Returns whether `claim` has the name. not_found: nobody has it.
+// Returns true if `claim` has the name. not_found: no report has it.
 Result<bool> has_name(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim claim) {
     const auto there = read_directory_claim(store, run_name, directory);
     if (there) return *there == claim;

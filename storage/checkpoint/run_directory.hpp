@@ -20,20 +20,21 @@
 
 namespace rtrain::storage {
 
-struct Claim {  // attempts/NNNNNN.json: created exclusively; beginning of an attempt
+struct Claim {  // attempts/NNNNNN.json: created exclusively when an attempt begins
     std::uint32_t number = 0;
     std::string cluster_id, run_id;
-    std::string from;  // checkpoint directory; empty: from nothing (kept in attempts/NNNNNN/from.json)
+    // directory of the checkpoint to start from; empty: start from the beginning (stored in attempts/NNNNNN/from.json)
+    std::string from;
     std::uint32_t world_size = 0;
     std::vector<std::string> nodes;
-    std::string job_json;  // the spec in force
+    std::string job_json;  // the job spec of this attempt
     std::int64_t wall_ms = 0;
-    bool begun = false;                        // `from` is decided; workers may have started
-    std::optional<std::string> code_sha256{};  // the code in force, may be empty; older claims do not say
+    bool begun = false;                        // true: `from` is decided, so workers may have started
+    std::optional<std::string> code_sha256{};  // hash of the code archive; may be empty; nullopt in older claims
     std::string array{};                       // the job array it belongs to; empty: none
     std::uint32_t array_index = 0;
-    // Its checkpoints count for the `num_to_keep` of later runs of the name: written by a version that says so before
-    // it deletes any, or under a `num_to_keep` of its own.
+    // True if the attempt's checkpoints count for the `num_to_keep` of later runs of the name. It was written by a
+    // version that records this before it deletes any, or under a `num_to_keep` of its own.
     bool counts = false;
 };
 
@@ -43,10 +44,10 @@ struct ManifestFile {
     std::string sha256;
     std::uint32_t rank = 0;
 };
-struct Manifest {  // .manifest.json: written last; it IS the commit
+struct Manifest {  // .manifest.json: written last; its existence is the commit
     std::string directory;
     std::uint32_t attempt = 0;
-    std::uint64_t report = 0;  // index of the report that brought it
+    std::uint64_t report = 0;  // index of the report that contained the checkpoint
     std::uint32_t world_size = 0;
     std::int64_t wall_ms = 0;
     std::string metrics_json;
@@ -56,40 +57,42 @@ struct Manifest {  // .manifest.json: written last; it IS the commit
 std::string encode(const Manifest&);
 Result<Manifest> decode_manifest(const std::string&);
 
-// run.json. `create_run` is the claim of the name: false when it exists. Format 1 (which says no format) gives names of
-// checkpoints with their attempt alone; 2 also exact ones, which binaries of before would pass over: `wall_ms`, which
-// they need, has another name in it. In 3 a checkpoint may lie deeper than directly in the run's directory.
+// run.json. `create_run` claims the name and returns false if it exists. In format 1 (which has no format field) names
+// of checkpoints contain their attempt. Format 2 also has exact names. Earlier binaries would ignore these, so
+// `wall_ms`, which they require, is renamed in format 2. In format 3 a checkpoint may lie deeper than directly in the
+// run's directory.
 inline constexpr std::uint32_t run_format = 3;
 struct RunHeader {
     std::string name, cluster_id, run_id, user, job_json, code_sha256;
     std::int64_t wall_ms = 0;
-    std::uint32_t format = run_format;  // a greater one is refused: `invalid`
+    std::uint32_t format = run_format;  // a greater number is refused as `invalid`
 };
-Result<bool> create_run(Store&, const RunHeader&);  // of the present format, whatever the header says
+Result<bool> create_run(Store&, const RunHeader&);  // writes the present format, whatever the header contains
 Result<RunHeader> read_run(Store&, const std::string& run_name);
-Result<RunHeader> decode_run(const std::string& text, const std::string& path);  // `path`: for messages
+Result<RunHeader> decode_run(const std::string& text, const std::string& path);  // `path` is used in messages
 
-// Copies of files that are nearer than a store which is not local. They are hints: each is hashed where it was put, as
-// a download is, and a wrong one is downloaded.
+// Access to copies of files that are nearer than a remote store. They are hints: each copy is hashed after it was
+// placed, as a download is, and a wrong one is replaced by a download.
 struct NearerCopies {
-    // Puts what may be the file's content at `target`, as a new file that nobody else holds open. False: there is none.
+    // Places what may be the file's content at `target`, as a new file that no other process has open. Returns false if
+    // there is no copy.
     std::function<bool(const ManifestFile& file, const std::string& target)> put{};
-    // Hears that what was put was not what the manifest names.
+    // Called if the placed content differs from the manifest.
     std::function<void(const ManifestFile& file)> refused{};
-    // Called once a download finds no room: what is nearer goes, and the download begins anew.
+    // Called once if a download finds no space left: removes nearer copies, and the download starts again.
     std::function<void()> make_room{};
 };
 
-struct EarlierCheckpoint {  // of an earlier run of the name
+struct EarlierCheckpoint {  // a checkpoint of an earlier run of the name
     Manifest manifest;
-    bool counts = false;  // as in its attempt's claim
+    bool counts = false;  // as in the claim of its attempt
 };
 struct ClaimAnswer {
     std::uint32_t number = 0;
     std::string from;
-    std::uint64_t reports_before = 0;  // on the live branch, up to `from`
-    std::vector<std::string> damaged;  // newer ones that were passed over: "checkpoint_000007-a001: model.pt: ..."
-    std::vector<EarlierCheckpoint> earlier;  // on the live branch, up to `from`; the oldest first
+    std::uint64_t reports_before = 0;  // number of reports on the live branch up to `from`
+    std::vector<std::string> damaged;  // newer checkpoints that were skipped: "checkpoint_000007-a001: model.pt: ..."
+    std::vector<EarlierCheckpoint> earlier;  // on the live branch up to `from`; oldest first
 };
 // Claims the next attempt number >= `claim.number`, then lists the run's checkpoints, chooses `from` by that listing,
 // and writes the choice as a new file before it returns. Workers start after that. `from` is the newest sound
@@ -99,46 +102,51 @@ struct ClaimAnswer {
 // checked, and `fetch_checkpoint` into it does not download them again. `nearer`: what is put there is checked instead.
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim claim, const std::string& restore_from,
                                   const std::string& keep_in = {}, const NearerCopies& nearer = {});
-Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
+Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // sorted by number
 Result<Claim> read_claim(Store&, const std::string& run_name, std::uint32_t number);
-// The newest claim that can be read: what is in force. None: the run has no claim yet.
+// Returns the newest claim that can be read, which is the one in force. Returns nullopt if the run has no claim yet.
 std::optional<Claim> newest_claim(Store&, const std::string& run_name);
 
 struct CommittedCheckpoint {
     Manifest manifest;
-    bool live = false;   // on the live branch
-    std::string damage;  // the manifest cannot be read: why; then only directory and attempt are known
+    bool live = false;   // true: on the live branch
+    std::string damage;  // why the manifest cannot be read; then only directory and attempt are set
 };
-// Every committed checkpoint, oldest first, with the live branch marked.
+// Returns all committed checkpoints, oldest first, with the live branch marked.
 Result<std::vector<CommittedCheckpoint>> list_checkpoints(Store&, const std::string& run_name);
-// Re-hashes files. Empty list: sound. Each entry names a file and what is wrong with it.
+// Hashes the files again. Returns one entry per faulty file, with its name and fault; an empty list if the checkpoint
+// is sound.
 Result<std::vector<std::string>> verify_checkpoint(Store&, const std::string& run_name, const std::string& directory);
-// The newest checkpoint on the live branch whose files are what was committed, and those passed over to reach it.
+// The newest checkpoint on the live branch whose files equal what was committed, and the newer ones that were skipped.
 struct SoundCheckpoint {
-    std::optional<Manifest> manifest;  // none: start from nothing
+    std::optional<Manifest> manifest;  // nullopt: start from the beginning
     std::vector<std::string> damaged;
 };
 Result<SoundCheckpoint> newest_sound(Store&, const std::string& run_name);
 Status write_manifest(Store&, const std::string& run_name, const Manifest&);
 
-// names/<directory>: the report whose checkpoint may lie in the directory of exactly that name. Created exclusively
-// before its first byte, never changed and never removed: a name is used once in a run. A deeper directory is claimed
-// by the library of the rank that made it; `claim_directory` claims names in the run's directory alone.
+// names/<directory>: the report whose checkpoint may lie in the directory of exactly that name. It is created
+// exclusively before the checkpoint's first byte, and never changed or removed: a name is used once in a run. A deeper
+// directory is claimed by the library of the rank that made it; `claim_directory` claims names directly in the run's
+// directory only.
 struct DirectoryClaim {
     std::uint32_t attempt = 0;
-    std::uint64_t report = 0;  // 0: the directory's name says the attempt alone
+    std::uint64_t report = 0;  // 0: the directory's name contains the attempt only
     bool operator==(const DirectoryClaim&) const = default;
 };
-// Claims the directory for a report. True: it is that report's, also when it claims it again. False: it needs a name
-// with its attempt, since this one is taken, not allowed, that of other files in the run, or the run is of format 1.
+// Claims the directory for a report. Returns true if it belongs to that report, also if the report claims it again.
+// Returns false if the checkpoint needs a name with its attempt: the name is taken, not allowed, or used by other files
+// of the run, or the run has format 1.
 Result<bool> claim_directory(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-// Returns whose checkpoint a directory is, by its name or its claim. not_found: nobody's; damaged: the claim cannot be
-// read.
+// Returns the report that a directory belongs to, by its name or its claim. not_found: no report; damaged: the claim
+// cannot be read.
 Result<DirectoryClaim> owner_of(Store&, const std::string& run_name, const std::string& directory);
-// Fails with `invalid` unless a checkpoint of this report may lie there.
+// Fails with `invalid` unless the directory may hold a checkpoint of this report.
 Status check_owner(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);  // manifest first
-// Copies a checkpoint to a local directory (or gives its place when the store is local), hashes checked.
+// removes the manifest first
+Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);
+// Copies a checkpoint to a local directory and checks the hashes. With a local store it returns the checkpoint's own
+// path.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
                                      const std::string& to_local, const Progress& progress,
                                      const NearerCopies& nearer = {});
@@ -153,9 +161,9 @@ struct RankEnd {
 struct AttemptEnd {  // attempts/NNNNNN/end.json
     std::uint32_t number = 0;
     std::string state, cause;
-    std::optional<std::uint32_t> first_failure;  // rank
+    std::optional<std::uint32_t> first_failure;  // the rank that failed first
     std::int64_t started_wall_ms = 0, ended_wall_ms = 0;
-    std::map<std::uint32_t, RankEnd> ranks;  // of rank 0's node
+    std::map<std::uint32_t, RankEnd> ranks;  // ranks on the node of rank 0
     bool operator==(const AttemptEnd&) const = default;
 };
 std::string encode(const AttemptEnd&);
@@ -164,29 +172,33 @@ Status write_end(Store&, const std::string& run_name, const AttemptEnd&);
 Result<AttemptEnd> read_end(Store&, const std::string& run_name, std::uint32_t number);
 struct RunOutcome {  // result.json
     std::string name, cluster_id, run_id, state, reason;
-    std::uint32_t attempts = 0;  // highest number: a result older than the newest claim says nothing about it
+    // The highest attempt number. A result that is older than the newest claim does not describe that attempt.
+    std::uint32_t attempts = 0;
     std::uint32_t failures = 0;
-    std::string checkpoint, metrics_json;  // the latest
+    std::string checkpoint, metrics_json;  // the latest ones
     std::vector<std::string> warnings;
     std::int64_t submitted_wall_ms = 0, ended_wall_ms = 0;
 };
 Status write_result(Store&, const std::string& run_name, const RunOutcome&);
 
-Result<std::vector<std::string>> list_runs(Store&);  // names: directories with a run.json
+Result<std::vector<std::string>> list_runs(Store&);  // names of directories with a run.json
 struct Garbage {
-    std::string path;  // relative to the store
+    std::string path;  // path relative to the store
     std::int64_t bytes = 0;
     std::string why;
 };
 struct GarbagePlan {
-    bool terminal = false;  // result.json is there and no attempt began after it; only then may anything be removed
+    // True if result.json exists and no attempt began after it. Otherwise nothing may be removed.
+    bool terminal = false;
     std::vector<Garbage> items;
 };
-// Uncommitted directories, dead branches, files in the making. What an attempt's `from` names is never in it.
+// Finds what can be removed: uncommitted directories, dead branches, unfinished files. Checkpoints that a `from` names
+// are never included.
 Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
-Status remove_garbage(Store&, const std::string& run_name, const Garbage&);  // a checkpoint: manifest first
+// removes the manifest of a checkpoint first
+Status remove_garbage(Store&, const std::string& run_name, const Garbage&);
 
-// "checkpoint_000007-a002" is attempt 2; none: its name does not say it.
+// Returns 2 for "checkpoint_000007-a002"; nullopt if the name does not contain the attempt.
 std::optional<std::uint32_t> attempt_of(std::string_view directory);
 std::string checkpoint_directory_name(const std::string& wish, std::uint64_t counter, std::uint32_t attempt);
 

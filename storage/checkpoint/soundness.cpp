@@ -1,5 +1,5 @@
-// Whether a checkpoint is what was committed. Files are hashed again before anything is restored from them; a damaged
-// one is named, and the one before it is used.
+// Checks whether a checkpoint equals what was committed. Files are hashed again before anything is restored from them.
+// A damaged checkpoint is reported, and the one before it is used.
 
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Scratch {  // a local directory for files of a store that is not local
+class Scratch {  // A local directory for files of a remote store.
   public:
     Scratch() {
         std::error_code failed;
@@ -38,7 +38,7 @@ Result<std::string> hash_in_place(Store& store, const std::string& path) {
     return file ? hash_opened(*file, store.local_path(path)) : file.error();
 }
 
-// Returns whether a nearer copy of the file lies at `target` by now, and is what was committed. A wrong one is removed.
+// Returns true if a nearer copy of the file was placed at `target` and equals what was committed. Removes a wrong copy.
 bool put_from_nearer(const NearerCopies& nearer, const ManifestFile& file, const std::string& target) {
     if (!nearer.put || !nearer.put(file, target)) return false;
     const auto hash = hash_file(target);
@@ -49,7 +49,7 @@ bool put_from_nearer(const NearerCopies& nearer, const ManifestFile& file, const
     return false;
 }
 
-// The file into `target`, from nearer or from the store, and its hash.
+// Brings the file to `target`, from a nearer copy or from the store, and returns its hash.
 Result<std::string> bring(Store& store, const std::string& path, const ManifestFile& file, const std::string& target,
                           const NearerCopies& nearer) {
     std::error_code failed;
@@ -85,7 +85,7 @@ std::map<std::string, std::int64_t> files_below(const Listing& listing, const st
     return files;
 }
 
-// Returns what is wrong with a file; empty: it is as committed.
+// Returns the fault of a file; empty if the file equals what was committed.
 Result<std::string> fault_of(Store& store, const std::string& directory, const ManifestFile& file,
                              const std::map<std::string, std::int64_t>& present, const CheckedFiles& files) {
     const auto seen = present.find(file.path);
@@ -118,7 +118,7 @@ std::string joined(const std::vector<std::string>& lines) {
     return text;
 }
 
-// One file into `target`, unless it is there already and right.
+// Brings one file to `target`, unless the right one is already there.
 Status fetch_file(Store& store, const std::string& path, const ManifestFile& file, const std::string& target,
                   const NearerCopies& nearer) {
     std::error_code failed;
@@ -147,7 +147,7 @@ Result<std::vector<std::string>> file_faults(Store& store, const std::string& ru
         if (!fault) return fault.error();
         if (!fault->empty()) faults.push_back(std::move(*fault));
     }
-    std::error_code ignored;  // what is left there is checked by its hash before it is used
+    std::error_code ignored;  // Files that remain there are hashed before they are used.
     if (!faults.empty() && !files.keep_in.empty()) fs::remove_all(files.keep_in, ignored);
     return faults;
 }

@@ -7,7 +7,7 @@
 
 namespace rtrain::crypto {
 
-// SHA-256 of bytes that come in pieces. `hex` ends it and is called once.
+// Computes SHA-256 of bytes that are added in pieces. `hex` ends the computation and is called once.
 class Sha256 {
   public:
     Sha256();
@@ -23,7 +23,7 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::string_view bytes);                         // 64 lower-case digits
-std::string md5(std::string_view bytes);                                // 16 bytes; for S3's Content-MD5 alone
+std::string md5(std::string_view bytes);                                // 16 bytes; used for S3's Content-MD5 only
 std::string hmac_sha256(std::string_view key, std::string_view bytes);  // 32 bytes (RFC 2104)
 
 }  // namespace rtrain::crypto

@@ -62,7 +62,7 @@ std::string ranges_text(const std::vector<Range>& ranges) {
     return out;
 }
 
-// Reads numbers of a text one after another; `ok` turns false at the first thing that is none.
+// Reads the numbers of a text one after another. `ok` becomes false at the first text that is not a number.
 struct Reader {
     const char *at, *end;
     bool ok = true;

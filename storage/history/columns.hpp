@@ -1,4 +1,4 @@
-// PURE: a chunk as bytes, one compressed text for each key, so that a chart of one key reads no other.
+// PURE: writes a chunk as bytes, with one compressed text per key, so that a chart of one key reads no other key.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace rtrain::history {
 
-// Returns a count as SQLite keeps it: signed, of 64 bits.
+// Returns a count as the signed 64-bit integer that SQLite stores.
 inline std::int64_t as_sql(std::uint64_t count) { return static_cast<std::int64_t>(count); }
 
 std::string pack(const Chunk& chunk);
-// The chunk, with the column of `only` or with all; its number is not in the bytes. Fails for bytes that `pack` did not
-// make.
+// Returns the chunk with the column of `only`, or with all columns. The chunk's number is not part of the bytes. Fails
+// for bytes that `pack` has not written.
 Result<Chunk> unpack(const std::string& bytes, std::optional<std::size_t> only = {});
 
 }  // namespace rtrain::history

@@ -62,7 +62,7 @@ void Joiner::add(const Mark& mark, const Range& range) {
 std::size_t level_for(const Shape& shape, const Window& window, std::span<const std::uint64_t> begins) {
     const auto widths = shape.levels();
     for (std::size_t level = 0; level + 1 < widths.size(); ++level) {
-        // The next level's samples begin somewhere in its first chunk.
+        // The oldest sample of the next level lies somewhere in its first chunk.
         const std::uint64_t next = begins[level + 1] + widths[level + 1] * shape.chunk_buckets;
         const bool reaches = begins[level] <= std::max(window.first, next);
         if (reaches && window.count() / widths[level] <= buckets_read_per_point * window.points) return level;

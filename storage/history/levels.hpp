@@ -6,7 +6,7 @@
 //   width level 1   |------------- 256 ------------| ... level 2   |----------------------- 4096
 //   ----------------------| ...
 //
-// Buckets of a level lie in chunks of a fixed number: what is written at once, and read at once.
+// The buckets of a level lie in chunks of a fixed number of buckets. A chunk is written at once and read at once.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 namespace rtrain::history {
 
 struct Shape {
-    std::array<std::uint64_t, 3> widths{};  // of the levels' buckets, the finest first; 0: there is no such level
+    std::array<std::uint64_t, 3> widths{};  // widths of the levels' buckets, the finest first; 0: no such level
     std::uint64_t chunk_buckets = 0;
     std::span<const std::uint64_t> levels() const {
         std::size_t count = 0;
@@ -30,14 +30,14 @@ struct Shape {
 };
 
 struct Sample {
-    std::uint64_t at = 0;  // never less than that of the sample before
+    std::uint64_t at = 0;  // not less than that of the sample before
     std::int64_t wall_ms = 0;
     std::uint32_t attempt = 0;
     std::uint64_t step = 0;
-    std::vector<std::pair<std::size_t, double>> values;  // by the key's number; finite
+    std::vector<std::pair<std::size_t, double>> values;  // pairs of the key's number and a finite value
 };
 
-struct Mark {  // where a bucket begins: its first sample
+struct Mark {  // The begin of a bucket: the position of its first sample.
     std::uint64_t bucket = 0;
     std::int64_t wall_ms = 0;
     std::uint32_t attempt = 0;
@@ -45,7 +45,7 @@ struct Mark {  // where a bucket begins: its first sample
     bool operator==(const Mark&) const = default;
 };
 
-struct Range {  // of one key in one bucket
+struct Range {  // the values of one key in one bucket
     double least = std::numeric_limits<double>::quiet_NaN(), greatest = std::numeric_limits<double>::quiet_NaN();
     bool empty() const { return std::isnan(least); }
     void add(double value) {
@@ -64,15 +64,15 @@ struct Range {  // of one key in one bucket
 
 struct Chunk {
     std::uint64_t number = 0;
-    std::vector<Mark> marks;  // rising; a bucket without samples has none
+    std::vector<Mark> marks;  // ascending; a bucket without samples has no mark
     std::vector<std::vector<Range>>
-        columns;  // by the key's number; one that is shorter than `marks` ends with no values
+        columns;  // index: the key's number; missing entries at the end of a column mean no values
     Range range(std::size_t key, std::size_t place) const {
         return key < columns.size() && place < columns[key].size() ? columns[key][place] : Range{};
     }
 };
 
-std::size_t bytes_of(const Chunk& chunk);  // of memory, about
+std::size_t bytes_of(const Chunk& chunk);  // returns approximate bytes of memory
 
 struct FullChunk {
     std::size_t level = 0;
@@ -82,23 +82,23 @@ struct FullChunk {
 class Levels {
   public:
     explicit Levels(Shape shape) : shape_(shape), open_(shape.levels().size()) {}
-    // Adds a sample to each level. Appends to `full` the chunks that the sample lies behind.
+    // Adds a sample to each level. Appends the chunks that have become full to `full`.
     void add(const Sample& sample, std::vector<FullChunk>& full);
     const Shape& shape() const { return shape_; }
     const Chunk& open(std::size_t level) const { return open_[level]; }
     void resume(std::size_t level, Chunk chunk) {
         open_[level] = std::move(chunk);
-    }  // where a process before this ended
-    std::size_t bytes() const;  // of memory, about
+    }  // continues where an earlier process ended
+    std::size_t bytes() const;  // approximate bytes of memory
 
   private:
     Shape shape_;
-    std::vector<Chunk> open_;  // by level: the newest chunk
+    std::vector<Chunk> open_;  // index: the level; its newest chunk
 };
 
-struct Point {                          // what a chart draws: neighbouring buckets together
-    std::uint64_t first = 0, last = 0;  // the samples it stands for
-    Mark mark;                          // of the first
+struct Point {                          // A point of a chart: several neighbouring buckets.
+    std::uint64_t first = 0, last = 0;  // the samples that the point covers
+    Mark mark;                          // the mark of the first sample
     Range range;
     bool operator==(const Point&) const = default;
 };
@@ -120,11 +120,11 @@ class Joiner {
 
   private:
     Window window_;
-    std::uint64_t width_, together_ = 1;  // buckets of a point
+    std::uint64_t width_, together_ = 1;  // `together_`: number of buckets per point
 };
 
-// The finest level whose buckets in the window are few enough to be read for one answer; of those that reach back to
-// its beginning. `begins`: of each level, the first sample that it has.
+// Returns the finest level whose number of buckets in the window is small enough for one answer, among the levels that
+// reach back to the begin of the window. `begins`: for each level, its first sample.
 std::size_t level_for(const Shape& shape, const Window& window, std::span<const std::uint64_t> begins);
 
 }  // namespace rtrain::history

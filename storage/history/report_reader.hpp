@@ -13,7 +13,7 @@ namespace rtrain::history {
 
 class ReportReader {
   public:
-    static Result<ReportReader> open(const std::string& directory);  // of a journal that is open
+    static Result<ReportReader> open(const std::string& directory);  // `directory`: that of an open journal
     Result<std::vector<state::MetricRow>> rows(RunId run, std::uint64_t after_position, std::size_t limit);
     Result<std::uint64_t> last_position(RunId run);  // 0: it has none
     ReportReader(ReportReader&&) noexcept;

@@ -21,7 +21,7 @@ using state::Transaction;
 constexpr std::int64_t application_id = 0x72747268;  // "rtrh"
 constexpr std::int64_t file_version = 1;
 constexpr std::array tables = {
-    // `keys`: their names in the order of their numbers, each with a line break behind it.
+    // `keys`: the names in the order of their numbers, each followed by a line break.
     "CREATE TABLE subjects(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL, last INTEGER NOT "
     "NULL, keys TEXT NOT NULL)",
     "CREATE TABLE chunks(subject INTEGER NOT NULL, level INTEGER NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT "
@@ -43,8 +43,8 @@ Status make_tables(Database& database) {
 Result<Database> opened(const std::string& path) {
     auto database = Database::open(path, Database::Mode::create);
     if (!database) return database.error();
-    ::chmod(path.c_str(), 0600);  // before a WAL is made, which takes the same permissions
-    // At a loss of power the newest chunks may be gone, and nothing is ever torn.
+    ::chmod(path.c_str(), 0600);  // Set before SQLite creates the WAL, which gets the same permissions.
+    // A power failure may lose the newest chunks, but never leaves a torn one.
     for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"})
         if (Status set = database->run(pragma); !set) return set.error();
     const auto objects = database->integer("SELECT count(*) FROM sqlite_schema");
@@ -197,7 +197,7 @@ Status Store::read_level(const Subject& subject, std::size_t level, std::size_t 
     const Shape& shape = subject.levels.shape();
     const std::uint64_t samples = shape.widths[level] * shape.chunk_buckets;
     const std::uint64_t first = window.first / samples, last = window.last / samples;
-    std::map<std::uint64_t, const Chunk*> in_memory;  // newer than what is on disk of them
+    std::map<std::uint64_t, const Chunk*> in_memory;  // newer than the chunks on disk
     for (const FullChunk& full : subject.full)
         if (full.level == level) in_memory[full.chunk.number] = &full.chunk;
     if (const Chunk& open = subject.levels.open(level); !open.marks.empty()) in_memory[open.number] = &open;

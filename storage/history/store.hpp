@@ -1,9 +1,9 @@
-// The levels of all runs, nodes and ranks, in an SQLite file of their own. It holds nothing that must survive: of a run
-// it is made anew from the reports in state.db, and of a node it is a day of usage. So a commit here waits for no disk,
-// and a damaged file is begun anew.
+// The levels of all runs, nodes and ranks, in an SQLite file of their own. The file holds nothing that must survive:
+// levels of runs are rebuilt from the reports in state.db, and nodes have one day of usage. So a commit does not wait
+// for the disk, and a damaged file is replaced by a new one.
 //
-// A subject is what charts are drawn of: "run/7", "node/n1", "rank/7/0". Those that are added to are in memory, with
-// the newest chunk of each level. `flush` writes what has changed. Not thread-safe.
+// A subject is the owner of charts: "run/7", "node/n1", "rank/7/0". Subjects that get samples are in memory with the
+// newest chunk of each level. `flush` writes what has changed. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ inline constexpr const char* database_name = "history.db";
 enum class Kind : std::int64_t { run = 0, usage = 1 };
 
 struct NamedSample {
-    std::uint64_t at = 0;  // one before the subject's last counts as that one
+    std::uint64_t at = 0;  // a value before the subject's last one counts as the last one
     std::int64_t wall_ms = 0;
     std::uint32_t attempt = 0;
     std::uint64_t step = 0;
@@ -38,42 +38,44 @@ struct Series {
 
 class Store {
   public:
-    // Opens the file, or makes it. One that cannot be read as ours is removed and begun anew.
+    // Opens the file or creates it. Replaces a file that this version cannot read by an empty one.
     static Result<Store> open(const std::string& path);
 
     Status add(const std::string& subject, Kind kind, const NamedSample& sample);
-    Result<std::uint64_t> last(const std::string& subject);             // of its last sample; 0: there is none
+    Result<std::uint64_t> last(const std::string& subject);             // position of its last sample; 0: no sample
     Result<std::vector<std::string>> keys(const std::string& subject);  // sorted
     Result<Series> read(const std::string& subject, const std::string& key, const Window& window);
     Status forget(const std::string& subject);
-    Status forget_all(const std::string& prefix);  // subjects whose name begins so
-    std::vector<std::string> subjects(Kind kind);  // that are on disk, sorted
-    std::size_t loaded(Kind kind) const;           // in memory
+    Status forget_all(const std::string& prefix);  // forgets all subjects whose name has this prefix
+    std::vector<std::string> subjects(Kind kind);  // names on disk, sorted
+    std::size_t loaded(Kind kind) const;           // number of subjects in memory
     bool loaded(const std::string& subject) const { return subjects_.contains(subject); }
 
-    enum class Which { due, all };                   // due: for one transaction at most, the rest with the next call
+    enum class Which { due, all };                   // `due`: at most one transaction now, the rest with the next call
     Status flush(Which which, std::int64_t now_ms);  // monotonic
-    // Writes the subject where a chunk of it has become full, so that they do not come together to a long transaction.
+    // Writes the subject if one of its chunks has become full, so that full chunks of many subjects do not add up to
+    // one long transaction.
     Status flush_full(const std::string& subject, std::int64_t now_ms);
-    // Removes what is older than it is kept, or more than may be kept, of nodes and ranks.
+    // Removes data of nodes and ranks that is older than its limit, or beyond the limit in bytes.
     Status prune(std::int64_t wall_s, std::int64_t bytes_most);
-    void unload(std::int64_t now_ms, std::size_t bytes_most);  // what is written and was not used for long
+    // removes from memory what is written and was not used for long
+    void unload(std::int64_t now_ms, std::size_t bytes_most);
 
   private:
     struct Subject {
         explicit Subject(Kind of);
         std::int64_t id = 0;
         Kind kind;
-        std::vector<std::string> names;  // of keys, by number
+        std::vector<std::string> names;  // index: the key's number
         std::map<std::string, std::size_t, std::less<>> numbers;
         Levels levels;
-        std::vector<FullChunk> full;  // not yet written
+        std::vector<FullChunk> full;  // full chunks that are not written yet
         std::uint64_t last = 0;
         bool changed = false;
         std::int64_t flushed_ms = 0, used_ms = 0;
     };
     explicit Store(state::Database database) : database_(std::make_unique<state::Database>(std::move(database))) {}
-    Result<Subject*> find(const std::string& name);  // null: there is none
+    Result<Subject*> find(const std::string& name);  // null: not found
     Status resume(Subject& subject);
     std::optional<std::size_t> number_of(Subject& subject, const std::string& key) const;
     Status write(const std::string& name, Subject& subject);

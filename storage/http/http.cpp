@@ -1,4 +1,4 @@
-// libcurl at the other end of dlopen. Its header gives the types and numbers; its functions are looked up by name.
+// Loads libcurl by dlopen. Types and numbers are those of its header; its functions are looked up by name.
 
 #include "storage/http/http.hpp"
 
@@ -27,7 +27,7 @@ struct Library {
     decltype(&::curl_easy_strerror) easy_strerror = nullptr;
     decltype(&::curl_slist_append) slist_append = nullptr;
     decltype(&::curl_slist_free_all) slist_free_all = nullptr;
-    std::string missing;  // why it is not there; empty: it is
+    std::string missing;  // why libcurl could not be loaded; empty: it was loaded
 };
 
 template <class Function>
@@ -62,7 +62,7 @@ Library load() {
 }
 
 const Library& library() {
-    static const Library curl = load();  // stays until the process ends
+    static const Library curl = load();  // lives until the process ends
     return curl;
 }
 
@@ -70,7 +70,7 @@ using Clock = std::chrono::steady_clock;
 constexpr Clock::rep never = 0;
 std::atomic<Clock::rep> end_at{never};
 
-int go_on(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {  // asked about once a second
+int go_on(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {  // libcurl calls this about once a second.
     const Clock::rep end = end_at.load();
     return end != never && Clock::now().time_since_epoch().count() >= end ? 1 : 0;
 }
@@ -132,18 +132,20 @@ std::size_t give_body(char* room, std::size_t size, std::size_t count, void* con
     return static_cast<std::size_t>(got);
 }
 
-int go_to(void* context, curl_off_t offset, int origin) {  // a connection that had closed: the body is sent again
+// The connection had been closed: libcurl sends the body again.
+int go_to(void* context, curl_off_t offset, int origin) {
     if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
     static_cast<Exchange*>(context)->sent = offset;
     return CURL_SEEKFUNC_OK;
 }
 
-// Workers that the agent starts inherit none of its connections.
+// Opens sockets with CLOEXEC, so that workers started by the agent do not inherit them.
 curl_socket_t own_socket(void*, curlsocktype, curl_sockaddr* address) {
     return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-// A connection that the server has closed must not end a program that does not ignore SIGPIPE.
+// Blocks SIGPIPE for this thread: writing to a connection that the server has closed would end a program that does not
+// ignore it.
 class NoPipeSignal {
   public:
     NoPipeSignal() {
@@ -182,7 +184,8 @@ class Curl final : public Connections {
         curl_slist* headers = nullptr;
         for (const auto& [name, value] : request.headers)
             headers = library().slist_append(headers, (name + (value.empty() ? ";" : ": " + value)).c_str());
-        // No waiting for "100 Continue", which not every server says.
+        // Removes headers that libcurl adds. Without "expect" it does not wait for "100 Continue", which some servers
+        // never send.
         for (const char* line : {"expect:", "content-type:", "accept:"})
             headers = library().slist_append(headers, line);
         set_up(exchange, headers, words);
@@ -250,7 +253,7 @@ class Curl final : public Connections {
     }
 
     void give_back(CURL* handle) {
-        library().easy_reset(handle);  // its connection stays open
+        library().easy_reset(handle);  // The connection stays open for the next request.
         const std::lock_guard lock(mutex_);
         if (idle_.size() < kept) return idle_.push_back(handle);
         library().easy_cleanup(handle);

@@ -1,5 +1,5 @@
-// HTTP by libcurl, which is loaded when the first request is made: programs that never do neither need it nor pay
-// for it. Calls block. For object stores and for traces: what talks to the head uses daemon/net/client.
+// HTTP by libcurl, which is loaded at the first request: programs without requests do not need it. Calls block. Used
+// for object stores and traces. Clients of the head use daemon/net/client.
 #pragma once
 
 #include <chrono>
@@ -16,40 +16,41 @@
 
 namespace rtrain::storage::http {
 
-struct Body {  // of memory, or of a part of an open file; can be sent again
+struct Body {  // The body of a request: bytes in memory, or a part of an open file. It can be sent again.
     std::string_view memory;
     int descriptor = -1;
     std::int64_t offset = 0, bytes = 0;
 };
-using Sink = std::function<bool(std::string_view piece)>;  // false: stop
+using Sink = std::function<bool(std::string_view piece)>;  // returns false to stop the transfer
 
 struct Request {
     std::string method, url;
     std::vector<std::pair<std::string, std::string>> headers;
     Body body;
-    Sink sink;              // takes the body of an answer of 2xx; without one it is in the reply
-    std::string ca_bundle;  // a file; empty: the system's
+    Sink sink;              // receives the body of a 2xx answer; without a sink the body is in the reply
+    std::string ca_bundle;  // path of a file; empty: the system's certificates
     int connect_s = 10;
-    int stall_s = 30;  // an exchange in which nothing moves for so long has failed
+    int stall_s = 30;  // seconds without any transferred byte after which an exchange has failed
 };
 
 struct Reply {
-    int status = 0;                              // 0: there was none
+    int status = 0;                              // 0: no answer
     std::map<std::string, std::string> headers;  // lower-case names
     std::string body;
-    std::string trouble;     // why there was none, or why it was cut off, in words
-    bool stopped = false;    // by the sink
-    bool untrusted = false;  // the server's certificate: trying again is of no use
+    std::string trouble;     // why there is no whole answer, as text
+    bool stopped = false;    // true: the sink stopped the transfer
+    bool untrusted = false;  // true: the server's certificate was refused, so a retry is useless
 };
 
-// All requests of the process fail from then on. `ending`: such a time is set; nothing should be begun again.
+// Makes all requests of the process fail from `when` on. `ending`: returns true if such a time is set; callers then
+// begin no retry.
 void end_requests_at(std::optional<std::chrono::steady_clock::time_point> when);
 bool ending();
 
-// Keeps connections: a handshake costs more than a small object. For many threads.
+// Keeps connections open, because a handshake costs more than a small object. Safe for many threads.
 class Connections {
   public:
-    // `what`: what is done by it, for people. not_found: libcurl is not on this machine.
+    // `what`: the purpose, for messages. not_found: libcurl is not installed.
     static Result<std::unique_ptr<Connections>> open(const std::string& what = "object storage");
     virtual ~Connections() = default;
     virtual Reply send(const Request&) = 0;
