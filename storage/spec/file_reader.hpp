@@ -1,4 +1,4 @@
-// What the readers of an operator's YAML files share (queues, storage rules): unknown fields are told, with all other
+// Shared by the readers of an operator's YAML files (queues, storage rules). Unknown fields are reported with all other
 // problems, in the order of the file.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace rtrain::spec {
 class FileReader {
   protected:
     using Take = std::function<void(const std::string& path, const Value&)>;
-    enum class Null { taken, left_out };  // what `field: null` is
+    enum class Null { taken, left_out };  // the meaning of `field: null`
 
     explicit FileReader(Problems problems) : problems_(std::move(problems)) {}
     void problem(const std::string& path, const Place& place, const std::string& message,
@@ -23,12 +23,12 @@ class FileReader {
         problems_.push_back({path, place.line, place.column, message, suggestion});
     }
     void fields(const Value& map, const std::string& path, const std::map<std::string, Take>& known, Null null);
-    Problems sorted() &&;  // those without a place come last
+    Problems sorted() &&;  // problems without a position come last
 
     Problems problems_;
 };
 
-// Returns the answer of a Reader: `read` takes the file's content, `answer` gives what was read, or the problems.
+// Returns the answer of a Reader. `read` takes the file's content; `answer` returns the value or the problems.
 template <class Reader>
 auto read_file(const std::string& yaml_text) -> decltype(std::declval<Reader&&>().answer()) {
     Tree tree = yaml_tree(yaml_text);

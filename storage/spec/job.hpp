@@ -1,5 +1,5 @@
-// The job spec: read strictly from YAML, checked as a whole, all problems at once with their positions; canonical JSON
-// for the wire; what the scheduler needs of it as a RunSpec.
+// The job spec: read strictly from YAML and checked as a whole; all problems are reported at once with their positions.
+// Also the canonical JSON that is sent to the head, and the RunSpec for the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@
 namespace rtrain::spec {
 
 struct Job {
-    std::string name;                     // empty: file stem + 5 letters, made by the submitter
+    std::string name;                     // empty: the submitter makes it from the file's stem and 5 letters
     std::vector<std::string> entrypoint;  // exec form; a string becomes {"sh", "-c", text}
     std::string working_dir;              // as written; relative to the spec's file
     std::map<std::string, std::string> env;
-    std::vector<std::string> secrets;  // names
+    std::vector<std::string> secrets;  // names only
     std::string setup;
     std::string interpreter = "python3";
     std::vector<std::string> preload;
-    std::uint32_t workers = 1, workers_max = 1;  // elastic when they differ
-    std::int64_t grow_after_ms = 30'000;         // elastic: room for more must have been there for so long
-    std::vector<std::string> after;              // "RUN", "RUN:succeeded" or "RUN:ended"
+    std::uint32_t workers = 1, workers_max = 1;  // elastic if they differ
+    std::int64_t grow_after_ms = 30'000;  // elastic: the time for which there must have been room for more workers
+    std::vector<std::string> after;       // "RUN", "RUN:succeeded" or "RUN:ended"
     bool use_gpu = false;
-    Resources resources_per_worker;  // complete: defaults filled in
+    Resources resources_per_worker;  // complete, with defaults
     Strategy placement = Strategy::pack;
     std::optional<std::string> accelerator_type;
     LabelSelector label_selector;
-    std::vector<LabelSelector> worker_selectors;  // empty, or one for each worker, beside the other
+    std::vector<LabelSelector> worker_selectors;  // empty, or one for each worker in addition to `selector`
     std::vector<std::string> nodes, exclude_nodes;
     std::optional<std::string> topology;
     std::string cpu_affinity = "near_gpus";  // near_gpus even none
@@ -53,38 +53,39 @@ struct Job {
     std::map<std::string, double> stop;
     std::string logs_show = "auto";
     std::int64_t logs_keep_ms = 14LL * 24 * 3600 * 1000;
-    std::int64_t logs_max_bytes = std::int64_t{10} << 30;  // of one rank's stream on its node
+    std::int64_t logs_max_bytes = std::int64_t{10} << 30;  // per stream of a rank, on its node
     std::vector<std::string> tracking;
     std::map<std::string, std::string> labels;
-    bool driver = false;  // submits others: one worker, which may need nothing
+    bool driver = false;  // A program that submits other runs. It has one worker, which may need no resources.
     bool operator==(const Job&) const = default;
 };
 
 struct ReadOptions {
-    std::string file_name = "job.yaml";              // for positions in messages
+    std::string file_name = "job.yaml";              // used for positions in messages
     std::vector<std::string> sets;                   // --set a.b=v
     std::map<std::string, std::string> environment;  // for ${VAR}
 };
 struct ReadAnswer {
-    std::optional<Job> job;  // none when there are problems
-    Problems problems;       // all of them, in the file's order
+    std::optional<Job> job;  // nullopt if there are problems
+    Problems problems;       // all problems, in the order of the file
 };
 ReadAnswer read_job(const std::string& yaml_text, const ReadOptions& options);
 std::string problem_text(const Problem& problem, const std::string& file_name,
-                         const std::string& yaml_text);  // with caret
+                         const std::string& yaml_text);  // the message shows the line with a caret
 
 std::string to_json(const Job& job);  // canonical: sorted keys, all fields
-// The head's side of the wire: the same checks. A job of a record was accepted, perhaps by a version with other limits:
-// these do not hold for it.
+// Reads a job as the head receives it, with the same checks. A job from a record was accepted before, perhaps by a
+// version with other limits, so limits do not apply to it.
 enum class JsonFrom { submitter, record };
 ReadAnswer job_from_json(const std::string& json, JsonFrom from = JsonFrom::submitter);
 std::string json_schema();  // `rtrain schema`
 
 RunSpec run_spec(const Job& job);
-std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector);  // about what a worker's take
-std::size_t demand_bytes(const Job& job);                                           // of one worker
+// approximate bytes that one worker's amounts and selector need
+std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector);
+std::size_t demand_bytes(const Job& job);  // the same for each worker of the job
 
-// Strict YAML 1.2 to JSON text with positions, for other files too (cluster.yaml, config.yaml).
+// Converts strict YAML 1.2 to JSON text with positions; also for other files (cluster.yaml, config.yaml).
 struct YamlAnswer {
     std::string json;
     std::map<std::string, std::pair<int, int>> positions;
@@ -92,20 +93,24 @@ struct YamlAnswer {
 };
 YamlAnswer strict_yaml(const std::string& text);
 
-// working_dir as one content-addressed archive (zstd tar). Unpacking checks every path against leaving the target.
+// Packs working_dir into one archive that is named by its content (zstd tar). Unpacking checks that no path leads out
+// of the target.
 struct PackedCode {
     std::string file;
     std::string sha256;
     std::int64_t bytes = 0;
     std::uint32_t files = 0;
-    std::vector<std::string> secrets{};   // left out: .env, .ssh, private keys and such; of a folder that nobody named
-    std::vector<std::string> left_out{};  // links that lead out and special files, each with the reason
+    // Files that were left out because they may hold secrets (.env, .ssh, private keys), if the job does not name the
+    // folder.
+    std::vector<std::string> secrets{};
+    std::vector<std::string> left_out{};  // links that lead out of the folder and special files, each with the reason
 };
-enum class NamedBy { job, nobody };  // nobody: the folder of the job's file; 100 MiB at most instead of 2 GiB
-// `needed`: a file that must be in the archive, else it is refused; empty: none.
+// `nobody`: the folder of the job's file is packed, at most 100 MiB instead of 2 GiB
+enum class NamedBy { job, nobody };
+// `needed`: a file without which the archive is refused; empty: none.
 Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory,
                                   NamedBy named_by = NamedBy::job, const std::string& needed = {});
-// Atomic: all or nothing. `finish` does what belongs to it, on the files at the place where they wait for their name.
+// Unpacks all files or none. `finish` is called on the files before they get their final name.
 using FinishUnpacking = std::function<Status(const std::string& directory)>;
 Status unpack_archive(const std::string& archive, const std::string& to_directory, const FinishUnpacking& finish = {});
 

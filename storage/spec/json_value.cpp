@@ -1,4 +1,4 @@
-// JSON into the same tree, and the tree into JSON. Numbers keep their digits: 0.0003 never becomes a double on the way.
+// Converts JSON to the same tree, and the tree to JSON. Numbers keep their digits: 0.0003 never becomes a double.
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-class JsonBuilder {  // nlohmann's SAX interface
+class JsonBuilder {  // implements nlohmann's SAX interface
   public:
     explicit JsonBuilder(Tree& tree) : tree_(tree) {}
 
@@ -68,7 +68,7 @@ class JsonBuilder {  // nlohmann's SAX interface
     Tree& tree_;
     std::size_t values_ = 0;
     std::vector<Value> levels_;
-    std::vector<std::set<std::string>> keys_;  // of each level
+    std::vector<std::set<std::string>> keys_;  // index: the level
 };
 
 std::string quoted(const std::string& text) { return json_text(json(text)); }

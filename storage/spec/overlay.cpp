@@ -1,4 +1,4 @@
-// What the submitter lays over a file: --set, and variables of the environment.
+// Applies what the submitter adds to a file: --set, and environment variables.
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@ void mark(Value& value, const std::string& set) {
     }
 }
 
-// Shell text keeps its dollars: entrypoint and setup are expanded where they run.
+// Shell texts keep their dollars: entrypoint and setup are expanded where they run.
 constexpr std::array fields_with_variables = {"name", "working_dir", "env", "storage_path", "labels"};
 
 bool variable_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }

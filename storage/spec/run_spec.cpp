@@ -1,4 +1,5 @@
-// What the core needs to know of a job. Its predecessors are names here: the head, which knows the runs, adds them.
+// Makes the RunSpec that the scheduler needs from a job. The job names its predecessors; the head replaces the names by
+// runs.
 #include <algorithm>
 
 #include "storage/spec/job.hpp"

@@ -1,5 +1,5 @@
-// Unquoted scalars: what they mean in YAML 1.2 (core schema), and those that other readers, which follow YAML 1.1, take
-// for something else. The latter have to be quoted, so that a file means the same everywhere.
+// The meaning of unquoted scalars in YAML 1.2 (core schema). Scalars that readers of YAML 1.1 take for something else
+// must be quoted, so that a file means the same everywhere.
 
 #include <array>
 #include <charconv>
@@ -17,7 +17,7 @@ struct Trap {
     const char* pattern;
     const char* why;
 };
-// Tried in this order on the whole scalar.
+// The patterns are tried on the whole scalar in this order.
 constexpr std::array traps = {
     Trap{R"([-+]?0[0-9_]+)", "is octal in YAML 1.1 and decimal in YAML 1.2"},
     Trap{R"([-+]?0o[0-7]+)", "is octal in YAML 1.2 and text in YAML 1.1"},
@@ -33,7 +33,7 @@ bool matches(const std::string& text, std::string_view pattern) {
     return text.size() <= 64 && is_pattern(text, pattern);
 }
 
-// "+.5" and "5." are numbers in YAML, and not in JSON.
+// "+.5" and "5." are numbers in YAML but not in JSON.
 std::string json_number(std::string text) {
     if (text.front() == '+') text.erase(0, 1);
     const std::size_t digits = text.front() == '-' ? 1 : 0;
@@ -60,7 +60,7 @@ Plain plain_scalar(const std::string& text) {
         if (text == word) return {.trap = "is a truth value in YAML 1.1 and text in YAML 1.2"};
     if (text.empty() ||
         (std::isdigit(static_cast<unsigned char>(text[0])) == 0 && text[0] != '-' && text[0] != '+' && text[0] != '.'))
-        return {};  // most words end here
+        return {};  // Most words end here.
     for (const Trap& trap : traps)
         if (matches(text, trap.pattern)) return {.trap = trap.why};
     if (matches(text, R"(0x[0-9a-fA-F]+)")) return hexadecimal(text);

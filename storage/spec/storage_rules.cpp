@@ -1,4 +1,5 @@
-// Strict, as the queues' file is: a rule that was misspelt must not allow more, or less, than its writer believes.
+// Reads storage rules as strictly as the queues' file: a misspelt rule must not allow more or less than its author
+// believes.
 #include "storage/spec/storage_rules.hpp"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ class RulesReader : private FileReader {
     StorageRules rules_;
 };
 
-// A list that was meant to restrict and is empty would hold for all: it is refused.
+// An empty list that was meant to restrict would allow all users: it is refused.
 void RulesReader::texts(const std::string& path, const Value& value, std::vector<std::string>& into,
                         const TakeText& take) {
     if (value.kind != Kind::list || value.items.empty())

@@ -1,6 +1,5 @@
-// Which users and queues may keep runs where: the file of `rtrain node join --storage-rules`
-// (configs/storage-rules.yaml shows one). Paths are compared by whole components after normalisation; nothing in them
-// is a pattern.
+// The rules for where users and queues may keep runs: the file of `rtrain node join --storage-rules` (example:
+// configs/storage-rules.yaml). Paths are normalised and compared by whole components; they are no patterns.
 #pragma once
 
 #include <optional>
@@ -11,34 +10,34 @@
 
 namespace rtrain::spec {
 
-// Holds for a run whose user is one of `users` and whose queue is one of `queues`; an empty list holds for all.
+// A rule applies to a run whose user is in `users` and whose queue is in `queues`. An empty list means all.
 struct StorageRule {
     std::vector<std::string> users, queues;
-    std::vector<std::string> allow;  // normal: "s3://bucket/prefix", "/mnt/shared", or "*"
+    std::vector<std::string> allow;  // normalised: "s3://bucket/prefix", "/mnt/shared", or "*"
     bool operator==(const StorageRule&) const = default;
 };
 struct StorageRules {
     std::vector<StorageRule> rules;
-    std::vector<std::string> endpoints;  // S3 servers that a job's own credentials may be used with
+    std::vector<std::string> endpoints;  // S3 servers for which a job's own credentials are accepted
     bool operator==(const StorageRules&) const = default;
 };
 struct StorageRulesAnswer {
-    std::optional<StorageRules> rules;  // none when there are problems
-    Problems problems;                  // all of them, in the file's order
+    std::optional<StorageRules> rules;  // nullopt if there are problems
+    Problems problems;                  // all problems, in the order of the file
 };
 StorageRulesAnswer read_storage_rules(const std::string& yaml_text);
 
-// "s3://bucket/prefix" or "/directory" without a slash at its end, "cluster://" for runs on the head. An Error for what
-// has an empty, '.' or '..' part in a bucket, and for a scheme that cannot be used.
+// Returns "s3://bucket/prefix" or "/directory" without a slash at its end; "cluster://" for runs on the head. Returns
+// an Error for an empty, '.' or '..' part in a bucket, and for a scheme that is not supported.
 Result<std::string> normal_place(const std::string& storage_path);
 
 // The user and queue of a run that wants to use a storage path.
 struct StorageUser {
     std::string user, queue;
 };
-// Done when a rule that holds for `who` allows the path or a path above it. cluster:// is always allowed; directories
-// are, unless a rule of the file names a directory (or "*"). Else an Error that names who, the path, and what is
-// allowed.
+// Succeeds if a rule that applies to `who` allows the path or a path above it. cluster:// is always allowed.
+// Directories are allowed unless a rule of the file names a directory (or "*"). The Error names the user and queue, the
+// path, and what is allowed.
 Status may_use(const StorageRules& rules, const StorageUser& who, const std::string& storage_path);
 
 }  // namespace rtrain::spec

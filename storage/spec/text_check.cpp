@@ -1,4 +1,4 @@
-// What can be said about a file before it is parsed: its size, its encoding, and characters that YAML does not want.
+// Checks a file before it is parsed: its size, its encoding, and characters that YAML does not allow.
 #include "storage/base/hex.hpp"
 #include "storage/spec/pattern.hpp"
 #include "storage/spec/value.hpp"
@@ -6,15 +6,15 @@
 namespace rtrain::spec {
 namespace {
 
-// Whether `second` may follow `first` in a character of three or four bytes (RFC 3629, section 4): neither an overlong
-// form, nor a surrogate, nor beyond U+10FFFF.
+// Returns true if `second` may follow `first` in a character of three or four bytes (RFC 3629, section 4): the
+// character is no overlong form, no surrogate, and not beyond U+10FFFF.
 bool is_second_byte(unsigned first, unsigned second) {
     const unsigned least = first == 0xE0 ? 0xA0U : first == 0xF0 ? 0x90U : 0x80U;
     const unsigned most = first == 0xED ? 0x9FU : first == 0xF4 ? 0x8FU : 0xBFU;
     return first >= 0xE0 && first <= 0xF4 && second >= least && second <= most;
 }
 
-// Bytes of the UTF-8 character at `at`; 0 when it is not one.
+// Returns the number of bytes of the UTF-8 character at `at`; 0 if there is none.
 std::size_t character_bytes(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
     const unsigned first = byte(at);
@@ -57,7 +57,7 @@ bool opens_block(const std::string& line) {
 Problems line_problems(const std::string& text) {
     Problems problems;
     int number = 0;
-    std::size_t block_indent = std::string::npos;  // of the line that opened the block we are in
+    std::size_t block_indent = std::string::npos;  // indentation of the line that opened the present block
     for (std::size_t begin = 0; begin < text.size() && problems.size() < 20;) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         const std::string line = text.substr(begin, end - begin);

@@ -1,4 +1,4 @@
-// Words for people: what they probably meant, and their own text shown harmlessly.
+// Texts for people: the word that they probably meant, and their own text without control characters.
 
 #include <algorithm>
 #include <numeric>
@@ -11,7 +11,7 @@ namespace {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// Insertions, deletions, replacements and swaps of neighbours; capitals do not count.
+// Counts insertions, deletions, replacements and swaps of neighbours. Ignores case.
 std::size_t edits(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// Opens whatever a storage path names.
+// Opens the store that a storage path names.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace rtrain::storage {
 
-// file:///abs, /abs, s3://bucket/prefix. (cluster:// is made by the agent over the head's API; gs:// is refused.)
+// Accepts file:///abs, /abs and s3://bucket/prefix. The agent makes the store of cluster:// over the head's API. gs://
+// is refused.
 Result<std::unique_ptr<Store>> open_store(const std::string& root);
 
 }  // namespace rtrain::storage

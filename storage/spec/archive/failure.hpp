@@ -1,4 +1,4 @@
-// What an error of the system means to those who pack and unpack code.
+// Translates system errors for users who pack and unpack code.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Reads rules as git does, byte by byte. _ignore.py in runtime/python is the same matcher for drivers, and
-// tests/ignore_cases.json runs against both and against git.
+// Reads rules as git does, byte by byte. _ignore.py in runtime/python is the same matcher for drivers.
+// tests/ignore_cases.json tests both against git.
 
 #include "storage/spec/archive/ignore.hpp"
 
@@ -31,7 +31,7 @@ Bytes range_of(char low, char high) {
     return bytes;
 }
 
-// git's own classes: ASCII only, and four blanks. Nothing: the class is unknown.
+// Returns git's classes: ASCII only, with four kinds of blanks. nullopt: unknown class.
 Bytes class_of(std::string_view name) {
     const Bytes digit = range_of('0', '9'), lower = range_of('a', 'z'), upper = range_of('A', 'Z');
     const Bytes alnum = digit | lower | upper, graph = range_of('!', '~');
@@ -61,7 +61,7 @@ const Bytes& not_slash() {
     return bytes;
 }
 
-// Returns the line without the spaces at its end, except one that a backslash stands before.
+// Returns the line without the spaces at its end. A space behind a backslash stays.
 std::string_view without_blanks(std::string_view line) {
     std::size_t end = 0;
     for (std::size_t at = 0; at < line.size();) {
@@ -74,7 +74,7 @@ std::string_view without_blanks(std::string_view line) {
 
 }  // namespace
 
-// Turns a pattern into a row of tokens.
+// Converts a pattern to a sequence of tokens.
 struct IgnoreRules::Parser {
     std::string_view pattern;
     bool bound;
@@ -83,9 +83,9 @@ struct IgnoreRules::Parser {
 
     bool is(std::size_t place, char c) const { return place < pattern.size() && pattern[place] == c; }
 
-    // Reads a pattern. False: no name fits it.
+    // Reads a pattern. Returns false if it can match no name.
     bool parse() {
-        for (bool plain = true; at < pattern.size();) {  // plain: only characters that stand for themselves so far
+        for (bool plain = true; at < pattern.size();) {  // `plain`: all characters so far stand for themselves
             const char sign = pattern[at];
             if (sign == '*') {
                 add_stars(plain);
@@ -107,8 +107,8 @@ struct IgnoreRules::Parser {
         return true;
     }
 
-    // Two stars or more stand for folders where a slash, or the end, is on both sides. As git cuts off the plain
-    // characters that a pattern begins with, they do so behind those too: a**/b fits ax/b.
+    // Two or more stars stand for folders if a slash, or the end, is on both sides. Git cuts off the plain characters
+    // at the begin of a pattern, so the stars mean folders behind those too: a**/b matches ax/b.
     void add_stars(bool plain) {
         const std::size_t begin = at;
         while (is(at, '*')) ++at;
@@ -127,12 +127,12 @@ struct IgnoreRules::Parser {
         ++at;
     }
 
-    // The set whose bracket is before `at`. Nothing: it has no end, or an unknown class.
+    // Returns the set whose bracket is before `at`. nullopt: it has no end, or an unknown class.
     std::optional<Bytes> read_set() {
         const bool negated = is(at, '!') || is(at, '^');
         if (negated) ++at;
         Bytes fits;
-        std::size_t low = 0;  // the character before, where a range may begin; 0: none
+        std::size_t low = 0;  // the character before, which may begin a range; 0: none
         for (const std::size_t first = at; at == first || !is(at, ']');) {
             if (at >= pattern.size()) return std::nullopt;
             if (pattern.substr(at).starts_with("[:")) {
@@ -160,7 +160,7 @@ struct IgnoreRules::Parser {
     }
 };
 
-// Adds the states that are reached without another byte. A state is how many tokens are behind.
+// Adds the states that are reachable without another byte. A state is the number of tokens that are matched.
 void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& states) {
     for (std::size_t at = 0; at < tokens.size(); ++at) {
         if (states[at] == 0 || tokens[at].kind == TokenKind::byte) continue;
@@ -169,7 +169,7 @@ void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& stat
     }
 }
 
-// All states go on together: the time is the pattern's length times the name's, whatever the pattern.
+// Advances all states together, so the time is at most the pattern's length times the name's length.
 bool IgnoreRules::matches(const std::vector<Token>& tokens, std::string_view name) {
     std::vector<char> states(tokens.size() + 1, 0), next(tokens.size() + 1, 0);
     states[0] = 1;

@@ -1,5 +1,5 @@
-// Which files of a working directory are left out: the rules of .gitignore, and of .rtrainignore over them. Inside of
-// storage/spec only.
+// Decides which files of a working directory are left out: by the rules of .gitignore, and of .rtrainignore over them.
+// Used inside of storage/spec only.
 #pragma once
 
 #include <bitset>
@@ -13,9 +13,10 @@ enum class FileKind { file, directory };
 
 class IgnoreRules {
   public:
-    // What these leave out comes back by a rule that names it, not by one with a wildcard: `!*/` is not about .git.
+    // Files that these rules leave out are included again only by a rule that names them, not by a wildcard: `!*/` does
+    // not apply to .git.
     void add_first(std::string_view text) { add(first_, "", text); }
-    // The rules of a file in directory `base` ("" is the top). Later rules win over earlier ones.
+    // Adds the rules of a file in directory `base` ("" is the top). Later rules override earlier ones.
     void add_git(const std::string& base, std::string_view text) { add(git_, base, text); }
     void add_rtrain(const std::string& base, std::string_view text) { add(rtrain_, base, text); }
     bool ignored(const std::string& path, FileKind kind) const;  // relative to the top, '/'-separated
@@ -25,7 +26,7 @@ class IgnoreRules {
     enum class TokenKind {
         byte,      // one byte of `fits`
         repeat,    // any number of bytes of `fits`
-        optional,  // the two tokens behind it, or nothing
+        optional,  // the two next tokens, or nothing
     };
     struct Token {
         TokenKind kind = TokenKind::byte;
@@ -34,10 +35,10 @@ class IgnoreRules {
     struct Rule {
         std::string base;
         std::vector<Token> tokens;
-        bool keep = false;   // began with '!'
-        bool named = false;  // without a wildcard
+        bool keep = false;   // the rule began with '!'
+        bool named = false;  // the rule has no wildcard
         bool directories_only = false;
-        bool bound = false;  // to its base; else it fits a name at any depth
+        bool bound = false;  // true: the pattern is relative to its base; false: it matches a name at any depth
     };
     struct Parser;
     static void add(std::vector<Rule>& rules, const std::string& base, std::string_view text);

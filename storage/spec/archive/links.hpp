@@ -1,5 +1,5 @@
-// What becomes of a symbolic link of a working directory. Inside of storage/spec only. runtime/python has the same
-// rules in _archive/_links.py; tests/link_cases.json runs against both.
+// Decides what becomes of a symbolic link of a working directory. Used inside of storage/spec only. runtime/python has
+// the same rules in _archive/_links.py; tests/link_cases.json tests both.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace rtrain::spec {
 
-// A folder whose entries are being listed: where it lies in the archive, and where it really lies.
+// A folder whose entries are listed: its path in the archive, and its real path.
 struct ListedFolder {
     std::string path;  // "" is the top
     std::filesystem::path real;
@@ -18,31 +18,30 @@ struct ListedFolder {
 
 struct LinkFate {
     enum class Kind {
-        kept,      // a link in the archive, to `target`
-        followed,  // what it leads to, at `real`, takes its place in the archive
-        left_out,  // `why` says why
+        kept,      // stays a link in the archive, to `target`
+        followed,  // the file or folder at `real` replaces it in the archive
+        left_out,  // is left out; `why` is the reason
     };
     Kind kind = Kind::left_out;
     std::string target, why;
     std::filesystem::path real{};
 };
 
-// The folders that decide about links: `top` is packed, and links are followed below `repository`.
+// The folders that decide about links: `top` is packed, and links are followed within `repository`.
 struct LinkBounds {
     std::filesystem::path top, repository;
 };
 
-// Returns the bounds of a directory: its real path, and the nearest folder at or above it that has a `.git`. Without
-// one, or where that is the home directory or the root, nothing is followed.
+// Returns the bounds of a directory: its real path, and the nearest folder at or above it that has a `.git`. If there
+// is none, or if it is the home directory or the root, no link is followed.
 LinkBounds link_bounds(const std::filesystem::path& directory);
 
-// Returns the fate of the link `path` (in the archive). `folders` are those on the way to it: the top, then each
-// followed folder; the last one holds the link, which lies at `place`.
+// Decides about the link `path` (in the archive). `folders` are the folders on the way to it: the top, then each
+// followed folder. The last one contains the link, which lies at `place`.
 LinkFate fate_of_link(const std::string& path, const std::filesystem::path& place, const LinkBounds& bounds,
                       const std::vector<ListedFolder>& folders);
 
-// Returns the names of the links of an archive that lead out of it, or round in a circle, by way of other links: path
-// to target.
+// Returns the links of an archive that lead out of it, or in a circle, through other links: path to target.
 std::set<std::string> unsound_links(const std::map<std::string, std::string>& links);
 
 }  // namespace rtrain::spec

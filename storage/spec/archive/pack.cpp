@@ -1,5 +1,5 @@
-// A working directory as one archive that is named by its content: sorted names, no times, no owners, so that the same
-// files always give the same hash.
+// Packs a working directory into one archive that is named by its content. Names are sorted, without times and owners,
+// so the same files always give the same hash.
 
 #include <unistd.h>
 
@@ -111,7 +111,7 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
     }
     Result<Walk> walked = walk_directory(directory, named_by);
     if (!walked) return walked.error();
-    const auto is_needed = [&](const WalkEntry& entry) {  // itself, or the linked directory through which it is named
+    const auto is_needed = [&](const WalkEntry& entry) {  // the file itself, or the linked directory in its path
         return entry.path == needed || (entry.type == fs::file_type::symlink && needed.starts_with(entry.path + "/"));
     };
     if (!needed.empty() && std::none_of(walked->entries.begin(), walked->entries.end(), is_needed))

@@ -1,4 +1,4 @@
-// Tar, zstd and SHA-256 in one pass. See tar.hpp for why this is ours.
+// Tar, zstd and SHA-256 in one pass. tar.hpp says why libarchive is not used.
 
 #include "storage/spec/archive/tar.hpp"
 
@@ -28,7 +28,7 @@ void octal(char* field, std::size_t width, std::uint64_t value) {
     std::memcpy(field, text.data(), width - 1);
 }
 
-// One block of ustar. Names are cut; a pax record before it says them whole.
+// Returns one block of ustar. Long names are cut; a pax record before the block contains them.
 std::string ustar(const std::string& name, const TarEntry& entry, char type) {
     std::string head(block, '\0');
     const auto put = [&](std::size_t at, std::string_view text, std::size_t most) {
@@ -58,7 +58,8 @@ std::string padded(std::string bytes) {
     return bytes;
 }
 
-// "27 path=some/long/name\n", where the number counts itself.
+// "27 path=some/long/name
+// ": the number includes itself.
 std::string pax_record(const std::string& key, const std::string& value) {
     const std::string rest = " " + key + "=" + value + "\n";
     std::size_t size = rest.size() + 1;
@@ -74,7 +75,7 @@ std::string tar_header(const TarEntry& entry) {
     if (entry.target.size() > 100) records += pax_record("linkpath", entry.target);
     std::string out;
     if (!records.empty()) {
-        records = pax_record("hdrcharset", "BINARY") + records;  // names are bytes
+        records = pax_record("hdrcharset", "BINARY") + records;  // Names are bytes.
         out = ustar("pax", {.mode = 0644, .bytes = static_cast<std::int64_t>(records.size())}, 'x') + padded(records);
     }
     return out + ustar(entry.path, entry, static_cast<char>(entry.type));

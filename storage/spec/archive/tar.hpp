@@ -1,5 +1,6 @@
-// Writing a tar archive through zstd, hashing what comes out. Inside of storage/spec only. Our own writer, since the
-// static libarchive's would bring four compression libraries, libxml2 and nettle into the binary; its reader does not.
+// Writes a tar archive through zstd and hashes the output. Used inside of storage/spec only. It does not use
+// libarchive, because the static library would add four compression libraries, libxml2 and nettle to the binary; its
+// reader does not.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ struct TarEntry {
     TarType type = TarType::file;
     unsigned mode = 0644;
     std::int64_t bytes = 0;
-    std::string target;  // of links
+    std::string target;  // for links
 };
-// The blocks before an entry's content: ustar, and pax records for what does not fit there. No times, no owners.
+// Returns the blocks before an entry's content: ustar, and pax records for values that do not fit. No times, no owners.
 std::string tar_header(const TarEntry& entry);
 
 class TarWriter {
@@ -34,10 +35,10 @@ class TarWriter {
     static Result<std::unique_ptr<TarWriter>> create(const std::string& file);
     ~TarWriter();
     TarWriter(const TarWriter&) = delete;
-    Status begin(const TarEntry& entry);   // the one before is complete
-    Status write(std::string_view bytes);  // of the entry that was begun
+    Status begin(const TarEntry& entry);   // requires that the entry before is complete
+    Status write(std::string_view bytes);  // writes content of the present entry
     Status finish();
-    std::string sha256() const { return sha256_; }  // of the file, after finish()
+    std::string sha256() const { return sha256_; }  // hash of the file, after finish()
     std::int64_t bytes() const { return bytes_; }
 
   private:

@@ -1,6 +1,6 @@
-// Unpacking code that somebody sent. Nothing is written outside of the target: names are checked, links are made after
-// all files (so that nothing is written through one) and must resolve inside, everything else is refused. The target
-// appears whole, by one rename, or not at all.
+// Unpacks an archive from another machine. Nothing is written outside of the target: names are checked, links are made
+// after all files (so that nothing is written through one) and must resolve inside, and everything else is refused. The
+// target appears complete, by one rename, or not at all.
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -134,7 +134,7 @@ class Unpacker {
         const std::string root = fs::canonical(target_, failed).string() + "/";
         for (const Link& link : links_) {
             const fs::path place = fs::path(target_) / link.path;
-            // A link that was made before may stand for one of its directories, and lead out by way of another one.
+            // A link that was made before may replace one of its directories, and lead out through another one.
             const std::string parent = fs::weakly_canonical(place.parent_path(), failed).string() + "/";
             if (failed || !parent.starts_with(root)) return refuse(link.path, "its directory is a link that leads out");
             fs::create_directories(place.parent_path(), failed);
@@ -143,7 +143,7 @@ class Unpacker {
                 return failed == std::errc::file_exists ? Status(refuse(link.path, "it is there twice"))
                                                         : failure("making", place.string(), failed.value());
         }
-        for (const Link& link : links_) {  // a link may lead out by way of another one
+        for (const Link& link : links_) {  // A link may lead out through another one.
             const fs::path place = fs::path(target_) / link.path;
             const std::string end = fs::weakly_canonical(place, failed).string() + "/";
             if (failed || !end.starts_with(root))
@@ -158,7 +158,7 @@ class Unpacker {
     std::int64_t entries_ = 0, bytes_ = 0;
 };
 
-// The files reach the disk before the name does: a power cut leaves no directory of empty files.
+// The files are synced before the rename, so a power failure leaves no directory of empty files.
 Status publish(const std::string& aside, const std::string& to_directory) {
     const int directory = ::open(aside.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return failure("opening", aside, errno);
@@ -167,7 +167,7 @@ Status publish(const std::string& aside, const std::string& to_directory) {
     ::close(directory);
     if (synced != 0) return failure("bringing to the disk", aside, why);
     if (::rename(aside.c_str(), to_directory.c_str()) == 0) return Done{};
-    // Somebody else has unpacked the same content in the meantime.
+    // Another process has unpacked the same content meanwhile.
     std::error_code failed;
     if ((errno == ENOTEMPTY || errno == EEXIST) && fs::is_directory(to_directory, failed)) return Done{};
     return failure("making", to_directory, errno);
@@ -187,7 +187,7 @@ Status unpack_archive(const std::string& archive, const std::string& to_director
     Status done = Unpacker(archive, aside).unpack();
     if (done && finish) done = finish(aside);
     if (done) done = publish(aside, to_directory);
-    const fs::path left = fs::absolute(aside);  // gone already when all went well
+    const fs::path left = fs::absolute(aside);  // It exists only after a failure.
     const Status gone = storage::remove_all_beneath(left.parent_path(), left.filename());
     return done ? gone : done;
 }

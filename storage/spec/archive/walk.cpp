@@ -15,8 +15,8 @@ namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t walked_most = 1'000'000;  // as an archive may have
-// Both lists of rules come before those of any file. _package.py in runtime/python has them too.
+constexpr std::size_t walked_most = 1'000'000;  // the most files of an archive
+// Both lists of rules come before those of any file. _package.py in runtime/python has the same lists.
 constexpr const char* always_ignored =
     ".git\n.venv\n__pycache__\n.ipynb_checkpoints\n.mypy_cache\n.pytest_cache\n.ruff_cache\n";
 constexpr const char* secret_files =
@@ -25,7 +25,7 @@ constexpr const char* secret_files =
     "rsa*\n"
     "id_dsa*\nid_ed25519*\nid_ecdsa*\n!*.pub\n";
 
-// Returns the text of an ignore file; "" for what is no plain file, such as a pipe, which nobody may ever write to.
+// Returns the text of an ignore file; "" if it is no plain file, such as a pipe that is never written to.
 std::string text_of(const fs::path& file) {
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) return {};
@@ -128,7 +128,7 @@ class Walker {
         return Done{};
     }
 
-    // What a link leads to has two names, and rules about either hold for it.
+    // The target of a link has two names, and the rules for either name apply to it.
     Status follow(const std::string& path, const LinkFate& fate) {
         std::error_code failed;
         const fs::file_type type = fs::symlink_status(fate.real, failed).type();
@@ -148,7 +148,7 @@ class Walker {
         return done;
     }
 
-    // Returns whether the rules fit a place of the repository, or a folder on the way to it.
+    // Returns true if the rules match a file of the repository, or a folder on the way to it.
     bool fits(const IgnoreRules& rules, const fs::path& real, bool is_folder) const {
         fs::path way;
         const fs::path inside = real.lexically_relative(bounds_.repository);

@@ -1,4 +1,4 @@
-// Lists what of a working directory travels. Inside of storage/spec only.
+// Lists the files of a working directory that are packed. Used inside of storage/spec only.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 namespace rtrain::spec {
 
 struct WalkEntry {
-    std::string path;                                                    // in the archive
+    std::string path;                                                    // path in the archive
     std::filesystem::file_type type = std::filesystem::file_type::none;  // a directory, a regular file or a link
-    std::filesystem::path source;                                        // the file on this machine
-    std::string target;                                                  // of links
+    std::filesystem::path source;                                        // path on this machine
+    std::string target;                                                  // for links
 };
 
 struct Walk {
-    std::vector<WalkEntry> entries;  // sorted, directories before what is in them
+    std::vector<WalkEntry> entries;  // sorted; a directory comes before its content
     std::vector<std::string> secrets;
     std::vector<std::string> left_out;  // "pipe is a FIFO"
 };

@@ -1,4 +1,4 @@
-// Durations and amounts as people write them.
+// Reads durations and amounts as people write them.
 
 #include <algorithm>
 #include <array>
@@ -82,9 +82,10 @@ std::int64_t whole_number(const Value& value) {
     std::int64_t number = 0;
     const auto [end, failed] = std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
     if (failed == std::errc{} && end == value.text.data() + value.text.size()) return number;
-    constexpr double most = 9'223'372'036'854'774'784.0;  // the largest one below 2^63
+    constexpr double most = 9'223'372'036'854'774'784.0;  // the largest double below 2^63
     return static_cast<std::int64_t>(
-        std::clamp(real_number(value), -most, most));  // such as "4.0"; beyond 64 bits: the last number within
+        // for "4.0"; a number beyond 64 bits becomes the nearest one within
+        std::clamp(real_number(value), -most, most));
 }
 
 double real_number(const Value& value) { return std::strtod(value.text.c_str(), nullptr); }

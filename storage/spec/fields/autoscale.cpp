@@ -1,4 +1,4 @@
-// Strict, as the job file is: unknown fields, commands without a path and amounts that are none are all told at once.
+// Strict, like the job file: unknown fields, commands without a path and invalid amounts are all reported at once.
 #include "storage/spec/fields/autoscale.hpp"
 
 #include <utility>
@@ -10,7 +10,7 @@ namespace rtrain::spec {
 namespace {
 
 constexpr std::int64_t nodes_most = 10'000, gpus_most = 1'024;
-constexpr std::int64_t shortest_ms = 1'000, longest_ms = 86'400'000;  // durations
+constexpr std::int64_t shortest_ms = 1'000, longest_ms = 86'400'000;  // bounds of durations
 
 class AutoscaleReader : private FileReader {
   public:

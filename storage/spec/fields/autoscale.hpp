@@ -12,11 +12,11 @@ namespace rtrain::spec {
 
 struct AutoscaleRules {
     AutoscalePolicy policy;
-    std::vector<std::string> provision, release;  // a program and its arguments; no shell reads them
+    std::vector<std::string> provision, release;  // a program and its arguments; no shell is involved
 };
 struct AutoscaleAnswer {
-    std::optional<AutoscaleRules> rules;  // none when there are problems
-    Problems problems;                    // all of them, in the file's order
+    std::optional<AutoscaleRules> rules;  // nullopt if there are problems
+    Problems problems;                    // all problems, in the order of the file
 };
 AutoscaleAnswer read_autoscale(const std::string& yaml_text);
 

@@ -1,5 +1,5 @@
-// Strict, as the job file is: unknown fields, amounts that are none, parents that are not there, cycles of borrowing
-// and children that are promised more than their parent has are all told at once, each with its place in the file.
+// Strict, like the job file. Reported at once, each with its position: unknown fields, invalid amounts, missing
+// parents, cycles of borrowing, and children with more quota than their parent.
 #include "storage/spec/fields/queues.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class QueuesReader : private FileReader {
     void check_sums();
 
     Queues queues_;
-    std::map<std::string, Place> places_;   // of queues
+    std::map<std::string, Place> places_;   // positions of the queues
     std::map<std::string, Value> parents_;  // as written
     std::map<std::string, Place> quotas_;
 };
@@ -154,7 +154,7 @@ void QueuesReader::check_parents() {
     }
 }
 
-// What is promised to the queues below another cannot be more than it has.
+// The quotas of the queues below another queue must not exceed its own quota.
 void QueuesReader::check_sums() {
     for (const auto& [parent, rules] : queues_.rules)
         for (const auto& [resource, quota] : rules.quota) {

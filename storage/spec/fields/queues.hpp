@@ -10,8 +10,8 @@
 namespace rtrain::spec {
 
 struct QueuesAnswer {
-    std::optional<Queues> queues;  // none when there are problems
-    Problems problems;             // all of them, in the file's order
+    std::optional<Queues> queues;  // nullopt if there are problems
+    Problems problems;             // all problems, in the order of the file
 };
 QueuesAnswer read_queues(const std::string& yaml_text);
 

@@ -1,4 +1,5 @@
-// From text to a Job: tree, --set, variables, then every row of the table, then the whole. All problems in one pass.
+// Makes a Job from text: the tree, --set, variables, each row of the table, and checks of the whole. Reports all
+// problems in one pass.
 
 #include <algorithm>
 #include <set>
@@ -24,7 +25,7 @@ bool is_group(std::string_view name) {
     return groups.contains(name);
 }
 
-// The fields that may stand directly in `group` ("" is the top).
+// Returns the fields that may stand directly in `group` ("" is the top).
 std::vector<std::string> fields_in(const std::string& group) {
     std::vector<std::string> names;
     for (const Rule& rule : rules()) {
@@ -97,7 +98,7 @@ ReadAnswer read_tree(Tree tree, JsonFrom from) {
     return {.job = std::move(reading.job)};
 }
 
-// Terminal escapes in a file are shown, not obeyed. Tabs keep their width of one.
+// Shows terminal escapes of a file instead of sending them. Tabs keep their width of one.
 std::string harmless(std::string line) {
     for (char& c : line)
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\t' ? ' ' : '?';

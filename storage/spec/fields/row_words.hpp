@@ -1,4 +1,4 @@
-// The words that rows of the table share: shapes as JSON Schema, and reading and writing of their values. Inside of
+// Shared by the rows of the table: JSON Schemas of values, and readers and writers for them. Used inside of
 // storage/spec only.
 #pragma once
 
@@ -30,7 +30,7 @@ std::vector<std::string> texts(const Value& list);
 std::map<std::string, std::string> text_map(const Value& map);
 nlohmann::json or_null(const std::string& text);
 nlohmann::json duration_or_null(const std::optional<std::int64_t>& ms);
-std::int64_t byte_count(std::string_view text);  // "10Gi", "10GiB", as the pattern of its row has it
+std::int64_t byte_count(std::string_view text);  // "10Gi", "10GiB": the text matches the pattern of its row
 nlohmann::json byte_count_json(std::int64_t bytes);
 std::int64_t taken_duration(Reading& reading, const std::string& path, const Value& value, std::string_view text);
 

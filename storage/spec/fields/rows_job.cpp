@@ -22,7 +22,7 @@ void take_storage_path(Reading& reading, const Value& value) {
                                "use s3://, a shared directory, or leave it out: the files are then kept on the head");
     reading.job.storage_path = value.text == "cluster://" ? "" : value.text;
     if (std::string& path = reading.job.storage_path; path.starts_with("s3://"))
-        while (path.ends_with('/')) path.pop_back();  // a slash too many would be part of each object's name
+        while (path.ends_with('/')) path.pop_back();  // A further slash would become part of each object's name.
 }
 
 void take_stop(Reading& reading, const Value& map) {

@@ -1,4 +1,4 @@
-// Rows of the table: how many workers, with what, and where (scaling).
+// Rows of the table: the number of workers, their resources, and their placement (scaling).
 
 #include "storage/spec/fields/row_words.hpp"
 
@@ -32,13 +32,13 @@ json amounts_json(const Resources& resources) {
 
 json given_resources(const Job& job) {
     json out = amounts_json(job.resources_per_worker);
-    // No CPU and no GPU would be read as one CPU, and use_gpu without GPU as one GPU.
+    // Without this check no CPU and no GPU would be read as one CPU, and use_gpu without GPU as one GPU.
     if (!out.contains("CPU")) out["CPU"] = "0";
     return out;
 }
 
 void take_workers(Reading& reading, const Value& value) {
-    constexpr std::int64_t of_records = 1'000'000;  // what earlier versions took
+    constexpr std::int64_t of_records = 1'000'000;  // accepted by earlier versions
     const std::int64_t most = reading.from == JsonFrom::record ? of_records : workers_most;
     const std::size_t dots = value.text.find("..");
     const auto number = [&](const std::string& text) {

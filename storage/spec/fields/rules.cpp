@@ -1,5 +1,4 @@
-// The table of fields, put together, and the words its rows share. A new field is a row in rows_*.cpp, and nothing
-// else.
+// The complete table of fields, and the functions that its rows share. A new field needs only a row in rows_*.cpp.
 
 #include "storage/spec/fields/row_words.hpp"
 

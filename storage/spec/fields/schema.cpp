@@ -1,4 +1,4 @@
-// The JSON Schema of a job, for editors: the same rows that the reader reads by.
+// Writes the JSON Schema of a job for editors, from the same rows that the reader uses.
 
 #include "storage/base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"

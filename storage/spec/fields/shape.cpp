@@ -1,5 +1,5 @@
-// Whether a value has the shape that its row's JSON Schema says. The words of JSON Schema that the table uses are read
-// here as any validator of editors reads them; the messages are for people.
+// Checks whether a value matches the JSON Schema of its row. The keywords that the table uses are interpreted as in any
+// validator; the messages are for people.
 
 #include <algorithm>
 #include <cmath>
@@ -71,7 +71,7 @@ bool text_fits(const json& schema, const Value& value) {
     return pattern == schema.end() || matches(value.text, pattern->get<std::string>());
 }
 
-// Checks one value (not what is inside of it).
+// Checks one value, but not the values inside of it.
 bool fits_itself(const json& schema, const Value& value) {
     if (const auto type = schema.find("type"); type != schema.end()) {
         bool any = false;
@@ -133,7 +133,7 @@ const char* inner_wish(const json& schema) {
     return "text";
 }
 
-// Names what inside of a list or map does not fit; true when something was named.
+// Reports the entries of a list or map that do not match. Returns true if there are any.
 bool name_inner(Reading& reading, const json& schema, const Value& value, const std::string& path) {
     const std::size_t before = reading.problems.size() + reading.problems_more;
     if (value.kind == Kind::list && schema.contains("items"))
@@ -165,7 +165,7 @@ void Reading::problem(const std::string& path, const Value& value, const std::st
                       const std::string& suggestion) {
     const bool is_field = rule_of(path) != nullptr;
     if (is_field) unusable.insert(path);
-    std::size_t end = path.find_first_of(".[");  // a field's path has at most one dot
+    std::size_t end = path.find_first_of(".[");  // The path of a field has at most one dot.
     for (int part = 0; part < 2 && !is_field && end != std::string::npos; ++part) {
         if (rule_of(std::string_view(path).substr(0, end)) != nullptr) unusable.insert(path.substr(0, end));
         end = path.find_first_of(".[", end + 1);
@@ -180,7 +180,7 @@ void Reading::problem(const std::string& path, const Value& value, const std::st
 
 namespace {
 
-// Names a list or map with more entries than its row takes. What is in it is not looked at.
+// Reports a list or map with more entries than its row takes, without checking the entries.
 bool too_long(Reading& reading, const Rule& rule, const Value& value) {
     const std::size_t most = list_limit(rule.path), count = value.items.size() + value.entries.size();
     if (most == 0 || count <= most || reading.from == JsonFrom::record) return false;
@@ -191,7 +191,7 @@ bool too_long(Reading& reading, const Rule& rule, const Value& value) {
 
 }  // namespace
 
-// The entries of a map that fit although others do not: what is wrong with these is told together with the others.
+// Returns the valid entries of a map that has invalid ones, so that problems of the former are reported too.
 std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
     if (value.kind != Kind::map || value.entries.size() > list_limit(rule.path)) return std::nullopt;
     const json schema = parse_json(rule.schema);
@@ -215,7 +215,7 @@ bool check_shape(Reading& reading, const Rule& rule, const Value& value) {
     if (fits(schema, value)) return true;
     const std::string path(rule.path);
     const json& choices = schema.contains("anyOf") ? schema["anyOf"] : json::array({schema});
-    for (const json& choice : choices)  // the choice whose outside fits is the one that was meant
+    for (const json& choice : choices)  // The choice whose outermost type matches is the one that was meant.
         if (fits_itself(choice, value) && name_inner(reading, choice, value, path)) return false;
     std::string suggestion = advice(schema, value);
     for (const json& choice : choices)

@@ -1,4 +1,4 @@
-// What can only be said about a job as a whole: defaults that hang together, and contradictions.
+// Checks a job as a whole: defaults that depend on each other, and contradictions.
 
 #include <algorithm>
 #include <set>
@@ -24,7 +24,7 @@ bool fine(const Reading& reading, std::initializer_list<std::string_view> paths)
                         [&](std::string_view path) { return reading.unusable.contains(path); });
 }
 
-// use_gpu gives one GPU unless GPU is given; a worker with a GPU has no default CPU, one without has one.
+// use_gpu means one GPU unless GPU is given. A worker with a GPU has no CPU by default, one without has one.
 void complete_resources(Reading& reading, const Value& root) {
     Job& job = reading.job;
     if (!fine(reading, {"scaling.use_gpu", "scaling.resources_per_worker", "scaling.accelerator_type"})) return;
@@ -112,7 +112,7 @@ void check_demand(Reading& reading, const Value& root) {
 }  // namespace
 
 std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector) {
-    constexpr std::size_t of_entry = 64;  // beside its text
+    constexpr std::size_t of_entry = 64;  // bytes for an entry, beside its text
     std::size_t bytes = of_entry;
     for (const auto& [name, amount] : amounts) bytes += of_entry + name.size();
     for (const LabelCondition& condition : selector) {

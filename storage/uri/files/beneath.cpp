@@ -17,8 +17,9 @@
 namespace rtrain::storage {
 namespace {
 
-constexpr int exchanged_tries = 16;  // EAGAIN: a name on the way was exchanged while the kernel looked
-constexpr int removed_tries = 64;    // a directory on the way was removed, being empty, before the next was made in it
+constexpr int exchanged_tries = 16;  // EAGAIN: another process renamed a part of the path while the kernel resolved it
+// tries in which another process removes an empty directory before the next one is made in it
+constexpr int removed_tries = 64;
 
 Error failure(const Descriptor& top, const std::string& path, const std::string& doing, int error_number) {
     const std::string name = shown(top, path);
@@ -29,7 +30,7 @@ Error failure(const Descriptor& top, const std::string& path, const std::string&
     return disk::failure(doing, name, error_number);
 }
 
-// The parts of `path`; empty: it is not a path beneath a directory.
+// Returns the parts of `path`; empty if it is not a path beneath a directory.
 std::vector<std::string> parts_of(const std::string& path) {
     std::vector<std::string> parts;
     for (std::size_t begin = 0; begin <= path.size();) {
@@ -47,7 +48,8 @@ Error not_a_path(const std::string& path) {
             "use relative paths without empty, '.' or '..' parts"};
 }
 
-// A directory on the way, or an errno. O_DIRECTORY makes a link there ENOTDIR instead of ELOOP: it is told apart.
+// Opens a directory on the way; returns an errno. With O_DIRECTORY a link gives ENOTDIR instead of ELOOP, so the two
+// are told apart here.
 Descriptor step_into(int directory, const std::string& name, int& error) {
     Descriptor next(::openat(directory, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     error = next.open() ? 0 : errno;
@@ -85,7 +87,7 @@ Descriptor call_openat2(int directory, const std::string& path, open_how how, in
 Descriptor open_by_kernel(const Descriptor& top, const std::string& path, int flags, unsigned int mode, int& error) {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
-    // A mode where nothing is made is an error of its own.
+    // The kernel refuses a mode with flags that make no file.
     how.mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     return call_openat2(top.number(), path, how, error);
@@ -98,8 +100,8 @@ Descriptor open_top_by_kernel(const std::string& directory, int access, int& err
     return call_openat2(AT_FDCWD, directory, how, error);
 }
 
-// Opens without openat2: links are followed by what their text says, which is not where those of /proc lead. The path
-// that comes out has none; one that somebody makes meanwhile is refused.
+// Opens without openat2. Links are followed by their texts, which does not resolve those of /proc. The resulting path
+// has no link; if another process makes one meanwhile, it is refused.
 Descriptor walk_to_top(const std::string& directory, int access, int& error) {
     std::error_code failed;
     const std::string path = std::filesystem::canonical(directory, failed).string();
@@ -113,7 +115,7 @@ Descriptor walk_to_top(const std::string& directory, int access, int& error) {
     return top;
 }
 
-// One try to make the directory `path`; not_found: somebody removed a directory on the way meanwhile.
+// Tries once to make the directory `path`. not_found: another process removed a directory on the way.
 Result<Descriptor> try_to_make(const Descriptor& top, const std::string& path, unsigned int mode) {
     constexpr int directory = O_RDONLY | O_DIRECTORY;
     if (path.empty()) return open_beneath(top, path, directory);
@@ -124,8 +126,9 @@ Result<Descriptor> try_to_make(const Descriptor& top, const std::string& path, u
     if (!parent) return parent;
     const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
     if (::mkdirat(parent->number(), name.c_str(), mode) != 0 && errno != EEXIST)
-        return failure(*parent, name, "making", errno == ESTALE ? ENOENT : errno);  // ESTALE: removed, over NFS
-    // Some network file systems cannot sync a directory; they make names durable at once.
+        // ESTALE: another NFS client removed it
+        return failure(*parent, name, "making", errno == ESTALE ? ENOENT : errno);
+    // Some network file systems cannot sync a directory; on them new names are durable at once.
     if (::fsync(parent->number()) != 0 && errno != EINVAL && errno != EROFS)
         return failure(*parent, "", "bringing to the disk", errno);
     return open_beneath(*parent, name, directory);
@@ -161,7 +164,7 @@ std::string shown(const Descriptor& directory, const std::string& path) {
 }
 
 Result<Descriptor> open_top_by(Walk walk, const std::string& directory) {
-    for (const int access : {O_RDONLY, O_PATH}) {  // passing through is enough where names are known
+    for (const int access : {O_RDONLY, O_PATH}) {  // Search permission is enough if the names are known.
         int error = ENOSYS;
         Descriptor top;
         if (walk == Walk::kernel) top = open_top_by_kernel(directory, access, error);
@@ -190,11 +193,11 @@ Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::
     if (parts.empty()) return not_a_path(path);
     Descriptor file;
     if (walk == Walk::kernel) file = open_by_kernel(top, path, flags, mode, error);
-    // EPERM may be a container's filter that forbids the call, or the file's own: then the walk says it again. The
-    // kernel's ENOTDIR does not tell a link from a file; the walk does.
+    // EPERM may come from a container's filter that forbids the call, or from the file: the walk finds out. The
+    // kernel's ENOTDIR does not distinguish a link from a file; the walk does.
     const bool again = error == ENOSYS || error == EPERM || error == EAGAIN || error == ENOTDIR;
     if (walk == Walk::each_part || again) file = walk_each_part(top, parts, flags, mode, error);
-    struct stat seen{};  // O_PATH with O_NOFOLLOW opens a link itself
+    struct stat seen{};  // O_PATH with O_NOFOLLOW opens a link itself.
     if (error == 0 && (flags & O_PATH) != 0 && ::fstat(file.number(), &seen) == 0 && S_ISLNK(seen.st_mode))
         error = ELOOP;
     if (error != 0) return failure(top, path, (flags & O_ACCMODE) == O_RDONLY ? "reading" : "writing", error);

@@ -1,5 +1,5 @@
-// Files reached from the descriptor of a directory, so that a path never leads out of it, also when somebody exchanges
-// names at the same moment. No part of a path may be a link, except for open_in_root.
+// Opens files relative to the descriptor of a directory, so that a path never leads out of it, even if another process
+// renames parts of it at the same moment. No part of a path may be a link, except for open_in_root.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace rtrain::storage {
 
-// The directory itself. Links on the way to it are followed, but none of /proc's: those lead into what another process
-// has mounted, or holds open, and a job can mount anything over its own directories. Errors: as of open_beneath.
+// Opens the directory itself. Links on the way to it are followed, but not the links of /proc: those lead into what
+// another process has mounted or holds open, and a job can mount anything over its own directories. Errors: as for
+// open_beneath.
 Result<Descriptor> open_top(const std::string& directory);
 
 // Opens `path` beneath `top` with `flags` of open(2) (O_NOFOLLOW and O_CLOEXEC are added); `mode` is that of a file
@@ -19,30 +20,29 @@ Result<Descriptor> open_top(const std::string& directory);
 // Errors: invalid (the path), unauthorised (a link, or no permission), not_found, full, io.
 Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, int flags, unsigned int mode = 0);
 
-// Opens the directory `path` beneath `top` and makes what is missing of it, again where others remove it while it is
-// empty. Each new directory is on the disk when this returns. `mode` is less the umask.
+// Opens the directory `path` beneath `top`. Makes its missing parts, also again if another process removes them while
+// they are empty. Each new directory is on the disk at return. `mode` is reduced by the umask.
 Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode = 0777);
 
-// Opens `path`, relative as above, as a process would whose root is `root`: links are followed, and an absolute one, or
-// "..", leads no further up than `root`. A kernel without openat2 follows none. It makes no file. Errors: as of
-// open_beneath.
+// Opens `path`, relative as above, like a process with `root` as its root directory: links are followed, and an
+// absolute link, or "..", leads no further up than `root`. A kernel without openat2 follows no links. Makes no file.
+// Errors: as for open_beneath.
 Result<Descriptor> open_in_root(const Descriptor& root, const std::string& path, int flags);
 
-// The parent directory of `path` beneath `top`, and the last part of the path: for openat, renameat, unlinkat.
+// The parent directory of `path` beneath `top`, and the last part of the path, for openat, renameat and unlinkat.
 struct Place {
     Descriptor directory;
     std::string name;
 };
 Result<Place> place_beneath(const Descriptor& top, const std::string& path);
 
-// Returns the whole content of an opened file; `path` is what messages call it. Errors: damaged (more than `most`
-// bytes), io.
+// Returns the whole content of an opened file. Messages call it `path`. Errors: damaged (more than `most` bytes), io.
 Result<std::string> read_opened(const Descriptor& file, const std::string& path, std::int64_t most = whole_most);
 
 // Returns the present name of `path` beneath a directory, for messages only.
 std::string shown(const Descriptor& directory, const std::string& path);
 
-// How a path is opened. `each_part` is for kernels without openat2, and for containers that forbid it.
+// The method to open a path. `each_part` is for kernels without openat2, and for containers that forbid it.
 enum class Walk { kernel, each_part };
 Result<Descriptor> open_top_by(Walk walk, const std::string& directory);
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,

@@ -1,4 +1,4 @@
-// Copying a file's content the cheapest way there is: shared blocks, in the kernel, or through memory.
+// Copies a file's content in the cheapest possible way: by shared blocks, inside of the kernel, or through memory.
 
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -21,7 +21,7 @@ bool kernel_cannot(int error_number) {
            error_number == EPERM;
 }
 
-// One piece of `most` bytes at most, through memory. 0 at the end of the file.
+// Copies at most `most` bytes through memory. Returns 0 at the end of the file.
 Result<std::size_t> copy_piece(int from, const std::string& from_path, const Aside& to, std::size_t most,
                                std::vector<char>& memory) {
     memory.resize(most);
@@ -60,7 +60,7 @@ Status copy_contents(const Descriptor& source, const std::string& from, Aside& t
             const ssize_t copied = ::copy_file_range(source.number(), nullptr, to.number(), nullptr, most, 0);
             if (copied < 0 && errno == EINTR) continue;
             if (copied < 0 && !kernel_cannot(errno)) return failure("writing", to.target(), errno);
-            // Nothing copied of a file that has bytes: some kernels answer so for special file systems.
+            // Some kernels copy nothing from special file systems and report no error.
             if (copied <= 0) {
                 in_kernel = false;
                 continue;

@@ -1,5 +1,5 @@
-// Durable writes: aside, fsync, rename, fsync of the directory. A crash at any point leaves the old file or the new
-// one.
+// Durable writes: a file beside the target, fsync, rename, fsync of the directory. A crash at any point leaves the old
+// file or the new one.
 
 #include "storage/uri/files/disk.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view temporary_prefix = ".rtrain-tmp-";
 constexpr std::int64_t sync_piece_bytes = std::int64_t{64} << 20;
 
-// The rest comes from a server behind the mount (NFS and its like).
+// Faults that the server behind a mount reports (NFS and similar).
 ErrorCode code_of(int error_number) {
     switch (error_number) {
         case ENOENT:
@@ -87,13 +87,15 @@ Status sync(int descriptor, const std::string& path) {
     return Done{};
 }
 
-// A file system without this is asked for all at once by the fsync behind it; so is what a piece did not say.
+// Without sync_file_range the fsync below writes everything at once. It also reports faults that a piece did not
+// report.
 Status sync(int descriptor, const std::string& path, std::int64_t bytes, const Progress& progress) {
     constexpr unsigned int through = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     for (std::int64_t done = 0; progress && bytes > sync_piece_bytes && done < bytes; done += sync_piece_bytes) {
         const bool synced = ::sync_file_range(descriptor, done, sync_piece_bytes, through) == 0;
         if (!synced && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
-            return failure("bringing to the disk", path, errno);  // told once: the fsync would not hear of it
+            // The kernel reports this fault once; the fsync would not report it again.
+            return failure("bringing to the disk", path, errno);
         if (!synced) break;
         progress(std::min(done + sync_piece_bytes, bytes), bytes);
     }
@@ -107,7 +109,7 @@ Status sync_directory(const std::string& directory) {
 }
 
 Status sync_directory(const Descriptor& directory) {
-    // Some network file systems cannot sync a directory; they make names durable at once.
+    // Some network file systems cannot sync a directory; on them new names are durable at once.
     if (::fsync(directory.number()) != 0 && errno != EINVAL && errno != EROFS)
         return failure("bringing to the disk", shown(directory, ""), errno);
     return Done{};
@@ -176,9 +178,10 @@ Result<bool> Aside::take_place() {
     bool linked = ::linkat(directory, aside, directory, name, 0) == 0;
     int why = linked ? 0 : errno;
     struct stat seen{};
-    // Over NFS the answer to a link that was made may be lost: the count of names tells.
+    // Over NFS the answer to a successful link() may be lost; the number of links shows it.
     if (!linked && ::fstat(file_.number(), &seen) == 0 && seen.st_nlink == 2) linked = true;
-    if (!linked && why != EEXIST && why != ENOENT && why != ENOSPC && why != EDQUOT) {  // a file system without links
+    // a file system without hard links
+    if (!linked && why != EEXIST && why != ENOENT && why != ENOSPC && why != EDQUOT) {
         linked = ::renameat2(directory, aside, directory, name, RENAME_NOREPLACE) == 0;
         if (!linked && errno == EEXIST) why = EEXIST;
     }

@@ -1,5 +1,5 @@
-// What a file system must be asked for so that a write is durable when the call returns, and whole or not at all.
-// Inside of storage/uri only.
+// Writes that are durable when the call returns, and that happen as a whole or not at all. Used inside of storage/uri
+// only.
 #pragma once
 
 #include <fcntl.h>
@@ -14,21 +14,23 @@
 
 namespace rtrain::storage::disk {
 
-// "writing /mnt/a/b: no space left on device (0 bytes of 1048576 free there)", as ErrorCode::full; others as io.
+// Returns "writing /mnt/a/b: no space left on device (0 bytes of 1048576 free there)" as ErrorCode::full; other faults
+// as io.
 Error failure(const std::string& doing, const std::string& path, int error_number);
 
-// A file that is written beside its place and takes it only when it is complete and on the disk. Removed otherwise.
+// A file that is written beside its place. It takes its place when it is complete and on the disk. Otherwise it is
+// removed.
 class Aside {
   public:
-    static Result<Aside> begin(const std::string& target);               // the target's directory exists
-    static Result<Aside> begin(Place place, const std::string& target);  // `target`: for messages
+    static Result<Aside> begin(const std::string& target);               // requires that the target's directory exists
+    static Result<Aside> begin(Place place, const std::string& target);  // `target` is used in messages
     Aside(Aside&& other) noexcept = default;
     ~Aside();
     int number() const { return file_.number(); }
     const std::string& target() const { return target_; }
-    Status replace();           // sync, rename over the target, sync the directory
-    Status replace_unsynced();  // the same without the syncs: whole while the machine stays up
-    Result<bool> take_place();  // the same, but false when the target exists
+    Status replace();           // syncs the file, renames it over the target, and syncs the directory
+    Status replace_unsynced();  // the same without syncs: the file is whole unless the machine loses power
+    Result<bool> take_place();  // the same as replace(), but returns false if the target exists
 
   private:
     struct Name {  // empty after a move
@@ -44,24 +46,25 @@ class Aside {
     std::string target_;
 };
 
-// Returns a name that is not to be guessed: who may write there cannot have put another file in its place. Empty: the
-// kernel has no chance.
+// Returns a random name, so that nobody with write permission can put another file in its place beforehand. Returns an
+// empty text if the kernel gives no random bytes.
 std::string random_name();
-bool is_temporary(std::string_view file_name);  // written by an Aside that has not taken its place
+bool is_temporary(std::string_view file_name);  // true for a file that an Aside writes and that has not taken its place
 std::string directory_of(const std::string& path);
 Status write_all(int descriptor, std::string_view bytes, const std::string& path);
 Status sync(int descriptor, const std::string& path);
-Status sync(int descriptor, const std::string& path, std::int64_t bytes, const Progress& progress);  // told of it
+// reports the progress to `progress`
+Status sync(int descriptor, const std::string& path, std::int64_t bytes, const Progress& progress);
 Status sync_directory(const std::string& directory);
 Status sync_directory(const Descriptor& directory);
-Status make_directories(const std::string& directory);  // each new one is on the disk when this returns
-// The whole content: shared blocks where the file system can, else copied in the kernel, else through memory. Of a file
-// that grows meanwhile, what it had at the beginning: whoever writes on and on fills no disk with copies of it.
-// `bytes`: the copy has so many, or is an error.
+Status make_directories(const std::string& directory);  // Each new directory is on the disk at return.
+// Copies the whole content: by shared blocks if the file system can, else inside of the kernel, else through memory. A
+// growing file is copied up to its size at the begin, so that a writer that continues fills no disk with copies.
+// `bytes`: the size that the copy must have.
 Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress,
                      std::optional<std::int64_t> bytes = {});
-// A regular file for reading, never waited for: `opened` by whoever calls, with these flags.
+// A regular file for reading. The caller opens it with these flags, which never wait.
 inline constexpr int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-Result<std::int64_t> size_of(const Descriptor& opened, const std::string& path);  // refuses what is no regular file
+Result<std::int64_t> size_of(const Descriptor& opened, const std::string& path);  // refuses anything but a regular file
 
 }  // namespace rtrain::storage::disk

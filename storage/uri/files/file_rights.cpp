@@ -1,4 +1,4 @@
-// See file_rights.hpp. setfsuid and its like count for one thread; glibc's setgroups would change all of them, the
+// See file_rights.hpp. setfsuid and setfsgid apply to one thread. glibc's setgroups would change all threads; the
 // system call does not.
 #include "storage/uri/files/file_rights.hpp"
 
@@ -17,13 +17,13 @@ namespace rtrain::storage {
 namespace {
 
 constexpr int groups_first = 64;
-constexpr std::size_t entry_first = 4'096, entry_most = 1 << 20;  // bytes of a user's entry
+constexpr std::size_t entry_first = 4'096, entry_most = 1 << 20;  // bytes for a user's entry
 
 bool set_groups(const std::vector<gid_t>& groups) {
     return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
 }
 
-// These two answer with what was before; asked for what cannot be, with what is.
+// Both calls return the earlier value. An impossible argument changes nothing, so they return the present value.
 bool set_file_user(uid_t user) {
     ::setfsuid(user);
     return static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) == user;
@@ -58,7 +58,7 @@ std::optional<FileUser> other_owner(const struct stat& file) {
     struct passwd entry{}, *account = nullptr;
     while (::getpwuid_r(file.st_uid, &entry, text.data(), text.size(), &account) == ERANGE && text.size() < entry_most)
         text.resize(text.size() * 2);
-    if (account == nullptr) return owner;  // a user of other machines
+    if (account == nullptr) return owner;  // a user whom this machine's NSS does not contain
     owner.name = entry.pw_name;
     owner.group = entry.pw_gid;
     const auto groups = groups_of(owner.name, entry.pw_gid);

@@ -1,5 +1,5 @@
-// A process that is root acts with another user's rights wherever that user can write: a link, or a name that is
-// exchanged while the process looks, then leads nowhere that the user could not have read or written himself.
+// Lets a process of root access files with another user's rights wherever that user can write. A link, or a file that
+// is exchanged at the same moment, then leads nowhere that the user could not have read or written.
 #pragma once
 
 #include <sys/types.h>
@@ -18,20 +18,20 @@ namespace rtrain::storage {
 struct FileUser {
     uid_t user = 0;
     gid_t group = 0;
-    std::vector<gid_t> groups;  // all of them
+    std::vector<gid_t> groups;  // all groups of the user
     std::string name;           // for messages
 };
 
-// Returns the numbers of all groups of the user; `group` is the one of the user's entry. Asks NSS, which may be a
-// directory service that takes its time.
+// Returns the numbers of all groups of the user. `group` is the group of the user's entry. Reads NSS, which may be a
+// slow directory service.
 std::vector<std::int64_t> groups_of(const std::string& user, std::int64_t group);
 
-// Returns the owner of a file, with all groups (NSS); none: it is this process's own user, or this process is not root
-// and cannot act as another one.
+// Returns the owner of a file with all groups (NSS). Returns nullopt if it is this process's own user, or if this
+// process is not root and cannot act as another user.
 std::optional<FileUser> other_owner(const struct stat& file);
 
-// Holds a user's rights at files for this thread, until it goes out of scope; then the thread has those of before.
-// Nothing may be opened when `taken` says an error. Without a user: the thread's own.
+// Gives this thread a user's rights to files until it goes out of scope. Then the thread has its earlier rights again.
+// Nothing may be opened if `taken` contains an error. Without a user, the thread keeps its rights.
 class WornRights {
   public:
     explicit WornRights(const std::optional<FileUser>& user);

@@ -1,5 +1,6 @@
-// The Store of a directory. Every write is aside, synced and renamed; nobody ever reads half a file. Beneath the
-// storage path no link is followed: whoever may write there leads no reader or writer elsewhere.
+// The Store of a directory. Each write goes to a file beside the target, which is synced and renamed, so no reader sees
+// half a file. Beneath the storage path no link is followed: a user with write permission there cannot lead another
+// reader or writer elsewhere.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,10 +19,10 @@ namespace {
 
 using disk::Aside;
 
-// Opens the storage path itself. Links on the way to it are followed: the operator made them.
+// Opens the storage path itself. Links on the way to it are followed, because the operator made them.
 Result<Descriptor> top_of(const std::string& root) { return open_top(root.empty() ? "/" : root); }
 
-// Returns the directory that `path` is written to, and makes it.
+// Returns the directory that contains `path`; makes it if necessary.
 Result<Place> make_place(const std::string& root, const std::string& path) {
     if (auto fine = check_path(path); !fine) return fine.error();
     if (auto status = disk::make_directories(root.empty() ? "/" : root); !status) return status.error();
@@ -33,7 +34,8 @@ Result<Place> make_place(const std::string& root, const std::string& path) {
     return Place{std::move(*directory), slash == std::string::npos ? path : path.substr(slash + 1)};
 }
 
-// Moves a file in. False: the file lies on another file system, or is not a plain file that can be given away.
+// Moves a file into the store. Returns false if the file lies on another file system, or is not a plain file that can
+// be moved.
 Result<bool> move(const std::string& local, const Place& place, const std::string& target, const Progress& progress) {
     struct stat seen{};
     {
@@ -49,7 +51,8 @@ Result<bool> move(const std::string& local, const Place& place, const std::strin
         if (errno == EXDEV || errno == EPERM || errno == EACCES) return false;
         return disk::failure("writing", target, errno);
     }
-    struct stat moved{};  // who may write beside the file could have put another one there since it was looked at
+    // Another user with write permission in the directory may have exchanged the file since it was examined.
+    struct stat moved{};
     if (::fstatat(directory, name, &moved, AT_SYMLINK_NOFOLLOW) != 0) return disk::failure("writing", target, errno);
     if (!S_ISREG(moved.st_mode)) {
         ::unlinkat(directory, name, 0);
@@ -114,7 +117,7 @@ class FileStore final : public Store {
         if (!before) return before.error();
         Status written = disk::write_all(file->number(), bytes, target);
         if (written) written = disk::sync(file->number(), target);
-        if (!written) {  // a full disk: what is there stays whole
+        if (!written) {  // The disk is full: the present content stays whole.
             if (::ftruncate(file->number(), *before) != 0) return written;
             return written;
         }
@@ -129,7 +132,7 @@ class FileStore final : public Store {
             if (*moved) return Done{};
         }
         const Descriptor source(::open(local.c_str(), disk::reading));
-        // A source that is not there is said before anything is written.
+        // Reports a missing source before anything is written.
         if (!source.open()) return disk::failure("reading", local, errno);
         auto copied = put_opened(*this, source, local, path, progress);
         if (copied && may_move) ::unlink(local.c_str());
@@ -151,7 +154,7 @@ class FileStore final : public Store {
         if (!top) return top.error();
         const auto directory = open_beneath(*top, prefix, O_RDONLY | O_DIRECTORY);
         if (!directory && directory.error().code == ErrorCode::not_found) return entries;
-        // The prefix may be a file. This is asked last, since another process may create the file at any moment.
+        // The prefix may name a file. This is checked last, because another process may create the file at any moment.
         if (!directory) {
             const auto place = prefix.empty() ? Result<Place>(directory.error()) : place_beneath(*top, prefix);
             struct stat seen{};

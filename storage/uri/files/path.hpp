@@ -1,4 +1,4 @@
-// Paths below a storage path. Inside of storage/uri only.
+// Paths below a storage path. Used inside of storage/uri only.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 
 namespace rtrain::storage {
 
-Status check_path(const std::string& path);  // relative, '/'-separated, no empty, '.' or '..' part, no name of ours
+// requires a relative, '/'-separated path without empty, '.' or '..' parts and without reserved names
+Status check_path(const std::string& path);
 
 }  // namespace rtrain::storage

@@ -1,4 +1,4 @@
-// What a storage path means, and whether it can be trusted: its scheme, a probe of it, and the kind of its file system.
+// Parses a storage path and checks whether it can be relied on: its scheme, a probe, and the type of its file system.
 
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ Status refuse_path(const std::string& path, const char* why) {
     return Error{ErrorCode::invalid, "storage path \"" + path + "\": " + why, ""};
 }
 
-// The root that is mounted at the place where `directory` lies: "/" , or the source directory of a bind mount.
+// Returns the root of the mount that contains `directory`: "/", or the source directory of a bind mount.
 std::string mounted_root(const std::string& directory) {
     std::ifstream mounts("/proc/self/mountinfo");
     std::string line, best_point, best_root;
@@ -92,8 +92,8 @@ Status check_path(const std::string& path) {
 }
 
 Status probe(Store& store, const std::string& name, const std::string& below) {
-    // In a directory that others may write to, nobody can guess the name. The head lets a node write its own name
-    // alone.
+    // The name is random, because other users may write to the directory. Exception: the head lets a node write only
+    // under the node's own name.
     const std::string file = ".rtrain-probe-" + (store.local() ? disk::random_name() : name);
     const std::string path = below.empty() ? file : below + "/" + file;
     const std::string bytes = "rtrain probe " + name + " " + std::to_string(::getpid());

@@ -26,7 +26,7 @@ std::string beginning(const std::string& name) { return std::string(prefix) + na
 
 bool is_tag(std::string_view text) { return text.size() == tag_digits && is_hex(text); }
 
-// Removes those that are meant. False: there was none of them.
+// Removes the given directories. Returns false if none of them existed.
 template <class Meant>
 Result<bool> remove_those(const Descriptor& parent, const Meant& meant) {
     const auto names = names_in(parent);

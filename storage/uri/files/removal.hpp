@@ -1,6 +1,6 @@
-// A run's directory that is being removed: it first gets another name beside its place, `.rtrain-tmp-removed-...`, and
-// only then goes. A run that takes the name meanwhile loses nothing. Everything is reached from the descriptor of the
-// directory above it: no link is followed, and an exchange of names leads nowhere.
+// Removes a run's directory. It is first renamed to `.rtrain-tmp-removed-...` beside its place and then removed, so
+// that a run that takes the name meanwhile loses nothing. Everything is opened relative to the descriptor of the parent
+// directory: no link is followed, and a rename at the same moment has no effect.
 #pragma once
 
 #include <string>
@@ -10,15 +10,17 @@
 
 namespace rtrain::storage {
 
-// Renames the directory `name` of `parent` and returns its new name; empty: nothing is there. `held` is that directory,
-// opened before it was decided that it goes: when another one has its name by now, that one is put back (conflict).
+// Renames the directory `name` of `parent` and returns its new name; empty if it does not exist. `held` is that
+// directory, opened before the decision to remove it. If another directory has the name by now, that one is put back
+// (conflict).
 Result<std::string> set_aside(const Descriptor& parent, const std::string& name, const Descriptor& held);
 void put_back(const Descriptor& parent, const std::string& aside, const std::string& name);  // unless `name` is taken
-// Removes what was set aside of `name`, by removals before that were cut off as well. False: there was nothing.
+// Removes what was set aside under `name`, also by earlier removals that were interrupted. Returns false if there was
+// nothing.
 Result<bool> remove_aside(const Descriptor& parent, const std::string& name);
-Result<bool> sweep_aside(const std::string& parent);  // the same of every directory there
+Result<bool> sweep_aside(const std::string& parent);  // does the same for each directory of `parent`
 
-// Do two storage paths mean one place, whichever way they are written?
+// Returns true if two storage paths mean one place, however they are written.
 bool same_place(const std::string& path, const std::string& other);
 
 }  // namespace rtrain::storage

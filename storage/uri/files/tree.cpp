@@ -23,14 +23,14 @@ Status refuse_level(const std::string& path, int level) {
                  "remove the deepest ones"};
 }
 
-// Gone, or not a directory any more, since its name was read.
+// removed, or replaced by another file, since its name was read
 bool exchanged(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
 
 }  // namespace
 
 namespace {
 
-// Tells `take` of every name, until it answers false.
+// Calls `take` with each name until it returns false.
 template <class Take>
 Status each_name(const Descriptor& directory, const Take& take) {
     const int own = ::openat(directory.number(), ".", opened_directory);
@@ -69,7 +69,7 @@ Result<std::vector<std::string>> names_in(const Descriptor& directory, std::size
 
 namespace {
 
-// Tells `take` of regular files and links.
+// Calls `take` with each regular file and link.
 template <class Take>
 Status walk(const Descriptor& directory, const std::string& prefix, const Take& take, int level) {
     if (Status fine = refuse_level(prefix, level); !fine) return fine;
@@ -77,8 +77,9 @@ Status walk(const Descriptor& directory, const std::string& prefix, const Take& 
     if (!names) return names.error();
     for (const std::string& name : *names) {
         struct stat seen{};
-        if (disk::is_temporary(name)) continue;  // a run's directory that is being removed as well
-        if (::fstatat(directory.number(), name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
+        if (disk::is_temporary(name)) continue;  // includes a run's directory that is being removed
+        // removed meanwhile
+        if (::fstatat(directory.number(), name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0) continue;
         if (S_ISREG(seen.st_mode) || S_ISLNK(seen.st_mode))
             take(prefix + name, static_cast<std::int64_t>(seen.st_size), S_ISLNK(seen.st_mode));
         if (!S_ISDIR(seen.st_mode)) continue;
@@ -90,12 +91,12 @@ Status walk(const Descriptor& directory, const std::string& prefix, const Take& 
     return Done{};
 }
 
-// The position of a walk. It keeps the directories above it, so ".." is answered without asking the file system.
+// The position of a walk. It stores the directories above it, so ".." needs no question to the file system.
 class Within {
   public:
     Within(const Descriptor& top, std::string top_path) : top_(top), top_path_(std::move(top_path)) {}
 
-    // An errno; 0: `opened` is open. EXDEV: it leads out.
+    // An errno. 0: `opened` is open. EXDEV: the path leads out of the tree.
     int open(const std::string& path, int flags, Descriptor& opened) {
         std::vector<std::string> todo;
         int links = 0;
@@ -137,7 +138,7 @@ class Within {
             above_.clear();
             path.erase(0, top_path_.size() + 1);
         }
-        while (!path.empty()) {  // the last part lies deepest
+        while (!path.empty()) {  // The last part lies deepest.
             const std::size_t slash = path.rfind('/');
             todo.push_back(slash == std::string::npos ? path : path.substr(slash + 1));
             path.erase(slash == std::string::npos ? 0 : slash);
@@ -183,8 +184,8 @@ Result<Descriptor> open_within(const Descriptor& top, const std::string& top_pat
 
 namespace {
 
-// A directory without its owner's rights holds names that the owner can remove once it has them again. Whoever may not
-// change its mode cannot remove what is in it either, and says so then.
+// Gives the owner's rights back to a directory without them, so that its names can be removed. If the caller may not
+// change the mode, it cannot remove the names either, and reports that.
 void widen(const Descriptor& directory) {
     struct stat seen{};
     if (::fstat(directory.number(), &seen) != 0 || (seen.st_mode & S_IRWXU) == S_IRWXU) return;
@@ -192,8 +193,8 @@ void widen(const Descriptor& directory) {
     ::chmod(here.c_str(), (seen.st_mode & 07777) | S_IRWXU);
 }
 
-// A position in a tree. However deep it is, one descriptor is open: who writes below may nest without end. The way up
-// is compared with the way down, since ".." of a directory that was moved meanwhile leads elsewhere.
+// A position in a tree. Only one descriptor is open at any depth, because a user can nest directories without bound.
+// The way up is compared with the way down: ".." of a directory that was moved meanwhile leads elsewhere.
 class Position {
   public:
     explicit Position(Descriptor top) : at_(std::move(top)) {}
@@ -232,7 +233,7 @@ class Position {
 
 Status empty_directory(const Descriptor& parent, const std::string& name, Rights rights);
 
-// Removes what is below a directory. What cannot be removed does not keep the rest; the first error is told.
+// Removes everything below a directory. Continues after names that cannot be removed, and returns the first error.
 class Emptying {
   public:
     Emptying(Descriptor top, Rights rights) : position_(std::move(top)), rights_(rights) {}
@@ -254,10 +255,13 @@ class Emptying {
 
   private:
     struct Level {
-        std::vector<std::string> names{};  // the last one is the next; while the position is below it, that directory
+        // The last name is the next one to remove. While the position is below a directory, that directory's name is
+        // the last.
+        std::vector<std::string> names{};
         bool more = false, removed = false;
     };
-    static constexpr std::size_t names_most = 1'000;  // at a time: who fills a directory does not fill this memory
+    // read at a time, so that a user who fills a directory does not fill this memory
+    static constexpr std::size_t names_most = 1'000;
 
     void list() {
         auto names = names_in(position_.at(), names_most);
@@ -286,7 +290,7 @@ class Emptying {
         list();
     }
 
-    // Goes one directory up. False: there is nothing above, or it is not where it was.
+    // Goes up by one directory. Returns false at the top, or if the parent is no longer at its place.
     bool leave() {
         levels_.pop_back();
         if (levels_.empty()) return false;
@@ -328,7 +332,8 @@ Status empty_opened(const Descriptor& place, Rights rights) {
     return Emptying(std::move(directory), rights).run();
 }
 
-// What the owner's rights leave behind, such as a directory that root has made there, this thread's own remove.
+// Removes with this thread's own rights what the owner's rights cannot remove, for example a directory that root has
+// made there.
 template <class Remove>
 Status by_owner_first(const struct stat& directory, Rights rights, const Remove& remove) {
     if (rights == Rights::worn || directory.st_uid == 0) return remove(rights);
@@ -378,13 +383,13 @@ std::int64_t bytes_below(const std::string& directory) {
             if (S_ISDIR(seen.st_mode)) levels.back().push_back(name);
             return true;
         });
-        static_cast<void>(listed);  // not for this user to read, or gone meanwhile
+        static_cast<void>(listed);  // unreadable for this user, or removed meanwhile
     };
     look();
     while (!levels.empty()) {
         if (levels.back().empty()) {
             levels.pop_back();
-            if (!levels.empty() && position.up() != 0) break;  // moved meanwhile
+            if (!levels.empty() && position.up() != 0) break;  // The directory was moved meanwhile.
             continue;
         }
         const std::string name = std::move(levels.back().back());

@@ -1,4 +1,4 @@
-// Where a request goes, how often it is tried, and what a refusal means to the person who reads it.
+// Decides where a request goes and how often it is tried, and puts a refusal into words for a person.
 
 #include "storage/uri/s3/client.hpp"
 
@@ -19,18 +19,18 @@ namespace {
 
 constexpr int longest_wait_ms = 5'000;
 constexpr std::int64_t renewal_s = 300, renewal_pause_s = 10;
-constexpr std::chrono::seconds no_try_after(25);  // a server that hangs takes 30 s: once is enough
+constexpr std::chrono::seconds no_try_after(25);  // A server that hangs takes 30 s, so one try is enough.
 
 struct Target {
-    std::string scheme_and_host, host, path;  // host as the Host header has it; path encoded
+    std::string scheme_and_host, host, path;  // `host`: as in the Host header; `path`: encoded
 };
 
-// A name that may be part of a host's name. Dots would not fit the server's certificate.
+// Returns true if the bucket's name can be part of a host name. Dots would not match the server's certificate.
 bool fits_into_host(const std::string& bucket) {
     return bucket.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == bucket.npos;
 }
 
-// Amazon's servers are asked by the bucket's own host name, as they want it; all others by path.
+// Requests to Amazon name the bucket in the host, requests to other servers name it in the path.
 Target target_of(const Settings& settings, const std::string& bucket, const std::string& key) {
     std::string server = settings.endpoint, base;
     const bool by_host = server.empty() && fits_into_host(bucket);
@@ -65,7 +65,7 @@ bool about_credentials(const std::string& code) {
            code == "TokenRefreshRequired";
 }
 
-// 0.2 s, doubled each time, and less by chance so that many do not come back at once.
+// Waits 0.2 s, doubled with each try, less a random part, so that many clients do not return at once.
 void wait_before(int tries) {
     static thread_local std::minstd_rand chance(std::random_device{}());
     const int most = std::min(longest_wait_ms, 200 << std::min(tries - 1, 5));
@@ -76,7 +76,7 @@ void wait_before(int tries) {
 struct Meaning {
     const char* code;
     ErrorCode kind;
-    const char* why;  // {key}: where the credentials are from; {region}, {ours}, {date}, {bucket}, {server}
+    const char* why;  // with {key}: the source of the credentials; {region}, {ours}, {date}, {bucket}, {server}
     const char* next;
 };
 constexpr std::array meanings{
@@ -108,7 +108,7 @@ constexpr std::array meanings{
     Meaning{"InsufficientStorage", ErrorCode::full, "{server} has no room left", "make room there"},
 };
 
-const char* code_of_status(int status) {  // an answer without words, such as one to HEAD
+const char* code_of_status(int status) {  // for an answer without a body, such as one to HEAD
     if (status == 301) return "PermanentRedirect";
     if (status == 307) return "TemporaryRedirect";
     if (status == 403) return "AccessDenied";
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Client>> Client::open(const std::string& bucket, const Va
     return std::unique_ptr<Client>(new Client(bucket, variables, std::move(*settings), std::move(*connections)));
 }
 
-// Lent credentials are renewed some minutes before they end.
+// Lent credentials are renewed some minutes before they expire.
 Settings Client::settings() {
     const auto now = static_cast<std::int64_t>(std::time(nullptr));
     std::unique_lock lock(mutex_);

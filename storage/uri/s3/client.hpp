@@ -1,5 +1,5 @@
-// One bucket: requests that are signed, repeated where that may help, and whose refusals are put into words.
-// Inside of storage/uri only.
+// Requests to one bucket: signs them, repeats them where that may help, and puts refusals into words. Used inside of
+// storage/uri only.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@ namespace rtrain::storage::s3 {
 
 struct ObjectRequest {
     std::string method = "GET";
-    std::string key;    // of the object; empty: the bucket itself
-    std::string doing;  // "reading", "writing": for messages
+    std::string key;    // key of the object; empty: the bucket itself
+    std::string doing;  // "reading", "writing": used in messages
     Parameters query;
     std::vector<std::pair<std::string, std::string>> headers;  // lower-case names
     http::Body body;
-    std::string body_sha256;      // of a body in a file; one in memory is hashed here
-    http::Sink sink;              // of the answer's body
-    std::function<void()> begin;  // before each try: the sink starts anew
-    int tries_most = 0;           // 0: as the settings have it
+    std::string body_sha256;      // hash of a body in a file; a body in memory is hashed here
+    http::Sink sink;              // receives the answer's body
+    std::function<void()> begin;  // called before each try, so that the sink starts anew
+    int tries_most = 0;           // 0: as in the settings
 };
 struct Answer {
     int status = 0;
     std::map<std::string, std::string> headers;
     std::string body;
-    int tries = 1;  // more than one: an earlier one may have been carried out, and its answer lost
+    int tries = 1;  // With more than one try, an earlier one may have been carried out although its answer was lost.
     bool good() const { return status >= 200 && status < 300; }
     std::string header(const std::string& name) const;
 };
@@ -35,10 +35,10 @@ struct Answer {
 class Client {
   public:
     static Result<std::unique_ptr<Client>> open(const std::string& bucket, const Variables&);
-    // Returns any answer but those that another try may change; an Error: none came, or none but those.
+    // Returns any answer that another try would not change. Returns an Error if none arrived.
     Result<Answer> send(const ObjectRequest&);
-    Result<Answer> expect_good(const ObjectRequest&);    // a refusal is an Error too
-    Error refused(const ObjectRequest&, const Answer&);  // what, where, why, what to do next
+    Result<Answer> expect_good(const ObjectRequest&);    // returns an Error for a refusal too
+    Error refused(const ObjectRequest&, const Answer&);  // names the operation, the place, the cause and the next step
     std::string shown(const std::string& key) const { return "s3://" + bucket_ + (key.empty() ? "" : "/" + key); }
     std::string server();  // "http://127.0.0.1:7480"
 
@@ -46,13 +46,13 @@ class Client {
     Client(std::string bucket, Variables variables, Settings settings, std::unique_ptr<http::Connections> connections);
     http::Reply send_once(const ObjectRequest&, const Settings&);
     Settings settings();
-    bool reload_settings();  // true: the credentials are others than before
+    bool reload_settings();  // returns true if the credentials differ from the earlier ones
     Error unanswered(const ObjectRequest&, const http::Reply&, int tries);
 
     std::string bucket_;
     Variables variables_;
     std::mutex mutex_;
-    std::int64_t renewed_unix_s_ = 0;  // when lent credentials were last asked for again
+    std::int64_t renewed_unix_s_ = 0;  // time of the last request for new lent credentials
     Settings settings_;
     std::unique_ptr<http::Connections> connections_;
 };

@@ -1,5 +1,5 @@
-// Keys that a machine's role or a service lends, asked for only when neither the environment nor a file has one. A
-// machine that is no such instance answers within two seconds or not at all.
+// Requests keys from the machine's role or service if neither the environment nor a file has one. A machine that is no
+// such instance answers within two seconds or not at all.
 
 #include "storage/uri/s3/lent.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 constexpr int patience_s = 2;
 
-// The text of `"name" : "text"`: what is lent has no escapes and no other objects inside.
+// Returns the text of `"name" : "text"`. These answers have no escapes and no nested objects.
 std::string field(const std::string& json, const std::string& name) {
     const auto at = json.find("\"" + name + "\"");
     const auto colon = at == json.npos ? at : json.find(':', at + name.size() + 2);
@@ -24,7 +24,7 @@ std::string field(const std::string& json, const std::string& name) {
     return end == json.npos ? "" : json.substr(begin + 1, end - begin - 1);
 }
 
-std::int64_t unix_time(const std::string& text) {  // 2026-11-21T20:00:00Z; 0: it says none
+std::int64_t unix_time(const std::string& text) {  // Parses 2026-11-21T20:00:00Z; 0 if it is absent.
     std::tm parts{};
     return ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr
                ? 0
@@ -52,7 +52,8 @@ Result<Credentials> read(const Result<std::string>& json, const std::string& sou
     return credentials;
 }
 
-// The one line of a file that holds a token; not_found: it cannot be read, is empty, or has more lines than one.
+// Returns the one line of a file that holds a token. not_found: the file cannot be read, is empty, or has more than one
+// line.
 Result<std::string> token_of(const std::string& path) {
     const auto refused = [&](const std::string& why) {
         return Error{ErrorCode::not_found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is " + path + ", which " + why, ""};
@@ -60,7 +61,7 @@ Result<std::string> token_of(const std::string& path) {
     errno = 0;
     std::ifstream file(path);
     std::ostringstream text;
-    text << file.rdbuf();  // fails where nothing is read, also from a folder
+    text << file.rdbuf();  // fails if nothing can be read, also for a directory
     if (!text && errno != 0) return refused("cannot be read: " + std::string(std::strerror(errno)));
     std::string token = text.str();
     while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();

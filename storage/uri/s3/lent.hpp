@@ -1,5 +1,5 @@
-// Credentials that a machine lends to what runs on it: those of an ECS task or EKS pod, and of an EC2 instance's role.
-// Inside of storage/uri only.
+// Credentials that a machine lends to its programs: those of an ECS task or EKS pod, and of an EC2 instance's role.
+// Used inside of storage/uri only.
 #pragma once
 
 #include "storage/http/http.hpp"
@@ -7,7 +7,7 @@
 
 namespace rtrain::storage::s3 {
 
-// not_found: nobody lends any here.
+// not_found: this machine lends no credentials.
 Result<Credentials> lent_credentials(const Variables&, http::Connections&);
 
 }  // namespace rtrain::storage::s3

@@ -1,4 +1,4 @@
-// Where S3 credentials come from. A secret goes into a signature and nowhere else: no message has it.
+// Finds S3 credentials. A secret is used for signatures only; no message contains it.
 
 #include "storage/uri/s3/settings.hpp"
 
@@ -22,7 +22,7 @@ std::string trimmed(const std::string& text) {
     return begin == text.npos ? "" : text.substr(begin, end - begin + 1);
 }
 
-// One section of an ini file; nested values (indented, as below `s3 =`) are left out.
+// Reads one section of an ini file. Nested values (indented, as below `s3 =`) are left out.
 Section section_of(const std::string& file, const std::string& name) {
     std::ifstream lines(file);
     std::string line;
@@ -103,7 +103,7 @@ std::string endpoint_of(const Variables& variables, Files& files) {
     return url;
 }
 
-// `why_not_lent`: what whoever lends credentials answered; none: nobody was asked.
+// `why_not_lent`: the answer of the service that lends credentials; nullopt: no service was asked.
 Error none_found(const Files& files, const std::optional<Error>& why_not_lent) {
     return {
         ErrorCode::unauthorised,

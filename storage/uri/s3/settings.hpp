@@ -1,5 +1,5 @@
-// Credentials and settings as other S3 programs read them: the environment, then ~/.aws/credentials and ~/.aws/config.
-// Inside of storage/uri only, and for its tests.
+// Credentials and settings from the same places as in other S3 programs: the environment, then ~/.aws/credentials and
+// ~/.aws/config. Used inside of storage/uri and by its tests only.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,10 @@ struct Settings {
     Credentials credentials;
     std::string region = "us-east-1";
     std::string endpoint;   // "http://host:port"; empty: Amazon's
-    std::string ca_bundle;  // a file; empty: the system's
-    int attempts = 6;       // of one request
+    std::string ca_bundle;  // path of a file; empty: the system's
+    int attempts = 6;       // the most tries per request
 };
-// `lend` is asked when neither the environment nor a file has a key; what is missing then is said with all these
-// places.
+// `lend` is called if neither the environment nor a file has a key. The Error for a missing key names all these places.
 using Lender = std::function<Result<Credentials>()>;
 Result<Settings> read_settings(const Variables&, const Lender& lend = {});
 

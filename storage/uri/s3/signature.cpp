@@ -1,4 +1,4 @@
-// What is signed, and with what: a hash of the request, by a key that is good for one day, region and service.
+// Signs a request: computes a hash of it with a key that is valid for one day, region and service.
 
 #include "storage/uri/s3/signature.hpp"
 

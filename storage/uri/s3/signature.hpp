@@ -1,5 +1,5 @@
-// AWS Signature Version 4 as S3 wants it: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
-// Inside of storage/uri only.
+// AWS Signature Version 4 for S3: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html Used
+// inside of storage/uri only.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,22 @@
 namespace rtrain::storage::s3 {
 
 struct Credentials {
-    std::string key_id, secret, token;  // token: of temporary credentials, else empty
-    std::string source;                 // where they were found, in words
-    std::int64_t expires_unix_s = 0;    // 0: never, as far as is known
+    std::string key_id, secret, token;  // `token`: for temporary credentials; else empty
+    std::string source;                 // where the credentials were found, as text
+    std::int64_t expires_unix_s = 0;    // 0: they never expire, as far as is known
     bool operator==(const Credentials&) const = default;
 };
-using Parameters = std::map<std::string, std::string>;  // of a query: names and values, not encoded
+using Parameters = std::map<std::string, std::string>;  // names and values of a query, not encoded
 
 struct Signing {
-    std::string method, host, path;  // path: encoded, with its leading '/'
+    std::string method, host, path;  // `path`: encoded, with its leading '/'
     Parameters query;
-    std::vector<std::pair<std::string, std::string>> headers;  // those beside host and date: lower-case names
+    // further headers beside Host and the date; names in lower case
+    std::vector<std::pair<std::string, std::string>> headers;
     std::string payload_sha256, region;
     std::int64_t unix_s = 0;
 };
-// All headers to send but host: those given, the date, the payload's hash, the token, and `authorization`.
+// Returns all headers to send but Host: the given ones, the date, the payload's hash, the token, and `authorization`.
 std::vector<std::pair<std::string, std::string>> signed_headers(const Signing&, const Credentials&);
 
 std::string query_text(const Parameters& query);  // encoded, in the order that is signed

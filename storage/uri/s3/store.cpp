@@ -1,5 +1,5 @@
-// The Store of a bucket, or of a prefix in it. An object is there whole or not at all, and at once for every reader; so
-// no name is needed for files in the making. What a bucket cannot do is append: a journal is a row of objects.
+// The Store of a bucket, or of a prefix in it. An object appears as a whole and for all readers at once, so unfinished
+// files need no names of their own. A bucket cannot append, so a journal is a sequence of objects.
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -35,7 +35,8 @@ std::string random_name() {
     return hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// A proxy's page, or a text that breaks off, is no listing of nothing.
+// The answer is not valid S3 XML (for example a proxy's HTML page or a truncated body). It must not be read as an empty
+// listing.
 Error no_answer(const std::string& doing, const std::string& key) {
     return {ErrorCode::unreachable, doing + " " + key + ": the answer is not one of S3's",
             "is a proxy between this machine and the object store?"};
@@ -46,7 +47,8 @@ std::string error_xml(Element& error) {
            "</Message></Error>";
 }
 
-// "metrics-000001.jsonl" -> its `number`th successor; a name without a number gets one: "m.jsonl" -> "m-000002.jsonl".
+// Returns the name of the `number`th successor of "metrics-000001.jsonl". A name without a number gets one: "m.jsonl"
+// -> "m-000002.jsonl".
 std::string segment_name(const std::string& path, std::uint64_t number) {
     if (number == 1) return path;
     const auto slash = path.rfind('/'), dot = path.rfind('.');
@@ -63,7 +65,7 @@ std::string segment_name(const std::string& path, std::uint64_t number) {
     return stem + "-" + digits + path.substr(stem_end);
 }
 
-// Servers at which exactly one of several creators was seen to win: asked once in a process.
+// Servers at which exactly one of several creators was observed to succeed. Each server is tested once per process.
 std::mutex exclusive_mutex;
 std::set<std::string> exclusive;
 
@@ -151,7 +153,7 @@ class S3Store final : public Store {
         return Done{};
     }
 
-    // The writer's name tells our own object from another's when a try before was carried out and its answer lost.
+    // The writer's name identifies our own object if an earlier try was carried out and its answer was lost.
     Result<bool> create_object(const std::string& key, const std::string& bytes) {
         const std::string writer = random_name();
         const ObjectRequest request{.method = "PUT",
@@ -179,7 +181,7 @@ class S3Store final : public Store {
         std::string content;
     };
     std::unique_ptr<Client> client_;
-    std::string prefix_;  // of all keys, without a '/' at its end; empty: the whole bucket
+    std::string prefix_;  // prefix of all keys, without a '/' at its end; empty: the whole bucket
     std::mutex journal_mutex_;
     std::map<std::string, Journal> journals_;
 };
@@ -193,7 +195,7 @@ Status S3Store::prove_exclusive() {
     return Done{};
 }
 
-// Three at once for one name: a server that ignores the condition lets more than one win.
+// Three creations of one name at the same time: at a server that ignores the condition more than one succeeds.
 Status S3Store::race_for_a_name() {
     const std::string key = key_of(".rtrain-probe-exclusive-" + random_name());
     std::array<std::optional<Result<bool>>, 3> outcomes;
@@ -246,7 +248,7 @@ Result<std::vector<StoreEntry>> S3Store::list(const std::string& prefix) {
     if (!listed) return listed.error();
     std::vector<StoreEntry> entries;
     const std::size_t skipped = prefix_.empty() ? 0 : prefix_.size() + 1;
-    for (const auto& [key, bytes] : *listed)  // keys that end in '/' are what consoles show as directories
+    for (const auto& [key, bytes] : *listed)  // Consoles create keys that end in '/' to show directories.
         if (key.size() > skipped && !key.ends_with('/')) entries.push_back({key.substr(skipped), bytes});
     if (entries.empty() && !prefix.empty()) {
         const ObjectRequest request{.method = "HEAD", .key = key_of(prefix), .doing = "reading"};
@@ -292,8 +294,8 @@ Status S3Store::remove_tree(const std::string& path) {
     return abort_uploads(*client_, key_of(path) + "/");
 }
 
-// A journal is a row of objects, metrics-000001.jsonl, metrics-000002.jsonl and so on. The last one is written again
-// with each append until it has 64 KiB; a writer that begins anew (its program died) begins a new one.
+// A journal is a sequence of objects: metrics-000001.jsonl, metrics-000002.jsonl and so on. Each append rewrites the
+// last object until it has 64 KiB. A new writer, whose predecessor died, begins a new object.
 Status S3Store::append(const std::string& path, const std::string& bytes) {
     if (auto fine = check(path); !fine) return fine;
     const std::lock_guard lock(journal_mutex_);

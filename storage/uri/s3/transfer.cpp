@@ -1,5 +1,5 @@
-// Parts of files. A part is read from the file each time it is sent, so that a repeated one needs no memory. An upload
-// that fails is aborted; one whose program died is found by `abort_uploads`.
+// Transfers parts of files. A part is read from the file each time it is sent, so a repeated part needs no memory. A
+// failed upload is aborted. `abort_uploads` finds uploads whose program died.
 
 #include "storage/uri/s3/transfer.hpp"
 
@@ -21,11 +21,11 @@ namespace rtrain::storage::s3 {
 namespace {
 
 constexpr std::int64_t smallest_part = std::int64_t{16} << 20;
-constexpr std::int64_t most_parts = 9'000;  // the servers' limit is 10,000
+constexpr std::int64_t most_parts = 9'000;  // The servers' limit is 10,000.
 constexpr int at_once = 4;
 
 struct Part {
-    std::size_t number = 0;  // from 0
+    std::size_t number = 0;  // counts from 0
     std::int64_t offset = 0, bytes = 0;
 };
 
@@ -37,7 +37,7 @@ std::vector<Part> parts_of(std::int64_t total) {
     return parts;
 }
 
-// Every part, a few at a time. After the first that fails no other is begun.
+// Transfers all parts, a few at a time. After the first failure no further part begins.
 Status each_part(const std::vector<Part>& parts, const std::function<Status(const Part&)>& carry,
                  const Progress& progress, std::int64_t total) {
     std::mutex mutex;
@@ -137,13 +137,13 @@ class Multipart {
             .method = "POST", .key = key_, .doing = "writing", .query = {{"uploadId", id_}}, .body = {.memory = body}};
         auto answer = client_.send(request);
         if (!answer) return answer.error();
-        // The answer may begin well and say at its end that it failed.
+        // The answer may begin well and report a failure at its end.
         if (answer->good() && answer->body.find("<Error>") == answer->body.npos) return Done{};
         if (answer->tries > 1 && element(answer->body, "Code") == "NoSuchUpload" && completed(total)) return Done{};
         return client_.refused(request, *answer);
     }
 
-    // Once: a server that is away has failed the upload already. What stays is found by abort_uploads.
+    // Tried once: a server that does not answer has failed the upload already. `abort_uploads` finds the rest.
     Status abort() {
         auto answer = client_.send({.method = "DELETE",
                                     .key = key_,
@@ -181,7 +181,7 @@ Result<Seen> look_at(Client& client, const std::string& key) {
     return Seen{std::strtoll(answer->header("content-length").c_str(), nullptr, 10), answer->header("etag")};
 }
 
-// One part into its place in the file.
+// Downloads one part into its place in the file.
 Status get_part(Client& client, const std::string& key, const Seen& seen, const disk::Aside& to, const Part& part) {
     std::int64_t got = 0;
     int failed = 0;
@@ -190,8 +190,7 @@ Status get_part(Client& client, const std::string& key, const Seen& seen, const 
         {"range", "bytes=" + std::to_string(part.offset) + "-" + std::to_string(part.offset + part.bytes - 1)}};
     request.begin = [&] { got = 0; };
     request.sink = [&](std::string_view piece) {
-        if (got + static_cast<std::int64_t>(piece.size()) > part.bytes)
-            return false;  // not the range that was asked for
+        if (got + static_cast<std::int64_t>(piece.size()) > part.bytes) return false;  // not the requested range
         while (!piece.empty()) {
             const ssize_t written =
                 ::pwrite(to.number(), piece.data(), piece.size(), static_cast<off_t>(part.offset + got));
@@ -217,7 +216,7 @@ Status upload(Client& client, const std::string& local, const std::string& key, 
     auto source = open_source(local);
     if (!source) return source.error();
     const auto parts = parts_of(source->bytes);
-    if (parts.size() <= 2) {  // not worth three requests more
+    if (parts.size() <= 2) {  // not worth three further requests
         const auto tag = put_part(client, *source, {.key = key}, {0, 0, source->bytes});
         if (!tag) return tag.error();
         if (progress) progress(source->bytes, source->bytes);

@@ -1,5 +1,5 @@
-// Files to and from a bucket, large ones in parts, a few at a time, with the memory of a few buffers.
-// Inside of storage/uri only.
+// Copies files to and from a bucket: large ones in parts, a few at a time, with a few buffers of memory. Used inside of
+// storage/uri only.
 #pragma once
 
 #include <string>
@@ -10,7 +10,9 @@
 namespace rtrain::storage::s3 {
 
 Status upload(Client&, const std::string& local, const std::string& key, const Progress&);
-Status download(Client&, const std::string& key, const std::string& local, const Progress&);  // aside, then renamed
-Status abort_uploads(Client&, const std::string& key_prefix);  // those that a writer which is gone left unfinished
+// downloads to a file beside the target, then renames it
+Status download(Client&, const std::string& key, const std::string& local, const Progress&);
+// aborts the uploads that an ended writer left unfinished
+Status abort_uploads(Client&, const std::string& key_prefix);
 
 }  // namespace rtrain::storage::s3

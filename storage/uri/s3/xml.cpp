@@ -5,13 +5,13 @@
 namespace rtrain::storage::s3 {
 namespace {
 
-// Blanks alone can be a key. Entities that a document declares are not expanded.
+// A key may consist of blanks. Entities that a document declares are not expanded.
 bool read(pugi::xml_document& document, std::string_view xml) {
     constexpr unsigned int options = pugi::parse_default | pugi::parse_ws_pcdata_single;
     return static_cast<bool>(document.load_buffer(xml.data(), xml.size(), options, pugi::encoding_utf8));
 }
 
-// The place of each element `name`, in the order of the text.
+// Returns the positions of all elements `name`, in the order of the text.
 std::vector<pugi::xml_node> named(const pugi::xml_document& document, std::string_view name) {
     struct Walk : pugi::xml_tree_walker {
         bool for_each(pugi::xml_node& node) override {
@@ -22,7 +22,7 @@ std::vector<pugi::xml_node> named(const pugi::xml_document& document, std::strin
         std::vector<pugi::xml_node> nodes;
     } walk;
     walk.name = name;
-    pugi::xml_document& whole = const_cast<pugi::xml_document&>(document);  // the walk changes nothing
+    pugi::xml_document& whole = const_cast<pugi::xml_document&>(document);  // The walk changes nothing.
     whole.traverse(walk);
     return walk.nodes;
 }
@@ -71,7 +71,7 @@ std::string xml_text(std::string_view text) {
             case '\'':
                 out += "&apos;";
                 break;
-            case '\r':  // a reader would take it for the end of a line
+            case '\r':  // A reader would take it for the end of a line.
                 out += "&#13;";
                 break;
             default:

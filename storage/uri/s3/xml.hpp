@@ -1,4 +1,4 @@
-// What S3 answers, read by pugixml: of its XML a few elements matter. Inside of storage/uri only.
+// Reads the few elements of S3's XML answers that matter, with pugixml. Used inside of storage/uri only.
 #pragma once
 
 #include <map>
@@ -8,12 +8,15 @@
 
 namespace rtrain::storage::s3 {
 
-using Element = std::map<std::string, std::string>;  // the texts of its children, by their names; the first of a name
+// texts of an element's children by their names; of several children with one name, the first
+using Element = std::map<std::string, std::string>;
 
-// Returns the elements `name` at any depth, in their order. Nothing where `xml` is no XML.
+// Returns the elements `name` at any depth, in document order. Returns nullopt if `xml` is not XML.
 std::vector<Element> elements(std::string_view xml, std::string_view name);
-std::string element(std::string_view xml, std::string_view name);  // the first one's own text; empty: there is none
-bool is_answer(std::string_view xml, std::string_view root);  // whether it is whole, and `root` its outermost element
-std::string xml_text(std::string_view text);                  // with & < >, quotes and returns written out
+// text of the first such element; empty if there is none
+std::string element(std::string_view xml, std::string_view name);
+// true if `xml` is complete and `root` is its outermost element
+bool is_answer(std::string_view xml, std::string_view root);
+std::string xml_text(std::string_view text);  // escapes & < >, quotes and carriage returns
 
 }  // namespace rtrain::storage::s3
