@@ -1,4 +1,4 @@
-// The C border: arguments are checked, strings handed out are kept, and no exception gets through.
+// The C interface: checks arguments, stores the strings that it returns, and lets no exception through.
 #include <exception>
 #include <nlohmann/json.hpp>
 
@@ -17,12 +17,12 @@ using rtrain::worker::Session;
 
 struct rtw_worker {
     std::unique_ptr<Session> session;
-    std::string context, checkpoint, directory, broadcast, wanted;  // strings given to the caller
+    std::string context, checkpoint, directory, broadcast, wanted;  // strings that the caller has received
 };
 
 namespace {
 
-// Runs `body`; what it throws (out of memory, a file system's error) becomes RTW_IO.
+// Runs `body`. An exception (out of memory, a file system's error) becomes RTW_IO.
 template <class Body>
 int guarded(Body body) {
     try {
@@ -50,7 +50,8 @@ std::optional<rtrain::worker::Upload> upload_of(std::int32_t number) {
     }
 }
 
-// Why the agent would not take these metrics; empty: it does. Found here, it is an error of the call that gave them.
+// Returns why the agent would refuse these metrics; empty if it accepts them. The call that passed them then fails at
+// once.
 std::string too_much_in(const std::string& metrics) {
     using namespace rtrain::worker;
     if (metrics.size() > metrics_bytes_max)

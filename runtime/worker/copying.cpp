@@ -26,19 +26,20 @@
 namespace rtrain::worker {
 namespace {
 
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;  // what a thread takes at a time
-// What is written at a time decides how large the pages are that the kernel takes for it. Larger ones come from memory
-// that a virtual machine may have given back to its host: 14 ms for 4 MiB instead of 1, measured with 128 KiB and more.
+constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;  // bytes that a thread takes at a time
+// The size of a write decides how large the pages are that the kernel allocates. Large pages may come from memory that
+// a virtual machine has given back to its host: 14 ms for 4 MiB instead of 1 ms, measured with 128 KiB and more.
 constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
-constexpr std::int64_t alone_bytes = std::int64_t{4} << 20;  // less is copied by the caller before a thread has begun
-constexpr std::size_t threads_max = 4;                       // memory has no more to give to one process
-constexpr std::uint32_t xfs_magic = 0x58465342;              // not in every linux/magic.h
+// The caller copies fewer bytes itself before a thread has started.
+constexpr std::int64_t alone_bytes = std::int64_t{4} << 20;
+constexpr std::size_t threads_max = 4;           // More threads are not faster for one process.
+constexpr std::uint32_t xfs_magic = 0x58465342;  // missing in some versions of linux/magic.h
 
 struct Piece {
     std::size_t file = 0;
     std::int64_t begin = 0;
     std::int64_t end = 0;
-    bool creates = false;  // the file's only piece
+    bool creates = false;  // true: the file's only piece
 };
 
 StagingFault fault(int error, const std::string& doing) { return {error, doing + ": " + errno_text(error)}; }
@@ -47,7 +48,7 @@ StagingFault copy_fault(int error, const FileToCopy& file) {
     return fault(error, "cannot copy " + file.from + " to " + file.to);
 }
 
-// File systems on this machine, whose own copy is one core's work; others may copy where their data lies.
+// Local file systems, whose own copy uses one core. Others may copy where their data lies.
 bool copied_by_threads(int target) {
     struct statfs facts{};
     if (::fstatfs(target, &facts) != 0) return false;
@@ -67,7 +68,7 @@ int write_all(int to, const char* data, std::size_t size, std::int64_t at) {
     return 0;
 }
 
-// errno, 0: done. ESTALE: the file ended before `end`.
+// Returns errno; 0: done. ESTALE: the file ended before `end`.
 int pump(int from, int to, std::int64_t begin, std::int64_t end, char* buffer) {
     while (begin < end) {
         const auto size = std::min<std::size_t>(buffer_bytes, static_cast<std::size_t>(end - begin));
@@ -81,7 +82,7 @@ int pump(int from, int to, std::int64_t begin, std::int64_t end, char* buffer) {
     return 0;
 }
 
-// A file whose size is not known beforehand (/proc says 0), to its end.
+// Copies a file of unknown size (/proc reports 0) to its end.
 int pump_to_end(int from, int to, char* buffer) {
     for (std::int64_t at = 0;;) {
         const ssize_t got = ::read(from, buffer, buffer_bytes);
@@ -93,14 +94,14 @@ int pump_to_end(int from, int to, char* buffer) {
     }
 }
 
-// Has the file system itself copy. False: it cannot, or not better than threads can.
+// Lets the file system copy. Returns false if it cannot, or not faster than threads.
 bool copied_in_kernel(int from, int to, std::int64_t bytes) {
     if (::ioctl(to, FICLONE, from) == 0) return true;
     if (copied_by_threads(to)) return false;
     for (std::int64_t done = 0; done < bytes;) {
         const ssize_t copied = ::copy_file_range(from, nullptr, to, nullptr, static_cast<std::size_t>(bytes - done), 0);
         if (copied < 0 && errno == EINTR) continue;
-        if (copied <= 0) return false;  // `pump` does it anew, and finds the fault if there is one
+        if (copied <= 0) return false;  // `pump` copies again, and reports a fault if there is one.
         done += copied;
     }
     return true;
@@ -112,15 +113,15 @@ class Copying {
 
     StagingFault run() {
         for (std::size_t number = 0; number < files_.size() && fault_.error == 0; ++number) add(number);
-        // Two writers of one file wait for each other (the file system lets in one at a time): first every file's first
-        // piece, and so on.
+        // Two writers of one file wait for each other, because the file system admits one at a time. So the first
+        // pieces of all files come first, and so on.
         std::ranges::stable_sort(pieces_, {}, &Piece::begin);
         if (fault_.error == 0) work_in_threads();
         return fault_;
     }
 
   private:
-    // A small file is opened by the thread that copies it; a large one is made here, and copied in pieces.
+    // The thread that copies a small file opens it. A large file is created here and copied in pieces.
     void add(std::size_t number) {
         const FileToCopy& file = files_[number];
         total_ += file.bytes;
@@ -142,7 +143,7 @@ class Copying {
         }
     }
 
-    // Blocks found at once make the writes cheaper, and a full disk known before anything is written.
+    // Allocating blocks first makes the writes cheaper, and shows a full disk before anything is written.
     static int make_room(int to, std::int64_t bytes) {
         if (bytes == 0 || ::fallocate(to, 0, 0, bytes) == 0) return 0;
         return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
@@ -187,14 +188,14 @@ class Copying {
 
     void work_in_threads() {
         std::vector<std::thread> helpers;
-        sigset_t all, before;  // signals are the program's: its own threads shall get them
+        sigset_t all, before;  // Signals belong to the program: its own threads must get them.
         ::sigfillset(&all);
         ::pthread_sigmask(SIG_SETMASK, &all, &before);
         const std::size_t count = threads();
         try {
             while (helpers.size() + 1 < count) helpers.emplace_back([this] { work(); });
         } catch (const std::system_error&) {
-            // No thread is to be had: those there are do the work.
+            // No further thread can start: the present ones do the work.
         }
         ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
         work();
@@ -209,7 +210,7 @@ class Copying {
 
     void note(StagingFault fault) {
         const std::lock_guard lock(fault_lock_);
-        if (!faulty_.exchange(true)) fault_ = std::move(fault);  // the first one tells most
+        if (!faulty_.exchange(true)) fault_ = std::move(fault);  // The first fault is the most useful one.
     }
 
     const std::vector<FileToCopy>& files_;

@@ -29,7 +29,7 @@ void KeptReports::sent(std::uint64_t index) {
     if (const auto entry = frames_.find(index); entry != frames_.end()) entry->second.report.reset();
 }
 
-// An agent takes few reports of a rank ahead of the others': the rest follows as it hears of them.
+// An agent accepts few reports of a rank that is ahead of the others. The rest follows with the acknowledgements.
 void KeptReports::send_due(const std::function<void(const std::string& frame)>& send) {
     for (auto entry = frames_.upper_bound(sent_); entry != frames_.end() && entry->first < first() + window; ++entry) {
         sent_ = entry->first;

@@ -66,7 +66,7 @@ void Link::flush() {
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno != EINTR) {
-            // What the agent said before it went (a refusal) can still be read: `read` finds the end of the stream.
+            // The agent's last message (a refusal) can still be read: `read` finds the end of the stream.
             out_.clear();
             ::shutdown(socket_, SHUT_WR);
             return;
@@ -82,7 +82,7 @@ void Link::wait_sent(std::chrono::milliseconds limit) {
     }
 }
 
-// recv, and a descriptor that comes along.
+// Receives bytes, and a descriptor that may come with them.
 ssize_t Link::receive(char* bytes, std::size_t size) {
     iovec place{bytes, size};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> beside;
@@ -129,7 +129,7 @@ Link::Wait Link::wait() const {
 
 void Link::Wait::until_ready(int milliseconds) const {
     pollfd watched{socket, events, 0};
-    ::poll(&watched, socket < 0 ? 0 : 1, milliseconds);  // EINTR: the caller looks again anyway
+    ::poll(&watched, socket < 0 ? 0 : 1, milliseconds);  // EINTR: the caller checks again anyway.
 }
 
 }  // namespace rtrain::worker

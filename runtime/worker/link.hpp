@@ -1,5 +1,5 @@
-// One connection to the agent: a Unix stream socket that never blocks its caller. What cannot be written yet waits in a
-// buffer; what has arrived is given out frame by frame.
+// One connection to the agent: a Unix stream socket that never blocks its caller. Bytes that the socket does not take
+// yet wait in a buffer. Received bytes are returned frame by frame.
 #pragma once
 
 #include <sys/types.h>
@@ -20,24 +20,25 @@ class Link {
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
 
-    // Connects to the agent's socket. Returns why it could not; empty: it is connected.
+    // Connects to the agent's socket. Returns why it failed; empty if it is connected.
     std::string connect(const std::string& path);
     void close();
     void swap(Link& other) noexcept;
     bool open() const { return socket_ >= 0; }
 
-    void send(std::string_view frame);  // appends and writes what the socket takes; closes itself when the peer is gone
-    void wait_sent(std::chrono::milliseconds limit);  // until what was sent is written, or the limit has passed
+    // Appends the frame and writes what the socket takes. Closes itself if the peer has closed the connection.
+    void send(std::string_view frame);
+    void wait_sent(std::chrono::milliseconds limit);  // returns once everything is written, or after the limit
     bool backlog() const { return !out_.empty(); }
 
-    // Reads what is there and hands every whole message to `hear`. Closes itself at the end of the stream or when the
-    // bytes make no sense; the reason is then in `why_closed`.
+    // Reads what has arrived and calls `hear` with each complete message. Closes itself at the end of the stream or on
+    // invalid bytes; `why_closed` then contains the reason.
     void read(const std::function<void(FromAgent)>& on_message);
     const std::string& why_closed() const { return why_closed_; }
-    int descriptor() const { return descriptor_; }  // the last one that came with a message; -1: none. The link's own
+    // the last descriptor that arrived with a message, owned by the link; -1: none
+    int descriptor() const { return descriptor_; }
 
-    // Waits for something to read (or room to write) at most `milliseconds`. Touches no state: may run without the
-    // lock.
+    // Waits at most `milliseconds` until it can read (or write). Uses no state, so the lock need not be held.
     struct Wait {
         int socket = -1;
         short events = 0;

@@ -16,9 +16,10 @@ namespace rtrain::worker {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int lock_tries = 1000;  // of a millisecond: the lock is held for a rename
+constexpr int lock_tries = 1000;  // one per millisecond; the lock is held for one rename
 
-// Ranks of one machine look and rename one after the other. A file system without locks has the look afterwards alone.
+// Ranks of one machine check and rename one after the other. On a file system without locks only the check afterwards
+// protects.
 bool lock(int directory) {
     for (int tried = 0; tried < lock_tries; ++tried) {
         if (::flock(directory, LOCK_EX | LOCK_NB) == 0) return true;
@@ -28,7 +29,7 @@ bool lock(int directory) {
     return false;
 }
 
-// Directories that their owner may not write are made so.
+// Gives the owner write permission to directories that lack it.
 std::error_code remove_tree(const std::string& path) {
     std::error_code error, ignored;
     fs::remove_all(path, error);
@@ -74,9 +75,9 @@ std::string ReportedDirectory::remove() {
     const bool ours = named(name_);
     const int error = ours && ::renameat(parent_, name_.c_str(), parent_, aside.c_str()) != 0 ? errno : 0;
     ::flock(own_, LOCK_UN);
-    if (!ours || error == ENOENT) return {};  // another rank was quicker
+    if (!ours || error == ENOENT) return {};  // another rank was faster
     if (error != 0) return not_renamed(error);
-    if (!named(aside)) {  // without locks: it was made anew between the look and the rename
+    if (!named(aside)) {  // Without locks: a new directory was made between the check and the rename.
         if (::renameat2(parent_, aside.c_str(), parent_, name_.c_str(), RENAME_NOREPLACE) == 0) return {};
         return "the directory " + path_ + " is now " + parent_path_ + "/" + aside + ": " + errno_text(errno);
     }

@@ -1,4 +1,5 @@
-// Removes a reported directory. Several ranks may have reported it, and one of them may have made it anew since.
+// Removes a reported directory. Several ranks may have reported it, and one of them may have created a new one with its
+// name.
 #pragma once
 
 #include <sys/stat.h>
@@ -7,7 +8,8 @@
 
 namespace rtrain::worker {
 
-// The directory that `path` names now. It is held open: its inode's number is not given to another one meanwhile.
+// The directory that `path` names now. It is held open, so its inode number is not given to another directory
+// meanwhile.
 class ReportedDirectory {
   public:
     explicit ReportedDirectory(const std::string& path);
@@ -15,9 +17,10 @@ class ReportedDirectory {
     ReportedDirectory(const ReportedDirectory&) = delete;
     ReportedDirectory& operator=(const ReportedDirectory&) = delete;
 
-    // Removes it if its name is still its own: it is renamed first, then removed. What another process has put there
-    // since is left alone. A directory that cannot be renamed (a mount point, a link, a parent that may not be written)
-    // keeps its files, since another rank may write there by now. Empty: done. Else what stays where, and why.
+    // Removes the directory if its name is still its own: it is renamed first, then removed. A directory that another
+    // process has put in its place is left alone. A directory that cannot be renamed (a mount point, a link, a parent
+    // without write permission) keeps its files, because another rank may write there by now. Returns an empty text, or
+    // what remains and why.
     std::string remove();
 
   private:

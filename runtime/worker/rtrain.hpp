@@ -16,7 +16,7 @@
 
 #include "runtime/worker/rtrain_worker.h"
 
-// What a C++ program of an rtrain run uses.
+// The interface of a C++ program in an rtrain run.
 namespace rtrain {
 
 // Thrown by all functions below that fail; what() says what, where and what to do next.
@@ -39,14 +39,14 @@ enum class UploadMode {
     none = RTW_UPLOAD_NONE,            // the program has put the files into the run directory itself
 };
 
-// What a worker is requested to do now.
+// The present request to a worker.
 enum class Wanted {
     nothing,     // go on
     checkpoint,  // report one soon: a drain, a preemption, a resize, or an operator waits for it
     stop,        // leave the loop
 };
 
-// What a report brings beside its metrics.
+// The parts of a report beside its metrics.
 struct ReportOptions {
     std::string checkpoint;                       // directory; empty: none
     std::string directory_name;                   // rank 0's wish for the checkpoint's name; may be empty

@@ -24,7 +24,7 @@ extern "C" {
  * added; rtw_abi_version() says which one the loaded library has. */
 #define RTW_ABI_VERSION 1
 
-/* What the functions return. */
+/* The return values of the functions. */
 enum {
     RTW_OK = 0,           /* done */
     RTW_NOT_A_WORKER = 1, /* RTRAIN_WORKER_SOCKET is not set: this process was not started by an agent */
@@ -91,7 +91,7 @@ const char* rtw_checkpoint_json(rtw_worker* worker);
  * program writes, the program's own write fails. */
 int rtw_checkpoint_dir(rtw_worker* worker, const char** path);
 
-/* What one rank reports. Set all bytes to 0 first: what is left so has its default. */
+/* The report of one rank. Set all bytes to 0 first: fields that remain 0 have their defaults. */
 typedef struct {
     const char* metrics_json;    /* one JSON object, at most 1 MiB; NULL: {} */
     const char* checkpoint_path; /* directory, or NULL */
@@ -127,10 +127,10 @@ int rtw_flush(rtw_worker* worker, int64_t timeout_ms);
  * else 0. Never blocks, and may be called from any thread. */
 int32_t rtw_wanted(rtw_worker* worker);
 
-/* Returns what rtw_wanted is about, or NULL when nothing is requested: {"what": "checkpoint" or "stop", "reason":
+/* Returns the request that rtw_wanted reports, or NULL if there is none: {"what": "checkpoint" or "stop", "reason":
  * "drain", "preemption", "resize", "operator" or "stop", "deadline_wall_ms": Unix time in milliseconds until which a
- * commit still counts, "workers": of a resize, how many workers there will be}. What is not known is left out. Since
- * rtrain 0.2; a program that may meet an older library looks the name up at run time. */
+ * commit still counts, "workers": for a resize, the new number of workers}. Unknown values are left out. Since rtrain
+ * 0.2; a program that may meet an older library looks the name up at run time. */
 const char* rtw_wanted_json(rtw_worker* worker);
 
 /* Gives rank 0's bytes to all ranks, who must all call it: rank 0 passes `data` and `bytes`, the others NULL. Stores

@@ -1,4 +1,4 @@
-// The conversation's life: opening, the connection and what is heard on it, the heartbeat, closing.
+// The life of the session: opening, the connection and its messages, the heartbeat, closing.
 #include "runtime/worker/session.hpp"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ std::string variable(const char* name) {
     return value ? value : "";
 }
 
-// Decimal digits only; nullopt: something else.
+// Accepts decimal digits only; otherwise nullopt.
 std::optional<std::uint32_t> number(const std::string& text) {
     if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
         return std::nullopt;
@@ -79,7 +79,7 @@ int Session::open(Settings settings, Place place, std::unique_ptr<Session>& out)
     return RTW_OK;
 }
 
-// Signals are the program's: its own threads shall get them, not the heartbeat.
+// Signals belong to the program: its own threads must get them, not the heartbeat.
 void Session::start_heartbeat() {
     sigset_t all, before;
     ::sigfillset(&all);
@@ -89,8 +89,8 @@ void Session::start_heartbeat() {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Gives the rank's place up. A forked child has nothing to end: the thread and the conversation are its parent's, and
-// a condition that the parent's thread waits for cannot be destroyed here.
+// Gives up the rank's place. A forked child has nothing to end: the thread and the connection are its parent's, and a
+// condition variable that the parent's thread waits for must not be destroyed here.
 void Session::close(std::unique_ptr<Session> session) {
     if (!session->foreign_process()) return;
     session->link_.close();
@@ -117,13 +117,13 @@ bool Session::foreign_process() const { return ::getpid() != process_; }
 std::string Session::give_up_dialling() {
     std::string why = greeting_.open() ? "it does not answer" : greeting_.why_closed();
     greeting_.close();
-    // An agent that has just come back may not have found its workers yet: its first refusals are not its last word.
+    // An agent that has just restarted may not have found its workers yet, so its first refusals are not final.
     if (!refused_.empty() && welcomed_ && lost_at_ && Clock::now() - *lost_at_ < refusal_patience)
         why = "it refused: " + std::exchange(refused_, {});
     return why;
 }
 
-// Connects and says hello. Returns why it could not; empty: the answer is to come.
+// Connects and sends hello. Returns why that failed; empty: an answer is to come.
 std::string Session::greet(Place place) {
     holder_ = 0;
     dialled_ = Clock::now();
@@ -143,8 +143,8 @@ std::string Session::greet(Place place) {
     return {};
 }
 
-// Reads what the agent answers. True: it has welcomed this process, and the connection is taken, unless the rank's
-// place is another process's.
+// Reads the agent's answer. Returns true if it has welcomed this process, and stores the connection unless another
+// process has the rank's place.
 bool Session::take_welcome(Place place) {
     std::vector<FromAgent> messages;
     greeting_.read([&](FromAgent message) { messages.push_back(std::move(message)); });
@@ -155,7 +155,7 @@ bool Session::take_welcome(Place place) {
     if (!welcome) return false;
     greeting_.close();
     dialled_ = Clock::now();
-    if (place == Place::not_wanted && holder_ == 0) holder_ = -1;  // an agent that has not heard of places
+    if (place == Place::not_wanted && holder_ == 0) holder_ = -1;  // an older agent, which has no notion of places
     if (holder_ != 0) {
         link_.close();
         return true;
@@ -185,7 +185,7 @@ void Session::on_message(FromAgent message) {
     if (auto* welcome = std::get_if<Welcome>(&message)) {
         holder_ = welcome->holder;
         leave_memory();
-        // Written once: a forked child may read it while the parent's thread hears the next one.
+        // Written once: a forked child may read it while the parent's thread receives the next one.
         if (context_json_ != welcome->context_json) context_json_ = welcome->context_json;
         if (!first_ && welcome->checkpoint) first_ = newest_ = welcome->checkpoint;
         if (holder_ != 0 || counts_) return;
@@ -205,7 +205,7 @@ void Session::on_message(FromAgent message) {
     } else if (auto* committed = std::get_if<Committed>(&message)) {
         on_message(*committed);
     } else if (auto* broadcast = std::get_if<Broadcast>(&message)) {
-        if (!asked_ || asked_->first != broadcast->index) return;  // an answer that came twice
+        if (!asked_ || asked_->first != broadcast->index) return;  // a repeated answer
         heard_[broadcast->index] = broadcast->data.value_or("");
         asked_.reset();
     } else if (auto* wish = std::get_if<Wanted>(&message)) {
@@ -217,7 +217,7 @@ void Session::on_message(FromAgent message) {
     }
 }
 
-// Where memory cannot be shared the offer is not taken, and everything goes over the socket.
+// If memory cannot be shared, the offer is declined, and all messages use the socket.
 void Session::on_message(const ReportMemoryOffer& offer) {
     if (link_.descriptor() < 0) return;
     memory_ = ReportMemory::open(link_.descriptor(), offer.ring);
@@ -253,7 +253,7 @@ void Session::on_message(const Committed& news) {
                                  " could not be stored: " + *news.error);
         return;
     }
-    if (news.directory.empty()) return;  // given up: the one before stays the newest
+    if (news.directory.empty()) return;  // The checkpoint was given up: the one before stays the newest.
     const auto metrics = std::find_if(recent_metrics_.begin(), recent_metrics_.end(),
                                       [&](const auto& past_report) { return past_report.first == news.index; });
     newest_ = ResumeFrom{.path = news.path,
@@ -267,8 +267,8 @@ void Session::read_news() {
     if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
 }
 
-// A message that came over the socket before an answer is heard before the answer. The count of wake-ups is read first:
-// a message that comes while this function looks causes another wake-up.
+// A message that arrived over the socket before an answer is handled before the answer. The count of wake-ups is read
+// first: a message that arrives while this function runs causes another wake-up.
 void Session::read_report_memory() {
     if (!memory_) return;
     wakeups_seen_ = memory_->wakeups();
@@ -290,7 +290,7 @@ int Session::gone(const char* doing) const {
                                       "); see `rtrain doctor` on this machine");
 }
 
-// Dials once. RTW_OK: the connection stands, or there is time left to dial again.
+// Tries to connect once. RTW_OK: it is connected, or there is time left to try again.
 int Session::try_agent(const char* doing, Place place, std::optional<Clock::time_point> deadline) {
     dial_fault_ = detached_ ? dial_further(place) : dial(place);
     if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
@@ -301,7 +301,7 @@ int Session::try_agent(const char* doing, Place place, std::optional<Clock::time
     return deadline && now >= *deadline ? gone(doing) : RTW_OK;
 }
 
-// Gives the lock away while it waits. RTW_OK: the connection stands.
+// Releases the lock while it waits. RTW_OK: it is connected.
 int Session::wait_for_agent(Lock& lock, const char* doing, Place place, std::optional<Clock::time_point> deadline) {
     while (!link_.open()) {
         if (const int code = try_agent(doing, place, deadline); code != RTW_OK) return code;
@@ -317,7 +317,7 @@ void Session::send_heartbeat() {
     if (!caller_waits_) read_report_memory();
     if (!attached() && !caller_waits_ && refused_.empty() && holder_ == 0)
         dial_fault_ = detached_ ? dial_further(Place::wanted) : dial(Place::wanted);
-    if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
+    if (!link_.open() || link_.backlog()) return;  // An agent that does not read gets no further messages.
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
     const std::int64_t waited_us = data_wait_us_;
     send(Heartbeat{.silent_ms = silent.count(),

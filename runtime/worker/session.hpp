@@ -1,15 +1,16 @@
-// A worker's conversation with its agent: what was asked and not answered yet, the connection that may break and come
-// back, and the heartbeat. Invariant: a report's frame leaves `kept_` only when the agent has heard it, so a restarted
-// agent gets it again under the same index and nothing is lost or counted twice.
+// A worker's session with its agent: requests without an answer yet, the connection, which may break and be restored,
+// and the heartbeat. Invariant: a report's frame leaves `kept_` only after the agent has acknowledged it. So a
+// restarted agent receives it again with the same index, and nothing is lost or counted twice.
 //
-// Shared report memory (frames/report_memory.hpp) comes with the connection, and stays until the next agent's welcome.
-// A report that was posted there and not heard is sent over the socket then, as any other; its round may have passed
-// long since. Where the attempt's ranks are all of this node they go on without an agent (without_agent.cpp): rounds
-// pass in the memory, files are staged in spare directories that an agent had made, frames are kept.
+// The agent offers shared report memory (frames/report_memory.hpp) with the connection. It is used until the next
+// agent's welcome. A report that was posted there without an acknowledgement is then sent over the socket; its round
+// may have passed long before. If all ranks of the attempt are on this node, they continue without an agent
+// (without_agent.cpp): rounds pass in the memory, files are staged in spare directories that an agent had made, and
+// frames are stored.
 //
-// Threads: callers but `checkpoint` hold `calls_` (one call at a time), all state is under `state_`. While a caller
-// waits for an answer he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the
-// thread that wants it.
+// Threads: callers except `checkpoint` hold `calls_`, so one call runs at a time. `state_` protects all state. While a
+// caller waits for an answer, only that caller reads and reconnects. Otherwise the heartbeat thread does. So an answer
+// wakes exactly the thread that waits for it.
 #pragma once
 
 #include <atomic>
@@ -39,7 +40,7 @@ inline constexpr std::chrono::milliseconds redial_every{100};
 struct Settings {  // from the environment
     std::string socket, key, attempt;
     std::uint32_t rank = 0;
-    std::chrono::milliseconds agent_wait{};  // how long an agent may be away before a call gives up
+    std::chrono::milliseconds agent_wait{};  // time after which a call fails if no agent is connected
     static int from_environment(Settings&);
 };
 
@@ -53,10 +54,10 @@ struct ReportCall {
 
 class ReportedDirectory;
 
-class Session {  // every int is an RTW_ code
+class Session {  // Each int is an RTW_ code.
   public:
     static int open(Settings, Place, std::unique_ptr<Session>&);
-    static void close(std::unique_ptr<Session>);  // for a forked child too, which closes nothing of its parent's
+    static void close(std::unique_ptr<Session>);  // also for a forked child, which closes nothing of its parent's
     ~Session();
 
     std::string context_json();
@@ -79,7 +80,7 @@ class Session {  // every int is an RTW_ code
     using Lock = std::unique_lock<std::mutex>;
     Session(Settings settings, Place place) : settings_(std::move(settings)), opened_for_(place) {}
 
-    std::string dial(Place);  // empty: welcome was heard
+    std::string dial(Place);  // returns an empty text once the agent has welcomed this process
     std::string dial_further(Place);
     std::string greet(Place);
     bool take_welcome(Place);
@@ -131,50 +132,51 @@ class Session {  // every int is an RTW_ code
     const Settings settings_;
     const Place opened_for_;
     std::mutex calls_, state_;
-    Link link_, greeting_;  // greeting_: to an agent that has not welcomed this rank yet
+    Link link_, greeting_;  // greeting_: a connection to an agent that has not welcomed this rank yet
     std::optional<ReportMemory> memory_;
-    ReportMemoryOffer offer_;                             // of memory_
-    bool detached_ = false;                               // memory_ knows that this rank's agent is away
-    std::uint32_t messages_read_ = 0, wakeups_seen_ = 0;  // of the shared report memory
+    ReportMemoryOffer offer_;                             // describes memory_
+    bool detached_ = false;                               // memory_ shows that this rank has no connection to the agent
+    std::uint32_t messages_read_ = 0, wakeups_seen_ = 0;  // counters of the shared report memory
     std::string context_json_ = "{}", dial_fault_, refused_;
-    std::int64_t holder_ = 0;  // 0: this process speaks for its rank; else as in Welcome
+    std::int64_t holder_ = 0;  // 0: this process represents its rank; otherwise as in Welcome
     std::optional<ResumeFrom> newest_, first_;
     std::optional<Clock::time_point> lost_at_, stop_heard_;
-    Clock::time_point dialled_{};                  // the last time
-    Clock::time_point waits_since_{};              // for the agent, in the call that is under way
-    Clock::time_point beat_at_{}, beat_looked_{};  // when the agent's count of beats was another one; was looked at
-    std::uint32_t beats_ = 0, detachments_ = 0;    // as seen last in memory_
-    std::map<std::string, double> stop_;           // the job's
-    std::uint64_t stop_after_ = 0;                 // the report with which this rank, rank 0, has reached it
+    Clock::time_point dialled_{};      // time of the last attempt to connect
+    Clock::time_point waits_since_{};  // since when the present call waits for the agent
+    // when the agent's count of beats last changed; when it was last read
+    Clock::time_point beat_at_{}, beat_looked_{};
+    std::uint32_t beats_ = 0, detachments_ = 0;  // last values read from memory_
+    std::map<std::string, double> stop_;         // the job's `stop`
+    std::uint64_t stop_after_ = 0;               // the report with which rank 0 (this rank) has reached `stop_`
     std::atomic<int> wanted_{0};
-    std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
+    std::atomic<std::int64_t> data_wait_us_{-1};  // -1: it is not measured
     std::atomic<std::int64_t> barrier_wait_us_{0}, checkpoint_wait_us_{0};
     std::atomic<std::uint64_t> barrier_waits_{0};
-    Wanted wish_;  // the last one heard: why, until when
+    Wanted wish_;  // the last request: its reason and deadline
 
     std::uint64_t next_report_ = 1, next_broadcast_ = 1;
     KeptReports kept_;
     std::optional<std::pair<std::uint64_t, std::string>> asked_;  // the broadcast not answered yet
-    std::map<std::uint64_t, std::string> heard_;                  // broadcast index -> rank 0's bytes
-    bool staging_ = false;                                        // `stage` is sent, `staged` not heard
+    std::map<std::uint64_t, std::string> heard_;                  // key: the broadcast's index; value: rank 0's bytes
+    bool staging_ = false;                                        // true: `stage` was sent and `staged` has not arrived
     std::string staged_, staged_error_, staged_reason_;
-    std::vector<std::string> own_directories_;  // given out by `stage`, not reported yet
+    std::vector<std::string> own_directories_;  // returned by `stage`, not reported yet
     bool brings_files_ = false;
-    std::vector<std::string> spares_;  // staging directories for when no agent is there
+    std::vector<std::string> spares_;  // staging directories for times without an agent
     std::size_t spares_requested_ = 0;
     std::vector<std::uint64_t> uncommitted_;
     std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;
     std::deque<std::string> upload_faults_;
-    std::uint64_t promised_ = 0;  // the last report that passed with a checkpoint, whichever rank brought it
-    std::uint64_t settled_ = 0;   // what became of the checkpoints up to this report is known, or not waited for
+    std::uint64_t promised_ = 0;  // the last report that passed with a checkpoint of any rank
+    std::uint64_t settled_ = 0;   // the fate of the checkpoints up to this report is known, or no call waits for it
 
-    Clock::time_point last_report_ = Clock::now(), came_ = last_report_;  // came_: to the report that is under way
+    Clock::time_point last_report_ = Clock::now(), came_ = last_report_;  // came_: start of the present report
     std::uint64_t returned_ = 0;                                          // the last report that passed
-    std::optional<Report> under_way_;                                     // less its metrics
-    bool passed_whole_ = false;  // the last report passed without an agent, with the files of all ranks
-    bool counts_ = false;        // next_report_ and next_broadcast_ are this process's
+    std::optional<Report> under_way_;                                     // without its metrics
+    bool passed_whole_ = false;  // true: the last report that passed without an agent has the files of all ranks
+    bool counts_ = false;        // true: next_report_ and next_broadcast_ are valid in this process
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
-    bool leftovers_reported_ = false;  // of the directories that `report` should have removed
+    bool leftovers_reported_ = false;  // true: directories that `report` could not remove were reported once
     std::condition_variable close_now_;
     std::thread heartbeat_;
     int process_ = 0;

@@ -1,4 +1,4 @@
-// What a program asks of its session: report, stage, broadcast, flush. Each call sends, then waits for its own answer.
+// The calls of a program: report, stage, broadcast, flush. Each call sends a message and then waits for its own answer.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +17,10 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds look_every = 200ms;
-constexpr auto stop_grace = 1s;          // an answer that is under way when the stop is heard shall still count
-constexpr std::size_t frame_prefix = 4;  // shared report memory needs no length
-constexpr std::size_t kept_max = 2 * KeptReports::bytes_max / 64;  // by a program that reports on after an error
+constexpr auto stop_grace = 1s;          // An answer that is on its way when the stop arrives still counts.
+constexpr std::size_t frame_prefix = 4;  // frames in shared report memory have no length in front
+// for a program that continues to report after an error
+constexpr std::size_t kept_max = 2 * KeptReports::bytes_max / 64;
 constexpr int looks_in_vain = 100;
 constexpr std::chrono::milliseconds last_words_within = 10s;
 constexpr std::size_t recent_metrics_max = 64;
@@ -45,7 +46,7 @@ int Session::refuse_other_process() const {
                                    ", or let that one call rtrain.train.release() (rtw_close in C) or end before");
 }
 
-// A process that has only read so far asks for the place, which may have become free.
+// A process that has only read so far requests the place, which may have become free.
 int Session::take_place(Lock& lock, const char* doing) {
     if (holder_ == 0) return RTW_OK;
     lost_at_ = Clock::now();
@@ -54,7 +55,8 @@ int Session::take_place(Lock& lock, const char* doing) {
     return code;
 }
 
-// Reads until `done`; dials anew when the agent was restarted. The lock is given away while nothing has arrived.
+// Reads until `done` returns true. Connects again after a restart of the agent. Releases the lock while nothing has
+// arrived.
 int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline,
                         const std::function<bool()>& done) {
     struct Waiting {
@@ -85,8 +87,8 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
     }
 }
 
-// A wake-up of shared report memory tells of messages on the socket too, and silence of an agent that may be gone.
-// While this thread waits here, nobody else changes the memory or the link's socket.
+// A wake-up of shared report memory also means messages on the socket; its absence may mean that the agent has died.
+// While this thread waits here, no other thread changes the memory or the link's socket.
 void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
     if (memory_ && !link_.backlog()) {
         const ReportMemory& memory = *memory_;
@@ -132,8 +134,8 @@ int Session::stage(std::string& path) {
     return code;
 }
 
-// Where this report's files end up. `full`: no room for them; `fault`: something else is wrong with the storage. Both
-// leave the report without its checkpoint, and the barrier whole: the other ranks are not kept waiting.
+// The place of this report's files. `full`: no space for them; `fault`: another fault of the storage. In both cases the
+// report goes out without its checkpoint, so that the other ranks are not kept waiting.
 int Session::find_place(Lock& lock, const ReportCall& call, std::string& path, std::string& full, std::string& fault) {
     const std::string& from = *call.directory;
     if (const auto own = std::find(own_directories_.begin(), own_directories_.end(), from);
@@ -147,7 +149,7 @@ int Session::find_place(Lock& lock, const ReportCall& call, std::string& path, s
     const int code = request_directory(lock, path);
     if (code == RTW_STORAGE) full = staged_error_;
     if (code != RTW_OK) return code == RTW_STORAGE ? RTW_OK : code;
-    lock.unlock();  // the heartbeat goes on while bytes are copied
+    lock.unlock();  // The heartbeat continues while bytes are copied.
     const StagingFault staging =
         call.files == ReportCall::Files::given_away ? move_tree(from, path) : copy_tree(from, path);
     lock.lock();
@@ -158,8 +160,8 @@ int Session::find_place(Lock& lock, const ReportCall& call, std::string& path, s
     return RTW_OK;
 }
 
-// Fills in where this report's files lie. A full disk is not the program's fault: unless it asked for certainty (sync),
-// the report goes out without files and says why, and the training goes on.
+// Sets the place of this report's files. The program is not to blame for a full disk: unless it requested certainty
+// (sync), the report goes out without files and contains the reason, and the training continues.
 int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std::string& fault) {
     if (!call.directory) return RTW_OK;
     std::error_code error;
@@ -183,10 +185,10 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
     return RTW_OK;
 }
 
-// With shared report memory the last rank alone notifies the agent, and everybody's heartbeat does once a second.
+// With shared report memory only the last rank notifies the agent, and each heartbeat does once a second.
 void Session::send_report_frame(const Report& report) {
     came_ = Clock::now();
-    const bool in_order = kept_.all_sent();  // no earlier one waits for its turn
+    const bool in_order = kept_.all_sent();  // no earlier report waits to be sent
     const std::string& frame = kept_.add(report);
     if (settings_.rank == 0 && stop_after_ == 0 && !stop_.empty() && reached_stop(stop_, report.metrics_json))
         stop_after_ = report.index;
@@ -210,22 +212,22 @@ bool Session::released(std::uint64_t index) {
     return attached() ? memory_->released(index) : detached_ && memory_->pass_detached(index);
 }
 
-// Rounds that the ranks have passed by themselves may be in this process's memory alone.
+// Rounds that the ranks have passed without the agent may exist in this process's memory only.
 void Session::serve_agent() {
     const Lock call(calls_, std::try_to_lock);
-    if (!call.owns_lock()) return;  // another thread is in a call, and this process ends all the same
+    if (!call.owns_lock()) return;  // Another thread is in a call, and this process ends all the same.
     Lock lock(state_);
     const auto heard = [this] { return kept_.empty() || kept_.first() > returned_; };
     read_report_memory();
     if (heard()) return;
     if (link_.open()) send(ReportsPosted{});
     for (int look = 0; memory_ && link_.open() && !heard() && look < looks_in_vain;
-         ++look) {  // what it hears wakes nobody
+         ++look) {  // messages that it receives wake no thread
         close_now_.wait_for(lock, 1ms);
         read_report_memory();
     }
-    // An agent that is being restarted is back soon. One that is away for longer is waited for as in any other call
-    // where reports have passed without it: nobody else knows of them.
+    // A restarting agent is back soon. If reports have passed without the agent, this waits as long as any other call,
+    // because only this process has them.
     read_news();
     const bool behind = !attached() || !kept_.all_sent();
     if (behind)
@@ -250,12 +252,11 @@ int Session::send_report(Lock& lock, Report report) {
     if (code != RTW_OK) return code;
     returned_ = index;
     brings_files_ = brings_files_ || with_files;
-    const bool unheard = !attached() && detached_ && kept_.has(index);  // the ranks have passed it by themselves
+    const bool unheard = !attached() && detached_ && kept_.has(index);  // The ranks have passed it without the agent.
     passed_whole_ = unheard && memory_->files_whole(index);
     if (with_files && unheard) passed_detached(lock, report, passed_whole_);
     if (with_files && attached()) request_spares();
-    if (code == RTW_OK && with_files && wanted_ == 1)
-        wanted_ = 0;  // what was wished for has been brought, or is wished for anew
+    if (code == RTW_OK && with_files && wanted_ == 1) wanted_ = 0;  // The request is fulfilled, or will be repeated.
     return code;
 }
 
@@ -266,18 +267,18 @@ int Session::take_upload_fault() {
     return failed(RTW_STORAGE, std::move(text));
 }
 
-// Only once the agents have the files of all ranks: else the report went without its checkpoint, and this is all there
-// is of it. Said once, since the next report's directory is often the same.
+// Only if the agents have the files of all ranks. Otherwise the report went out without its checkpoint, and this
+// directory is the only copy. Reported once, because the next report's directory is often the same.
 void Session::remove_reported(Lock& lock, ReportedDirectory& reported) {
-    lock.unlock();  // the heartbeat goes on
+    lock.unlock();  // The heartbeat continues.
     const std::string leftover = reported.remove();
     lock.lock();
     if (!leftover.empty() && !std::exchange(leftovers_reported_, true))
         std::fprintf(stderr, "rtrain: %s\n", leftover.c_str());
 }
 
-// In a report that passed with a checkpoint, whichever rank brought it, every rank waits for the files: all of the call
-// counts as that. In another one a rank waits for the ranks that come later.
+// In a report that passed with a checkpoint of any rank, each rank waits for files, so the whole call counts as that.
+// In other reports a rank waits for later ranks.
 void Session::count_wait(const ReportCall& call, Clock::time_point begun) {
     const bool checkpoint = call.directory || promised_ == returned_;
     const auto since = call.directory ? begun : came_;
@@ -296,7 +297,7 @@ int Session::report(ReportCall call) {
     const auto begun = call.directory ? Clock::now() : Clock::time_point{};
     std::optional<ReportedDirectory> reported;
     if (call.files == ReportCall::Files::copied_then_removed && call.directory) reported.emplace(*call.directory);
-    std::string not_staged;  // told to the program once the barrier is passed
+    std::string not_staged;  // reported to the program after the barrier has passed
     if (const int code = stage_files(lock, call, report, not_staged); code != RTW_OK) return code;
     if (!report.checkpoint || report.checkpoint->path == *call.directory) reported.reset();
     const int code = send_report(lock, std::move(report));
@@ -342,7 +343,7 @@ int Session::broadcast(std::optional<std::string> data, std::string& out) {
     return RTW_OK;
 }
 
-// Another thread may be waiting in a call, for ranks that never come: it shall not keep the cause back.
+// Another thread may be in a call that waits for ranks without end. It must not delay the cause.
 int Session::fail(const std::string& text) {
     if (foreign_process()) return wrong_process();
     constexpr const char* doing = "telling the cause of the failure";
@@ -399,16 +400,16 @@ std::string Session::wanted_json() {
     return text + '}';
 }
 
-// A forked child takes no lock: a thread that is not there may hold it.
+// A forked child takes no lock, because a thread that does not exist there may hold it.
 std::string Session::context_json() {
     if (foreign_process()) return context_json_;
     const Lock lock(state_);
     return context_json_;
 }
 
-// The one that was reported last, once it is known what became of it. While the agent is away nothing is waited for,
-// nor a second time for what took too long. Other threads' calls go on meanwhile: `calls_` is not held, so this only
-// looks what was heard, and reads itself while nobody else does.
+// Waits until the fate of the last reported checkpoint is known. Does not wait while the agent is away, nor again for
+// one that took too long. Calls of other threads continue: `calls_` is not held, so this only checks what has arrived,
+// and reads itself if no other thread does.
 std::optional<ResumeFrom> Session::checkpoint() {
     if (foreign_process()) return first_;
     Lock lock(state_);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* manifest_name = ".manifest.json";
-constexpr int depth_max = 64;  // deeper: a link that leads back up
+constexpr int depth_max = 64;  // deeper paths mean a link that leads back up
 
 StagingFault fault(int error, const std::string& doing) { return {error, doing + ": " + errno_text(error)}; }
 
@@ -45,7 +45,7 @@ StagingFault list_entries(const fs::path& from, const fs::path& to, int depth, s
 }
 
 void remove_entries(const fs::path& directory) {
-    std::error_code ignored;  // what cannot be removed now goes with the attempt's staging directory
+    std::error_code ignored;  // The rest is removed with the attempt's staging directory.
     for (const auto& entry : fs::directory_iterator(directory, ignored)) fs::remove_all(entry.path(), ignored);
 }
 
@@ -65,7 +65,7 @@ StagingFault move_tree(const std::string& from, const std::string& to) {
     std::error_code ignored;
     fs::remove(fs::path(from) / manifest_name, ignored);
     if (::rename(from.c_str(), to.c_str()) == 0) return {};
-    // The agent's directory may be entered by its worker, and not be changed: that of a root agent for another user.
+    // A worker may enter the agent's directory but not change it, if a root agent made it for another user.
     if (errno != EXDEV && errno != EACCES && errno != EPERM) return fault(errno, "cannot move " + from + " to " + to);
     StagingFault outcome = copy_tree(from, to);
     if (outcome.error == 0) fs::remove_all(from, ignored);

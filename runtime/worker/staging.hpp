@@ -1,5 +1,6 @@
-// Brings a checkpoint directory into the directory that the agent made for it on the target's file system: moved when
-// the caller gives it away, else copied, by reflink where the file system can. fsync and hashes are the agent's work.
+// Brings a checkpoint directory into the directory that the agent made for it on the target's file system. It is moved
+// if the caller gives it away, else copied, by reflink if the file system can. The agent computes hashes and calls
+// fsync.
 #pragma once
 
 #include <string>
@@ -8,15 +9,17 @@ namespace rtrain::worker {
 
 struct StagingFault {
     int error = 0;        // errno; 0: success
-    std::string message;  // what failed on which file
-    bool full() const;    // no room, or over a quota
+    std::string message;  // the failed operation and the file
+    bool full() const;    // true: no space left, or over a quota
 };
 
-// `to` exists and is empty. Links are followed, so that nothing points out of the checkpoint. A manifest of an older
-// checkpoint at the top is left out: the new one gets its own. On a fault `to` is emptied again.
+// Requires that `to` exists and is empty. Links are followed, so that nothing points out of the checkpoint. A manifest
+// of an older checkpoint at the top is left out, because the new checkpoint gets its own. After a fault `to` is empty
+// again.
 StagingFault copy_tree(const std::string& from, const std::string& to);
 
-// Renames `from` over the empty directory `to`; between file systems, and where it may not, it copies and removes.
+// Renames `from` over the empty directory `to`. Copies and removes it between file systems, and if renaming is not
+// permitted.
 StagingFault move_tree(const std::string& from, const std::string& to);
 
 }  // namespace rtrain::worker

@@ -1,6 +1,5 @@
-// The session while no agent is there, in an attempt whose ranks are all of this node: reports pass in the
-// shared memory, checkpoints are staged in spare directories, and of those that wait for an agent only the newest is
-// kept.
+// The session without an agent, if all ranks of the attempt are on this node. Reports pass in the shared memory, and
+// checkpoints are staged in spare directories. Only the newest checkpoint that waits for an agent is kept.
 #include <filesystem>
 
 #include "runtime/worker/rtrain_worker.h"
@@ -10,10 +9,10 @@ namespace rtrain::worker {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr std::chrono::milliseconds silence_most = 600ms;  // three of the agent's beats
-constexpr auto welcome_patience = 30s;                     // an agent that is stopped may hold many connections
+constexpr std::chrono::milliseconds silence_most = 600ms;  // three beats of the agent
+constexpr auto welcome_patience = 30s;                     // A stopped agent may hold many connections.
 constexpr std::chrono::milliseconds welcome_looked_for_every = 5ms;
-constexpr std::size_t spares_most = 2;  // one waits for the next agent, the next one is being written
+constexpr std::size_t spares_most = 2;  // one waits for the next agent while the next one is written
 constexpr std::size_t spares_kept_most = 4;
 
 // Returns whether it is empty now.
@@ -26,7 +25,7 @@ bool emptied(const std::string& directory) {
     return !error;
 }
 
-// Files that lie in the run's directory already would stay there: their report is not replaced.
+// Files that already lie in the run's directory would remain there, so their report is not replaced.
 bool may_be_emptied(const std::string& directory) {
     std::error_code error;
     return !std::filesystem::exists(std::filesystem::path(directory) / ".rtrain-in-place", error) && !error;
@@ -34,7 +33,7 @@ bool may_be_emptied(const std::string& directory) {
 
 }  // namespace
 
-// Whether the connection stands. Its end is told to the other ranks once.
+// Returns true if the connection stands. Reports its end to the other ranks once.
 bool Session::attached() {
     if (link_.open()) return true;
     if (!lost_at_) lost_at_ = Clock::now();
@@ -45,8 +44,8 @@ bool Session::attached() {
     return false;
 }
 
-// Whether the agent has shown no life for a while, though its connection stands: it is stopped, or hangs. Counted only
-// while this rank waits for it.
+// Returns true if the agent has shown no activity for a while although its connection stands: it is stopped, or hangs.
+// Counts only while this rank waits for the agent.
 bool Session::agent_is_silent() {
     if (!memory_ || !offer_.alone || !link_.open()) return false;
     const auto now = Clock::now();
@@ -69,8 +68,8 @@ void Session::send_due() {
     if (link_.open()) kept_.send_due([this](const std::string& frame) { link_.send(frame); });
 }
 
-// Returns why there is no agent yet; empty: it has welcomed this rank, or was greeted. Keeps nobody waiting: an agent
-// that is stopped accepts a connection too.
+// Returns why there is no agent yet; empty if one has welcomed this rank or was greeted. Never waits, because a stopped
+// agent accepts connections too.
 std::string Session::dial_further(Place place) {
     if (!greeting_.open()) return greet(place);
     if (take_welcome(place)) return {};
@@ -78,8 +77,8 @@ std::string Session::dial_further(Place place) {
     return in_vain ? give_up_dialling() : std::string{};
 }
 
-// Looks for an agent, and waits for other ranks meanwhile, 100 ms at most. While some have not come it is not the agent
-// that is waited for.
+// Looks for an agent and waits for other ranks meanwhile, at most 100 ms. While ranks are missing, the delay is not the
+// agent's.
 int Session::wait_while_detached(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline) {
     if (under_way_ && !memory_->all_detached_at(under_way_->index)) waits_since_ = Clock::now();
     if (greeting_.open() || Clock::now() - dialled_ >= redial_every) {
@@ -100,7 +99,7 @@ bool Session::take_spare(std::string& path) {
     return true;
 }
 
-// After the first report with files, so that a run without checkpoints makes no directories.
+// Only after the first report with files, so that a run without checkpoints creates no directories.
 void Session::request_spares() {
     if (!offer_.alone) return;
     for (; spares_.size() + spares_requested_ < spares_most; ++spares_requested_) send(Stage{.spare = true});
@@ -116,7 +115,7 @@ bool Session::waits_for_storage(const Report& report) const {
     return report.checkpoint && upload == Upload::sync;
 }
 
-// Before arrive(): what other ranks must know of this rank's report.
+// Called before arrive(): writes what other ranks must read about this rank's report.
 void Session::say_what_it_needs(const Report& report) {
     if (stop_after_ != 0) memory_->stop_after(stop_after_);
     if (waits_for_storage(report) || kept_.full()) memory_->only_by_agent(report.index);
@@ -124,7 +123,8 @@ void Session::say_what_it_needs(const Report& report) {
     if (unstored || !report.checkpoint_error.empty()) memory_->without_files(report.index);
 }
 
-// In a memory that is new to this rank it says again how far it is: the agent that brought it may end before it hears.
+// Writes this rank's progress again into a new memory, because the agent that offered it may end before it reads a
+// message.
 void Session::arrive_anew() {
     if (stop_after_ != 0) memory_->stop_after(stop_after_);
     if (under_way_) say_what_it_needs(*under_way_);
@@ -132,7 +132,7 @@ void Session::arrive_anew() {
     if (newest != 0) static_cast<void>(memory_->arrive(newest, false));
 }
 
-// A directory that no agent was told to take over. The other calls of this process go on meanwhile.
+// Removes a directory that no agent was requested to store. Other calls of this process continue meanwhile.
 void Session::keep_as_spare(Lock& lock, std::string directory) {
     lock.unlock();
     const bool empty = emptied(directory);
@@ -140,8 +140,8 @@ void Session::keep_as_spare(Lock& lock, std::string directory) {
     if (empty && offer_.alone && spares_.size() < spares_kept_most) spares_.push_back(std::move(directory));
 }
 
-// The report has passed with this rank's files, and no agent has heard of it. Files that are not whole, since another
-// rank could not stage its own or stores none, replace no whole checkpoint: they go themselves.
+// The report has passed with this rank's files, and no agent has received it. Incomplete files (another rank could not
+// stage its own, or stores none) replace no complete checkpoint: they are removed.
 void Session::passed_detached(Lock& lock, const Report& report, bool whole) {
     std::string freed;
     if (!whole || !stores(report)) {

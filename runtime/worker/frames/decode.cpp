@@ -1,5 +1,5 @@
-// Bytes to frames. Every field is checked for its kind: what a stranger or a broken worker sends becomes an Error that
-// names the field, never an exception and never a wrong value.
+// Converts bytes to frames. The type of each field is checked: bytes of a stranger or a broken worker become an Error
+// that names the field, never an exception or a wrong value.
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reads fields of one object; remembers the first one that is wrong.
+// Reads the fields of one object, and stores the first fault.
 class Fields {
   public:
     explicit Fields(const Json& object) : object_(object) {}
@@ -42,7 +42,7 @@ class Fields {
         return wrong(name, "an integer in its range"), Int{};
     }
     template <class Int>
-    Int number_or(const char* name, Int otherwise, Int largest) {  // may be left out
+    Int number_or(const char* name, Int otherwise, Int largest) {  // an optional field
         return find(name) ? number<Int>(name, 0, largest) : otherwise;
     }
     std::string object(const char* name) {
@@ -50,7 +50,7 @@ class Fields {
         if (value && value->is_object()) return json_text(*value);
         return wrong(name, "an object"), std::string{"{}"};
     }
-    bool truth(const char* name) {  // may be left out
+    bool truth(const char* name) {  // an optional field
         const Json* value = find(name);
         if (value && !value->is_boolean()) wrong(name, "true or false");
         return value && value->is_boolean() && value->get<bool>();
@@ -62,7 +62,7 @@ class Fields {
         if (!value->is_object()) return wrong(name, "an object or null"), nullptr;
         return value;
     }
-    std::vector<std::uint64_t> numbers(const char* name) {  // may be left out
+    std::vector<std::uint64_t> numbers(const char* name) {  // an optional field
         std::vector<std::uint64_t> out;
         const Json* value = find(name);
         if (!value) return out;
@@ -126,7 +126,7 @@ Upload upload_named(Fields& f) {
     return Upload::none;
 }
 
-// Text that is shown to people: its beginning tells most, and half a character at the end does no harm.
+// Returns text for people. Its begin is the most useful part, and a cut character at the end is harmless.
 std::string cut(std::string text, std::size_t bytes) {
     if (text.size() > bytes) text.resize(bytes);
     return text;
@@ -216,7 +216,7 @@ Committed committed(Fields& f) {
     return m;
 }
 
-// Parses, finds the type's reader in `read`, and turns the first wrong field into an error.
+// Parses the body, calls the reader of its type in `read`, and returns the first faulty field as an Error.
 template <class Message, class Read>
 Result<Message> decoded(std::string_view body, const char* speaker, storage::JsonBounds most, Read read) {
     const auto fault = [&](const std::string& why) {
@@ -238,17 +238,17 @@ Result<Message> decoded(std::string_view body, const char* speaker, storage::Jso
 }
 
 constexpr storage::JsonBounds from_worker_most{.levels = frame_levels_max, .values = frame_values_max};
-// An agent hands on what lies on storage, which is bounded by itself.
+// An agent passes on what storage contains, which has its own bounds.
 constexpr storage::JsonBounds from_agent_most{.levels = 2 * storage::json_levels_most};
 
-// Takes `text` off the front; false: it is not there.
+// Removes `text` from the front. Returns false if it is absent.
 bool taken(std::string_view& rest, std::string_view text) {
     if (!rest.starts_with(text)) return false;
     rest.remove_prefix(text.size());
     return true;
 }
 
-// Digits without a sign or a leading zero, as encode() writes an index; nothing for what it would not write.
+// Accepts digits without a sign or a leading zero, as encode() writes an index; otherwise nullopt.
 std::optional<std::uint64_t> index_taken(std::string_view& rest) {
     std::uint64_t index = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
@@ -257,8 +257,8 @@ std::optional<std::uint64_t> index_taken(std::string_view& rest) {
     return index;
 }
 
-// The two frames of every report, in the very form that encode() gives them, are read without building a tree. Anything
-// else is left to the readers above.
+// The two frames of each report are read without building a tree if they have exactly the form of encode(). Other forms
+// are left to the readers above.
 std::optional<Report> usual_report(std::string_view rest) {
     if (!taken(rest, R"({"type":"report","index":)")) return std::nullopt;
     const auto index = index_taken(rest);

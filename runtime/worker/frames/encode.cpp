@@ -1,5 +1,5 @@
-// Frames to bytes. Metrics and context are JSON already: they are parsed once here, so that no broken text gets out;
-// what does not parse becomes an empty object (the library checks what users give before it comes here).
+// Converts frames to bytes. Metrics and context are JSON text: they are parsed here once, so that no invalid text is
+// sent. Invalid text becomes an empty object (the library checks the user's input before).
 #include <nlohmann/json.hpp>
 
 #include "runtime/worker/frames/frames.hpp"
@@ -55,7 +55,7 @@ struct ToJson {
         if (m.spare) value["spare"] = true;
         return value;
     }
-    OrderedJson operator()(const Report& m) const {  // all but the metrics: see `report_frame`
+    OrderedJson operator()(const Report& m) const {  // all fields except the metrics: see `report_frame`
         OrderedJson files = nullptr;
         if (m.checkpoint) files = {{"path", m.checkpoint->path}, {"directory_name", m.checkpoint->directory_name}};
         return {{"type", "report"},
@@ -79,8 +79,8 @@ struct ToJson {
         return value;
     }
     OrderedJson operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
-    // `board`, `board_layout`, `seat` and `come` are what workers and agents of earlier versions read: on the wire the
-    // shared report memory keeps these names.
+    // Workers and agents of earlier versions read `board`, `board_layout`, `seat` and `come`. On the wire the shared
+    // report memory keeps these names.
     OrderedJson operator()(const ReportMemoryTaken&) const { return {{"type", "board"}}; }
     OrderedJson operator()(const Release&) const { return {{"type", "release"}}; }
     OrderedJson operator()(const ReportsPosted&) const { return {{"type", "come"}}; }
@@ -143,7 +143,7 @@ std::string framed_json(const OrderedJson& value) {
     return framed(value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
-// Reports are the hot path: their metrics are checked and passed on as they are, not taken apart and put together.
+// Reports are frequent, so their metrics are checked and passed on without rebuilding them.
 std::string report_frame(const Report& report) {
     const auto first = report.metrics_json.find_first_not_of(" \t\r\n");
     const bool object = first != std::string::npos && report.metrics_json[first] == '{';

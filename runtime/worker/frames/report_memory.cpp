@@ -17,7 +17,7 @@
 namespace rtrain::worker {
 namespace {
 
-constexpr std::size_t line = 64;  // what one side writes often does not share a cache line with what others read
+constexpr std::size_t line = 64;  // Fields that one side writes often share no cache line with fields that others read.
 constexpr std::int64_t notify_every_us = 2'000;
 
 std::int64_t monotonic_us() {
@@ -26,7 +26,7 @@ std::int64_t monotonic_us() {
     return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
-// Raises the number. True: it was lower.
+// Raises the number. Returns true if it was lower.
 bool raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
     std::uint64_t before = number.load(std::memory_order_acquire);
     while (before < to)
@@ -38,19 +38,19 @@ bool raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
 
 struct alignas(line) ReportMemory::Head {
     std::atomic<std::uint32_t> wakeups;
-    std::atomic<std::uint32_t> each_notifies;  // by the agent
-    std::atomic<std::uint64_t> heard;          // by the agent
-    std::atomic<std::uint64_t> until;          // by the agent: rounds that the ranks may pass by themselves
+    std::atomic<std::uint32_t> each_notifies;  // written by the agent
+    std::atomic<std::uint64_t> heard;          // written by the agent
+    std::atomic<std::uint64_t> until;  // written by the agent: the last round that the ranks may pass without it
     alignas(line) std::atomic<std::uint64_t> passed;
-    std::atomic<std::int64_t> notified_us;  // when a rank notified the agent last
-    std::atomic<std::uint64_t> stop_after;  // by rank 0; 0: there is no such report yet
+    std::atomic<std::int64_t> notified_us;  // time of the last notification by a rank
+    std::atomic<std::uint64_t> stop_after;  // written by rank 0; 0: no such report yet
     std::atomic<std::uint32_t> detachments;
-    alignas(line) std::atomic<std::uint32_t> beats;  // by the agent
+    alignas(line) std::atomic<std::uint32_t> beats;  // written by the agent
 };
 
 struct alignas(line) ReportMemory::Slot {
     std::atomic<std::uint64_t> index;
-    std::atomic<std::uint32_t> bytes;  // of `frame`; 0: there is none, and the rank may write
+    std::atomic<std::uint32_t> bytes;  // bytes in `frame`; 0: empty, so the rank may write
     char reserved[4];
     std::atomic<std::int64_t> interval_ms;
     char padding[8];
@@ -58,13 +58,14 @@ struct alignas(line) ReportMemory::Slot {
 };
 
 struct alignas(line) ReportMemory::Ring {
-    std::atomic<std::uint64_t> arrived;                 // by the rank: its newest report
-    std::atomic<std::uint64_t> sent;                    // by the rank: the newest that went over the socket
-    std::atomic<std::uint64_t> only_by_agent;           // by the rank: the newest that the agent alone passes
-    std::atomic<std::uint64_t> without_files[2];        // by the rank: such reports; ranks are one apart at most
-    std::atomic<std::uint32_t> detached;                // by the rank: its connection has ended
-    alignas(line) std::atomic<std::uint64_t> answered;  // by the agent, to this rank
-    std::atomic<std::uint32_t> messages;                // by the agent: messages sent to the rank's socket
+    std::atomic<std::uint64_t> arrived;        // written by the rank: its newest report
+    std::atomic<std::uint64_t> sent;           // written by the rank: the newest report that was sent over the socket
+    std::atomic<std::uint64_t> only_by_agent;  // written by the rank: the newest report that only the agent may pass
+    // written by the rank: its reports without files; ranks differ by at most one report
+    std::atomic<std::uint64_t> without_files[2];
+    std::atomic<std::uint32_t> detached;                // written by the rank: its connection has ended
+    alignas(line) std::atomic<std::uint64_t> answered;  // written by the agent for this rank
+    std::atomic<std::uint32_t> messages;  // written by the agent: number of messages sent to the rank's socket
     Slot slot[slots];
 };
 
@@ -96,7 +97,7 @@ ReportMemory::~ReportMemory() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-// Sealed: a worker that cut the memory short would kill the agent (SIGBUS).
+// Sealed: a worker that shortened the memory would kill the agent (SIGBUS).
 std::optional<ReportMemory> ReportMemory::create(std::uint32_t ranks) {
     const std::size_t bytes = sizeof(Head) + ranks * sizeof(Ring);
     const int descriptor = ::memfd_create("rtrain-reports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -131,7 +132,7 @@ ReportMemory::Ring& ReportMemory::ring(std::uint32_t number) const {
 
 void ReportMemory::clear(std::uint32_t number) {
     Ring& rank_ring = ring(number);
-    rank_ring.detached.store(0, std::memory_order_seq_cst);  // before what it guards: see pass_detached()
+    rank_ring.detached.store(0, std::memory_order_seq_cst);  // Written before what it guards: see pass_detached().
     for (Slot& slot : rank_ring.slot) slot.bytes.store(0, std::memory_order_relaxed);
     rank_ring.sent.store(0, std::memory_order_relaxed);
     rank_ring.only_by_agent.store(0, std::memory_order_seq_cst);
@@ -144,7 +145,7 @@ void ReportMemory::count_message(std::uint32_t number) {
     ring(number).messages.fetch_add(1, std::memory_order_release);
 }
 void ReportMemory::answer(std::uint32_t number, std::uint64_t index) {
-    raise(ring(number).answered, index);  // what is asked again, and answered again, takes nothing back
+    raise(ring(number).answered, index);  // A repeated answer takes nothing back.
 }
 
 void ReportMemory::each_notifies() {
@@ -168,15 +169,15 @@ void ReportMemory::wake_all() {
 void ReportMemory::beat() { head().beats.fetch_add(1, std::memory_order_release); }
 std::uint32_t ReportMemory::beats() const { return head().beats.load(std::memory_order_acquire); }
 
-// Takes frames in the order of their indexes. A rank that arrives too late for this look finds each_notifies() set, or
-// notifies as the last. What went over the socket left its slot empty.
+// Takes frames in the order of their indexes. A rank that arrives too late for this pass finds each_notifies() set, or
+// notifies as the last rank. A report that was sent over the socket has left its slot empty.
 void ReportMemory::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& on_frame) {
     Ring& rank_ring = ring(number);
     const std::uint64_t newest = rank_ring.arrived.load(std::memory_order_seq_cst);
     if (newest <= taken) return;
     const std::uint64_t before = std::max(taken, newest >= slots ? newest - slots : 0);
     taken = newest;
-    // Counted: a worker may have written the largest number there is, and no index is beyond that.
+    // The loop counts slots: a worker may have written the largest number, and no index is greater.
     for (std::uint64_t count = newest - before, index = before + 1; count > 0; --count, ++index) {
         Slot& slot = rank_ring.slot[index % slots];
         const std::size_t bytes = slot.bytes.load(std::memory_order_acquire);
@@ -209,8 +210,8 @@ bool ReportMemory::all_arrived(std::uint64_t index, bool& posted) const {
     return true;
 }
 
-// Returns whether the agent is to be notified: not with every round where they are quick, and in time where the grant
-// comes to its end.
+// Returns true if the agent is to be notified: not in each round if rounds are quick, and early enough before the grant
+// ends.
 bool ReportMemory::agent_is_due(std::uint64_t index) {
     const std::uint64_t until = head().until.load(std::memory_order_relaxed);
     const std::int64_t now = monotonic_us(), notified = head().notified_us.load(std::memory_order_relaxed);
@@ -220,8 +221,8 @@ bool ReportMemory::agent_is_due(std::uint64_t index) {
     return true;
 }
 
-// Two that arrive at once may both see that all have arrived; each of them sees it if the other does not (both write,
-// then read, in one order for all). One of them passes the round.
+// Two ranks that arrive at once may both see that all have arrived. At least one of them sees it, because both write
+// before they read, in one order for all. One of them passes the round.
 ReportMemory::Arrival ReportMemory::arrive(std::uint64_t index, bool posted) {
     Ring& own_ring = ring(own_);
     if (!posted) own_ring.sent.store(index, std::memory_order_relaxed);
@@ -245,7 +246,7 @@ std::uint64_t ReportMemory::heard() const {
 std::uint32_t ReportMemory::messages() const { return ring(own_).messages.load(std::memory_order_acquire); }
 std::uint32_t ReportMemory::wakeups() const { return head().wakeups.load(std::memory_order_acquire); }
 
-// As in arrive(): who writes last that it is detached, or has arrived, sees what the others have written.
+// As in arrive(): the last rank that writes that it is detached, or has arrived, sees what the others have written.
 void ReportMemory::detach() {
     ring(own_).detached.store(1, std::memory_order_seq_cst);
     head().detachments.fetch_add(1, std::memory_order_release);
@@ -275,8 +276,8 @@ bool ReportMemory::all_detached_at(std::uint64_t index) const {
     return true;
 }
 
-// An agent that goes on clears the ring of a rank that has connected again, `detached` first: it is read once more
-// behind what the agent clears then.
+// A resumed agent clears the ring of a rank that has connected again, with `detached` first. So `detached` is read once
+// more after the fields that the agent clears then.
 bool ReportMemory::pass_detached(std::uint64_t index) {
     if (head().passed.load(std::memory_order_acquire) >= index) return true;
     if (!all_detached_at(index)) return false;

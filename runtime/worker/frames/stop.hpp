@@ -1,5 +1,5 @@
-// A job's `stop`: metrics and the values at which the run ends. Rank 0's process, its agent and the head ask the same
-// question of the same bytes.
+// A job's `stop`: metrics and the values at which the run ends. Rank 0's process, its agent and the head evaluate the
+// same bytes in the same way.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace rtrain::worker {
 
-// The first metric of rank 0's report (JSON text) that has reached its value, and what it was.
+// Returns the first metric of rank 0's report (JSON text) that has reached its value, with that value.
 std::optional<std::pair<std::string, double>> reached_stop(const std::map<std::string, double>& stop_at,
                                                            const std::string& metrics_json);
 

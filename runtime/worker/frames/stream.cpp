@@ -1,4 +1,4 @@
-// Bytes of a stream into frames' bodies.
+// Cuts the bytes of a stream into bodies of frames.
 #include <array>
 
 #include "runtime/worker/frames/frames.hpp"
