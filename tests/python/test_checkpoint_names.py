@@ -13,11 +13,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 from rtrain import train
 from rtrain.train import Result
 from rtrain.train._driver._restore import Origin
-from rtrain.train._report import _left_over, _uploads
+from rtrain.train._report import _bring
+from rtrain.train._report._call import ReportCall
+from rtrain.train._run_directory._claims import Claim, claim_in_place, claim_name
 from rtrain.train._run_directory._reading import open_directory, open_run_of
-from rtrain.train._run_directory._writer import Claim, Directory, claim_in_place, claim_name
-from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
+from rtrain.train._run_directory._writer import Directory
 from rtrain.train._values import _checkpoint_names
+from rtrain.train._values._facts import CheckpointUploadMode, Facts
 
 
 def opened(path: pathlib.Path) -> Directory:
@@ -147,7 +149,7 @@ def brought(facts: Facts, index: int, stages: pathlib.Path, **call: object) -> R
         made.mkdir()
         return str(made)
 
-    return _uploads.prepared(ReportCall("{}", **call), facts, index, fresh)  # type: ignore[arg-type]
+    return _bring.prepared(ReportCall("{}", **call), facts, index, fresh)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -316,7 +318,7 @@ def test_deeper_checkpoints_are_found_by_their_claims_and_removed_alone(tmp_path
     assert [one.name for one, _ in result.best_checkpoints] == ["epochs/1", "epochs/2/ckpt-a009"]
     assert result.checkpoint.path == str(tmp_path / "r" / "epochs" / "2" / "ckpt-a009")
     for run in (tmp_path / "r", tmp_path / "r" / "epochs"):
-        assert _left_over.may_be_removed(ReportCall("{}", str(run / "epochs"), removed=True), str(tmp_path / "r")) == (
+        assert ReportCall("{}", str(run / "epochs"), removed=True).may_remove_directory(str(tmp_path / "r")) == (
             run.name == "epochs"
         )
     directory.remove(directory.committed()[0])

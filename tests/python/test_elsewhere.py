@@ -14,7 +14,7 @@ from rtrain import train, tune
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, RunConfig, ScalingConfig
 from rtrain.train._driver import _submission
 from rtrain.train._run_directory import _elsewhere
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 
 fs = pytest.importorskip("pyarrow.fs")
 pytest.importorskip("fsspec")

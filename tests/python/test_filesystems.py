@@ -16,7 +16,7 @@ from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _co
 from rtrain.train._archive._package import Payload
 from rtrain.train._driver._submission import Project, Submission
 from rtrain.train._run_directory import _filesystems, _reading, _views
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 from rtrain.tune import _config
 
 fs = pytest.importorskip("pyarrow.fs")

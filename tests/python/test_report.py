@@ -13,9 +13,8 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain.train._report import _left_over
+from rtrain.train._report._call import ReportCall
 from rtrain.train._run_directory import _shared_copy
-from rtrain.train._session._records import ReportCall
 
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
 
@@ -224,10 +223,10 @@ def test_explicit_async_keeps_a_committed_checkpoint_and_the_directory_that_the_
 def test_explicit_async_keeps_what_holds_the_home_directory_or_the_run_s(tmp_path, monkeypatch, needed):
     call = ReportCall(metrics_json="{}", directory=str(tmp_path / "all"), removed=True)
     run = tmp_path / "all" / "runs" / "one" if needed == "run" else tmp_path / "elsewhere"
-    assert _left_over.may_be_removed(call, "s3://bucket/runs/one")
+    assert call.may_remove_directory("s3://bucket/runs/one")
     if needed == "HOME":
         monkeypatch.setenv("HOME", str(tmp_path / "all" / "me"))
-    assert not _left_over.may_be_removed(call, str(run))
+    assert not call.may_remove_directory(str(run))
 
 
 @pytest.mark.parametrize("inside", ["another/run.json", "another/one/run.json", "copies/rtrain-checkpoints-UID/k.copy/model", "python/bin"])
@@ -236,7 +235,7 @@ def test_explicit_async_keeps_what_others_need(tmp_path, monkeypatch, inside):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "python"))
     for one in tmp_path.iterdir():
-        assert not _left_over.may_be_removed(ReportCall(metrics_json="{}", directory=str(one), removed=True), "s3://bucket/runs/one")
+        assert not ReportCall(metrics_json="{}", directory=str(one), removed=True).may_remove_directory("s3://bucket/runs/one")
 
 
 @pytest.mark.parametrize("part", ["", "model"])
@@ -244,7 +243,7 @@ def test_explicit_async_keeps_the_copy_of_a_checkpoint_that_is_read(tmp_path, mo
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with _shared_copy.shared_copy("key", lambda to: (to / "model").mkdir()) as copy:
         call = ReportCall(metrics_json="{}", directory=f"{copy}/{part}", removed=True)
-        assert not _left_over.may_be_removed(call, "s3://bucket/runs/one")
+        assert not call.may_remove_directory("s3://bucket/runs/one")
 
 
 def test_a_shared_copy_that_somebody_removed_is_fetched_again(tmp_path, monkeypatch):
@@ -258,9 +257,9 @@ def test_a_shared_copy_that_somebody_removed_is_fetched_again(tmp_path, monkeypa
 def test_explicit_async_keeps_a_part_of_a_committed_checkpoint(tmp_path):
     (tmp_path / "committed" / "model").mkdir(parents=True)
     call = ReportCall(metrics_json="{}", directory=str(tmp_path / "committed" / "model"), removed=True)
-    assert _left_over.may_be_removed(call, "s3://bucket/runs/one")
+    assert call.may_remove_directory("s3://bucket/runs/one")
     (tmp_path / "committed" / ".manifest.json").touch()
-    assert not _left_over.may_be_removed(call, "s3://bucket/runs/one")
+    assert not call.may_remove_directory("s3://bucket/runs/one")
 
 
 def test_explicit_async_keeps_all_where_nobody_knows_what_is_needed(tmp_path, monkeypatch):
@@ -270,11 +269,11 @@ def test_explicit_async_keeps_all_where_nobody_knows_what_is_needed(tmp_path, mo
     call = ReportCall(metrics_json="{}", directory=str(tmp_path), removed=True)
     with monkeypatch.context() as changed:
         changed.setattr(pathlib.Path, "home", unknown)
-        assert not _left_over.may_be_removed(call, "s3://bucket/runs/one")
+        assert not call.may_remove_directory("s3://bucket/runs/one")
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert not _left_over.may_be_removed(call, "s3://bucket/runs/one")
+    assert not call.may_remove_directory("s3://bucket/runs/one")
 
 
 BRINGS_ONE = """

@@ -26,7 +26,7 @@ STATED = [
     ("docs/workers.md", "(2GiB, and 8 templates)", "daemon/agent/machine/templates.hpp", "templates_max = 8"),
     ("docs/workers.md", "The archive has 500 MiB and 20,000 files at most", "runtime/python/rtrain/train/_archive/_package.py",
      "_FILES_MAX, _BYTES_MAX = 20_000, 500 << 20"),
-    ("docs/workers.md", "wait for a head that is away, two minutes at most", "runtime/python/rtrain/train/_worker/__init__.py",
+    ("docs/workers.md", "wait for a head that is away, two minutes at most", "runtime/python/rtrain/train/_values/_names.py",
      "HEAD_AWAY_S = 120.0"),
     ("docs/data.md", "pieces of at most 4 MiB or 65,536 rows", "runtime/python/rtrain/data/_source.py",
      "PIECE_BYTES = 4 << 20"),

@@ -6,6 +6,7 @@ so the sum of a worker may be 10 ms short. In a process that no agent started no
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ _waiting = False  # a batch is waited for: what that reads in its turn is a part
 def _tell(name: str) -> Callable[[int], None] | None:
     """What takes the microseconds of a wait; None where nobody listens, or another process is the worker."""
     worker = sys.modules.get("rtrain.train._worker")
-    if worker is None or not worker.started_by_agent() or worker.is_a_child_of_multiprocessing():
+    if worker is None or not os.environ.get("RTRAIN_WORKER_SOCKET") or worker.is_a_child_of_multiprocessing():
         return None
     tell: Callable[[int], None] = getattr(worker, name)
     return tell

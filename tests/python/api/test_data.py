@@ -61,7 +61,7 @@ def test_an_unknown_dataset_is_named_with_those_that_are_there(cluster):
 
 def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
     import torch
-    from rtrain.train._session._records import Facts
+    from rtrain.train._values._facts import Facts
     from rtrain.train._values._shares import split
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -78,7 +78,7 @@ def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
 @pytest.mark.parametrize("kind", ["torch", "sequence", "iterable"])
 def test_shares_are_of_one_size_and_the_rest_is_nobodys(kind):
     import torch
-    from rtrain.train._session._records import Facts
+    from rtrain.train._values._facts import Facts
     from rtrain.train._values._shares import split
     from torch.utils.data import TensorDataset
 

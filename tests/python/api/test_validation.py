@@ -24,8 +24,9 @@ from rtrain.train import (
 )
 from rtrain.train._driver._submission import Submission
 from rtrain.train._driver._validation import answers
-from rtrain.train._report import _uploads
-from rtrain.train._session._records import Facts, ReportCall
+from rtrain.train._report import _bring
+from rtrain.train._report._call import ReportCall
+from rtrain.train._values._facts import Facts
 
 
 def accuracy(checkpoint, plus=0, fails=False, hangs=False):
@@ -397,7 +398,7 @@ def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):
     assert messages[2].startswith("the checkpoint s3://bucket/run/checkpoint is not a directory on this machine: ")
     call = ReportCall("{}", str(tmp_path), upload_fn=never)
     with pytest.raises(ValueError, match="and this run's is s3://bucket/run: "):
-        _uploads.prepared(call, Facts(run_path="s3://bucket/run"), 1, lambda: "")
+        _bring.prepared(call, Facts(run_path="s3://bucket/run"), 1, lambda: "")
 
 
 def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(cluster, tmp_path, driver):

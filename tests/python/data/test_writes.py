@@ -124,7 +124,7 @@ def write_five(place):
 def writing(request, monkeypatch):
     """This process is one of a run, or of none."""
     from rtrain.train import _session
-    from rtrain.train._session._records import Facts
+    from rtrain.train._values._facts import Facts
 
     class Session:
         facts, reports_made = Facts(run_id="r-1", attempt=1), 0

@@ -16,7 +16,7 @@ from rtrain._remote import _hub, _refs, _values, _worker
 from rtrain._remote._errors import TaskError, task_error
 from rtrain.train import ControllerError, UserExceptionWithTraceback, WorkerGroupError
 from rtrain.train._driver import _outcome, _raised
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 from rtrain.train._worker import _errors_text
 
 NEEDED_ARGUMENTS = """

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from rtrain import _files, train
 from rtrain.train._local._session import LocalSession
-from rtrain.train._run_directory._reading import MANIFEST
+from rtrain.train._report._call import ReportCall
+from rtrain.train._values._checkpoint_names import MANIFEST
 from rtrain.train._run_directory._writer import Directory
-from rtrain.train._session._records import Facts, ReportCall
+from rtrain.train._values._facts import Facts
 
 
 class Threads:

@@ -20,11 +20,11 @@ from rtrain.train._loop import (
     scratch_dir as scratch_dir,
     should_checkpoint as should_checkpoint,
 )
-from rtrain.train._session._records import (
+from rtrain.train._session._protocol import ReportedCheckpoint as ReportedCheckpoint
+from rtrain.train._values._facts import (
     CheckpointConsistencyMode as CheckpointConsistencyMode,
     CheckpointUploadMode as CheckpointUploadMode,
     PreemptionInfo as PreemptionInfo,
-    ReportedCheckpoint as ReportedCheckpoint,
     ReportedCheckpointStatus as ReportedCheckpointStatus,
     ResizeInfo as ResizeInfo,
 )

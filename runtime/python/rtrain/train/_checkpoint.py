@@ -18,7 +18,6 @@ from rtrain import _files, _own_folders, _public_names
 from rtrain._lazy import public_in
 from rtrain.train._run_directory import _elsewhere, _filesystems, _views
 from rtrain.train._run_directory._shared_copy import shared_copy, turn
-from rtrain.train._session import _records
 from rtrain.train._values import _names
 
 METADATA = ".metadata.json"
@@ -190,11 +189,10 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if self._filesystem is not None:
             held = _identity(self._filesystem) + _listing(self._filesystem, self._at)
             return held, functools.partial(_copy_from, self._filesystem, self._at)
-        from rtrain.train import _worker
         from rtrain.train._run_directory import _reading
 
         try:
-            directory, name = _reading.open_run_of(self._at, _worker.head() if _worker.started_by_agent() else None)
+            directory, name = _reading.open_run_of(self._at)
             text = directory.read(f"{name}/{_reading.MANIFEST}")
             manifest = json.loads(text)
         except (FileNotFoundError, ValueError) as error:
@@ -287,8 +285,6 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
 
 _remade = Checkpoint._remade  # as files of still earlier versions name it
-# typing.get_type_hints looks for a ReportedCheckpoint's Checkpoint there; the module cannot import this one, which imports it.
-vars(_records)["Checkpoint"] = Checkpoint
 
 
 def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:

@@ -294,7 +294,7 @@ class DataConfig:
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
     ) -> list[dict[str, Any]]:
         """Returns a list with one dict of shards for each rank. It is called on each rank; override it to split otherwise."""
-        from rtrain.train._session._records import Facts
+        from rtrain.train._values._facts import Facts
         from rtrain.train._values._shares import split
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]

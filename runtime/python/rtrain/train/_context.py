@@ -7,7 +7,7 @@ from typing import Any
 from rtrain._lazy import public_in
 from rtrain.train import _session, _worker
 from rtrain.train._run_directory import _elsewhere, _filesystems
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 from rtrain.train._worker import _behind
 
 

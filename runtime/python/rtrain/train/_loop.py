@@ -11,16 +11,10 @@ from typing import Any
 from rtrain._lazy import public_in
 from rtrain.train import _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._session._records import (
-    CheckpointConsistencyMode,
-    CheckpointUploadMode,
-    LoopEnded,
-    PreemptionInfo,
-    ReportCall,
-    ReportedCheckpoint,
-    ResizeInfo,
-)
+from rtrain.train._report._call import ReportCall
+from rtrain.train._session._protocol import ReportedCheckpoint
 from rtrain.train._values import _checkpoint_names, _metrics, _names
+from rtrain.train._values._facts import CheckpointConsistencyMode, CheckpointUploadMode, LoopEnded, PreemptionInfo, ResizeInfo
 from rtrain.train._worker import _behind
 from rtrain.train._workers import _tracking
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._run_directory import _elsewhere, _filesystems, _reading, _views
+from rtrain.train._run_directory import _elsewhere, _filesystems, _reading, _records, _views
 from rtrain.train._values import _metrics
 
 _SHOWN, _SHOWN_BEST = 8, 3
@@ -228,7 +228,7 @@ def recorded(path: str, filesystem: Any) -> _reading.RunDirectory | None:
 
 def _of_directory(directory: _reading.RunDirectory, filesystem: Any) -> Result:
     """filesystem: that this process has, of which the directory is."""
-    job = _reading.header_of(directory.read("run.json"), directory.path).get("job") or {}
+    job = _records.header_of(directory.read("run.json"), directory.path).get("job") or {}
     rules = job.get("checkpoint") or {} if isinstance(job, dict) else {}
     kept: list[tuple[int, int, Checkpoint]] = []
     for name, manifest in _reading.manifests(directory).items():

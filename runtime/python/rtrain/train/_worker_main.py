@@ -24,8 +24,8 @@ from rtrain import _on_cpu, _own_folders
 from rtrain._http import HeadError, part
 from rtrain.train import _process_group, _session, _worker
 from rtrain.train._archive._package import Payload, check_versions, dumps
-from rtrain.train._session._records import Facts, LoopEnded
 from rtrain.train._values import _names
+from rtrain.train._values._facts import Facts, LoopEnded
 from rtrain.train._worker import _behind, _errors_text
 from rtrain.train._worker._library import CheckpointUploadError, Stopped, check, library
 from rtrain.train._workers import _ending, _tracking

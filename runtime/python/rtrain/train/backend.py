@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from rtrain.train._session._records import Session
+from rtrain.train._session._protocol import Session
 
 __all__ = ["Backend", "BackendConfig", "WorkerGroup"]
 

@@ -11,7 +11,7 @@ from rtrain._lazy import public_in
 from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._context import TrainContext
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 
 VARIABLE = "RTRAIN_TUNE_TRIAL"
 

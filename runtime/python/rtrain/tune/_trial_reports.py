@@ -10,8 +10,8 @@ from rtrain.train._values import _metrics
 from rtrain.tune._context import trial_of_environment
 
 if TYPE_CHECKING:
+    from rtrain.train._report._call import ReportCall
     from rtrain.train._session._cluster import ClusterSession
-    from rtrain.train._session._records import ReportCall
 
 
 class TrialReports:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._session._records import Session
+from rtrain.train._session._protocol import Session
 
 __all__ = ["Trainable"]
 

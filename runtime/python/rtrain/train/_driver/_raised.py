@@ -12,8 +12,8 @@ from typing import Any
 
 from rtrain import _exception_pickle, _on_cpu
 from rtrain._http import Head, HeadError, part
-from rtrain.train._session._records import Facts
 from rtrain.train._values._errors import UserExceptionWithTraceback, worker_exception
+from rtrain.train._values._facts import Facts
 
 _BYTES_MOST = 1 << 20
 _RANKS_MOST = 900  # of one run the head keeps 1,000 values

@@ -24,9 +24,9 @@ from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked, told_of_end
 from rtrain.train._run_directory import _elsewhere, _filesystems, _views
 from rtrain.train._session import _reported
-from rtrain.train._session._records import Facts
 from rtrain.train._values import _names
 from rtrain.train._values._errors import ControllerError, InsufficientClusterResourcesError
+from rtrain.train._values._facts import Facts
 
 if TYPE_CHECKING:
     from rtrain.train._trainer import DataParallelTrainer

@@ -25,8 +25,8 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._driver import _raised
 from rtrain.train._run_directory import _views
-from rtrain.train._session._records import ReportedCheckpointStatus
 from rtrain.train._values import _metrics
+from rtrain.train._values._facts import ReportedCheckpointStatus
 
 _PREFIX = "validation-"
 _POLL_S = 1.0

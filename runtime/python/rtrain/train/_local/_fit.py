@@ -23,9 +23,9 @@ from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
 from rtrain.train._run_directory import _elsewhere, _views
 from rtrain.train._run_directory._writer import Directory
-from rtrain.train._session._records import Facts, LoopEnded
 from rtrain.train._values import _names
 from rtrain.train._values._errors import ControllerError
+from rtrain.train._values._facts import Facts, LoopEnded
 from rtrain.train._worker import _behind
 from rtrain.train._workers import _tracking
 from rtrain.train.backend import Hooks

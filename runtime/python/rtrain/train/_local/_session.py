@@ -16,26 +16,28 @@ from typing import Any
 
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._local._ranks import Ranks
-from rtrain.train._report._left_over import LeftOver, left_over_of
-from rtrain.train._report._uploads import brought_by_fn, is_place, name_of, one_in_the_other, place_in_run, taken
+from rtrain.train._report import _bring, _check
+from rtrain.train._report._bring import brought_by_fn, one_in_the_other
+from rtrain.train._report._call import ReportCall
+from rtrain.train._report._left_over import LeftOver
+from rtrain.train._report._place import is_place, name_of, place_in_run, taken
 from rtrain.train._result import by_score, nested, no_score
 from rtrain.train._run_directory import _elsewhere
-from rtrain.train._run_directory._reading import MANIFEST
-from rtrain.train._run_directory._writer import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
+from rtrain.train._run_directory._claims import Claim, claim_in_place
+from rtrain.train._run_directory._writer import Directory, Found, files_below, give_back, take_files
 from rtrain.train._session import _loop_environment
-from rtrain.train._session._records import (
+from rtrain.train._session._protocol import ReportedCheckpoint
+from rtrain.train._values import _metrics
+from rtrain.train._values._checkpoint_names import MANIFEST, Names
+from rtrain.train._values._facts import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
     LoopEnded,
     PreemptionInfo,
-    ReportCall,
-    ReportedCheckpoint,
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-from rtrain.train._values import _metrics
-from rtrain.train._values._checkpoint_names import Names
 from rtrain.train._worker import _behind
 
 _DELETIONS_MOST = 10  # with one report, the worst first; as the head does
@@ -79,7 +81,7 @@ class LocalSession:
     def report(self, call: ReportCall) -> None:
         if call.validation and self.validate is None:
             raise ValueError("report(validation=...) needs a trainer with a validation_config")
-        _elsewhere.check_call(call, self.facts)
+        _check.check_elsewhere(call, self.facts)
         self._calls += 1
         if not call.goes_behind:
             self._make_report(call, lambda bring: bring())
@@ -93,7 +95,7 @@ class LocalSession:
 
     def _make_report(self, call: ReportCall, bring: _behind.Bring) -> None:
         self._index += 1
-        carried = _elsewhere.carried(call, self.facts, self._index, self._fresh_directory)
+        carried = _bring.carried(call, self.facts, self._index, self._fresh_directory)
         try:
             calls, name = self._called_by_all(carried)
             self._store(bring(lambda: self._brought(carried, name)), name, calls)
@@ -113,7 +115,7 @@ class LocalSession:
         """The caller's own function has put the files where the directory of the call is then."""
         if call.directory is None:
             return call
-        call = dataclasses.replace(call, left_over=call.left_over or left_over_of(call, self.facts.run_path))
+        call = dataclasses.replace(call, left_over=call.left_over or call.directory_to_remove(self.facts.run_path))
         return call if call.upload_fn is None else dataclasses.replace(call, directory=brought_by_fn(call, name)._at)
 
     def _store(self, call: ReportCall, name: str, calls: list[Any]) -> None:

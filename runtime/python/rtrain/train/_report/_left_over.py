@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pathlib
@@ -11,7 +10,6 @@ import sys
 import time
 
 from rtrain.train._run_directory import _shared_copy
-from rtrain.train._session._records import ReportCall
 from rtrain.train._values._checkpoint_names import MANIFEST
 
 _TRIES = 1000  # of a millisecond
@@ -66,33 +64,24 @@ class LeftOver:
         self.close()
 
 
-def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
-    with contextlib.suppress(OSError):  # the function has moved it
-        return LeftOver(str(call.directory)) if may_be_removed(call, run_path) else None
-    return None
-
-
 def _holds_checkpoints(directory: pathlib.Path, run_path: str) -> bool:
     """It lies in the run's directory, and checkpoints that were reported in their place lie in it."""
     run = pathlib.Path(run_path).resolve()
     return "://" not in run_path and run in directory.parents and (run / "names" / directory.relative_to(run)).is_dir()
 
 
-def may_be_removed(call: ReportCall, run_path: str) -> bool:
-    """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
-    checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
-    its home, its Python or the run's own. False also where that cannot be found out."""
-    removal_allowed = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
-    if not removal_allowed or call.directory is None:
-        return False
+def is_needed(directory: str, run_path: str) -> bool:
+    """Whether the directory must stay: it is a committed checkpoint, a run's, the copy of a checkpoint that this machine's processes share,
+    or lies in or around one of these; or it holds the directory that this process works in, its home, its Python or the run's own. True
+    also where that cannot be found out."""
     try:
-        directory = pathlib.Path(call.directory).resolve()
-        needed = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
-        needed += [] if "://" in run_path else [pathlib.Path(run_path)]
-        above = (directory, *directory.parents)
+        reported = pathlib.Path(directory).resolve()
+        places = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
+        places += [] if "://" in run_path else [pathlib.Path(run_path)]
+        above = (reported, *reported.parents)
         kept = [_shared_copy.of_this_user().resolve() in above, *((folder / MANIFEST).exists() for folder in above)]
-        kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
-        kept.append(_holds_checkpoints(directory, run_path))
-        return not any(kept) and not any(directory in (path.resolve(), *path.resolve().parents) for path in needed)
+        kept += [(reported / "run.json").exists(), *(True for _ in reported.glob("*/run.json"))]
+        kept.append(_holds_checkpoints(reported, run_path))
+        return any(kept) or any(reported in (path.resolve(), *path.resolve().parents) for path in places)
     except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
-        return False
+        return True

@@ -11,7 +11,6 @@ files: where they lie on the file system, and the size and hash of each. Only wo
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -21,10 +20,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train._report._left_over import LeftOver, left_over_of
 from rtrain.train._run_directory import _filesystems
 from rtrain.train._run_directory._shared_copy import shared_copy
-from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
+from rtrain.train._values._facts import Facts
 
 RUN = ".rtrain-run.json"
 _POINTER = re.compile(r"\.rtrain-elsewhere-(\d+)\.json")
@@ -137,28 +135,6 @@ def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path
     if size != entry["bytes"] or digest.hexdigest() != entry["sha256"]:
         return f"has changed: {size} bytes, hash {digest.hexdigest()[:12]}..., reported were {entry['bytes']}, {entry['sha256'][:12]}..."
     return ""
-
-
-def carried(call: ReportCall, facts: Facts, report: int, fresh: Callable[[], str]) -> ReportCall:
-    """The report with pointers in the place of its files, which are copied to the run's file system where it has one. `fresh` gives a
-    directory."""
-    elsewhere = of(facts.run_path)
-    if elsewhere is None or call.directory is None:
-        return call
-    staged = pathlib.Path(fresh())
-    elsewhere.store(pathlib.Path(call.directory), facts, report, staged)
-    given_away = LeftOver(call.directory) if call.owned else left_over_of(call, facts.run_path)
-    return dataclasses.replace(call, directory=str(staged), owned=True, removed=False, left_over=given_away)
-
-
-def check_call(call: ReportCall, facts: Facts) -> None:
-    """ValueError where the loop would bring files by itself."""
-    if of(facts.run_path) is not None and (call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD):
-        what = "checkpoint_upload_fn" if call.upload_fn is not None else "CheckpointUploadMode.NO_UPLOAD"
-        raise ValueError(
-            f"{what} brings files into a run's directory that is a path, and those of this run lie on storage_filesystem: report the local "
-            f"directory without {what}, and it is copied there"
-        )
 
 
 # -- which run lies where, in this process ----------------------------------------------------------------------------------

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
 from rtrain.train._run_directory import _filesystems
-from rtrain.train._values import _checkpoint_names, _metrics
+from rtrain.train._values import _checkpoint_names, _metrics, _names
 
 MANIFEST = _checkpoint_names.MANIFEST
-FORMAT = 3  # of run.json; since 2 a checkpoint may have a name without its attempt, since 3 lie deeper in the run's directory
 
 
 class RunDirectory(Protocol):
@@ -148,7 +147,6 @@ class BucketDirectory:
 
     def _rtrain(self, verb: str, *arguments: str) -> str:
         from rtrain._local_cluster import find_program
-        from rtrain.train import _worker
 
         command = [str(find_program()), "storage", verb, *arguments, "-o", "json"]
         environment = _filesystems.environment_for(self.path)
@@ -156,7 +154,7 @@ class BucketDirectory:
         if done.returncode == _EXIT_NOT_FOUND:
             raise FileNotFoundError(f"{arguments[0]} does not exist")
         error_text = done.stderr.strip().removeprefix("rtrain: ")
-        if done.returncode == _EXIT_UNAUTHORISED and _worker.started_by_agent():
+        if done.returncode == _EXIT_UNAUTHORISED and _names.started_by_agent():
             raise PermissionError(
                 f"{error_text}\na worker reads S3 with credentials of its job: give it `secrets: [AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY]` (RunConfig(secrets=[...])), and AWS_ENDPOINT_URL and AWS_REGION in its env"
@@ -199,7 +197,9 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
 
 def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]:
     """The directory of the run that a checkpoint lies in, and the checkpoint's path relative to it. FileNotFoundError when neither this
-    machine nor the head has it."""
+    machine nor the head has it. A worker waits for a head that is away."""
+    if head is None and _names.started_by_agent():
+        head = Head(Head.current().place, patience_s=_names.HEAD_AWAY_S)
     places = _runs_above(path.rstrip("/"))
     for base, name in places:
         if "://" not in base and (pathlib.Path(base) / "run.json").is_file():
@@ -236,19 +236,6 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
         if run["run_path"] == path:
             return RemoteDirectory(path, head_in_use, f"/v1/runs/{part(run['run_id'])}/files")
     raise missing
-
-
-def header_of(content: bytes, path: str) -> dict[str, Any]:
-    """run.json of the run at `path`. RuntimeError for one that a later rtrain made."""
-    header = json.loads(content)
-    if not isinstance(header, dict):
-        raise RuntimeError(f"{path}/run.json is damaged: it is no JSON object")
-    version = header.get("format", 1)
-    if not isinstance(version, int) or version > FORMAT:
-        raise RuntimeError(
-            f"{path}/run.json has format {version}; this rtrain reads formats 1 to {FORMAT}: use the rtrain that made the run, or a newer one"
-        )
-    return header
 
 
 def filesystem_of(path: str) -> Any:

@@ -1,10 +1,9 @@
-"""A run's directory, written by local mode: the same files as a cluster's agents write (storage/checkpoint in the sources), so
-`restore`, `Result.from_path` and a cluster can go on with it."""
+"""A run's directory on this machine, written as a cluster's agents write it (storage/checkpoint in the sources), so `restore`,
+`Result.from_path` and a cluster can go on with it."""
 
 from __future__ import annotations
 
 import contextlib
-import enum
 import fcntl
 import hashlib
 import json
@@ -18,8 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain import _files
-from rtrain.train._run_directory._reading import FORMAT, MANIFEST, header_of
+from rtrain.train._run_directory import _claims, _records
+from rtrain.train._run_directory._claims import Claim
+from rtrain.train._run_directory._records import FORMAT, header_of
 from rtrain.train._values import _checkpoint_names
+from rtrain.train._values._checkpoint_names import MANIFEST
 
 _PIECE = 4 << 20
 
@@ -70,7 +72,7 @@ class Directory:
         header: dict[str, Any] = {"schema_version": 1, "format": FORMAT, "name": self.name, "cluster_id": "local"}
         header.update(run_id=f"local-{secrets.token_hex(6)}", user=os.environ.get("USER") or "local", job=dict(job))
         header.update(code_sha256="", created_wall_ms=_now())
-        if not _create(self.path / "run.json", header):
+        if not _records.create(self.path / "run.json", header):
             header = header_of((self.path / "run.json").read_bytes(), str(self.path))
         self.run_id = str(header["run_id"])
         self.format = int(header.get("format", 1))
@@ -82,7 +84,7 @@ class Directory:
         self.attempt = max((int(file.stem) for file in claims.glob("??????.json")), default=0) + 1
         claim = {"schema_version": 1, "number": self.attempt, "cluster_id": "local", "run_id": self.run_id}
         claim.update(world_size=world_size, nodes=nodes, job=dict(job), wall_ms=_now(), counts=True)
-        while not _create(claims / f"{self.attempt:06d}.json", claim):
+        while not _records.create(claims / f"{self.attempt:06d}.json", claim):
             self.attempt += 1
             claim["number"] = self.attempt
         ended = sum(self._succeeded(number) for number in range(1, self.attempt))
@@ -96,7 +98,7 @@ class Directory:
             begin.update({"from": self.start.name, "attempt": attempt, "report": report, "reports_before": self.reports_before})
         attempt_folder = claims / f"{self.attempt:06d}"
         attempt_folder.mkdir(exist_ok=True)
-        _create(attempt_folder / "from.json", begin)
+        _records.create(attempt_folder / "from.json", begin)
         self._journal = (attempt_folder / "metrics-000001.jsonl").open("a")
 
     def _succeeded(self, attempt: int) -> bool:
@@ -114,7 +116,7 @@ class Directory:
 
     # -- checkpoints ----------------------------------------------------------------------------------------------------
     def claim_name(self, name: str, report: int) -> bool:
-        return self.format >= 2 and claim_name(self.path, name, self.attempt, report) is not Claim.TAKEN
+        return self.format >= 2 and _claims.claim_name(self.path, name, self.attempt, report) is not Claim.TAKEN
 
     def committed(self) -> list[Found]:
         """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
@@ -159,7 +161,7 @@ class Directory:
         if _checkpoint_names.path_fault_of(checkpoint.name):
             return False
         try:
-            return _claim_of(self.path, checkpoint.name) in (None, checkpoint.place)
+            return _claims.claim_of(self.path, checkpoint.name) in (None, checkpoint.place)
         except FileNotFoundError:
             return False
 
@@ -188,7 +190,7 @@ class Directory:
         manifest.update(metrics=metrics_json, files=sorted(files, key=lambda file: str(file["path"])))
         text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-        _replace(self.path / name / MANIFEST, manifest)
+        _records.replace(self.path / name / MANIFEST, manifest)
         return Found(name, manifest)
 
     def remove(self, checkpoint: Found) -> None:
@@ -208,12 +210,12 @@ class Directory:
         attempt_folder = self.path / "attempts" / f"{self.attempt:06d}"
         attempt = {"schema_version": 1, "attempt": self.attempt, "state": state, "cause": cause}
         attempt.update(first_failure_rank=None, started_wall_ms=started_ms, ended_wall_ms=_now())
-        _replace(attempt_folder / "end.json", attempt)
+        _records.replace(attempt_folder / "end.json", attempt)
         result: dict[str, Any] = {"schema_version": 1, "name": self.name, "cluster_id": "local", "run_id": self.run_id}
         result.update(state=state, reason=cause, attempts=self.attempt, failures=int(state == "FAILED"))
         result.update(checkpoint=last[-1].name if last else None, metrics=json.loads(metrics_json or "null"))
         result.update(warnings=self.warnings, submitted_wall_ms=started_ms, ended_wall_ms=_now())
-        _replace(self.path / "result.json", result)
+        _records.replace(self.path / "result.json", result)
 
     def keep(self, driver_pkl: bytes, code_sha256: str, code: bytes) -> None:
         """What `restore` needs: the code first, since driver.pkl names it. Of earlier codes those stay that a cluster's attempts
@@ -236,54 +238,6 @@ class Directory:
         if self._lock is not None and not self._lock.closed:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._lock.close()
-
-
-class Claim(enum.Enum):
-    FIRST = "FIRST"  # nobody had the name
-    AGAIN = "AGAIN"  # this report has it already, as another of its ranks or an earlier try has asked
-    TAKEN = "TAKEN"
-
-
-def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
-    """Whose the directory of exactly this name is, as names/<name> says from now on. TAKEN also where other files are there."""
-    if _checkpoint_names.fault_of(name):
-        return Claim.TAKEN
-    files = (run / name).is_file() or any((run / name).rglob("*"))  # looked for first: who has the name brings some
-    if files and not (run / "names" / name).exists():
-        return Claim.TAKEN
-    return claim_in_place(run, name, attempt, report)
-
-
-def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
-    """The same of a directory in which the report's files may lie already. It may lie deeper: names/epochs/3 is the claim of epochs/3.
-    A file and a directory cannot have one name, so no checkpoint lies in another one: TAKEN as well."""
-    claim = run / "names" / name
-    try:
-        claim.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        return Claim.TAKEN
-    if _create(claim, {"schema_version": 1, "attempt": attempt, "report": report}):
-        _sync_above(run, [claim, run / name])
-        return Claim.FIRST
-    return Claim.AGAIN if _claim_of(run, name) == (attempt, report) else Claim.TAKEN
-
-
-def _sync_above(run: pathlib.Path, places: list[pathlib.Path]) -> None:
-    """The names in the folders above, up to the run's, are on disk when this returns. A directory may come after its claim."""
-    above = {folder for place in places for folder in place.parents if run in folder.parents and folder.is_dir()}
-    for folder in [*sorted(above, key=lambda path: len(path.parts), reverse=True), run]:
-        _files.sync_folder(folder)
-
-
-def _claim_of(run: pathlib.Path, name: str) -> tuple[int, int] | None:
-    """The attempt and the report whose directory it is; None: it cannot be read. FileNotFoundError: nobody's."""
-    try:
-        claim = json.loads((run / "names" / name).read_text())
-        return int(claim["attempt"]), int(claim["report"])
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], rank: int, *, move: bool) -> list[dict[str, Any]]:
@@ -332,18 +286,6 @@ def _code_of(record: pathlib.Path) -> str:
         return str(json.loads(record.read_text()).get("code_sha256") or "")
     except (OSError, ValueError):
         return ""
-
-
-def _create(file: pathlib.Path, value: Mapping[str, Any]) -> bool:
-    return _files.create(file, _json(value))
-
-
-def _replace(file: pathlib.Path, value: Mapping[str, Any]) -> None:
-    _files.replace(file, _json(value), durable=True)
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _hash(file: pathlib.Path) -> str:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rtrain.train import _worker
-from rtrain.train._session._records import (  # saved files of earlier versions name these classes here
+from rtrain.train._report._call import ReportCall  # saved files of earlier versions name these classes here
+from rtrain.train._session._protocol import ReportedCheckpoint, Session  # saved files of earlier versions name these classes here
+from rtrain.train._values import _names
+from rtrain.train._values._facts import (  # saved files of earlier versions name these classes here
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
     LoopEnded,
     PreemptionInfo,
-    ReportCall,
-    ReportedCheckpoint,
     ReportedCheckpointStatus,
     ResizeInfo,
-    Session,
 )
 
 __all__ = [
@@ -45,7 +44,7 @@ _session: Session | None = None
 def active() -> Session | None:
     """The session of this process, or None; the one of an agent is opened at the first call."""
     global _session
-    if _session is None and _worker.started_by_agent():
+    if _session is None and _names.started_by_agent():
         from rtrain.train._session._cluster import ClusterSession
 
         _session = ClusterSession()

@@ -17,19 +17,20 @@ from typing import Any
 
 from rtrain.train import _worker
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._report import _bring, _check, _place
+from rtrain.train._report._call import ReportCall
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._session import _loop_environment
-from rtrain.train._session._records import (
+from rtrain.train._session._protocol import ReportedCheckpoint
+from rtrain.train._values import _metrics, _names
+from rtrain.train._values._facts import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
     LoopEnded,
     PreemptionInfo,
-    ReportCall,
-    ReportedCheckpoint,
     ResizeInfo,
 )
-from rtrain.train._values import _metrics, _names
 from rtrain.train._worker import _behind
 from rtrain.train._worker._library import ReportArgs, check, library
 
@@ -92,7 +93,7 @@ class ClusterSession:
             return
         if call.directory is not None and call.validation and not self.validates:
             raise ValueError("report(validation=...) needs a trainer with validation_config")
-        _elsewhere.check_call(call, self.facts)
+        _check.check_elsewhere(call, self.facts)
         if call.goes_behind:
             self._report_behind(handle, call)
         else:
@@ -102,9 +103,7 @@ class ClusterSession:
             self._make_report(handle, call, number, lambda: self._prepared(call, number))
 
     def _report_behind(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
-        from rtrain.train._report import _uploads
-
-        _uploads.check_place("checkpoint_upload_fn", self.facts)
+        _check.check_place("checkpoint_upload_fn", self.facts)
         self._reported_directories.add(str(call.directory))  # a checkpoint_dir() stays until its function has read it
         number = self._reports
 
@@ -112,14 +111,12 @@ class ClusterSession:
             prepared = bring(lambda: self._prepared(call, number))
             self._make_report(handle, call, number, lambda: prepared)
 
-        _behind.start(f"report {number}, {_uploads.name_of(call, number)}", make, _behind.fail)
+        _behind.start(f"report {number}, {_place.name_of(call, number)}", make, _behind.fail)
 
     def _prepared(self, call: ReportCall, number: int) -> ReportCall:
-        from rtrain.train._report import _uploads
-
         index = int(library().rtw_next_report(_worker.handle("report"))) or number  # as the agent counts
-        prepared = _uploads.prepared(call, self.facts, index, self._staged_directory)
-        return _elsewhere.carried(prepared, self.facts, number, self._staged_directory)
+        prepared = _bring.prepared(call, self.facts, index, self._staged_directory)
+        return _bring.carried(prepared, self.facts, number, self._staged_directory)
 
     def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, number: int, prepared: Callable[[], ReportCall]) -> None:
         if self._limit_s:
@@ -346,13 +343,11 @@ class ClusterSession:
 
 
 def _with_files(call: ReportCall, directory: str, run_path: str) -> ReportArgs:
-    from rtrain.train._report import _left_over
-
     return ReportArgs(
         metrics_json=call.metrics_json.encode(),
         checkpoint_path=os.fsencode(directory),
         directory_name=None if call.directory_name is None else call.directory_name.encode(),
-        owned=2 if _left_over.may_be_removed(call, run_path) else int(call.owned),
+        owned=2 if call.may_remove_directory(run_path) else int(call.owned),
         upload=_UPLOADS[call.upload],
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from rtrain._http import NotFound, part
 from rtrain.train import _worker
 from rtrain.train._archive._package import dumps
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 
 _PATIENCE_S = 120.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25

@@ -14,15 +14,9 @@ from rtrain.train._driver import _validation
 from rtrain.train._result import by_score
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._run_directory._reading import Bucket, full_metrics
-from rtrain.train._session._records import (
-    CheckpointConsistencyMode,
-    Facts,
-    PreemptionInfo,
-    ReportedCheckpoint,
-    ReportedCheckpointStatus,
-    ResizeInfo,
-)
-from rtrain.train._values import _metrics
+from rtrain.train._session._protocol import ReportedCheckpoint
+from rtrain.train._values import _metrics, _names
+from rtrain.train._values._facts import CheckpointConsistencyMode, Facts, PreemptionInfo, ReportedCheckpointStatus, ResizeInfo
 from rtrain.train._worker._checkpoint_request import CheckpointWanted
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
@@ -36,7 +30,7 @@ def of_run(
 ) -> list[ReportedCheckpoint]:
     """The kept checkpoints of the runs of this name, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
     validation is pending. What is there when the time is over is given back."""
-    head = _worker.head(_worker.HEAD_AWAY_S if timeout_s is None else min(timeout_s, _worker.HEAD_AWAY_S))
+    head = _worker.head(_names.HEAD_AWAY_S if timeout_s is None else min(timeout_s, _names.HEAD_AWAY_S))
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     earlier = _before(head, run)
     begun = time.monotonic()

@@ -12,7 +12,13 @@ import urllib.parse
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OURS, _THEIRS = "RTRAIN_TRAIN_", "RAY_TRAIN_"
+HEAD_AWAY_S = 120.0  # so long a worker waits for a head that is away: a restart of the head ends no training
 _fits = 0  # without a name, on a node
+
+
+def started_by_agent() -> bool:
+    """Returns whether this process is a worker."""
+    return bool(os.environ.get("RTRAIN_WORKER_SOCKET"))
 
 
 def setting(name: str, otherwise: str = "") -> str:

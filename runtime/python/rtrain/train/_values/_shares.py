@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 
 
 def split(dataset: Any, facts: Facts, *, equal: bool = True) -> Any:

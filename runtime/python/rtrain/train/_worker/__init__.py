@@ -10,25 +10,21 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rtrain.train._values import _names
 from rtrain.train._worker import _behind, _errors_text
 from rtrain.train._worker._library import check, library
 
 if TYPE_CHECKING:
     from rtrain._http import Head
 
-HEAD_AWAY_S = 120.0
 _handle: ctypes.c_void_p | None = None
-
-
-def started_by_agent() -> bool:
-    return bool(os.environ.get("RTRAIN_WORKER_SOCKET"))
 
 
 def handle(caller: str) -> ctypes.c_void_p:
     """The open worker; connects at the first call. `caller` is named when this process is no worker."""
     global _handle
     if _handle is None:
-        if not started_by_agent():
+        if not _names.started_by_agent():
             raise RuntimeError(
                 f"`rtrain.train.{caller}` cannot be used outside of a worker: this process was not started by an agent "
                 "(RTRAIN_WORKER_SOCKET is not set); start the script with `rtrain submit`"
@@ -59,14 +55,12 @@ def barrier_wait(microseconds: int) -> None:
         library().rtw_barrier_wait(_handle, microseconds)
 
 
-def head(patience_s: float = HEAD_AWAY_S) -> Head:
+def head(patience_s: float = _names.HEAD_AWAY_S) -> Head:
     """Returns the head, for what a rank asks of it: one that restarts is asked again until it is back, so its restart ends no
     training."""
     from rtrain._http import Head
 
-    current = Head.current()
-    current.patience_s = patience_s
-    return current
+    return Head(Head.current().place, patience_s=patience_s)
 
 
 def close() -> None:
@@ -80,13 +74,13 @@ def close() -> None:
 def install_stack_handler() -> None:
     """On the agent's signal the stacks of all threads go to standard error, whatever this process is doing."""
     number = os.environ.get("RTRAIN_STACK_SIGNAL", "")
-    if started_by_agent() and number.isdigit():
+    if _names.started_by_agent() and number.isdigit():
         faulthandler.register(int(number), file=2, all_threads=True)
 
 
 def install_failure_hook() -> None:
     """An uncaught exception becomes the cause that `rtrain describe` shows, the user's own frames first."""
-    if not started_by_agent():
+    if not _names.started_by_agent():
         return
     before = sys.excepthook
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from rtrain import _own_folders
-from rtrain.train._session._records import LoopEnded
+from rtrain.train._values._facts import LoopEnded
 from rtrain.train._worker._library import CheckpointUploadError
 
 T = TypeVar("T")

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train._session._records import Facts
 from rtrain.train._values import _names
 from rtrain.train._values._errors import BroadcastCollectiveTimeoutError
+from rtrain.train._values._facts import Facts
 
 _QUIET_S = 1.0  # what ends sooner leaves no word
 _HEAD_S = 5.0  # who does not answer by then does not hold the error up

@@ -10,7 +10,7 @@ from typing import Any
 
 from rtrain.train import _session
 from rtrain.train._configs import DataConfig
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 from rtrain.train._values._shares import built, given_whole, split
 
 TRAIN_DATASET_KEY = "train"  # the name that most scripts give

@@ -9,7 +9,7 @@ from typing import Any
 
 from rtrain.train._archive._package import Payload
 from rtrain.train._run_directory import _elsewhere, _views
-from rtrain.train._session._records import Session
+from rtrain.train._session._protocol import Session
 
 
 def prepare(session: Session, payload: Payload) -> None:

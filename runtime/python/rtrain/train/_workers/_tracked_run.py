@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rtrain.train._session._records import Facts
+from rtrain.train._values._facts import Facts
 
 
 @dataclass(frozen=True)

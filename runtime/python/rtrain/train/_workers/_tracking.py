@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rtrain._nested import flatten
-from rtrain.train._session._records import Facts, ReportCall, Session
+from rtrain.train._report._call import ReportCall
+from rtrain.train._session._protocol import Session
+from rtrain.train._values._facts import Facts
 from rtrain.train._worker import _behind
 from rtrain.train._workers._tracked_run import TrackedRun, Tracker, numbers, tracked
 

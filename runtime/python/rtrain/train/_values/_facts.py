@@ -1,23 +1,13 @@
-"""What is said between a training loop and the session behind it: who the worker is, one report, what the run has kept.
-
-The classes have no code of a cluster or of local mode, so every other module may import them.
-"""
+"""What a training loop and the session behind it know of a worker and its run: ranks, sizes, modes of a report, nodes that go."""
 
 from __future__ import annotations
 
-import contextlib
 import enum
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from rtrain._lazy import public_in
-from rtrain.train._values import _metrics
-
-if TYPE_CHECKING:
-    from rtrain.train._checkpoint import Checkpoint
-    from rtrain.train._report._left_over import LeftOver
 
 
 class LoopEnded(SystemExit):
@@ -82,42 +72,6 @@ class Facts:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class ReportCall:
-    """One `report`, its arguments checked."""
-
-    metrics_json: str  # strict JSON, see _metrics
-    directory: str | None = None  # absolute
-    directory_name: str | None = None
-    upload: CheckpointUploadMode | None = None  # None: the run's own
-    owned: bool = False  # the directory may be moved away
-    removed: bool = False  # once the files are staged, unless something else needs the directory
-    upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
-    validation: object = False  # bool or ValidationTaskConfig
-    given: Checkpoint | None = None  # what `report` was called with
-    left_over: LeftOver | None = None  # goes once the report is made: its files were brought elsewhere
-
-    @property
-    def goes_behind(self) -> bool:
-        """Whether `report` returns before the files are brought."""
-        return self.upload_fn is not None and self.upload is CheckpointUploadMode.ASYNC and self.directory is not None
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """Plain JSON values, floats that are not finite among them."""
-        metrics = _metrics.decode(json.loads(self.metrics_json))
-        return metrics if isinstance(metrics, dict) else {}
-
-
-@dataclass(frozen=True)
-class ReportedCheckpoint:
-    """A committed checkpoint that the run keeps, with the metrics of its report (and of its validation)."""
-
-    checkpoint: Checkpoint
-    metrics: dict[str, Any]
-    status: ReportedCheckpointStatus = ReportedCheckpointStatus.COMMITTED
-
-
 @dataclass(frozen=True)
 class PreemptionInfo:
     """Nodes that are about to be taken away, with the world ranks on them.
@@ -155,60 +109,11 @@ class ResizeInfo:
         return self.previous_world_size is not None and self.previous_world_size != self.world_size
 
 
-class Session(Protocol):
-    """What stands behind the calls. `report`, `barrier`, `broadcast` and `preemption_info` are barriers over the ranks."""
-
-    @property
-    def facts(self) -> Facts: ...
-
-    @property
-    def reports_made(self) -> int:
-        """The number of reports made in this attempt."""
-        ...
-
-    def report(self, call: ReportCall) -> None: ...
-
-    def get_checkpoint(self) -> Checkpoint | None: ...
-
-    def all_reported_checkpoints(
-        self, consistency: CheckpointConsistencyMode, timeout_s: float | None
-    ) -> list[ReportedCheckpoint]: ...
-
-    def should_checkpoint(self) -> bool: ...
-
-    def resize_info(self) -> ResizeInfo: ...
-
-    def resources(self) -> dict[str, float]: ...
-
-    def preemption_info(self) -> PreemptionInfo | None: ...
-
-    def barrier(self) -> None: ...
-
-    def broadcast_from_rank_zero(self, data: Any) -> Any: ...
-
-    def gather_to_rank_zero(self, value: Any) -> list[Any]:
-        """Every rank's object by rank, on rank 0; empty elsewhere. A barrier for rank 0 only."""
-        ...
-
-    def exchange(self, value: Any) -> list[Any]:
-        """Every rank's object on every rank, by rank. A barrier; for small things that happen seldom."""
-        ...
-
-    def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any: ...
-
-    def checkpoint_dir(self) -> contextlib.AbstractContextManager[str]: ...
-
-    def scratch_dir(self) -> str: ...
-
-    def flush(self, timeout_s: float | None) -> None: ...
-
-
 public_in(
     "rtrain.train",
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     PreemptionInfo,
-    ReportedCheckpoint,
     ReportedCheckpointStatus,
     ResizeInfo,
 )

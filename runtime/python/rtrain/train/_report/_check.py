@@ -1,0 +1,26 @@
+"""What a report is refused for before any of its files is touched."""
+
+from __future__ import annotations
+
+from rtrain.train._report._call import ReportCall
+from rtrain.train._run_directory import _elsewhere
+from rtrain.train._values._facts import CheckpointUploadMode, Facts
+
+
+def check_elsewhere(call: ReportCall, facts: Facts) -> None:
+    """ValueError where the loop would bring files by itself."""
+    if _elsewhere.of(facts.run_path) is not None and (call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD):
+        what = "checkpoint_upload_fn" if call.upload_fn is not None else "CheckpointUploadMode.NO_UPLOAD"
+        raise ValueError(
+            f"{what} brings files into a run's directory that is a path, and those of this run lie on storage_filesystem: report the local "
+            f"directory without {what}, and it is copied there"
+        )
+
+
+def check_place(what: str, facts: Facts) -> None:
+    """What the loop brings itself lies in the run's directory: not in a bucket, nor on the head. Said before anything is uploaded."""
+    if "://" in facts.run_path:
+        raise ValueError(
+            f"{what} works where the run's directory is a path that the nodes mount, and this run's is {facts.run_path}: report the "
+            f"local directory without {what}, and the agent brings it there; or give RunConfig(storage_path=) such a path"
+        )
