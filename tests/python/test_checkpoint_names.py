@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain import train
 from rtrain.train import Result
-from rtrain.train._driver._restore import Origin
+from rtrain.train._driver._origin import Origin
 from rtrain.train._report import _bring
 from rtrain.train._report._call import ReportCall
 from rtrain.train._run_directory._claims import Claim, claim_in_place, claim_name

@@ -29,11 +29,11 @@ from rtrain.train import (
     ValidationConfig,
     ValidationTaskConfig,
     _run_context,
-    _worker_main,
 )
 from rtrain.train._archive import _package, _walk
 from rtrain.train._session import _reported
 from rtrain.train._values import _errors
+from rtrain.train._workers import _loop_call
 from rtrain.train.huggingface._loop import TransformersLoop
 
 
@@ -69,11 +69,11 @@ def test_a_loop_behind_a_plain_decorator_gets_the_config():
 
         return wrapper
 
-    assert _worker_main._call(plain(lambda config: config["lr"]), {"lr": 3}) == 3
-    assert _worker_main._call(plain(lambda config: config), None) == {}
-    assert _worker_main._call(functools.wraps(nothing)(plain(nothing)), {"lr": 3}) is None  # the signature is that of the loop
+    assert _loop_call.called(plain(lambda config: config["lr"]), {"lr": 3}) == 3
+    assert _loop_call.called(plain(lambda config: config), None) == {}
+    assert _loop_call.called(functools.wraps(nothing)(plain(nothing)), {"lr": 3}) is None  # the signature is that of the loop
     assert TransformersLoop(plain(lambda config: config["lr"]), makes_trainer=False)._call_function({"lr": 3}) == 3
-    assert _worker_main._call(lambda **values: values, {"lr": 3}) == {}
+    assert _loop_call.called(lambda **values: values, {"lr": 3}) == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from local_cluster import LocalCluster, wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, HeadError
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
-from rtrain.train._driver import _restore
+from rtrain.train._driver import _origin
 from rtrain.train._driver._submission import Submission
 from rtrain.train._run_directory import _reading
 
@@ -304,7 +304,7 @@ def test_a_live_run_of_that_name_elsewhere_is_not_joined(cluster, tmp_path):
 def test_a_restored_run_does_not_begin_anew_where_no_node_sees_its_directory(cluster, tmp_path, monkeypatch):
     name = cluster.name("unseen")
     result = DataParallelTrainer(lambda: None, run_config=RunConfig(name=name, storage_path=tmp_path)).fit()
-    monkeypatch.setattr(_restore.Origin, "newest", lambda origin: "checkpoint_000001-a001")  # as this machine would see it
+    monkeypatch.setattr(_origin.Origin, "newest", lambda origin: "checkpoint_000001-a001")  # as this machine would see it
     with pytest.raises(train.WorkerGroupError, match="finds no sound one in"):
         DataParallelTrainer.restore(result.path).fit()
 

@@ -23,9 +23,9 @@ from rtrain.train import (
     ValidationTaskConfig,
 )
 from rtrain.train._driver._submission import Submission
-from rtrain.train._driver._validation import answers
 from rtrain.train._report import _bring
 from rtrain.train._report._call import ReportCall
+from rtrain.train._session._validations import answers
 from rtrain.train._values._facts import Facts
 
 

@@ -15,8 +15,8 @@ import pytest
 from rtrain import _files, train
 from rtrain.train._local._session import LocalSession
 from rtrain.train._report._call import ReportCall
-from rtrain.train._values._checkpoint_names import MANIFEST
 from rtrain.train._run_directory._writer import Directory
+from rtrain.train._values._checkpoint_names import MANIFEST
 from rtrain.train._values._facts import Facts
 
 

@@ -15,6 +15,8 @@ from rtrain.train._ingest import ExecutionOptions
 from rtrain.train._run_context import RTrainCallback
 from rtrain.train._run_directory import _elsewhere, _filesystems, _views
 from rtrain.train._values import _names
+from rtrain.train._values._facts import Facts
+from rtrain.train._values._shares import split
 from rtrain.tune.callback import Callback
 
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
@@ -294,9 +296,6 @@ class DataConfig:
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
     ) -> list[dict[str, Any]]:
         """Returns a list with one dict of shards for each rank. It is called on each rank; override it to split otherwise."""
-        from rtrain.train._values._facts import Facts
-        from rtrain.train._values._shares import split
-
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [
             {key: split(dataset, rank, equal=self.equal) if self.splits(key) else dataset for key, dataset in datasets.items()}

@@ -12,10 +12,12 @@ from rtrain._lazy import public_in
 from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, RunConfig, ScalingConfig, ValidationConfig
-from rtrain.train._driver._restore import Origin
+from rtrain.train._driver._origin import Origin
+from rtrain.train._driver._restore import has_driver, restored
 from rtrain.train._driver._submission import Submission, current_head, finished
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext
+from rtrain.train._workers import _loop_call
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -89,12 +91,10 @@ class DataParallelTrainer:
         WorkerGroupError names the ranks that failed and shows their tracebacks. ControllerError says why the run could not be
         started or kept. TrainingStoppedError: somebody stopped the run. All are TrainingFailedErrors.
         """
-        from rtrain.train._worker_main import wants_config
-
         _requirements.check()
         _check_one_caller()
         if not isinstance(self.train_loop_per_worker, _package.Pickled):
-            wants_config(self.train_loop_per_worker)
+            _loop_call.wants_config(self.train_loop_per_worker)
         if self.scaling_config.max_workers == 0:
             from rtrain.train._local import _fit
 
@@ -112,15 +112,11 @@ class DataParallelTrainer:
         overrides: train_loop_per_worker, train_loop_config, datasets, scaling_config and run_config in place of what the run was
         made with. A run_config without a name or storage_path keeps that of `path`.
         """
-        from rtrain.train._driver._restore import restored
-
-        return restored(cls, os.fspath(path), storage_filesystem, overrides)
+        return restored(cls, "torch_config" if cls._torch else "backend_config", os.fspath(path), storage_filesystem, overrides)
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
         """Returns whether `path` is the directory of a run that `fit()` made, on storage_filesystem if one is given."""
-        from rtrain.train._driver._restore import has_driver
-
         return has_driver(os.fspath(path), storage_filesystem)
 
 

@@ -9,7 +9,6 @@ import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import inspect
 import logging
 import os
 import pathlib
@@ -28,7 +27,7 @@ from rtrain.train._values import _names
 from rtrain.train._values._facts import Facts, LoopEnded
 from rtrain.train._worker import _behind, _errors_text
 from rtrain.train._worker._library import CheckpointUploadError, Stopped, check, library
-from rtrain.train._workers import _ending, _tracking
+from rtrain.train._workers import _ending, _log_files, _loop_call, _setup, _tracking
 from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
@@ -46,8 +45,6 @@ def main() -> int:
         sys.path.insert(1, working_dir)
     _behind.fail = functools.partial(_failed_behind, facts)
     with _files(payload.header.get("log_to_file")), _cause_is_told(facts):
-        from rtrain.train._workers import _setup
-
         with _no_collections():
             loop, config = payload.part("loop"), payload.part("config")
             _setup.prepare(session, payload)
@@ -59,7 +56,7 @@ def main() -> int:
         hooks.call("on_training_start")
         value = None
         with contextlib.suppress(LoopEnded), hooks.around_loop():
-            value = _call(loop, config)
+            value = _loop_call.called(loop, config)
             _behind.join()
         hooks.call("on_shutdown")
         session.flush(None)
@@ -113,31 +110,6 @@ def _read_payload() -> Payload:
         return Payload.from_bytes(pathlib.Path(file).read_bytes(), file)
     digest = os.environ.get(DRIVER_HASH, "")
     return Payload.from_bytes(_worker.head().content(f"/v1/blobs/{digest}"), f"the blob {digest}")
-
-
-def _call(loop: Any, config: Any) -> Any:
-    return loop(config if config is not None else {}) if wants_config(loop) else loop()
-
-
-def wants_config(loop: Any) -> bool:
-    """Whether the loop takes the config. ValueError for one that needs more than that."""
-    try:
-        parameters = list(inspect.signature(loop).parameters.values())
-    except (TypeError, ValueError):
-        return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = [p.name for p in positional if p.default is p.empty]
-    required += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    if len(required) > 1:
-        raise ValueError(
-            f"train_loop_per_worker takes no argument or one (the config), and this one needs {len(required)}: {', '.join(required)}; "
-            "put the values into train_loop_config"
-        )
-    if required or any(
-        p.kind is p.VAR_POSITIONAL for p in parameters
-    ):  # `*args`: a plain decorator's wrapper hands on what it gets
-        return True
-    return bool(positional and positional[0].name in ("config", "train_loop_config"))
 
 
 class _TorchGroup:
@@ -283,8 +255,6 @@ def _files(names: tuple[str, str] | None) -> Iterator[None]:
     if not names:
         yield
         return
-    from rtrain.train._workers import _log_files
-
     with _log_files.copied(names):
         yield
 

@@ -17,7 +17,7 @@ from rtrain.train import _configs
 from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._trainer import DataParallelTrainer
-from rtrain.train._worker_main import wants_config
+from rtrain.train._workers._loop_call import wants_config
 from rtrain.tune._config import of_trial
 from rtrain.tune._context import VARIABLE
 from rtrain.tune._trial import Trial

@@ -12,10 +12,10 @@ from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import _raised
 from rtrain.train._driver._follower import TERMINAL, worker_failures
-from rtrain.train._driver._validation import answers
 from rtrain.train._result import Result, best, rows_of
 from rtrain.train._run_directory import _views
 from rtrain.train._run_directory._reading import Bucket, full_metrics, manifests, open_directory
+from rtrain.train._session._validations import answers
 from rtrain.train._values import _metrics
 from rtrain.train._values._errors import (
     ControllerError,

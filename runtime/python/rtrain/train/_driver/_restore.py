@@ -3,87 +3,29 @@
 from __future__ import annotations
 
 import copy
-import os
 import pathlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rtrain._http import Head, HeadError, NotFound, part
+from rtrain._http import Head, HeadError
 from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver import _raised
+from rtrain.train._driver._origin import Origin
+from rtrain.train._driver._training import Training
 from rtrain.train._result import recorded
 from rtrain.train._run_directory import _elsewhere, _filesystems, _reading, _views
 from rtrain.train._values import _names
 
 if TYPE_CHECKING:
     from rtrain._argument_types import RestoreArguments
-    from rtrain.train._trainer import DataParallelTrainer
 
-_Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
+_Trainer = TypeVar("_Trainer", bound=Training)
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function or object: says nothing
 _OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The directory that a trainer was restored from: run `name` at `storage_path`. here: on this machine's file systems."""
-
-    path: str
-    name: str
-    storage_path: str
-    here: bool
-
-    @classmethod
-    def of(cls, directory: _reading.RunDirectory, before: RunConfig) -> Origin:
-        """The directory is the run: it may have been moved or renamed. Where it was not, its names are those that it was made
-        with."""
-        path, here = directory.path, isinstance(directory, _reading.LocalDirectory)
-        scheme, _, rest = path.rpartition("://")
-        if not scheme:
-            path = rest = os.path.abspath(rest)  # noqa: PTH100 - links are kept
-        above, _, name = rest.rpartition("/")
-        storage_path = f"{scheme}://{above}" if scheme else above or "/"
-        kept = before.storage_path
-        if kept is not None and before.name is not None and _same_directory(f"{str(kept).rstrip('/')}/{before.name}", path):
-            storage_path, name = str(kept), before.name
-        return cls(path, name, storage_path, here)
-
-    def meant_by(self, config: RunConfig) -> bool:
-        return (config.name, config.runs_path) == (self.name, self.storage_path)
-
-    def is_on(self, head: Head) -> bool:
-        """Whether it is one of those that the head keeps itself, seen on the head's machine."""
-        root = head.get("/v1/status").get("storage_root") if self.here else None
-        if not root or not _same_directory(str(root), self.storage_path):
-            return False
-        try:
-            theirs = head.content(f"/v1/storage/{part(self.name)}/run.json")
-        except NotFound:
-            return False
-        return theirs == (pathlib.Path(self.path) / "run.json").read_bytes()
-
-    def newest(self) -> str:
-        """Returns the run's newest committed checkpoint, where this machine sees the directory."""
-        from rtrain.train._run_directory._writer import Directory
-
-        checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
-        return checkpoints[-1].name if checkpoints else ""
-
-
-def _same_directory(path: str, other: str) -> bool:
-    path, other = (text.removeprefix("file://") for text in (path, other))
-    return path == other or ("://" not in path + other and os.path.realpath(path) == os.path.realpath(other))
-
-
-def same_storage(storage_path: str | None, other: str | None) -> bool:
-    """Whether two storage paths are the same one; None is the head's own."""
-    first, second = storage_path or "cluster://", other or "cluster://"
-    return first.rstrip("/") == second.rstrip("/") or _same_directory(first, second)
 
 
 def has_driver(path: str, filesystem: Any) -> bool:
@@ -108,9 +50,12 @@ def _place_of(path: str, filesystem: Any) -> str:
     return place.path
 
 
-def restored(kind: type[_Trainer], path: str, filesystem: Any, overrides: RestoreArguments) -> _Trainer:
+def restored(
+    kind: Callable[..., _Trainer], backend_argument: str, path: str, filesystem: Any, overrides: RestoreArguments
+) -> _Trainer:
     """Returns the trainer of a run's directory, with `overrides` in the place of what the run was made with.
 
+    kind: makes the trainer; backend_argument: the name of its argument for the process group.
     filesystem: that `path` lies on; None: this machine's, or a URI. ValueError where `path` is no run of `fit()`, TypeError where an
     override has no such name.
     """
@@ -133,7 +78,7 @@ def restored(kind: type[_Trainer], path: str, filesystem: Any, overrides: Restor
     }
     if "validation" in payload.parts:
         arguments["validation_config"] = payload.part("validation")
-    arguments["torch_config" if kind._torch else "backend_config"] = payload.part("torch_config")
+    arguments[backend_argument] = payload.part("torch_config")
     pickles = {
         name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts
     }

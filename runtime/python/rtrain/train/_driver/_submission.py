@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtrain import _runtime_env, _where
 from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
@@ -17,8 +17,10 @@ from rtrain.train._archive import _package, _packed
 from rtrain.train._configs import FailureConfig, RunConfig
 from rtrain.train._driver._follower import TERMINAL, Driver
 from rtrain.train._driver._interrupts import Detached
+from rtrain.train._driver._origin import same_storage
 from rtrain.train._driver._outcome import result_of
-from rtrain.train._driver._restore import differences, same_storage
+from rtrain.train._driver._restore import differences
+from rtrain.train._driver._training import Training
 from rtrain.train._driver._validation import Validator
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked, told_of_end
@@ -27,9 +29,6 @@ from rtrain.train._session import _reported
 from rtrain.train._values import _names
 from rtrain.train._values._errors import ControllerError, InsufficientClusterResourcesError
 from rtrain.train._values._facts import Facts
-
-if TYPE_CHECKING:
-    from rtrain.train._trainer import DataParallelTrainer
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
 HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
@@ -85,7 +84,7 @@ class Submission:
     """One `fit()`: from the trainer to the run and back. `start` alone does not wait for the run; several runs of one
     program share their `project`."""
 
-    def __init__(self, trainer: DataParallelTrainer, head: Head, project: Project | None = None) -> None:
+    def __init__(self, trainer: Training, head: Head, project: Project | None = None) -> None:
         self.trainer = trainer
         self.head = head
         if trainer.run_config.name is None:  # a sweep's, or kept by an earlier version

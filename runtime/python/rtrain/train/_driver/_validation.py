@@ -3,7 +3,6 @@ time, in a process of its own or by a remote call, and leaves what it said. What
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
@@ -12,67 +11,24 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
-import urllib.parse
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
-from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable, part
+from rtrain._http import Head, HeadError, NotFound, Unreachable
 from rtrain.train._archive._package import Payload, dumps
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._driver import _raised
 from rtrain.train._run_directory import _views
+from rtrain.train._session._validations import PENDING, answers, put
 from rtrain.train._values import _metrics
 from rtrain.train._values._facts import ReportedCheckpointStatus
 
-_PREFIX = "validation-"
 _POLL_S = 1.0
 _AFTER_KILL_S = 10.0
 _ERROR_MOST = 16_000  # bytes
-_KNOWN_TRIES, _KNOWN_PAUSE_S = 1200, 0.05  # a minute, not counting the time that the head is away
-PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
-
-
-def ask(head: Head, run_id: str, directory: str, task: object) -> None:
-    """A worker's wish that the checkpoint be validated."""
-    config = task if isinstance(task, ValidationTaskConfig) else ValidationTaskConfig()
-    wish = {
-        "status": PENDING,
-        "fn_kwargs": b64encode(dumps(config.fn_kwargs or {}, "ValidationTaskConfig.fn_kwargs")).decode(),
-        "timeout_s": config.timeout_s,
-    }
-    for left in reversed(range(_KNOWN_TRIES)):  # the head hears of the commit from the agent, and may not have heard yet
-        try:
-            _put(head, run_id, directory, wish)
-            return
-        except Conflict:
-            if not left:
-                raise
-        time.sleep(_KNOWN_PAUSE_S)
-
-
-def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
-    """Checkpoint directory to what is known of its validation."""
-    route = f"/v1/runs/{part(run_id)}/values"
-    by_checkpoint = {}
-    for value in head.get(route)["items"]:
-        if str(value["key"]).startswith(_PREFIX):
-            with contextlib.suppress(NotFound):  # removed with its checkpoint in between
-                content = head.content(f"{route}/{part(value['key'])}")
-                by_checkpoint[urllib.parse.unquote(value["key"][len(_PREFIX) :])] = json.loads(content)
-    return by_checkpoint
-
-
-def route_of(run_id: str, directory: str) -> str:
-    """Where the head has what is known of the validation. The value's key is percent-encoded: a directory may lie deeper in the run's."""
-    return f"/v1/runs/{part(run_id)}/values/{part(_PREFIX + part(directory))}"
-
-
-def _put(head: Head, run_id: str, directory: str, what: Mapping[str, Any]) -> None:
-    head.put(route_of(run_id, directory), json.dumps(what).encode())
 
 
 class Validator:
@@ -105,7 +61,7 @@ class Validator:
                     if answer["status"] == PENDING
                 ]
                 for name, wish in pending:
-                    _put(self._head, self._run_id, name, self._answer(name, wish))
+                    put(self._head, self._run_id, name, self._answer(name, wish))
             except HeadError as error:
                 print(f"rtrain: validation waits: {error.message}", file=sys.stderr)
             if ending:

@@ -10,13 +10,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtrain._local_cluster import RESULTS
 from rtrain.train import _session
 from rtrain.train._archive import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver._submission import Submission
+from rtrain.train._driver._training import Training
 from rtrain.train._local._ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local._session import LocalSession
 from rtrain.train._result import Result
@@ -27,14 +28,13 @@ from rtrain.train._values import _names
 from rtrain.train._values._errors import ControllerError
 from rtrain.train._values._facts import Facts, LoopEnded
 from rtrain.train._worker import _behind
-from rtrain.train._workers import _tracking
+from rtrain.train._workers import _log_files, _loop_call, _tracking
+from rtrain.train._workers._datasets import Shards
+from rtrain.train._workers._setup import stop_function
 from rtrain.train.backend import Hooks
 
-if TYPE_CHECKING:
-    from rtrain.train._trainer import DataParallelTrainer
 
-
-def fit(trainer: DataParallelTrainer) -> Result:
+def fit(trainer: Training) -> Result:
     """Trains here; the Result, on every rank. What the loop raises is raised as it is."""
     ranks: Ranks = UnderTorchrun(trainer.backend_config) if under_torchrun() else Alone()
     try:
@@ -44,7 +44,7 @@ def fit(trainer: DataParallelTrainer) -> Result:
 
 
 class _Fit:
-    def __init__(self, trainer: DataParallelTrainer, ranks: Ranks) -> None:
+    def __init__(self, trainer: Training, ranks: Ranks) -> None:
         self.trainer = trainer
         self.ranks = ranks
         self.root = ranks.world_rank == 0
@@ -156,15 +156,12 @@ class _Fit:
         )
 
     def _furnish(self, session: LocalSession) -> None:
-        from rtrain.train._workers._datasets import Shards
-        from rtrain.train._workers._setup import _stop_function
-
         trainer = self.trainer
         datasets = _loaded(trainer._kept.get("datasets")) or trainer.datasets
         if datasets:
             session.shards = Shards(datasets, trainer.dataset_config, session.facts)
         if trainer.run_config.stop is not None:
-            session.stop = _stop_function(trainer.run_config.stop)
+            session.stop = stop_function(trainer.run_config.stop)
         if trainer.validation_config is not None:
             session.validate = _validation(trainer.validation_config)
         _views.remember(session.facts.run_path, trainer.run_config._view)
@@ -177,8 +174,6 @@ class _Fit:
 
     # -- the loop -------------------------------------------------------------------------------------------------------
     def _train(self, session: LocalSession, directory: Directory, context: TrainRunContext) -> Any:
-        from rtrain.train._worker_main import _call
-
         loop = _loaded(self.trainer.train_loop_per_worker)
         config = _loaded(self.trainer._kept.get("config")) or self.trainer.train_loop_config
         value = None
@@ -189,7 +184,7 @@ class _Fit:
                 hooks.call("on_training_start")
                 with contextlib.suppress(LoopEnded), hooks.around_loop():
                     try:
-                        value = _call(loop, config)
+                        value = _loop_call.called(loop, config)
                         _behind.join()
                     except _behind.LoopInterrupted:
                         _behind.join()  # raises why
@@ -215,8 +210,6 @@ class _Fit:
         return value
 
     def _log_files(self) -> contextlib.AbstractContextManager[None]:
-        from rtrain.train._workers import _log_files
-
         names = self.trainer.run_config.log_to_file
         return _log_files.copied(names) if isinstance(names, tuple) else contextlib.nullcontext()
 
@@ -241,7 +234,7 @@ class _Kept(Submission):
 
 
 @contextlib.contextmanager
-def _kept_code(trainer: DataParallelTrainer) -> Iterator[None]:
+def _kept_code(trainer: Training) -> Iterator[None]:
     """The modules of the run that this trainer was restored from, where imports find them."""
     _, archive = trainer._code or ("", b"")
     if not archive:

@@ -6,6 +6,8 @@ import os
 import socket
 from typing import Any, Protocol
 
+from rtrain.train import _process_group
+
 
 class Ranks(Protocol):
     world_size: int
@@ -45,13 +47,11 @@ class UnderTorchrun:
     def __init__(self, torch_config: Any) -> None:
         import torch.distributed as dist
 
-        from rtrain.train.torch._group import setup_process_group
-
         self.world_size, self.world_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self.node_rank = int(os.environ.get("GROUP_RANK", "0"))
-        setup_process_group(torch_config)
+        _process_group.join(torch_config or _process_group.Defaults())
         self._dist: Any = dist
         self._group = dist.new_group(backend="gloo") if dist.is_initialized() else None
 
@@ -72,9 +72,7 @@ class UnderTorchrun:
         return holder[0]
 
     def close(self) -> None:
-        from rtrain.train.torch._group import shutdown_process_group
-
-        shutdown_process_group()
+        _process_group.leave()
 
 
 def _check_together(doing: list[str]) -> None:

@@ -39,6 +39,7 @@ from rtrain.train._values._facts import (
     ResizeInfo,
 )
 from rtrain.train._worker import _behind
+from rtrain.train._worker._library import CheckpointUploadError
 
 _DELETIONS_MOST = 10  # with one report, the worst first; as the head does
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
@@ -260,8 +261,6 @@ class LocalSession:
 
     def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, calls: list[Any]) -> Checkpoint:
         """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
-        from rtrain.train._worker._library import CheckpointUploadError
-
         brought = self._ranks.gather((entries, fault), f"storing the checkpoint of report {self._index}")
         faults = [rank_fault for _, rank_fault in brought if rank_fault]
         committed = ""

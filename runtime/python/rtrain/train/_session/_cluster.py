@@ -185,12 +185,12 @@ class ClusterSession:
         """Rank 0 waits for the commit, since the checkpoint is known by its committed name."""
         if self.facts.world_rank != 0:
             return
-        from rtrain.train._driver import _validation
+        from rtrain.train._session import _validations
 
         self.flush(None)
         committed = self.get_checkpoint()
         if committed is not None:
-            _validation.ask(_worker.head(), self.facts.run_id, committed.name, call.validation)
+            _validations.ask(_worker.head(), self.facts.run_id, committed.name, call.validation)
 
     def _end_when_reached(self, call: ReportCall) -> None:
         """Rank 0 asks the run's `stop`; every rank ends at the same report."""

@@ -10,10 +10,10 @@ from typing import Any
 from rtrain._http import Head, HeadError, part
 from rtrain.train import _worker
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._driver import _validation
 from rtrain.train._result import by_score
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._run_directory._reading import Bucket, full_metrics
+from rtrain.train._session import _validations
 from rtrain.train._session._protocol import ReportedCheckpoint
 from rtrain.train._values import _metrics, _names
 from rtrain.train._values._facts import CheckpointConsistencyMode, Facts, PreemptionInfo, ReportedCheckpointStatus, ResizeInfo
@@ -102,7 +102,7 @@ def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:
 def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     """The oldest first."""
     route = f"/v1/runs/{part(run['run_id'])}"
-    validations = _validation.answers(head, run["run_id"])
+    validations = _validations.answers(head, run["run_id"])
     checkpoints: list[ReportedCheckpoint] = []
     bucket = Bucket()
     for record in head.items(f"{route}/checkpoints"):

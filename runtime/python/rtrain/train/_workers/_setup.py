@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rtrain.train._archive._package import Payload
+from rtrain.train._result import nested
 from rtrain.train._run_directory import _elsewhere, _views
+from rtrain.train._session._cluster import ClusterSession
 from rtrain.train._session._protocol import Session
+from rtrain.train._workers._datasets import Shards
 
 
 def prepare(session: Session, payload: Payload) -> None:
-    from rtrain.train._session._cluster import ClusterSession
-    from rtrain.train._workers._datasets import Shards
-
     if not isinstance(session, ClusterSession):
         return
     session.describe(payload.header.get("metadata") or {})
     if "datasets" in payload.parts:
         session.shards = Shards(payload.part("datasets"), payload.part("data_config"), session.facts)
     if "stop" in payload.parts:
-        session.stop = _stop_function(payload.part("stop"))
+        session.stop = stop_function(payload.part("stop"))
     session.validates = bool(payload.header.get("validation"))
     session.resume_from = payload.header.get("resume_from")
     if "view" in payload.parts:
@@ -47,19 +47,15 @@ def prepare(session: Session, payload: Payload) -> None:
 
 def finish(session: Session) -> None:
     """Every report is made, and what was reported is stored."""
-    from rtrain.train._session._cluster import ClusterSession
-
     if isinstance(session, ClusterSession) and session.sweeper is not None:
         session.sweep()
 
 
-def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
+def stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
     """`{"metric": value}` is reached when any metric is at its value or above."""
     if not isinstance(stop, Mapping):
         users_function: Callable[[str, dict[str, Any]], bool] = stop
         return users_function
-
-    from rtrain.train._result import nested
 
     def reached(_name: str, metrics: dict[str, Any]) -> bool:
         values_and_limits = ((nested(metrics, key), value) for key, value in stop.items())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rtrain import train
-from rtrain.train._worker_main import wants_config
+from rtrain.train._workers._loop_call import wants_config
 
 
 class TransformersLoop:
