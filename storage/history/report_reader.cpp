@@ -19,10 +19,10 @@ Result<ReportReader> ReportReader::open(const std::string& directory) {
     return ReportReader(std::move(*database));
 }
 
-Result<std::vector<state::MetricRow>> ReportReader::rows(RunId run, std::uint64_t after_position, std::size_t limit) {
+Result<state::PageOf<state::MetricRow>> ReportReader::rows(RunId run, std::uint64_t after_position, std::size_t limit) {
     auto one_view = Transaction::begin(*database_, Transaction::Kind::read);  // rows move into chunks
     if (!one_view) return one_view.error();
-    return state::read_metrics(*database_, run, after_position, limit);
+    return state::read_metrics(*database_, run, after_position, {.rows = limit});
 }
 
 Result<std::uint64_t> ReportReader::last_position(RunId run) {

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "storage/state/journal.hpp"
 #include "storage/state/sqlite.hpp"
@@ -14,7 +13,7 @@ namespace rtrain::history {
 class ReportReader {
   public:
     static Result<ReportReader> open(const std::string& directory);  // `directory`: that of an open journal
-    Result<std::vector<state::MetricRow>> rows(RunId run, std::uint64_t after_position, std::size_t limit);
+    Result<state::PageOf<state::MetricRow>> rows(RunId run, std::uint64_t after_position, std::size_t limit);
     Result<std::uint64_t> last_position(RunId run);  // 0: it has none
     ReportReader(ReportReader&&) noexcept;
     ~ReportReader();

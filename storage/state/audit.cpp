@@ -69,13 +69,17 @@ Result<AuditEnd> last_audit(Database& database) {
     return end;
 }
 
-Result<std::vector<AuditRow>> read_audit(Database& database, std::uint64_t after, std::size_t limit) {
-    std::vector<AuditRow> rows;
-    Status read = database.each(std::string("SELECT ") + columns + " FROM audit WHERE seq > ? ORDER BY seq LIMIT ?",
-                                {static_cast<std::int64_t>(after), static_cast<std::int64_t>(limit)},
-                                [&](const Row& row) { rows.push_back(audit_row(row)); });
+Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, PageBounds most) {
+    Filling<AuditRow> to(most);
+    Status read = database.each_while(std::string("SELECT ") + columns + " FROM audit WHERE seq > ? ORDER BY seq",
+                                      {static_cast<std::int64_t>(after)}, [&](const Row& stored) {
+                                          AuditRow row = audit_row(stored);
+                                          const std::size_t bytes =
+                                              row.user.size() + row.action.size() + row.target.size();
+                                          return to.add(std::move(row), bytes);
+                                      });
     if (!read) return read.error();
-    return rows;
+    return std::move(to.page);
 }
 
 Result<AuditEnd> check_audit(Database& database) {
@@ -89,11 +93,11 @@ Result<AuditEnd> check_audit(Database& database) {
     return end;
 }
 
-std::vector<AuditRow> SqliteJournal::audit(std::uint64_t after, std::size_t limit) const {
-    std::lock_guard held(body_->reading);
-    auto rows = read_audit(body_->reader, after, limit);
-    if (!rows) throw ReadFailed(rows.error());
-    return std::move(*rows);
+PageOf<AuditRow> SqliteJournal::audit(std::uint64_t after, PageBounds most) const {
+    std::lock_guard held(body_->paging);
+    auto page = read_audit(body_->pages, after, most);
+    if (!page) throw ReadFailed(page.error());
+    return std::move(*page);
 }
 
 AuditEnd SqliteJournal::audit_end() const {

@@ -1,4 +1,4 @@
-// What a SqliteJournal holds: a connection that writes, and one that reads, so that nobody who reads waits for a
+// What a SqliteJournal holds: a connection that writes, and two that read, so that nobody who reads waits for a
 // commit. A mutex each.
 #pragma once
 
@@ -20,6 +20,8 @@ struct SqliteJournal::Body {
     Database database;  // destroyed before the lock is let go
     Database reader;
     std::mutex reading;
+    Database pages;  // reads long answers beside the loop, so that the loop never waits for one
+    std::mutex paging;
     Cluster opened;
     Kept kept;
     std::uint64_t last_event = 0;
@@ -28,8 +30,11 @@ struct SqliteJournal::Body {
     AuditEnd audit_end;  // changed with both mutexes held
     std::mutex end_mutex;
 
-    Body(DirectoryLock lock_taken, Database opened_database, Database second)
-        : lock(std::move(lock_taken)), database(std::move(opened_database)), reader(std::move(second)) {}
+    Body(DirectoryLock lock_taken, Database opened_database, Database second, Database third)
+        : lock(std::move(lock_taken)),
+          database(std::move(opened_database)),
+          reader(std::move(second)),
+          pages(std::move(third)) {}
 };
 
 // Copies the records as where the next replay begins; inside of the caller's transaction.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "storage/state/body.hpp"
 #include "storage/state/program.hpp"
@@ -103,6 +104,26 @@ EventRow event_row(const Row& row) {
     return event;
 }
 
+// Reads the events with a note that are behind `from` ("id > ?"), or before it ("id < ?"), those next to it first.
+Result<PageOf<EventRow>> read_events(Database& database, const std::string& side, EventId from, PageBounds most,
+                                     std::optional<RunId> run) {
+    std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE " + side + " AND note != ''";
+    Values values = {static_cast<std::int64_t>(from.value)};
+    if (run) {
+        sql += " AND run = ?";
+        values.emplace_back(static_cast<std::int64_t>(run->value));
+    }
+    Filling<EventRow> to(most);
+    Status read = database.each_while(sql + (side == "id < ?" ? " ORDER BY id DESC" : " ORDER BY id"), values,
+                                      [&](const Row& stored) {
+                                          EventRow row = event_row(stored);
+                                          const std::size_t bytes = row.note.size();
+                                          return to.add(std::move(row), bytes);
+                                      });
+    if (!read) return read.error();
+    return std::move(to.page);
+}
+
 }  // namespace
 
 Status take_snapshot(Database& database, std::uint64_t after_event) {
@@ -136,8 +157,12 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     Result<Database> reader = Database::open(path, Database::Mode::existing);
     if (!reader) return at_directory(reader.error(), directory);
 
+    Result<Database> pages = Database::open(path, Database::Mode::existing);
+    if (!pages) return at_directory(pages.error(), directory);
+
     auto journal = std::unique_ptr<SqliteJournal>(new SqliteJournal());
-    journal->body_ = std::make_unique<Body>(std::move(*lock), std::move(*database), std::move(*reader));
+    journal->body_ =
+        std::make_unique<Body>(std::move(*lock), std::move(*database), std::move(*reader), std::move(*pages));
     journal->body_->opened = std::move(loaded->cluster);
     journal->body_->kept = std::move(loaded->kept);
     journal->body_->last_event = static_cast<std::uint64_t>(*last);
@@ -189,35 +214,24 @@ Status SqliteJournal::commit(const Batch& batch) {
 
 std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, std::optional<RunId> run) const {
     std::lock_guard held(body_->reading);
-    std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE id > ? AND note != ''";
-    Values values = {static_cast<std::int64_t>(after.value)};
-    if (run) {
-        sql += " AND run = ?";
-        values.emplace_back(static_cast<std::int64_t>(run->value));
-    }
-    values.emplace_back(static_cast<std::int64_t>(limit));
-    std::vector<EventRow> rows;
-    Status read = body_->reader.each(sql + " ORDER BY id LIMIT ?", values,
-                                     [&](const Row& row) { rows.push_back(event_row(row)); });
-    if (!read) throw ReadFailed(read.error());
-    return rows;
+    auto page = read_events(body_->reader, "id > ?", after, {.rows = limit}, run);
+    if (!page) throw ReadFailed(page.error());
+    return std::move(page->rows);
 }
 
-std::vector<EventRow> SqliteJournal::last_events(std::size_t count, std::optional<RunId> run) const {
-    std::lock_guard held(body_->reading);
-    std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE note != ''";
-    Values values;
-    if (run) {
-        sql += " AND run = ?";
-        values.emplace_back(static_cast<std::int64_t>(run->value));
-    }
-    values.emplace_back(static_cast<std::int64_t>(count));
-    std::vector<EventRow> rows;
-    Status read = body_->reader.each(sql + " ORDER BY id DESC LIMIT ?", values,
-                                     [&](const Row& row) { rows.push_back(event_row(row)); });
-    if (!read) throw ReadFailed(read.error());
-    std::reverse(rows.begin(), rows.end());
-    return rows;
+PageOf<EventRow> SqliteJournal::events_page(EventId after, PageBounds most, std::optional<RunId> run) const {
+    std::lock_guard held(body_->paging);
+    auto page = read_events(body_->pages, "id > ?", after, most, run);
+    if (!page) throw ReadFailed(page.error());
+    return std::move(*page);
+}
+
+std::vector<EventRow> SqliteJournal::last_events(PageBounds most, std::optional<RunId> run) const {
+    std::lock_guard held(body_->paging);
+    auto page = read_events(body_->pages, "id < ?", EventId{std::numeric_limits<std::int64_t>::max()}, most, run);
+    if (!page) throw ReadFailed(page.error());
+    std::reverse(page->rows.begin(), page->rows.end());
+    return std::move(page->rows);
 }
 
 EventId SqliteJournal::last_event() const {

@@ -15,6 +15,7 @@
 #include "scheduler/model/result.hpp"
 #include "storage/state/audit.hpp"
 #include "storage/state/codec/text.hpp"
+#include "storage/state/pages.hpp"
 
 namespace rtrain::state {
 
@@ -102,7 +103,9 @@ class SqliteJournal : public Journal {
 
     // Reading throws ReadFailed. Events: oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
-    std::vector<EventRow> last_events(std::size_t count, std::optional<RunId> run = {}) const;  // oldest first too
+    // The same by the connection of `metrics`, for answers made beside the loop.
+    PageOf<EventRow> events_page(EventId after, PageBounds most, std::optional<RunId> run) const;
+    std::vector<EventRow> last_events(PageBounds most, std::optional<RunId> run) const;  // oldest first too
     EventId last_event() const;
 
     Status save_token(const TokenRow& token);
@@ -111,11 +114,12 @@ class SqliteJournal : public Journal {
     std::optional<std::string> setting(const std::string& key) const;
     std::map<std::string, std::string> settings(const std::string& prefix) const;  // by whole key
     Status erase_settings(const std::vector<std::string>& keys);
-    std::vector<AuditRow> audit(std::uint64_t after, std::size_t limit) const;  // oldest first; durable ones
+    PageOf<AuditRow> audit(std::uint64_t after, PageBounds most) const;  // oldest first; durable ones; as `metrics`
     AuditEnd audit_end() const;
     // Reads a page of the audit in `directory`, oldest first. A head may have the database open.
     static Result<std::vector<AuditRow>> audit_of(const std::string& directory, std::uint64_t after, std::size_t limit);
-    std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
+    // By a connection of its own: it may take long, and is no work for the loop.
+    PageOf<MetricRow> metrics(RunId run, std::uint64_t after_position, PageBounds most) const;
     std::optional<MetricRow> last_metrics(RunId run) const;
     void prune_events(std::int64_t before_wall_ms);
 

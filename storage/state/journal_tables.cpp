@@ -71,13 +71,13 @@ Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
     return transaction->commit();
 }
 
-std::vector<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, std::size_t limit) const {
-    std::lock_guard held(body_->reading);
-    Result<Transaction> one_view = Transaction::begin(body_->reader, Transaction::Kind::read);  // rows move into chunks
+PageOf<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, PageBounds most) const {
+    std::lock_guard held(body_->paging);
+    Result<Transaction> one_view = Transaction::begin(body_->pages, Transaction::Kind::read);  // rows move into chunks
     if (!one_view) throw ReadFailed(one_view.error());
-    Result<std::vector<MetricRow>> rows = read_metrics(body_->reader, run, after_position, limit);
-    if (!rows) throw ReadFailed(rows.error());
-    return std::move(*rows);
+    Result<PageOf<MetricRow>> page = read_metrics(body_->pages, run, after_position, most);
+    if (!page) throw ReadFailed(page.error());
+    return std::move(*page);
 }
 
 std::optional<MetricRow> SqliteJournal::last_metrics(RunId run) const {

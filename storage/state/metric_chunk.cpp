@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <string_view>
 
 #include "storage/state/codec/compression.hpp"
 
@@ -11,8 +12,9 @@ namespace rtrain::state {
 namespace {
 
 constexpr int level = 6;
-constexpr std::size_t unpacked_at_most = 1u << 30;
 constexpr std::size_t numbers_of_row = 5;
+constexpr std::int64_t row_bytes_most = 1 << 30;
+constexpr std::size_t row_start_most = 128;  // bytes of a row's numbers: five of 20 digits
 using Numbers = std::array<std::int64_t, numbers_of_row>;
 
 Numbers numbers_of(const MetricRow& row) {
@@ -46,25 +48,33 @@ std::string pack_metrics(const std::vector<MetricRow>& rows) {
     return compressed(text, level);
 }
 
-Result<std::vector<MetricRow>> unpack_metrics(RunId run, const std::string& bytes) {
-    const std::optional<std::string> text = expanded(bytes, unpacked_at_most);
-    if (!text) return broken();
-    std::vector<MetricRow> rows;
+Status unpack_metrics(RunId run, const std::string& bytes, const std::function<void(MetricRow&&)>& take) {
+    std::string text;  // what is unpacked, and is no whole row yet
     Numbers sums{};
-    const char* at = text->data();
-    const char* end = at + text->size();
-    while (at < end) {
-        Numbers read{};
-        if (!read_numbers(at, end, read) || read[4] < 0 || read[4] > end - at) return broken();
-        for (std::size_t i = 0; i + 1 < numbers_of_row; ++i) sums[i] += read[i];
-        rows.push_back({.attempt = {.run = run, .number = static_cast<std::uint32_t>(sums[1])},
-                        .index = static_cast<std::uint64_t>(sums[2]),
-                        .wall_ms = sums[3],
-                        .ranks_json = std::string(at, static_cast<std::size_t>(read[4])),
-                        .position = static_cast<std::uint64_t>(sums[0])});
-        at += read[4];
-    }
-    return rows;
+    bool sound = true;
+    const bool whole = expand(bytes, [&](std::string_view piece) {
+        text += piece;
+        const char* at = text.data();
+        const char* const end = at + text.size();
+        while (sound && at < end) {
+            Numbers read{};
+            const char* row = at;
+            const bool known = read_numbers(row, end, read);
+            sound =
+                known ? read[4] >= 0 && read[4] <= row_bytes_most : static_cast<std::size_t>(end - at) < row_start_most;
+            if (!known || read[4] > end - row) break;
+            for (std::size_t i = 0; i + 1 < numbers_of_row; ++i) sums[i] += read[i];
+            take({.attempt = {.run = run, .number = static_cast<std::uint32_t>(sums[1])},
+                  .index = static_cast<std::uint64_t>(sums[2]),
+                  .wall_ms = sums[3],
+                  .ranks_json = std::string(row, static_cast<std::size_t>(read[4])),
+                  .position = static_cast<std::uint64_t>(sums[0])});
+            at = row + read[4];
+        }
+        text.erase(0, static_cast<std::size_t>(at - text.data()));
+    });
+    if (!whole || !sound || !text.empty()) return broken();
+    return Done{};
 }
 
 }  // namespace rtrain::state

@@ -1,6 +1,7 @@
 // Many reports as one compressed piece of bytes: numbers as differences to the row before, JSON as it came.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 namespace rtrain::state {
 
 std::string pack_metrics(const std::vector<MetricRow>& rows);
-Result<std::vector<MetricRow>> unpack_metrics(RunId run, const std::string& bytes);
+// Gives the rows one by one, so that no more than one is in memory beside the bytes. Damaged: what was given before
+// that shows does not count.
+Status unpack_metrics(RunId run, const std::string& bytes, const std::function<void(MetricRow&&)>& take);
 
 }  // namespace rtrain::state

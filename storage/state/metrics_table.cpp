@@ -10,7 +10,7 @@
 namespace rtrain::state {
 namespace {
 
-constexpr std::int64_t chunk_rows = 1'000;
+constexpr std::int64_t chunk_rows = 1'000, chunk_bytes = 8 << 20;  // whichever comes first; one row may be longer
 constexpr std::int64_t chunks_at_most = 4'000;
 
 std::int64_t as_value(RunId run) { return static_cast<std::int64_t>(run.value); }
@@ -31,12 +31,14 @@ std::string newest_text(const std::vector<MetricRow>& rows) {
 
 Result<MetricMark> mark_of(Database& database, RunId run) {
     MetricMark mark;
-    Status read =
-        database.each("SELECT position, attempt, idx FROM metrics WHERE run=?", {as_value(run)}, [&](const Row& row) {
-            ++mark.unsealed;
-            mark.position = std::max(mark.position, static_cast<std::uint64_t>(row.integer(0)));
-            note_newest(mark, static_cast<std::uint32_t>(row.integer(1)), static_cast<std::uint64_t>(row.integer(2)));
-        });
+    Status read = database.each("SELECT position, attempt, idx, length(CAST(json AS BLOB)) FROM metrics WHERE run=?",
+                                {as_value(run)}, [&](const Row& row) {
+                                    ++mark.unsealed;
+                                    mark.position = std::max(mark.position, static_cast<std::uint64_t>(row.integer(0)));
+                                    note_newest(mark, static_cast<std::uint32_t>(row.integer(1)),
+                                                static_cast<std::uint64_t>(row.integer(2)));
+                                    mark.unsealed_bytes += row.integer(3);
+                                });
     if (!read) return read.error();
     read = database.each("SELECT last, newest FROM metric_chunks WHERE run=?", {as_value(run)}, [&](const Row& row) {
         ++mark.chunks;
@@ -50,20 +52,23 @@ Result<MetricMark> mark_of(Database& database, RunId run) {
     return mark;
 }
 
-Result<std::vector<MetricRow>> unsealed_rows(Database& database, RunId run, std::uint64_t after, std::size_t limit) {
-    std::vector<MetricRow> rows;
-    Status read = database.each(
-        "SELECT attempt, idx, wall_ms, json, position FROM metrics WHERE run=? AND position > ? ORDER BY position "
-        "LIMIT ?",
-        {as_value(run), static_cast<std::int64_t>(after), static_cast<std::int64_t>(limit)}, [&](const Row& row) {
-            rows.push_back({.attempt = {.run = run, .number = static_cast<std::uint32_t>(row.integer(0))},
-                            .index = static_cast<std::uint64_t>(row.integer(1)),
-                            .wall_ms = row.integer(2),
-                            .ranks_json = row.text(3),
-                            .position = static_cast<std::uint64_t>(row.integer(4))});
+using Reports = Filling<MetricRow>;
+
+bool add_row(Reports& to, MetricRow&& row) {
+    const std::size_t bytes = row.ranks_json.size();
+    return to.add(std::move(row), bytes);
+}
+
+Status add_unsealed(Database& database, RunId run, std::uint64_t after, Reports& to) {
+    return database.each_while(
+        "SELECT attempt, idx, wall_ms, json, position FROM metrics WHERE run=? AND position > ? ORDER BY position",
+        {as_value(run), static_cast<std::int64_t>(after)}, [&](const Row& row) {
+            return add_row(to, {.attempt = {.run = run, .number = static_cast<std::uint32_t>(row.integer(0))},
+                                .index = static_cast<std::uint64_t>(row.integer(1)),
+                                .wall_ms = row.integer(2),
+                                .ranks_json = row.text(3),
+                                .position = static_cast<std::uint64_t>(row.integer(4))});
         });
-    if (!read) return read.error();
-    return rows;
 }
 
 Status write_chunk(Database& database, RunId run, const std::vector<MetricRow>& rows, std::int64_t level) {
@@ -73,12 +78,18 @@ Status write_chunk(Database& database, RunId run, const std::vector<MetricRow>& 
          static_cast<std::int64_t>(rows.back().position), level, newest_text(rows), Blob{pack_metrics(rows)}});
 }
 
-Status seal(Database& database, RunId run, MetricMark& mark) {
-    auto rows = unsealed_rows(database, run, 0, static_cast<std::size_t>(mark.unsealed));
-    if (!rows) return rows.error();
-    if (Status written = write_chunk(database, run, *rows, 0); !written) return written;
-    if (Status erased = database.run("DELETE FROM metrics WHERE run=?", {as_value(run)}); !erased) return erased;
-    mark.unsealed = 0;
+// Seals the oldest rows, as many as one chunk may have.
+Status seal_one(Database& database, RunId run, MetricMark& mark) {
+    Reports oldest({.rows = chunk_rows, .bytes = chunk_bytes});
+    if (Status read = add_unsealed(database, run, 0, oldest); !read) return read.error();
+    const std::vector<MetricRow>& rows = oldest.page.rows;
+    if (rows.empty()) return Error{ErrorCode::damaged, "reports are missing that were counted", ""};
+    if (Status written = write_chunk(database, run, rows, 0); !written) return written.error();
+    Status erased = database.run("DELETE FROM metrics WHERE run=? AND position <= ?",
+                                 {as_value(run), static_cast<std::int64_t>(rows.back().position)});
+    if (!erased) return erased.error();
+    mark.unsealed -= static_cast<std::int64_t>(rows.size());
+    for (const MetricRow& row : rows) mark.unsealed_bytes -= static_cast<std::int64_t>(row.ranks_json.size());
     ++mark.chunks;
     return Done{};
 }
@@ -96,10 +107,11 @@ Status thin(Database& database, RunId run, MetricMark& mark) {
     if (!read) return read;
     std::vector<MetricRow> kept;
     for (const Chunk& chunk : two) {
-        auto rows = unpack_metrics(run, chunk.bytes);
-        if (!rows) return rows.error();
-        for (std::size_t i = 0; i < rows->size(); ++i)
-            if (i % 2 == 0) kept.push_back(std::move((*rows)[i]));
+        std::size_t count = 0;
+        Status unpacked = unpack_metrics(run, chunk.bytes, [&](MetricRow&& row) {
+            if (count++ % 2 == 0) kept.push_back(std::move(row));
+        });
+        if (!unpacked) return unpacked;
         Status gone = database.run("DELETE FROM metric_chunks WHERE run=? AND first=?", {as_value(run), chunk.first});
         if (!gone) return gone;
     }
@@ -117,9 +129,14 @@ Status add(Database& database, RunId run, MetricMark& mark, const MetricRow& row
                       static_cast<std::int64_t>(row.index), row.wall_ms, row.ranks_json});
     if (!added) return added;
     note_newest(mark, row.attempt.number, row.index);
-    if (++mark.unsealed < chunk_rows) return Done{};
-    if (Status sealed = seal(database, run, mark); !sealed) return sealed;
-    return mark.chunks > chunks_at_most ? thin(database, run, mark) : Done{};
+    ++mark.unsealed;
+    mark.unsealed_bytes += static_cast<std::int64_t>(row.ranks_json.size());
+    while (mark.unsealed >= chunk_rows || mark.unsealed_bytes >= chunk_bytes) {
+        if (Status sealed = seal_one(database, run, mark); !sealed) return sealed;
+        if (mark.chunks <= chunks_at_most) continue;
+        if (Status thinned = thin(database, run, mark); !thinned) return thinned;
+    }
+    return Done{};
 }
 
 }  // namespace
@@ -138,29 +155,28 @@ Status add_metrics(Database& database, MetricMarks& marks, const std::vector<Met
     return Done{};
 }
 
-Result<std::vector<MetricRow>> read_metrics(Database& database, RunId run, std::uint64_t after, std::size_t limit) {
-    std::vector<MetricRow> rows;
+Result<PageOf<MetricRow>> read_metrics(Database& database, RunId run, std::uint64_t after, PageBounds most) {
+    Reports to(most);
     std::vector<std::int64_t> firsts;
-    Status listed = database.each("SELECT first FROM metric_chunks WHERE run=? AND last > ? ORDER BY first LIMIT ?",
-                                  {as_value(run), static_cast<std::int64_t>(after), static_cast<std::int64_t>(limit)},
-                                  [&](const Row& row) { firsts.push_back(row.integer(0)); });
+    Status listed =
+        database.each("SELECT first FROM metric_chunks WHERE run=? AND last > ? ORDER BY first LIMIT ?",
+                      {as_value(run), static_cast<std::int64_t>(after), static_cast<std::int64_t>(most.rows)},
+                      [&](const Row& row) { firsts.push_back(row.integer(0)); });
     if (!listed) return listed.error();
     for (const std::int64_t first : firsts) {
-        if (rows.size() >= limit) return rows;
+        if (to.page.more) break;
         std::string bytes;
         Status read = database.each("SELECT rows FROM metric_chunks WHERE run=? AND first=?", {as_value(run), first},
                                     [&](const Row& row) { bytes = row.blob(0); });
         if (!read) return read.error();
-        auto chunk = unpack_metrics(run, bytes);
-        if (!chunk) return chunk.error();
-        for (MetricRow& row : *chunk)
-            if (row.position > after && rows.size() < limit) rows.push_back(std::move(row));
+        Status unpacked = unpack_metrics(run, bytes, [&](MetricRow&& row) {
+            if (row.position > after) add_row(to, std::move(row));
+        });
+        if (!unpacked) return unpacked.error();
     }
-    if (rows.size() >= limit) return rows;
-    auto rest = unsealed_rows(database, run, after, limit - rows.size());
-    if (!rest) return rest.error();
-    std::move(rest->begin(), rest->end(), std::back_inserter(rows));
-    return rows;
+    if (to.page.more) return std::move(to.page);
+    if (Status read = add_unsealed(database, run, after, to); !read) return read.error();
+    return std::move(to.page);
 }
 
 Result<std::int64_t> last_metric_position(Database& database, RunId run) {
@@ -174,9 +190,10 @@ Result<std::optional<MetricRow>> last_metric(Database& database, RunId run) {
     auto highest = last_metric_position(database, run);
     if (!highest) return highest.error();
     if (*highest == 0) return std::optional<MetricRow>();
-    auto rows = read_metrics(database, run, static_cast<std::uint64_t>(*highest) - 1, 1);
-    if (!rows) return rows.error();
-    return rows->empty() ? std::optional<MetricRow>() : std::optional<MetricRow>(std::move(rows->front()));
+    auto page = read_metrics(database, run, static_cast<std::uint64_t>(*highest) - 1, {.rows = 1});
+    if (!page) return page.error();
+    auto& rows = page->rows;
+    return rows.empty() ? std::optional<MetricRow>() : std::optional<MetricRow>(std::move(rows.front()));
 }
 
 Status erase_metrics(Database& database, RunId run) {

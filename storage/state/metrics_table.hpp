@@ -1,5 +1,6 @@
-// The metrics of reports. The newest rows of a run lie as they came in `metrics`; a thousand of them are sealed into
-// one compressed row of `metric_chunks`, so that a million reports cost some tens of megabytes. Beyond four million
+// The metrics of reports. The newest rows of a run lie as they came in `metrics`; a thousand of them, or
+// fewer that take megabytes, are sealed into one compressed row of `metric_chunks`, so that a million reports cost some
+// tens of megabytes. Beyond four million
 // reports of a run the oldest chunks are thinned: two of them become one that keeps every second row.
 #pragma once
 
@@ -10,15 +11,14 @@ namespace rtrain::state {
 
 struct MetricMark {  // what is known of a run's rows without reading them
     std::uint64_t position = 0;
-    std::int64_t unsealed = 0, chunks = 0;
+    std::int64_t unsealed = 0, unsealed_bytes = 0, chunks = 0;
     std::map<std::uint32_t, std::uint64_t> newest;  // by attempt: the highest index
 };
 using MetricMarks = std::map<RunId, MetricMark>;  // runs that were written to since the opening
 
 // Inside of the caller's transaction; `marks` counts only when that is committed.
 Status add_metrics(Database& database, MetricMarks& marks, const std::vector<MetricRow>& rows);
-Result<std::vector<MetricRow>> read_metrics(Database& database, RunId run, std::uint64_t after_position,
-                                            std::size_t limit);
+Result<PageOf<MetricRow>> read_metrics(Database& database, RunId run, std::uint64_t after_position, PageBounds most);
 Result<std::int64_t> last_metric_position(Database& database, RunId run);  // 0: it has none
 Result<std::optional<MetricRow>> last_metric(Database& database, RunId run);
 Status erase_metrics(Database& database, RunId run);

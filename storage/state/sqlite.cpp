@@ -100,12 +100,19 @@ Result<sqlite3_stmt*> Database::prepared(const std::string& sql, const Values& v
 }
 
 Status Database::each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row) {
+    return each_while(sql, values, [&](const Row& stored) {
+        row(stored);
+        return true;
+    });
+}
+
+Status Database::each_while(const std::string& sql, const Values& values, const std::function<bool(const Row&)>& row) {
     Result<sqlite3_stmt*> statement = prepared(sql, values);
     if (!statement) return statement.error();
     int stepped = sqlite3_step(*statement);
-    for (; stepped == SQLITE_ROW; stepped = sqlite3_step(*statement)) row(Row(*statement));
+    while (stepped == SQLITE_ROW && row(Row(*statement))) stepped = sqlite3_step(*statement);
     std::optional<Error> failed;
-    if (stepped != SQLITE_DONE) failed = error("\"" + sql.substr(0, 60) + "\"");
+    if (stepped != SQLITE_DONE && stepped != SQLITE_ROW) failed = error("\"" + sql.substr(0, 60) + "\"");
     sqlite3_reset(*statement);
     sqlite3_clear_bindings(*statement);
     if (failed) return *failed;

@@ -47,6 +47,8 @@ class Database {
 
     Status run(const std::string& sql, const Values& values = {});
     Status each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row);
+    // The same until `row` returns false.
+    Status each_while(const std::string& sql, const Values& values, const std::function<bool(const Row&)>& row);
     Result<std::int64_t> integer(const std::string& sql, const Values& values = {});  // first column of the only row
     bool last_run_changed_rows() const;
     void leave_wal_on_close();  // for readers beside a head

@@ -131,7 +131,9 @@ Result<std::vector<AuditRow>> SqliteJournal::audit_of(const std::string& directo
     Result<std::int64_t> there = database->integer("SELECT count(*) FROM sqlite_schema WHERE name='audit'");
     if (!there) return there.error();
     if (*there == 0) return std::vector<AuditRow>{};  // of a version before: nothing was kept
-    return read_audit(*database, after, limit);
+    auto page = read_audit(*database, after, {.rows = limit, .bytes = ~std::size_t{0}});
+    if (!page) return page.error();
+    return std::move(page->rows);
 }
 
 }  // namespace rtrain::state

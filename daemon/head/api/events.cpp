@@ -10,6 +10,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t rows_each = 200;
+constexpr std::size_t page_bytes = 2 << 20;  // of the events' texts
 
 void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, std::uint64_t after,
                    std::optional<RunId> run) {
@@ -43,18 +44,26 @@ void get_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& 
     if (!page) return refuse(exchange, page.error());
     const auto last = last_of(exchange);
     if (!last) return refuse(exchange, last.error());
-    json items = json::array(), cursor;
-    if (*last > 0) {
-        for (const state::EventRow& row : journal.last_events(*last, run))
-            items.push_back(event_for(exchange.view, exchange.caller, row));
-        return reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", cursor}});
-    }
     const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
-    for (const state::EventRow& row : journal.events(EventId{after}, page->limit, run)) {
-        items.push_back(event_for(exchange.view, exchange.caller, row));
-        if (items.size() == page->limit) cursor = std::to_string(row.id.value);
-    }
-    reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+    read_on_pool(
+        exchange,
+        [&journal, after, run, limit = page->limit, last = *last] {
+            if (last == 0) return journal.events_page(EventId{after}, {.rows = limit, .bytes = page_bytes}, run);
+            const state::PageBounds most{.rows = last, .bytes = page_bytes};
+            return state::PageOf<state::EventRow>{.rows = journal.last_events(most, run), .more = false};
+        },
+        [](Exchange& to, const state::PageOf<state::EventRow>& read) {
+            reply_list(
+                to, Page{.limit = read.rows.size()},
+                [&view = to.view, caller = to.caller, read, at = std::size_t{0}](Listing& list, json& cursor) mutable {
+                    if (at < read.rows.size()) {
+                        list.add(event_for(view, caller, read.rows[at++]));
+                        return true;
+                    }
+                    if (read.more) cursor = std::to_string(read.rows.back().id.value);
+                    return false;
+                });
+        });
 }
 
 }  // namespace rtrain::head

@@ -86,7 +86,7 @@ std::optional<metrics::LiveDisk> disk_of(const std::string& directory) {
 
 metrics::LiveRun live_run(const state::MetricRow& row) {
     metrics::LiveRun out{.step = row.index, .last_report_wall_ms = row.wall_ms, .values = {}, .skew_ratio = {}};
-    const json values = metrics_of(row, 0);
+    const json values = metrics_of(row);
     for (const auto& [key, value] : values.items())
         if (value.is_number()) out.values[key] = value.get<double>();
     return out;

@@ -209,18 +209,27 @@ void get_run_file(Exchange& exchange, const HeadOptions& options) {
     });
 }
 
+namespace {
+
+json values_in(const std::string& directory) {
+    json items = json::array();
+    std::error_code none;
+    for (fs::directory_iterator at(directory, none), end; !none && at != end; at.increment(none)) {
+        std::error_code gone;
+        const auto bytes = at->file_size(gone);
+        if (const std::string key = at->path().filename(); is_key(key) && !gone)
+            items.push_back({{"key", key}, {"bytes", bytes}});
+    }
+    return items;
+}
+
+}  // namespace
+
 void get_values(Exchange& exchange, const HeadOptions& options) {
     with_run(exchange, [&](const Run& run) {
-        json items = json::array();
-        std::error_code none;
-        for (fs::directory_iterator at(values_directory(options, run.id), none), end; !none && at != end;
-             at.increment(none)) {
-            std::error_code gone;
-            const auto bytes = at->file_size(gone);
-            if (const std::string key = at->path().filename(); is_key(key) && !gone)
-                items.push_back({{"key", key}, {"bytes", bytes}});
-        }
-        reply_json(exchange, 200, {{"items", std::move(items)}});
+        read_on_pool(
+            exchange, [directory = values_directory(options, run.id)] { return values_in(directory); },
+            [](Exchange& to, json items) { reply_json(to, 200, {{"items", std::move(items)}}); });
     });
 }
 
@@ -228,10 +237,14 @@ void get_value(Exchange& exchange, const HeadOptions& options) {
     with_run(exchange, [&](const Run& run) {
         const std::string key = exchange.variables["key"];
         if (!is_key(key)) return refuse(exchange, bad_key(key));
-        const auto text = read_file(values_directory(options, run.id) + "/" + key);
-        if (!text) return refuse(exchange, {ErrorCode::not_found, "run " + run.name + " has no value " + key, ""});
-        exchange.responder->send(
-            net::Response{.status = 200, .body = *text, .content_type = "application/octet-stream"});
+        const Error none{ErrorCode::not_found, "run " + run.name + " has no value " + key, ""};
+        read_on_pool(
+            exchange, [path = values_directory(options, run.id) + "/" + key] { return read_file(path); },
+            [none](Exchange& to, auto text) {
+                if (!text) return refuse(to, none);
+                to.responder->send(
+                    net::Response{.status = 200, .body = std::move(*text), .content_type = "application/octet-stream"});
+            });
     });
 }
 

@@ -85,12 +85,12 @@ Result<bool> ChartHistory::Work::catch_up(RunId run, std::size_t most) {
     const std::string subject = history_of_run(run);
     const auto last = store->last(subject);
     if (!last) return last.error();
-    const auto rows = reports->rows(run, *last, most);
-    if (!rows) return rows.error();
-    for (const state::MetricRow& row : *rows)
+    const auto page = reports->rows(run, *last, most);
+    if (!page) return page.error();
+    for (const state::MetricRow& row : page->rows)
         if (const Status added = store->add(subject, history::Kind::run, sample_of(row)); !added) return added.error();
     if (const Status written = store->flush_full(subject, monotonic_ms()); !written) complain(written.error());
-    return rows->size() == most;
+    return page->more;
 }
 
 void ChartHistory::Work::take(const HeardHeartbeat& heartbeat) {
@@ -119,10 +119,10 @@ Result<Series> ChartHistory::Work::raw(RunId run, const std::string& key, const 
     history::Joiner joiner(window, 1);
     std::uint64_t after = window.first - 1;
     while (after < window.last) {
-        const auto rows = reports->rows(run, after, std::min<std::size_t>(rows_at_once, window.last - after));
-        if (!rows) return rows.error();
-        if (rows->empty()) break;
-        for (const state::MetricRow& row : *rows) {
+        const auto page = reports->rows(run, after, std::min<std::size_t>(rows_at_once, window.last - after));
+        if (!page) return page.error();
+        if (page->rows.empty()) break;
+        for (const state::MetricRow& row : page->rows) {
             history::Range range;
             for (const auto& [name, value] : numbers_of_rank_0(row.ranks_json))
                 if (name == key) range.add(value);
@@ -130,7 +130,7 @@ Result<Series> ChartHistory::Work::raw(RunId run, const std::string& key, const 
                 {.bucket = row.position, .wall_ms = row.wall_ms, .attempt = row.attempt.number, .step = row.index},
                 range);
         }
-        after = rows->back().position;
+        after = page->rows.back().position;
     }
     return Series{.samples_per_point = joiner.samples_per_point(), .points = std::move(joiner.points)};
 }

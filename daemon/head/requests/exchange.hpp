@@ -63,6 +63,24 @@ void on_pool(const Exchange& exchange, Work work, Then then) {
     on_pool_at("", exchange, std::move(work), std::move(then));
 }
 
+// The place on the pool where long answers of a user are read from the database: a user waits for his own only.
+std::string reading_place(const Caller& caller);
+// Reads on the pool what may be long, and calls `then(exchange, value)` on the loop; what cannot be read is refused.
+template <class Work, class Then>
+void read_on_pool(Exchange& exchange, Work work, Then then) {
+    on_pool_at(
+        reading_place(exchange.caller), exchange,
+        [work = std::move(work)]() mutable -> Result<decltype(work())> {
+            try {
+                return work();
+            } catch (const state::ReadFailed& failed) { return failed.error; }
+        },
+        [then = std::move(then)](Exchange& to, auto result) mutable {
+            if (!result) return refuse(to, result.error());
+            then(to, std::move(*result));
+        });
+}
+
 // Calls `then` with the run that {run} names, or refuses.
 template <class Then>
 void with_run(Exchange& exchange, const Then& then) {

@@ -107,6 +107,10 @@ void drop_body(const Exchange& exchange) {
     exchange.background.offload_at(std::filesystem::path(exchange.request.body_file).parent_path(), remove, [] {});
 }
 
+std::string reading_place(const Caller& caller) {
+    return "read for " + (caller.node.empty() ? caller.user : "node " + caller.node);
+}
+
 void reply(Exchange& exchange, int status, std::string body) {
     exchange.responder->send(net::Response{.status = status, .body = std::move(body)});
 }

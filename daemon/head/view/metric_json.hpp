@@ -14,7 +14,10 @@ struct RankChoice {
     bool all = false;
     NumberRanges ranks;
 };
-nlohmann::json metric_json(const state::MetricRow& row, const RankChoice& choice = {}, const std::string& key = "");
-nlohmann::json metrics_of(const state::MetricRow& row, std::uint32_t rank);
+// Returns the row as JSON on one line, made of pieces of its text: a row may have megabytes. `key` names the only
+// metric that is shown; empty: all.
+std::string metric_text(const state::MetricRow& row, const RankChoice& choice, const std::string& key);
+nlohmann::json metric_json(const state::MetricRow& row);  // with rank 0's metrics; for a short row
+nlohmann::json metrics_of(const state::MetricRow& row);   // rank 0's metrics
 
 }  // namespace rtrain::head

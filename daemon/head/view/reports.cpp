@@ -6,12 +6,19 @@
 #include "daemon/head/events/news.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
 #include "runtime/worker/frames/stop.hpp"
+#include "storage/base/json_members.hpp"
 #include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* left_out = R"({"left_out":"this report has more than 16 KiB of metrics: rtrain metrics RUN"})";
+
+std::string shown_of(std::string_view metrics) {
+    return std::string(metrics.size() > Reports::last_bytes_most ? left_out : metrics);
+}
 
 }  // namespace
 
@@ -32,17 +39,37 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
     if (!attempt || run == cluster.runs.end()) return {};
     waiting_.push_back(
         {.attempt = attempt->id, .index = report.index, .wall_ms = report.wall_ms, .ranks_json = joined(report)});
-    remember(waiting_.back());
+    const auto rank0 = report.metrics_json.find(0);
+    protocol::Reported shown{.checkpoint = report.checkpoint};
+    if (rank0 != report.metrics_json.end()) shown.metrics_json[0] = shown_of(rank0->second);
+    keep(waiting_.back(), joined(shown));
 
     std::vector<Event> events;
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
-    const auto rank0 = report.metrics_json.find(0);
     if (!reached_.contains(attempt->id) && rank0 != report.metrics_json.end())
         if (const auto stop = worker::reached_stop(run->second.spec.stop_at, rank0->second)) {
             reached_.insert(attempt->id);
             events.push_back(StopMetricReached{attempt->id, stop->first, stop->second});
         }
     return events;
+}
+
+void Reports::keep(const state::MetricRow& row, std::string shown_json) {
+    last_[row.attempt.run] =
+        std::make_shared<const state::MetricRow>(state::MetricRow{.attempt = row.attempt,
+                                                                  .index = row.index,
+                                                                  .wall_ms = row.wall_ms,
+                                                                  .ranks_json = std::move(shown_json),
+                                                                  .position = row.position});
+}
+
+void Reports::remember(const state::MetricRow& row) {
+    std::string shown;
+    storage::each_member(row.ranks_json, [&](std::string_view name, std::string_view value) {
+        if (name != "0" && name != "checkpoint") return;
+        shown += (shown.empty() ? "{\"" : ",\"") + std::string(name) + "\":" + shown_of(value);
+    });
+    keep(row, shown.empty() ? "{}" : shown + "}");
 }
 
 std::vector<state::MetricRow> Reports::to_save() { return std::exchange(waiting_, {}); }

@@ -19,16 +19,18 @@ class Reports {
   public:
     // Events that the report means for the core.
     std::vector<Event> take(const Cluster& cluster, const protocol::Reported& report);
-    std::vector<state::MetricRow> to_save();                        // and forgets them
-    std::size_t waiting() const { return waiting_.size(); }         // to be saved
-    std::shared_ptr<const state::MetricRow> last(RunId run) const;  // null: it has none
-    void remember(const state::MetricRow& row) {
-        last_[row.attempt.run] = std::make_shared<const state::MetricRow>(row);
-    }
+    std::vector<state::MetricRow> to_save();                 // and forgets them
+    std::size_t waiting() const { return waiting_.size(); }  // to be saved
+    // Rank 0's metrics of the last report, and its checkpoint. Metrics above `last_bytes_most` are left out: lists of
+    // runs are made of them on the loop. Null: the run has none.
+    std::shared_ptr<const state::MetricRow> last(RunId run) const;
+    static constexpr std::size_t last_bytes_most = 16 << 10;
+    void remember(const state::MetricRow& row);  // as the run's last one, as far as `last` has it
     void end(RunId run);
     void forget(RunId run);
 
   private:
+    void keep(const state::MetricRow& row, std::string shown_json);
     std::map<RunId, std::shared_ptr<const state::MetricRow>> last_;
     std::set<AttemptId> begun_, reached_;
     std::vector<state::MetricRow> waiting_;

@@ -30,4 +30,19 @@ std::optional<std::string> expanded(std::string_view frame, std::size_t most) {
     return text;
 }
 
+bool expand(std::string_view frame, const std::function<void(std::string_view piece)>& take) {
+    const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> zstd{ZSTD_createDCtx(), &ZSTD_freeDCtx};
+    RTRAIN_CHECK(zstd != nullptr, "no memory for zstd");
+    std::string piece(ZSTD_DStreamOutSize(), '\0');
+    ZSTD_inBuffer in{frame.data(), frame.size(), 0};
+    while (true) {
+        ZSTD_outBuffer out{piece.data(), piece.size(), 0};
+        const std::size_t left = ZSTD_decompressStream(zstd.get(), &out, &in);
+        if (ZSTD_isError(left) != 0) return false;
+        take({piece.data(), out.pos});
+        if (left == 0) return in.pos == in.size;
+        if (in.pos == in.size && out.pos < out.size) return false;  // the frame is cut off
+    }
+}
+
 }  // namespace rtrain::state

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,5 +13,8 @@ namespace rtrain::state {
 std::string compressed(std::string_view text, int level);
 // Returns the text of a frame. Nothing: the bytes are no whole frame, or its text has more than `most` bytes.
 std::optional<std::string> expanded(std::string_view frame, std::size_t most);
+// Gives the text of a frame piece by piece, some hundred KiB each. Returns false if the bytes are no whole frame: what
+// was given before that shows does not count.
+bool expand(std::string_view frame, const std::function<void(std::string_view piece)>& take);
 
 }  // namespace rtrain::state

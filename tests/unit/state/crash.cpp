@@ -187,7 +187,7 @@ TEST_CASE("what news meant and their number are in one transaction: the WAL cut 
         const bool known = journal->setting("news_seen/n1") == "7";
         const bool decided = journal->opened().nodes.at({"n2"}).state == NodeState::ready;
         const bool noted = journal->events({0}, 1'000).back().note == "the disk is slow";
-        const bool measured = journal->metrics({1}, 0, 10).size() == 1;
+        const bool measured = journal->metrics({1}, 0, {}).rows.size() == 1;
         if (decided != known || noted != known || measured != known)
             FAIL("cut at " << cut << ": one without the other");
         after += known ? 1 : 0;

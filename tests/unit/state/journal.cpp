@@ -172,13 +172,13 @@ TEST_CASE("metrics drop repeats, page over attempts, and are forgotten with thei
     };
     REQUIRE(story.journal->commit(Batch{.metrics = {row(1, 1), row(1, 2), row(1, 2)}}).ok());
     REQUIRE(story.journal->commit(Batch{.metrics = {row(1, 2), row(2, 1)}}).ok());
-    std::vector<MetricRow> all = story.journal->metrics({1}, 0, 10);
+    std::vector<MetricRow> all = story.journal->metrics({1}, 0, {}).rows;
     REQUIRE(all.size() == 3);
     CHECK(all[2].attempt == attempt(1, 2));
-    std::vector<MetricRow> page = story.journal->metrics({1}, all[1].position, 10);
+    std::vector<MetricRow> page = story.journal->metrics({1}, all[1].position, {}).rows;
     REQUIRE(page.size() == 1);
     CHECK(page[0] == all[2]);
     const Entry removal{.event = RunRemoved{{1}}, .records = {EraseRun{{1}}}};
     REQUIRE(story.journal->commit(Batch{.entries = {removal}, .metrics = {row(2, 2)}}).ok());
-    CHECK(story.journal->metrics({1}, 0, 10).empty());
+    CHECK(story.journal->metrics({1}, 0, {}).rows.empty());
 }

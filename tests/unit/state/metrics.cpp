@@ -19,6 +19,17 @@ MetricRow row_of(std::uint64_t index, std::string json = R"({"0":{"loss":1}})") 
             .ranks_json = std::move(json)};
 }
 
+std::vector<MetricRow> rows_after(const Story& story, std::uint64_t position, std::size_t most = 10) {
+    return story.journal->metrics({1}, position, {.rows = most}).rows;
+}
+
+Result<std::vector<MetricRow>> unpacked(const std::string& bytes) {
+    std::vector<MetricRow> rows;
+    const Status whole = unpack_metrics({1}, bytes, [&](MetricRow&& row) { rows.push_back(std::move(row)); });
+    if (!whole) return whole.error();
+    return rows;
+}
+
 void commit_rows(Story& story, std::uint64_t from, std::uint64_t to) {
     Batch batch;
     for (std::uint64_t index = from; index <= to; ++index) batch.metrics.push_back(row_of(index));
@@ -36,7 +47,7 @@ TEST_CASE("reports of a long run are all there, in order, page by page, before a
     story.open();
     commit_rows(story, 2'400, 2'600);  // a hundred of them are repeats
     std::uint64_t next = 1, after = 0;
-    for (auto page = story.journal->metrics({1}, 0, 333); !page.empty(); page = story.journal->metrics({1}, after, 333))
+    for (auto page = rows_after(story, 0, 333); !page.empty(); page = rows_after(story, after, 333))
         for (const MetricRow& row : page) {
             REQUIRE(row.index == next++);
             after = row.position;
@@ -51,14 +62,43 @@ TEST_CASE("a chunk gives back what was put in, and a damaged one says so") {
     std::vector<MetricRow> rows{row_of(7, "{\"0\":{\n}}"), row_of(9, ""), row_of(8)};
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].position = 3 * i + 1;
     const std::string bytes = pack_metrics(rows);
-    CHECK(unpack_metrics({1}, bytes).value() == rows);
+    CHECK(unpacked(bytes).value() == rows);
     for (std::size_t at = 0; at < bytes.size(); ++at) {
         std::string changed = bytes;
         changed[at] = static_cast<char>(changed[at] ^ 0x20);
-        const auto read = unpack_metrics({1}, changed);
+        const auto read = unpacked(changed);
         CHECK((!read || *read == rows));  // a few bits of a frame's header mean nothing
     }
-    CHECK_FALSE(unpack_metrics({1}, bytes.substr(0, bytes.size() / 2)).ok());
+    CHECK_FALSE(unpacked(bytes.substr(0, bytes.size() / 2)).ok());
+}
+
+TEST_CASE("reports of a megabyte come in pages bounded by bytes") {
+    ScratchDirectory scratch;
+    Story story(scratch / "data");
+    const std::string megabyte = R"({"0":{"text":")" + std::string(1 << 20, 'x') + R"("}})";
+    for (std::uint64_t index = 1; index <= 30; index += 5) {
+        Batch batch;
+        for (std::uint64_t i = index; i < index + 5; ++i) batch.metrics.push_back(row_of(i, megabyte));
+        REQUIRE(story.journal->commit(batch).ok());
+    }
+    std::uint64_t next = 1, after = 0;
+    for (bool more = true; more;) {
+        const PageOf<MetricRow> page = story.journal->metrics({1}, after, {.rows = 1'000, .bytes = 4 << 20});
+        CHECK(page.rows.size() <= 3);
+        for (const MetricRow& row : page.rows) {
+            REQUIRE(row.index == next++);
+            REQUIRE(row.ranks_json == megabyte);
+            after = row.position;
+        }
+        more = page.more;
+    }
+    CHECK(next == 31);
+    CHECK(story.journal->metrics({1}, 0, {.rows = 10, .bytes = 1}).rows.size() == 1);  // one at least
+    CHECK(story.journal->last_metrics({1})->index == 30);
+    story.journal.reset();
+    Database database = Database::open(scratch / "data/state.db", Database::Mode::existing).value();
+    CHECK(database.integer("SELECT count(*) FROM metric_chunks").value() == 4);  // sealed by bytes, not by rows
+    CHECK(database.integer("SELECT count(*) FROM metrics").value() < 8);
 }
 
 TEST_CASE("a million reports of two ranks take at most 150 MB on disk") {
@@ -83,7 +123,7 @@ TEST_CASE("a million reports of two ranks take at most 150 MB on disk") {
     CHECK(bytes * 10 < most_bytes);
     INFO(bytes << " bytes for a tenth of it");
     story.open();
-    CHECK(story.journal->metrics({1}, reports - 3, 10).size() == 3);
+    CHECK(rows_after(story, reports - 3).size() == 3);
 }
 
 TEST_CASE("a database of version 1 is opened: its metrics were rank 0's") {
@@ -98,8 +138,8 @@ TEST_CASE("a database of version 1 is opened: its metrics were rank 0's") {
         REQUIRE(write_setting(database, "schema_version", "1").ok());
     }
     Story story(scratch / "data");
-    REQUIRE(story.journal->metrics({1}, 0, 10).size() == 1);
-    CHECK(story.journal->metrics({1}, 0, 10)[0].ranks_json == R"({"0":{"loss":2}})");
+    REQUIRE(rows_after(story, 0).size() == 1);
+    CHECK(rows_after(story, 0)[0].ranks_json == R"({"0":{"loss":2}})");
     commit_rows(story, 6, 6);
-    CHECK(story.journal->metrics({1}, 0, 10).size() == 2);
+    CHECK(rows_after(story, 0).size() == 2);
 }

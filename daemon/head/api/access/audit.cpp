@@ -7,6 +7,8 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::size_t page_bytes = 4 << 20;  // of the rows' texts
+
 json audit_json(const state::AuditRow& row) {
     return {{"sequence", row.sequence}, {"time", wall_json(row.wall_ms)},
             {"wall_ms", row.wall_ms},   {"user", row.user},
@@ -30,12 +32,19 @@ void get_audit(Exchange& exchange, const state::SqliteJournal& journal) {
         after = end - std::min<std::uint64_t>(end, *last);
         limit = *last;
     }
-    json items = json::array(), cursor;
-    for (const state::AuditRow& row : journal.audit(after, limit)) {
-        items.push_back(audit_json(row));
-        if (*last == 0 && items.size() == limit) cursor = std::to_string(row.sequence);
-    }
-    reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+    read_on_pool(
+        exchange, [&journal, after, limit] { return journal.audit(after, {.rows = limit, .bytes = page_bytes}); },
+        [tail = *last > 0](Exchange& to, const state::PageOf<state::AuditRow>& read) {
+            reply_list(to, Page{.limit = read.rows.size()},
+                       [tail, read, at = std::size_t{0}](Listing& list, json& cursor) mutable {
+                           if (at < read.rows.size()) {
+                               list.add(audit_json(read.rows[at++]));
+                               return true;
+                           }
+                           if (!tail && read.more) cursor = std::to_string(read.rows.back().sequence);
+                           return false;
+                       });
+        });
 }
 
 }  // namespace rtrain::head

@@ -69,6 +69,44 @@ TEST_CASE("metrics of every rank are kept: one rank's, several, all, paged, foll
     CHECK(followed(head, metrics + "?follow=true&after=4", "") == std::vector<std::string>{"5"});
 }
 
+TEST_CASE("reports of a megabyte come in short pages and streams") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("digits", 1)}}).status == 201);
+    const auto attempt = start_attempt(agent, 1);
+    const std::string text(1'000'000, 'x');
+    constexpr std::uint64_t reports = 20;
+    for (std::uint64_t index = 1; index <= reports; ++index)
+        agent.tell(protocol::Reported{.attempt = attempt,
+                                      .index = index,
+                                      .wall_ms = 5'000,
+                                      .metrics_json = {{0, "{\"loss\": 1.5,\n\"text\":\"" + text + "\"}"}}});
+    const std::string metrics = "/v1/runs/digits/metrics";
+    const json shown = {{"left_out", "this report has more than 16 KiB of metrics: rtrain metrics RUN"}};
+    REQUIRE(eventually([&] {
+        const json last = head.call("GET", "/v1/runs/digits").body["last_report"];
+        return last.is_object() && last["index"] == reports && last["metrics"] == shown;
+    }));
+    std::uint64_t next = 1;
+    std::string cursor = "0";
+    while (!cursor.empty()) {
+        const Answer page = head.call("GET", metrics + "?limit=1000&cursor=" + cursor);
+        REQUIRE(page.status == 200);
+        CHECK(page.text.size() < 6'000'000);
+        for (const json& item : page.body["items"]) {
+            CHECK(item["index"] == next++);
+            CHECK(item["metrics"]["text"].get_ref<const std::string&>().size() == text.size());
+        }
+        cursor = page.body["next_cursor"].is_null() ? "" : page.body["next_cursor"].get<std::string>();
+    }
+    CHECK(next == reports + 1);
+    CHECK(head.call("GET", metrics + "?limit=1000&key=loss").body["items"].size() == reports);  // what is shown counts
+    end_well(agent, attempt, 1);
+    CHECK(followed(head, metrics + "?follow=true", "").size() == reports);
+}
+
 TEST_CASE("news and their number become durable together: nobody ever sees the one without the other") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});

@@ -1,7 +1,7 @@
-// The reports of a run's ranks: pages of past ones and a stream of new ones, of one rank, several, or all. Ids of the
-// stream and "position" of a row are the same numbers, so a reader that was cut off continues where it was.
+// The reports of a run's ranks: pages of past ones, of one rank, several, or all. Ids of the stream (report_follow.hpp)
+// and "position" of a row are the same numbers, so a reader that was cut off continues where it was.
 #include "daemon/head/api/handlers.hpp"
-#include "daemon/head/loop/feeds.hpp"
+#include "daemon/head/api/reports/report_follow.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
 #include "storage/base/json_text.hpp"
@@ -10,13 +10,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t rows_at_once = 500;
-constexpr std::size_t bytes_at_once = 1 << 20;  // at once: more than 4 MiB that wait would cut the reader
-
-struct MetricQuestion {
-    RankChoice ranks;
-    std::string key;
-};
+constexpr std::size_t page_bytes_most = 4 << 20;  // of an answer; one row may have 6 MiB
+constexpr std::size_t read_bytes_most = 64
+                                        << 20;  // for one answer: most of a row may belong to ranks that are not shown
 
 Result<RankChoice> choice_of(const Exchange& exchange, RunId run) {
     const std::string text = exchange.query("rank", "0");
@@ -42,45 +38,35 @@ Result<RankChoice> choice_of(const Exchange& exchange, RunId run) {
     return out;
 }
 
-void follow_reports(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, RunId run,
-                    std::uint64_t after, const MetricQuestion& question) {
-    auto stream = exchange.responder->stream("text/event-stream");
-    if (!stream) return;
-    feeds.add(
-        std::move(stream),
-        [&view = exchange.view, durability = exchange.durability, &journal, run, after,
-         question](net::Stream& to) mutable {
-            const auto rows = journal.metrics(run, after, rows_at_once);
-            std::string out;
-            bool whole = true;
-            for (const state::MetricRow& row : rows) {
-                if (out.size() > bytes_at_once) {
-                    whole = false;
-                    break;
-                }
-                after = row.position;
-                out += sse(json_text(metric_json(row, question.ranks, question.key)), std::to_string(after));
-            }
-            if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
-            if (!whole || rows.size() == rows_at_once) return Feeds::Pumped::again;
-            const auto entry = view.cluster.runs.find(run);
-            if (entry != view.cluster.runs.end() && !durability.ended_for_good(entry->second))
-                return Feeds::Pumped::goes_on;
-            to.write(sse("{}", "", "end"));
-            return Feeds::Pumped::ended;
-        },
-        exchange.permitted);
+// What a page is made of, read and written as text beside the loop: its size is what the ranks wrote.
+std::string page_text(const state::SqliteJournal& journal, RunId run, std::uint64_t after, std::size_t limit,
+                      const MetricQuestion& question) {
+    std::string items;
+    std::size_t rows = 0, read = 0;
+    bool more = true;
+    while (more && rows < limit && items.size() < page_bytes_most && read < read_bytes_most) {
+        const auto page = journal.metrics(run, after, {.rows = limit - rows, .bytes = page_bytes_most - items.size()});
+        more = page.more;
+        for (const state::MetricRow& row : page.rows) {
+            items += (items.empty() ? "" : ",") + metric_text(row, question.ranks, question.key);
+            after = row.position;
+            read += row.ranks_json.size();
+        }
+        rows += page.rows.size();
+    }
+    const std::string cursor = more ? '"' + std::to_string(after) + '"' : "null";
+    return R"({"items":[)" + items + R"(],"next_cursor":)" + cursor + R"(,"schema_version":1})";
 }
 
 void reply_rows(Exchange& exchange, const state::SqliteJournal& journal, RunId run, const Page& page,
                 const MetricQuestion& question) {
     const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page.offset;
-    json items = json::array(), cursor;
-    for (const state::MetricRow& row : journal.metrics(run, after, page.limit)) {
-        items.push_back(metric_json(row, question.ranks, question.key));
-        if (items.size() == page.limit) cursor = std::to_string(row.position);
-    }
-    reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+    read_on_pool(
+        exchange,
+        [&journal, run, after, limit = page.limit, question] {
+            return page_text(journal, run, after, limit, question);
+        },
+        [](Exchange& to, std::string text) { reply(to, 200, std::move(text)); });
 }
 
 }  // namespace
@@ -96,7 +82,7 @@ void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds&
     // Rows that came but are not written yet belong to the answer.
     exchange.durability.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
         guarded(kept, [&] {
-            if (kept.asked("follow")) return follow_reports(kept, journal, feeds, run, after_of(kept), question);
+            if (kept.asked("follow")) return follow_reports(kept, journal, feeds, {run, after_of(kept), question});
             reply_rows(kept, journal, run, page, question);
         });
     });

@@ -1,0 +1,22 @@
+// The members of a JSON object as pieces of its text. No tree is made, so that a text of megabytes costs no memory
+// beside it. Safe for text that is no JSON.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace rtrain::storage {
+
+// Calls `member` with each name, as it stands between its quotes, and the text of its value. Returns false if `object`
+// is no JSON object; some members may have been given before that shows.
+bool each_member(std::string_view object,
+                 const std::function<void(std::string_view name, std::string_view value)>& member);
+
+// Returns true if a name, as it stands between its quotes, means `name`.
+bool is_name(std::string_view quoted, std::string_view name);
+
+// Appends a JSON text without the blanks and line ends between its values.
+void append_on_one_line(std::string& out, std::string_view json);
+
+}  // namespace rtrain::storage
