@@ -42,6 +42,7 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.drain_on_sigterm_ms = options.drain_on_sigterm_ms;
     agent.scratch = options.scratch;
     agent.scratch_quota = options.scratch_quota;
+    if (options.disk_reserve >= 0) agent.disk_reserve = options.disk_reserve;
     agent.fake_gpus = options.fake_gpus;
     agent.accelerator_type = options.accelerator_type;
     for (const auto& [key, value] : options.labels) agent.labels[key] = value;

@@ -21,6 +21,7 @@ struct NodeOptions {
     std::vector<std::string> pass_env{};
     std::string resources, fake_gpus, accelerator_type, scratch;
     std::int64_t scratch_quota = 0;  // bytes; 0: none
+    std::int64_t disk_reserve = -1;  // bytes; less than 0: as many as an agent keeps free without it
     std::map<std::string, std::string> labels;
     bool allow_root_workers = false, allow_setuid = false, warm = false;
     std::string storage_rules;             // a file; empty: none

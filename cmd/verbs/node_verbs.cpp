@@ -160,6 +160,19 @@ Flag node_data_flag() {
             .help = "the agent's data (default: <data home>/nodes/<name>)"};
 }
 
+// Sets `bytes` to the amount that the flag names. A flag that is not there changes nothing.
+Status take_amount(const Arguments& arguments, const std::string& flag, const std::string& example,
+                   std::int64_t& bytes) {
+    if (!arguments.has(flag)) return Done{};
+    const auto amount = parse_bytes(arguments.text(flag));
+    if (!amount)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--" + flag + ": \"" + arguments.text(flag) + "\" is not an amount of bytes",
+                     .next = "for example --" + flag + " " + example};
+    bytes = *amount;
+    return Done{};
+}
+
 }  // namespace
 
 Result<NodeOptions> node_options(const Arguments& arguments) {
@@ -182,25 +195,15 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     options.fake_gpus = arguments.text("fake-gpus");
     options.accelerator_type = arguments.text("accelerator-type");
     if (arguments.has("scratch")) options.scratch = absolute(arguments.text("scratch"));
-    if (arguments.has("scratch-quota")) {
-        const auto quota = parse_bytes(arguments.text("scratch-quota"));
-        if (!quota)
-            return Error{
-                .code = ErrorCode::usage,
-                .message = "--scratch-quota: \"" + arguments.text("scratch-quota") + "\" is not an amount of bytes",
-                .next = "for example --scratch-quota 100GiB"};
-        options.scratch_quota = *quota;
-    }
     options.warm = arguments.has("warm");
-    if (arguments.has("warm-memory")) {
-        const auto most = parse_bytes(arguments.text("warm-memory"));
-        if (!most)
-            return Error{
-                .code = ErrorCode::usage,
-                .message = "--warm-memory: \"" + arguments.text("warm-memory") + "\" is not an amount of bytes",
-                .next = "for example --warm-memory 4GiB"};
-        options.warm_memory = *most;
-    }
+    const struct {
+        const char *flag, *example;
+        std::int64_t& bytes;
+    } amounts[] = {{"scratch-quota", "100GiB", options.scratch_quota},
+                   {"disk-reserve", "2GiB", options.disk_reserve},
+                   {"warm-memory", "4GiB", options.warm_memory}};
+    for (const auto& amount : amounts)
+        if (Status fine = take_amount(arguments, amount.flag, amount.example, amount.bytes); !fine) return fine.error();
     options.allow_root_workers = arguments.has("allow-root-workers");
     if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
     options.allow_setuid = arguments.has("allow-setuid");
@@ -271,6 +274,10 @@ std::vector<Flag> node_join_flags() {
          .shown = "DIR",
          .help = "fast disk of this node, for the workers' TMPDIR"},
         scratch_quota,
+        {.name = "disk-reserve",
+         .takes = Value::text,
+         .shown = "SIZE",
+         .help = "of the disk of --data, which stays free: new runs start elsewhere below it (default 512MiB)"},
         {.name = "warm", .help = "fork Python workers from processes that have imported torch (experimental)"},
         {.name = "warm-memory",
          .takes = Value::text,

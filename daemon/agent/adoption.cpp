@@ -55,7 +55,7 @@ void ship_logs(const Adopters& to, const SavedAttempt& saved) {
         for (const protocol::LaunchWorker& worker : saved.launch->workers) ranks.push_back(worker.rank);
     protocol::AttemptRef attempt = saved.prepare.attempt;
     attempt.number = saved.number;
-    to.logs.follow(attempt, ranks);
+    to.logs.follow(attempt, ranks, {.user = saved.prepare.user});
     to.logs.finish(key_of(attempt), [] {});
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/agent/base/log.hpp"
+#include "daemon/agent/disk/disk_room.hpp"
 #include "storage/uri/s3/s3.hpp"
 
 namespace rtrain::agent {
@@ -28,7 +29,12 @@ Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
       renewal_(loop_.net(), node_, peers_),
       messages_(loop_.net(), loop_, node_, attempts_),
       scratch_(loop_, loop_.net(), node_, attempts_),
-      logs_(loop_.net(), node_.files, [this](const protocol::LogChunk& chunk) { return head_.send_log(chunk); }),
+      logs_(
+          loop_.net(), node_.files, [this](const protocol::LogChunk& chunk) { return head_.send_log(chunk); },
+          [this](std::uint64_t held) {
+              const DiskRoom disk = room_at(node_.files.data_dir);
+              return logs_of_user(disk, held, reserve_of(disk, node_.options.disk_reserve));
+          }),
       workers_({loop_.net(), loop_, loop_.state(), node_, attempts_, messages_, scratch_, logs_}),
       saved_(node_, attempts_),
       journals_(loop_.net(), node_, attempts_),

@@ -48,7 +48,7 @@ void Head::release_node(const std::string& node) {
 
 void Head::tidy_up() {
     events_.behind_commits([this, before = wall_ms() - events_kept_ms] { journal_->prune_events(before); });
-    prune_logs(loop_, events_.cluster(), logs_.directory());
+    logs_.prune(events_.cluster());
     blobs_.collect();
     const auto swept = [root = options_.storage_root] {  // removals that a head before this one did not finish
         if (const auto done = storage::sweep_aside(root); !done)

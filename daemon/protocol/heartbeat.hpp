@@ -49,6 +49,7 @@ struct Heartbeat {
     Traffic traffic{};                              // of network interfaces and disks
     std::vector<DiskHeartbeat> disks{};
     std::int64_t cpu_ms = -1;                       // all its processors worked, since its boot; -1: it cannot be told
+    std::string full_disk{};                        // why its disk has no room for new runs; empty: it has
     bool operator==(const Heartbeat&) const = default;
 };
 

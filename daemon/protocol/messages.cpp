@@ -61,7 +61,7 @@ void fields(V& v, DiskHeartbeat& m) {
 template <class V>
 void fields(V& v, Heartbeat& m) {
     v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers), v("gpus", m.gpus);
-    v("traffic", m.traffic), v("disks", m.disks), v("cpu_ms", m.cpu_ms);
+    v("traffic", m.traffic), v("disks", m.disks), v("cpu_ms", m.cpu_ms), v("full_disk", m.full_disk);
 }
 template <class V>
 void fields(V& v, EarlierCheckpoint& m) {
@@ -118,7 +118,7 @@ void fields(V& v, Notice& m) {
 template <class V>
 void fields(V& v, LogChunk& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("stream", m.stream), v("offset", m.offset);
-    v("bytes", Bytes{m.bytes}), v("last", m.last), v("wall_ms", m.wall_ms);
+    v("bytes", Bytes{m.bytes}), v("lost", m.lost), v("last", m.last), v("wall_ms", m.wall_ms);
 }
 template <class V>
 void fields(V& v, Welcome& m) {

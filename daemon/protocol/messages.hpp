@@ -119,6 +119,7 @@ struct LogChunk {  // not numbered: `offset` says where it belongs; acknowledged
     std::string stream{};  // "out" or "err", "setup"
     std::uint64_t offset = 0;
     std::string bytes{};   // on the wire: base64
+    std::uint64_t lost = 0;  // so many bytes from `offset` on are not on the node any more; `bytes` is empty then
     bool last = false;   // the file is complete
     std::int64_t wall_ms = 0;  // when its first line was seen on the node; 0: not told
     bool operator==(const LogChunk&) const = default;

@@ -1,6 +1,8 @@
 // Nodes that are taken out of use: drained by people, quarantined by evidence. A draining node takes no new bundle; the
 // runs on it are asked for a checkpoint and move at their commit: with a deadline in any case, without one only when
 // there is room elsewhere (else they stay until they end). At the deadline what is left is stopped and moved.
+// A node whose disk is nearly full takes no new bundle either, but what trains there stays: a checkpoint needs room
+// too.
 #include <algorithm>
 #include <set>
 
@@ -45,7 +47,7 @@ void request_move(Change& change, AttemptId id, const Node& node) {
         case AttemptState::starting:
             return move_unstarted(change, id, node);
         case AttemptState::running:
-            if (change.seen().runs.at(id.run).spec.checkpoint_on_drain)
+            if (change.seen().runs.at(id.run).spec.checkpoint_on_drain && !is_out_of_disk(node))
                 request_checkpoint(change, id, drain_request(node));
             return;
         case AttemptState::stopping:
@@ -220,6 +222,11 @@ bool is_taken_away(const Node& node) {
     return why != nullptr && why->by_itself;
 }
 
+bool is_out_of_disk(const Node& node) {
+    const auto* why = std::get_if<reasons::DrainedBy>(&node.state_reason.value());
+    return why != nullptr && why->by_disk;
+}
+
 bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause& exit) {
     if (!exit.stopped_by_us || !drains(cluster, id)) return false;
     return is_taken_away(cluster.nodes.at(id));
@@ -245,9 +252,11 @@ void enforce_drains(Change& change) {
 void on(Change& change, const NodeDrained& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
+    if (event.by_disk && known->second.state != NodeState::ready) return;  // it takes no new bundle already
     Node& node = change.edit(event.node);
     (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
-    node.state_reason = reasons::DrainedBy{.user = event.by, .text = event.reason, .by_itself = event.by_itself};
+    node.state_reason = reasons::DrainedBy{
+        .user = event.by, .text = event.reason, .by_itself = event.by_itself, .by_disk = event.by_disk};
     node.drain_deadline.reset();
     if (event.deadline) node.drain_deadline = change.now() + *event.deadline;
     change.about(event.node);
@@ -262,6 +271,11 @@ void on(Change& change, const NodeUndrained& event) {
     if (known->second.state == NodeState::draining && is_taken_away(known->second))
         return change.refuse({ErrorCode::conflict, "the agent of node " + event.node.value + " ends by itself",
                               "the node takes workers again once its next agent has registered"});
+    const bool drained_by_disk = known->second.state == NodeState::draining && is_out_of_disk(known->second);
+    if (event.by_disk && !drained_by_disk) return;
+    if (!event.by_disk && drained_by_disk)
+        return change.refuse({ErrorCode::conflict, "the disk of node " + event.node.value + " is nearly full",
+                              "make room there: the node takes workers again by itself"});
     Node& node = change.edit(event.node);
     node.drain_deadline.reset();
     node.failures.clear();

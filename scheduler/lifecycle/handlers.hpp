@@ -60,7 +60,8 @@ bool still_moves(Change& change, const Attempt& attempt);  // at its commit
 void request_if_draining(Change& change, AttemptId id);    // an attempt that begins to run
 void enforce_drains(Change& change);                       // deadlines
 // Whether the agent of a node that is taken away ended it, and its run is moved rather than failed.
-bool is_taken_away(const Node& node);  // drained by its own agent, which is to end
+bool is_taken_away(const Node& node);   // drained by its own agent, which is to end
+bool is_out_of_disk(const Node& node);  // drained by its own agent, whose disk is nearly full
 bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause& exit);
 void end_for_drain(Change& change, AttemptId id, const NodeId& node);
 void judge_nodes(Change& change, const Attempt& attempt);  // at its end: evidence for and against its nodes

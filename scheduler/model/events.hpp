@@ -71,9 +71,14 @@ struct NodeDrained {
     std::string by, reason;
     std::optional<Duration> deadline;  // nullopt: runs move when they have another place, or run to their end
     bool by_itself = false;  // the agent received the signal to end (node join --drain-on-sigterm)
+    bool by_disk = false;    // the disk of the agent is nearly full; only a node in use is drained for that
     bool operator==(const NodeDrained&) const = default;
 };
-struct NodeUndrained { NodeId node; bool operator==(const NodeUndrained&) const = default; };
+struct NodeUndrained {
+    NodeId node;
+    bool by_disk = false;  // the disk has room again; ends only the drain for that
+    bool operator==(const NodeUndrained&) const = default;
+};
 // A node is ready for the attempt: code is unpacked, storage is probed, the peers are reachable. Rank 0's node also
 // sends the claim.
 struct NodePrepared {

@@ -222,7 +222,7 @@ struct Sentence {
         return "there is room for " + counted(why.workers, "worker") + " instead of " + std::to_string(why.instead_of);
     }
     std::string operator()(const reasons::DrainedBy& why) const {
-        if (why.by_itself) return why.text;
+        if (why.by_itself || why.by_disk) return why.text;
         return "drained by " + why.user + (why.text.empty() ? "" : ": " + why.text);
     }
     std::string operator()(const reasons::Silent& why) const { return why.why; }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/agent/base/limits.hpp"
 #include "scheduler/model/resources.hpp"
 
 namespace rtrain {
@@ -24,7 +25,8 @@ struct AgentOptions {
     std::vector<std::string> pass_env{};   // of the agent's environment, for jobs: "NAME", "PREFIX*"
     std::string scratch{};                 // node-local fast disk; empty: <data_dir>/scratch
     std::int64_t scratch_quota = 0;        // bytes of it; 0: no quota
-    bool warm = false;                     // Python workers are forked from templates, where one fits
+    std::int64_t disk_reserve = agent::limits::disk_reserve;  // bytes of the data directory's disk that stay free
+    bool warm = false;                                 // Python workers are forked from templates, where one fits
     std::int64_t warm_memory = std::int64_t{2} << 30;  // bytes, of all templates together
     // These replace what the inventory finds on the node:
     Resources resources{};

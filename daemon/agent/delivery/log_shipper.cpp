@@ -7,6 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/agent/base/limits.hpp"
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/preparation/preparation.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -37,10 +43,12 @@ std::string name_of(std::uint32_t rank, const std::string& stream) { return rank
 
 }  // namespace
 
-LogShipper::LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send)
+LogShipper::LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send,
+                       ShareOfUser share)
     : loop_(loop),
       files_(std::move(files)),
       send_(std::move(send)),
+      share_(std::move(share)),
       inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
     if (inotify_ >= 0) loop_.watch_readable(inotify_, [this] { changed(); });
 }
@@ -51,13 +59,39 @@ LogShipper::~LogShipper() {
     ::close(inotify_);
 }
 
+LogShipper::Followed& LogShipper::begin(AttemptKey key, const Bounds& bounds) {
+    Followed& followed = followed_[key];
+    uncount(followed);
+    followed.files.clear();
+    followed.bounds = bounds;
+    return followed;
+}
+
 void LogShipper::add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream) {
     const AttemptKey key = key_of(attempt);
     const auto known = read_values(files_.logs(key) + "/acknowledged");
     File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
     if (const auto at = known.find(name_of(rank, stream)); at != known.end())
         file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);
+    file.cuts = storage::log_cuts(file.path);
+    count(followed, file);
     followed.files.push_back(std::move(file));
+}
+
+// Takes the file's bytes on the disk into the sums, as they are now.
+void LogShipper::count(Followed& followed, File& file) {
+    const std::uint64_t size = size_of(file.path), now = size - storage::bytes_cut(file.cuts, 0, size);
+    held_ += now - file.held;
+    held_of_[followed.bounds.user] += now - file.held;
+    file.held = now;
+}
+
+void LogShipper::uncount(Followed& followed) {
+    for (const File& file : followed.files) {
+        held_ -= file.held;
+        held_of_[followed.bounds.user] -= file.held;
+    }
+    if (held_of_[followed.bounds.user] == 0) held_of_.erase(followed.bounds.user);
 }
 
 void LogShipper::watch(AttemptKey key, Followed& followed) {
@@ -68,22 +102,19 @@ void LogShipper::watch(AttemptKey key, Followed& followed) {
 }
 
 void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
-                        std::uint64_t bytes_max) {
+                        const Bounds& bounds) {
     const AttemptKey key = key_of(attempt);
-    Followed& followed = followed_[key];
-    followed.files.clear();
+    Followed& followed = begin(key, bounds);
     for (const std::uint32_t rank : ranks) {
         for (const char* stream : streams) add(followed, attempt, rank, stream);
         if (::access(files_.log(key, rank, setup_stream).c_str(), F_OK) == 0)
             add(followed, attempt, rank, setup_stream);
     }
-    for (File& file : followed.files) file.bytes_max = bytes_max;
     watch(key, followed);
 }
 
-void LogShipper::follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank) {
-    Followed& followed = followed_[key_of(attempt)];
-    followed.files.clear();
+void LogShipper::follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank, const Bounds& bounds) {
+    Followed& followed = begin(key_of(attempt), bounds);
     add(followed, attempt, rank, setup_stream);
     watch(key_of(attempt), followed);
 }
@@ -130,35 +161,84 @@ void LogShipper::note_growth(File& file) {
         file.seen.push_back({size, written});
 }
 
-// Its worker only appends, so that what is cut off behind the limit comes back at the end of the last line, to be cut
-// off again. Nothing before the limit is ever touched.
-std::uint64_t LogShipper::held_to_limit(File& file) {
+// Where the file system cuts no middle out of a file, the log ends. Its worker only appends, so that what is cut off
+// comes back at the end of the last line, to be cut off again.
+std::uint64_t LogShipper::end_of(File& file) {
     const std::uint64_t size = size_of(file.path);
-    if (file.bytes_max == 0 || size <= file.bytes_max) return size;
-    const std::string line = "\nrtrain: the log ends here: it has reached logs.max (" + std::to_string(file.bytes_max) +
-                             " bytes); what followed was not kept\n";
-    const std::uint64_t end = file.bytes_max + line.size();
-    if (!file.cut && read_piece(file.path, file.bytes_max, line.size()) != line) {
+    if (file.end_at == 0 || size <= file.end_at) return size;
+    const std::string line =
+        "\nrtrain: the log ends here: it has reached what its node keeps, and the file system of "
+        "the node's data directory cannot drop the middle of a file\n";
+    const std::uint64_t end = file.end_at + line.size();
+    if (read_piece(file.path, file.end_at, line.size()) != line) {
         const int descriptor = ::open(file.path.c_str(), O_WRONLY | O_CLOEXEC);
-        if (descriptor < 0) return file.bytes_max;
-        const bool written = ::ftruncate(descriptor, static_cast<off_t>(file.bytes_max)) == 0 &&
-                             ::pwrite(descriptor, line.data(), line.size(), static_cast<off_t>(file.bytes_max)) ==
+        if (descriptor < 0) return file.end_at;
+        const bool written = ::ftruncate(descriptor, static_cast<off_t>(file.end_at)) == 0 &&
+                             ::pwrite(descriptor, line.data(), line.size(), static_cast<off_t>(file.end_at)) ==
                                  static_cast<ssize_t>(line.size());
         ::close(descriptor);
-        if (!written) return file.bytes_max;
+        if (!written) return file.end_at;
     }
-    file.cut = true;
     if (size_of(file.path) > end && ::truncate(file.path.c_str(), static_cast<off_t>(end)) != 0) return end;
     return end;
 }
 
+void LogShipper::hold_file(Followed& followed, File& file, std::uint64_t most) {
+    const std::uint64_t size = end_of(file);
+    const storage::LogCut cut = storage::at_line_ends(file.path, storage::middle_of(size, file.cuts, most));
+    if (cut.begin >= cut.end) return;
+    storage::LogCuts cuts = file.cuts;
+    storage::add_cut(cuts, cut);
+    const int error = storage::cut_log(file.path, cuts);
+    if (error == EOPNOTSUPP)
+        file.end_at = std::max<std::uint64_t>(most, 1);
+    else if (error != 0)
+        warn("the middle of " + file.path + " cannot be dropped: " + std::strerror(error));
+    if (error != EOPNOTSUPP) file.cuts = std::move(cuts);
+    end_of(file);
+    count(followed, file);
+}
+
+// Holds a user's logs to the user's share of the disk: the largest files are made as small as each other.
+void LogShipper::hold_user(const std::string& user) {
+    const std::uint64_t share = share_(held_);
+    if (held_of_[user] <= share) return;
+    std::vector<std::uint64_t> sizes;
+    for (const auto& [key, followed] : followed_)
+        if (followed.bounds.user == user)
+            for (const File& file : followed.files) sizes.push_back(file.held);
+    const std::uint64_t level = storage::level_of(std::move(sizes), share / 4 * limits::cut_keeps_of_4);
+    for (auto& [key, followed] : followed_)
+        if (followed.bounds.user == user)
+            for (File& file : followed.files)
+                if (file.held > level) hold_file(followed, file, level);
+}
+
+// The head is told how much is missing. It may have some of it.
+bool LogShipper::send_lost(File& file, const storage::LogCut& cut) {
+    if (!send_({.attempt = file.attempt,
+                .rank = file.rank,
+                .stream = file.stream,
+                .offset = file.sent,
+                .lost = cut.end - file.sent}))
+        return false;
+    file.sent = cut.end;
+    return true;
+}
+
 bool LogShipper::pump_file(File& file) {
-    const std::uint64_t size = held_to_limit(file);
+    const std::uint64_t size = end_of(file);
     if (file.later) return true;
     while (file.sent < size && file.sent - file.acknowledged < window) {
+        const storage::LogCut* cut = storage::cut_from(file.cuts, file.sent);
+        if (cut && cut->begin <= file.sent) {
+            if (!send_lost(file, *cut)) return false;
+            continue;
+        }
         const auto seen = std::find_if(file.seen.begin(), file.seen.end(),
                                        [&](const File::Seen& sighting) { return sighting.bytes > file.sent; });
-        const std::uint64_t end = seen == file.seen.end() ? size : std::min(size, seen->bytes);
+        std::uint64_t end = seen == file.seen.end() ? size : std::min(size, seen->bytes);
+        if (cut) end = std::min(end, cut->begin);
         std::string bytes = read_piece(file.path, file.sent, std::min(piece, end - file.sent));
         if (bytes.empty()) break;
         const std::uint64_t length = bytes.size();
@@ -183,9 +263,9 @@ void LogShipper::pump(AttemptKey attempt) {
     const auto entry = followed_.find(attempt);
     if (entry == followed_.end()) return;
     bool sending = connected_;
+    hold_to_limits(attempt);
     for (File& file : entry->second.files) {
         note_growth(file);
-        if (!sending) held_to_limit(file);
         sending = sending && pump_file(file);
     }
     if (connected_ && !sending) schedule(attempt, room_ms);  // no acknowledgement may be under way that would call this
@@ -204,7 +284,13 @@ void LogShipper::settle(Followed& followed) {
 void LogShipper::hold_to_limits(AttemptKey attempt) {
     const auto entry = followed_.find(attempt);
     if (entry == followed_.end()) return;
-    for (File& file : entry->second.files) held_to_limit(file);
+    Followed& followed = entry->second;
+    const std::uint64_t most = followed.bounds.bytes_max;
+    for (File& file : followed.files) {
+        count(followed, file);
+        if (most > 0 && file.held > most) hold_file(followed, file, most / 4 * limits::cut_keeps_of_4);
+    }
+    hold_user(followed.bounds.user);
 }
 
 void LogShipper::finish(AttemptKey attempt, std::function<void()> done) {
@@ -271,6 +357,10 @@ void LogShipper::disconnected() {
         if (const auto entry = followed_.find(key); entry != followed_.end()) settle(entry->second);
 }
 
+LogShipper::Bounds log_bounds(const AttemptContext& context) {
+    return {.user = context.prepare.user, .bytes_max = static_cast<std::uint64_t>(context.job.logs_max_bytes)};
+}
+
 void LogShipper::forget(AttemptKey attempt) {
     const auto entry = followed_.find(attempt);
     if (entry == followed_.end()) return;
@@ -278,6 +368,7 @@ void LogShipper::forget(AttemptKey attempt) {
         watches_.erase(entry->second.watch);
         ::inotify_rm_watch(inotify_, entry->second.watch);
     }
+    uncount(entry->second);
     followed_.erase(entry);
 }
 

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/kept_logs.hpp"
 #include "daemon/agent/delivery/named_logs.hpp"
 #include "daemon/agent/delivery/staged_files.hpp"
 #include "daemon/agent/disk/kept_checkpoints.hpp"
@@ -444,15 +445,24 @@ Status deliver(Journal& journal, const AttemptContext& context, std::uint32_t nu
     return journal.deliver([&](const std::string& lines) { return context.store->append(path, lines); });
 }
 
+namespace {
+
+bool is_log(const fs::path& name) {
+    const std::string stream = name.extension();
+    return name.string().starts_with("rank-") && (stream == ".out" || stream == ".err" || stream == ".setup");
+}
+
+}  // namespace
+
 Status copy_logs(const AttemptContext& context, const NodeFacts& facts, std::uint32_t number) {
     const std::string folder = context.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
     std::error_code failed;
     for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(context.prepare.attempt)), failed)) {
-        if (!entry.path().filename().string().starts_with("rank-")) continue;  // others come and go while this looks
+        if (!is_log(entry.path().filename())) continue;  // others come and go while this looks
         std::error_code gone;
         if (!entry.is_regular_file(gone) || entry.file_size(gone) == 0 || gone) continue;
         const std::string to = folder + "/" + entry.path().filename().string();
-        if (Status copied = context.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
+        if (Status copied = put_log(*context.store, entry.path().string(), to); !copied) return copied;
     }
     return copy_named_logs(context, facts.files.scratch(key_of(context.prepare.attempt)), folder);
 }

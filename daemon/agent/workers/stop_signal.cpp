@@ -17,7 +17,7 @@ namespace {
 
 using storage::Descriptor;
 
-constexpr std::size_t processes_most = 256, ancestors_most = 64;
+constexpr std::size_t table_most = 256, ancestors_most = 64;
 constexpr int tries = 3;  // the processes of a rank may change while they are read
 
 Descriptor held(std::int64_t pid) {
@@ -47,7 +47,7 @@ ProcessTable read_table(const ProcessId& main, const std::optional<ProcessId>& h
         const auto parent = table.find(parents[i]);
         if (parent == table.end() || parent->second.catches_sigterm || !is_shell(parent->second)) continue;
         for (const std::int64_t child : children_of(parents[i])) {
-            if (table.size() >= processes_most) return table;
+            if (table.size() >= table_most) return table;
             if (!table.contains(child)) add(table, child);
             parents.push_back(child);
         }

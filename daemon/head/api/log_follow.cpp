@@ -114,7 +114,9 @@ struct LogLook {
 
     static std::uint64_t tail_offset(const LogFile& file, std::size_t lines) {
         std::uint64_t offset = file.bytes > file_bytes_at_once ? file.bytes - file_bytes_at_once : 0;
-        const bool cut = offset > 0;
+        const bool whole = !file.cuts.empty() && file.cuts.back().end >= offset;  // what is left of it begins here
+        if (whole) offset = std::min(file.cuts.back().end, file.bytes);
+        const bool cut = offset > 0 && !whole;
         auto read = read_lines(file.path, offset, file_bytes_at_once, Unfinished::take);
         if (cut && !read.empty()) read.erase(read.begin());
         return lines >= read.size() ? (read.empty() ? file.bytes : read.front().offset)
@@ -126,12 +128,15 @@ struct LogLook {
         std::uint64_t& at = sent[file.name];
         if (at >= file.bytes) return;
         std::string out;
-        if (file.bytes - at > behind_at_most) {
-            const std::uint64_t skipped = file.bytes - file_bytes_at_once - at;
-            at += skipped;
+        const std::uint64_t missing = storage::bytes_cut(file.cuts, at, file.bytes);
+        if (file.bytes - at - missing > behind_at_most) {
+            const std::uint64_t to = file.bytes - file_bytes_at_once;
+            const std::uint64_t gone = storage::bytes_cut(file.cuts, at, to), skipped = to - at - gone;
+            at = to;
+            const std::string also = gone > 0 ? ", and " + std::to_string(gone) + " bytes are missing" : "";
             put(out, line_json(file.name, wall_ms(),
                                "[" + std::to_string(skipped) +
-                                   " bytes left out of the live stream: rtrain logs without -f has them]"));
+                                   " bytes left out of the live stream: rtrain logs without -f has them" + also + "]"));
         }
         std::uint64_t read_to = at;
         const auto lines =
@@ -170,7 +175,7 @@ struct LogLook {
 
     // Sends the newest state of the line that begins at `at`. Where more than that line is there, a later look comes.
     void put_state(std::string& out, const LogFile& file, std::uint64_t at) {
-        if (at >= file.bytes || file.bytes - at >= file_bytes_at_once) return;
+        if (at >= file.bytes || file.bytes - at >= file_bytes_at_once || storage::cut_from(file.cuts, at)) return;
         const std::string tail = read_bytes(file.path, at, static_cast<std::size_t>(file.bytes - at));
         if (tail.find('\n') != std::string::npos) return;
         const auto state = states->next(file.name, tail, steady_ms());

@@ -60,7 +60,7 @@ void LogIntake::take(LogStore::Piece piece, const Source& from) {
 void LogIntake::let_go(const LogName& name, const Source& from, std::uint64_t end) { taken(name, from, end); }
 
 void LogIntake::forget(RunId run) {
-    on_log_thread([this, run] { forget_logs(store_.directory(), run); }, [] {});
+    on_log_thread([this, run] { store_.forget(run); }, [] {});
 }
 
 void LogIntake::taken(const LogName& name, const Source& from, const Result<std::uint64_t>& size) {

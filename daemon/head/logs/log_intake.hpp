@@ -29,7 +29,8 @@ class LogIntake {
     void take(LogStore::Piece piece, const Source& from);
     // Acknowledges what nobody will ask for: the agent may let go of it.
     void let_go(const LogName& name, const Source& from, std::uint64_t end);
-    void forget(RunId run);  // removes its logs, behind what was taken before
+    void forget(RunId run);              // removes its logs, behind what was taken before
+    void prune(const Cluster& cluster);  // removes logs of runs that ended longer ago than their logs.keep
     const std::string& directory() const { return store_.directory(); }
 
   private:
@@ -62,8 +63,5 @@ class LogIntake {
     bool room_noted_ = false;
     net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes to
 };
-
-// Removes the logs of runs that ended longer ago than their logs.keep; on the pool.
-void prune_logs(net::Background background, const Cluster& cluster, const std::string& directory);
 
 }  // namespace rtrain::head

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "daemon/head/view/records_json.hpp"
 #include "storage/base/json_text.hpp"
@@ -115,16 +116,48 @@ std::string read_bytes(const std::string& path, std::uint64_t offset, std::size_
     return bytes;
 }
 
+namespace {
+
+constexpr std::uint64_t no_cut = std::numeric_limits<std::uint64_t>::max();
+
+struct Part {
+    std::string bytes{};
+    std::uint64_t end = no_cut;             // where the next part that is gone begins
+    std::optional<storage::LogCut> gone{};  // the offset lies in this one
+};
+
+// Reads up to the next part of the log that is gone. What was dropped while it was read would be zeros: it is read
+// anew.
+Part part_at(const std::string& path, std::uint64_t offset, std::size_t bytes_at_most) {
+    for (storage::LogCuts cuts = storage::log_cuts(path);;) {
+        const storage::LogCut* cut = storage::cut_from(cuts, offset);
+        if (cut && cut->begin <= offset) return {.gone = storage::LogCut{offset, cut->end}};
+        Part part{.end = cut ? cut->begin : no_cut};
+        part.bytes = read_bytes(path, offset, std::min<std::uint64_t>(bytes_at_most, part.end - offset));
+        storage::LogCuts now = storage::log_cuts(path);
+        if (now == cuts) return part;
+        cuts = std::move(now);
+    }
+}
+
+}  // namespace
+
 std::vector<ReadLine> read_lines(const std::string& path, std::uint64_t& offset, std::size_t bytes_at_most,
                                  Unfinished last) {
     std::vector<ReadLine> out;
-    const std::string bytes = read_bytes(path, offset, bytes_at_most);
+    const Part part = part_at(path, offset, bytes_at_most);
+    if (part.gone) {
+        out.push_back({.offset = offset, .text = storage::cut_note(*part.gone)});
+        offset = part.gone->end;
+        return out;
+    }
+    const std::string& bytes = part.bytes;
     if (bytes.empty()) return out;
     std::size_t begin = 0;
     for (std::size_t end; (end = bytes.find('\n', begin)) != std::string::npos; begin = end + 1)
         out.push_back({.offset = offset + begin, .text = bytes.substr(begin, end - begin)});
     const bool full = bytes.size() == bytes_at_most;
-    const bool at_end = !full && last == Unfinished::take;
+    const bool at_end = offset + bytes.size() == part.end || (!full && last == Unfinished::take);
     if (begin < bytes.size() && (at_end || (full && begin == 0))) {
         out.push_back({.offset = offset + begin, .text = bytes.substr(begin), .has_end = false});
         begin = bytes.size();

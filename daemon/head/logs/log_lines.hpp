@@ -35,7 +35,8 @@ std::string line_with_state_json(const LogName& name, std::int64_t wall_ms, cons
 std::string state_json(const LogName& name, std::int64_t wall_ms, const std::string& state);
 
 // Takes up to `bytes_at_most` of whole lines from `offset` on (the last one also without its end when `rest`), and
-// moves `offset` behind them. A line longer than that is cut into pieces.
+// moves `offset` behind them. A line longer than that is cut into pieces. The note in the place of a part of the log
+// that is gone is a line, and comes alone.
 struct ReadLine {
     std::uint64_t offset = 0;
     std::string text;

@@ -46,14 +46,16 @@ std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin
     return out;
 }
 
-// The end of the last whole line; where the last line is too long to be one, the file's end. Nullopt: unreadable.
+// The end of the last whole line; where the last line is too long to be one, the file's end. The note of a part that is
+// gone is a line. Nullopt: unreadable.
 std::optional<std::uint64_t> end_of_lines(const LogFile& file) {
-    const std::uint64_t begin = file.bytes - std::min<std::uint64_t>(file.bytes, line_most);
+    const std::uint64_t note_end = file.cuts.empty() ? 0 : std::min(file.cuts.back().end, file.bytes);
+    const std::uint64_t begin = std::max(note_end, file.bytes - std::min<std::uint64_t>(file.bytes, line_most));
     const auto bytes = bytes_of(file.path, begin, file.bytes);
     if (!bytes) return std::nullopt;
     const std::size_t line_end = bytes->rfind('\n');
     if (line_end != std::string::npos) return begin + line_end + 1;
-    return begin == 0 ? 0 : file.bytes;
+    return begin == note_end ? note_end : file.bytes;
 }
 
 }  // namespace
@@ -73,7 +75,7 @@ class LogMerge::Source {
     Source(LogFile file, Unfinished last, std::size_t buffer) : file_(std::move(file)), buffer_size_(buffer) {
         const auto end = last == Unfinished::take || file_.complete ? file_.bytes : end_of_lines(file_);
         unreadable_ = !end;
-        end_ = scanned_ = line_end_ = end.value_or(0);
+        end_ = scanned_ = line_end_ = part_end_ = end.value_or(0);
     }
 
     const LogName& name() const { return file_.name; }
@@ -104,7 +106,12 @@ class LogMerge::Source {
         if (lines == 0) offset_ = end_;
         while (scanned_ > 0 && lines > 0) {
             if (allowed.none()) return false;
-            const std::uint64_t begin = scanned_ - std::min<std::uint64_t>(scanned_, buffer_size_);
+            const std::uint64_t part_begin = begin_of_part(scanned_);
+            if (part_begin == scanned_) {  // the note is a line; what is before it ends there
+                if (pass_note_back(lines)) return true;
+                continue;
+            }
+            const std::uint64_t begin = scanned_ - std::min<std::uint64_t>(scanned_ - part_begin, buffer_size_);
             const auto bytes = bytes_of(file_.path, begin, scanned_);
             if (!bytes) return allowed.failed = true, false;
             allowed.take(bytes->size());
@@ -112,7 +119,7 @@ class LogMerge::Source {
             if (count_back(*bytes, begin, lines)) return true;
             scanned_ = begin;
         }
-        if (lines > 0 && end_ > 0) lines_ += lines_in(line_end_);
+        if (lines > 0 && part_end_ > 0) lines_ += lines_in(line_end_);
         return true;
     }
 
@@ -121,13 +128,18 @@ class LogMerge::Source {
         Part& part = this->part(allowed);
         std::size_t size = std::string::npos;
         while ((size = line_size(part)) == std::string::npos) {
+            if (note_at_offset(part)) return part.note;
             part.buffer.erase(0, std::exchange(part.at, 0));
-            const std::uint64_t begin = offset_ + part.buffer.size();
-            if (begin >= end_) break;
+            const std::uint64_t begin = offset_ + part.buffer.size(), end = end_of_part(offset_);
+            if (begin >= end) break;
             const std::size_t more = std::max(buffer_size_, std::min(part.buffer.size(), line_most));
-            const auto bytes = bytes_of(file_.path, begin, std::min<std::uint64_t>(end_, begin + more));
+            const auto bytes = bytes_of(file_.path, begin, std::min<std::uint64_t>(end, begin + more));
             if (!bytes) return allowed.failed = true, std::nullopt;
             allowed.take(bytes->size());
+            if (cut_meanwhile(*bytes)) {
+                part.buffer.clear();
+                continue;
+            }
             if (bytes->empty()) end_ = begin;  // it was removed
             part.buffer += *bytes;
         }
@@ -138,6 +150,11 @@ class LogMerge::Source {
 
     // Moves behind `size` bytes of `line`, and behind the line's end.
     void pass(std::size_t size) {
+        if (!held_->note.empty()) {
+            held_->note.clear();
+            offset_ = std::min(storage::cut_from(file_.cuts, offset_)->end, end_);
+            return;
+        }
         if (held_->at + size < held_->buffer.size() && held_->buffer[held_->at + size] == '\n') ++size;
         held_->at += size;
         offset_ += size;
@@ -149,7 +166,45 @@ class LogMerge::Source {
         LogTimes times;
         std::string buffer;  // of the file, whose `offset_` is at `at`
         std::size_t at = 0;
+        std::string note;  // in the place of a part that is gone; empty: the next line is the file's own
     };
+    bool note_at_offset(Part& part) const {
+        const storage::LogCut* cut = storage::cut_from(file_.cuts, offset_);
+        if (!cut || cut->begin > offset_) return false;
+        part.buffer.clear();
+        part.at = 0;
+        part.note = storage::cut_note({offset_, cut->end});
+        return true;
+    }
+    std::uint64_t end_of_part(std::uint64_t offset) const {
+        const storage::LogCut* cut = storage::cut_from(file_.cuts, offset);
+        return cut ? std::min(cut->begin, end_) : end_;
+    }
+    std::uint64_t begin_of_part(std::uint64_t end) const {
+        std::uint64_t begin = 0;
+        for (const storage::LogCut& cut : file_.cuts)
+            if (cut.begin < end) begin = std::min(cut.end, end);
+        return begin;
+    }
+    // What was dropped since the files were listed is zeros: then it must be read anew.
+    bool cut_meanwhile(const std::string& bytes) {
+        if (bytes.find('\0') == std::string::npos) return false;
+        storage::LogCuts now = storage::log_cuts(file_.path);
+        if (now == file_.cuts) return false;
+        file_.cuts = std::move(now);
+        return true;
+    }
+    // Counts the note that ends at `scanned_`, and the rest of a line behind it. True: these are all.
+    bool pass_note_back(std::uint64_t lines) {
+        if (part_end_ > scanned_) {
+            lines_ += lines_in(line_end_ - scanned_);
+            if (lines_ >= lines) return offset_ = scanned_, true;
+        }
+        const auto cut = std::find_if(file_.cuts.rbegin(), file_.cuts.rend(),
+                                      [this](const storage::LogCut& listed) { return listed.begin < scanned_; });
+        scanned_ = line_end_ = part_end_ = cut->begin;
+        return ++lines_ >= lines && (offset_ = cut->begin, true);
+    }
     Part& part(Allowed& allowed) {
         if (held_) return *held_;
         allowed.take(index_part);
@@ -160,9 +215,9 @@ class LogMerge::Source {
     bool count_back(const std::string& bytes, std::uint64_t begin, std::uint64_t lines) {
         for (std::size_t at = bytes.size(); at > 0 && (at = bytes.rfind('\n', at - 1)) != std::string::npos;) {
             const std::uint64_t line_begin = begin + at + 1;
-            if (line_begin < end_) lines_ += lines_in(line_end_ - line_begin);
+            if (line_begin < part_end_) lines_ += lines_in(line_end_ - line_begin);
             line_end_ = line_begin - 1;
-            if (line_begin < end_ && lines_ >= lines) return offset_ = line_begin, true;
+            if (line_begin < part_end_ && lines_ >= lines) return offset_ = line_begin, true;
         }
         return false;
     }
@@ -180,6 +235,7 @@ class LogMerge::Source {
     std::size_t buffer_size_;
     bool unreadable_ = false;
     std::uint64_t end_ = 0;
+    std::uint64_t part_end_ = 0;                            // of seek_back: of the part between two that are gone
     std::uint64_t scanned_ = 0, line_end_ = 0, lines_ = 0;  // of seek_back: looked at from here; the line before it
     std::uint64_t offset_ = 0;                              // of the next line
     std::unique_ptr<Part> held_;

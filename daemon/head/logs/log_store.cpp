@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using storage::Descriptor;
-constexpr std::uint64_t complete_mark = ~0ull;
 
 Descriptor opened(const std::string& path, int flags) {
     return Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0640));
@@ -63,7 +62,7 @@ bool is_complete(const std::string& log_path) {
     const Descriptor file = opened(path, O_RDONLY);
     if (!file.open() || size < sizeof last) return false;
     const auto at = static_cast<off_t>(size / sizeof last * sizeof last - sizeof last);
-    return ::pread(file.number(), &last, sizeof last, at) == sizeof last && last.offset == complete_mark;
+    return ::pread(file.number(), &last, sizeof last, at) == sizeof last && last.offset == log_complete_mark;
 }
 
 // "attempt-000002" and "rank-00000.out" back into numbers; false: some other file.
@@ -76,8 +75,10 @@ bool parse(const fs::path& path, LogName& name) {
     name.attempt = attempt;
     name.rank = rank;
     name.stream = stream;
-    return path.extension() != ".times";
+    return path.extension() == "." + name.stream;  // else what lies beside a log
 }
+
+constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // what a node may say that it lost
 
 }  // namespace
 
@@ -106,6 +107,7 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     const std::string path = path_of(piece.name);
     const std::uint64_t have = size_of(path);
     if (piece.offset > have) return have;
+    if (piece.lost > 0) return take_lost(piece, path, have);
     const std::uint64_t known = have - piece.offset;
     if (known > piece.bytes.size() || (known == piece.bytes.size() && !piece.last)) return have;
     if (waits_for_room())
@@ -121,8 +123,27 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     if (known < piece.bytes.size())
         if (auto done = mark(path, {have, piece.wall_ms}); !done) return done.error();
     if (piece.last && !is_complete(path))
-        if (auto done = mark(path, {complete_mark, piece.wall_ms}); !done) return done.error();
+        if (auto done = mark(path, {log_complete_mark, piece.wall_ms}); !done) return done.error();
+    if (!piece.user.empty())
+        shares_.came(piece.user, piece.name.run, piece.bytes.size() - known + sizeof(LogTimes::Mark));
     return piece.offset + piece.bytes.size();
+}
+
+// The file gets as long as it would be with what is lost, so that offsets stay those of the node.
+Result<std::uint64_t> LogStore::take_lost(const Piece& piece, const std::string& path, std::uint64_t have) {
+    if (!piece.bytes.empty() || piece.last || piece.lost > lost_most || piece.offset > lost_most)
+        return Error{ErrorCode::invalid, "a piece of a log that lost its middle is not sound", ""};
+    const std::uint64_t end = piece.offset + piece.lost;
+    if (end <= have) return have;
+    std::error_code failed_to;
+    fs::create_directories(fs::path(path).parent_path(), failed_to);
+    storage::LogCuts cuts = storage::log_cuts(path);
+    storage::add_cut(cuts, {have, end});
+    if ((errno = storage::write_cuts(path, cuts)) != 0) return failed("writing the cuts of", path);
+    if (auto done = mark(path, {have, piece.wall_ms}); !done) return done.error();
+    if (auto created = append(path, nullptr, 0, 0); !created) return created.error();
+    if (::truncate(path.c_str(), static_cast<off_t>(end)) != 0) return failed("making room in", path);
+    return end;
 }
 
 Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run) {
@@ -134,6 +155,7 @@ Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run) 
         if (!at->is_regular_file(none) || !parse(at->path(), file.name)) continue;
         file.bytes = size_of(file.path);
         file.complete = is_complete(file.path);
+        file.cuts = storage::log_cuts(file.path);
         out.push_back(std::move(file));
     }
     if (none && none != std::errc::no_such_file_or_directory)
@@ -145,6 +167,11 @@ Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run) 
 std::vector<LogFile> log_files(const std::string& directory, RunId run) {
     auto out = list_logs(directory, run);
     return out ? std::move(*out) : std::vector<LogFile>();
+}
+
+void LogStore::forget(RunId run) {
+    forget_logs(directory_, run);
+    shares_.gone(run);
 }
 
 void forget_logs(const std::string& directory, RunId run) {
@@ -202,9 +229,9 @@ void LogTimes::load(std::uint64_t offset) {
     window_.resize(window_.empty() ? 0 : read(window_.data(), begin, window_.size()));
     first_ = begin;
     if (window_.empty()) return;  // nothing could be read, or it was cut meanwhile: the next question reads again
-    until_ = begin + window_.size() < end ? window_.back().offset : complete_mark;
+    until_ = begin + window_.size() < end ? window_.back().offset : log_complete_mark;
     if (window_.size() > window_most) window_.pop_back();
-    std::erase_if(window_, [](const Mark& mark) { return mark.offset == complete_mark; });
+    std::erase_if(window_, [](const Mark& mark) { return mark.offset == log_complete_mark; });
 }
 
 }  // namespace rtrain::head

@@ -1,6 +1,7 @@
 // Workers' logs on the head: <data>/logs/<run>/attempt-000002/rank-00000.out, byte for byte as on the node, beside each
 // an index of when its pieces came. Pieces say where they belong: a repeat is written once, a gap is not written at
-// all, and the answer in both cases is how far the file goes.
+// all, and the answer in both cases is how far the file goes. A user's logs stay within a part of the disk: what is
+// more loses its middle (storage/base/log_cuts.hpp), as a log does whose middle its node has dropped.
 #pragma once
 
 #include <atomic>
@@ -11,10 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/head/logs/log_shares.hpp"
 #include "scheduler/model/ids.hpp"
 #include "scheduler/model/result.hpp"
+#include "storage/base/log_cuts.hpp"
 
 namespace rtrain::head {
+
+inline constexpr std::uint64_t log_complete_mark = ~0ull;  // the offset of the index's mark "complete"
 
 struct LogName {
     RunId run;
@@ -28,6 +33,7 @@ struct LogFile {
     std::string path;
     std::uint64_t bytes = 0;
     bool complete = false;  // the node has sent its last byte
+    storage::LogCuts cuts{};
 };
 
 std::uint64_t free_bytes(const std::string& directory);  // of its file system; one that does not say is roomy
@@ -42,29 +48,38 @@ Status sync_logs(const std::string& directory);  // everything written so far is
 class LogStore {
   public:
     using FreeBytes = std::function<std::uint64_t(const std::string& directory)>;
-    // `reserve`: bytes that logs leave free on their disk.
-    explicit LogStore(std::string directory, std::uint64_t reserve = 0, FreeBytes free = free_bytes)
-        : directory_(std::move(directory)), reserve_(reserve), free_(std::move(free)) {}
+    // `reserve`: bytes that logs leave free on their disk. `share`: bytes of each user's logs.
+    explicit LogStore(std::string directory, std::uint64_t reserve = 0, FreeBytes free = free_bytes,
+                      LogShares::ShareOfUser share = logs_of_user)
+        : directory_(std::move(directory)),
+          reserve_(reserve),
+          free_(std::move(free)),
+          shares_(directory_, std::move(share)) {}
 
     struct Piece {
         LogName name;
         std::uint64_t offset = 0;
         std::string bytes;
+        std::uint64_t lost = 0;  // so many bytes from `offset` on are nowhere any more; `bytes` is empty then
         bool last = false;
         std::int64_t wall_ms = 0;
+        std::string user{};  // whose run it is
     };
     Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards; full: the reserve is reached
     // Returns whether the reserve was reached, and there has not been a quarter more than it since.
     bool waits_for_room();
     bool waiting() const { return waits_; }  // as it was last seen
+    void forget(RunId run);
     std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
     const std::string& directory() const { return directory_; }
 
   private:
     std::string path_of(const LogName& name) const;
+    Result<std::uint64_t> take_lost(const Piece& piece, const std::string& path, std::uint64_t have);
     std::string directory_;
     std::uint64_t reserve_;
     FreeBytes free_;
+    LogShares shares_;
     std::atomic<bool> waits_ = false;
 };
 

@@ -10,6 +10,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
+constexpr std::size_t disk_text_most = 500;          // bytes of a node's reason, which the head's records keep
 
 // The ranks that a heartbeat tells of, with the GPUs that each has.
 std::vector<std::pair<std::size_t, WorkerPlace>> places_of(const Cluster& cluster,
@@ -84,6 +85,20 @@ void Sessions::take_leaving(const std::string& node, const protocol::Leaving& wi
                                   .by_itself = true});
 }
 
+// A node whose disk is nearly full is drained while its heartbeats say so. Nothing is sent where the node is in another
+// state: the next heartbeat says it again.
+void Sessions::take_disk(const NodeId& node, const std::string& full) {
+    const auto known = uses_.view.cluster.nodes.find(node);
+    if (known == uses_.view.cluster.nodes.end()) return;
+    const Node& now = known->second;
+    if (!full.empty() && now.state == NodeState::ready)
+        uses_.events.take(
+            NodeDrained{.node = node, .by = node.value, .reason = full.substr(0, disk_text_most), .by_disk = true});
+    const auto* drained = std::get_if<reasons::DrainedBy>(&now.state_reason.value());
+    if (full.empty() && now.state == NodeState::draining && drained && drained->by_disk)
+        uses_.events.take(NodeUndrained{.node = node, .by_disk = true});
+}
+
 // The waits that a heartbeat tells become durable now and then; where no event asks for a commit, this does.
 void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat) {
     const std::int64_t now = monotonic_ms();
@@ -93,6 +108,7 @@ void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heart
                          .monotonic_ms = now,
                          .heartbeat = heartbeat,
                          .workers = places_of(uses_.view.cluster, heartbeat)});
+    take_disk(NodeId{node}, heartbeat.full_disk);
     seen_[node].heartbeat = std::move(heartbeat);
     if (uses_.waits.due(now)) uses_.durability.once_written([] {});
 }
@@ -124,12 +140,14 @@ void Sessions::take_log(const std::string& node, const protocol::LogChunk& chunk
                                    .stream = chunk.stream},
                           .offset = chunk.offset,
                           .bytes = chunk.bytes,
+                          .lost = chunk.lost,
                           .last = chunk.last,
                           .wall_ms = line_time(chunk)};
     const LogIntake::Source from{.node = node, .attempt = chunk.attempt};
     // A run that was removed: nobody will ask for it, so the agent may let go of it.
     if (!its_own || !uses_.view.cluster.runs.contains(piece.name.run))
-        return uses_.logs.let_go(piece.name, from, chunk.offset + chunk.bytes.size());
+        return uses_.logs.let_go(piece.name, from, chunk.offset + chunk.bytes.size() + chunk.lost);
+    piece.user = uses_.view.cluster.runs.at(piece.name.run).user;
     uses_.logs.take(std::move(piece), from);
 }
 

@@ -105,6 +105,7 @@ class Sessions {
     void take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat);
     void take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own);
     void take_of_node(const std::string& node, const protocol::FromAgent& message);
+    void take_disk(const NodeId& node, const std::string& full);
     void take_leaving(const std::string& node, const protocol::Leaving& wish);
     void object(const std::string& node, const std::string& why);
 

@@ -69,14 +69,14 @@ struct Fields<NodeLeft> {
 template <>
 struct Fields<NodeDrained> {
     static constexpr const char* type = "NodeDrained";
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by), RTRAIN_FIELD(NodeDrained, reason),
-                   RTRAIN_FIELD(NodeDrained, deadline), RTRAIN_FIELD(NodeDrained, by_itself));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by),
+                                            RTRAIN_FIELD(NodeDrained, reason), RTRAIN_FIELD(NodeDrained, deadline),
+                                            RTRAIN_FIELD(NodeDrained, by_itself), RTRAIN_FIELD(NodeDrained, by_disk));
 };
 template <>
 struct Fields<NodeUndrained> {
     static constexpr const char* type = "NodeUndrained";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeUndrained, node));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeUndrained, node), RTRAIN_FIELD(NodeUndrained, by_disk));
 };
 template <>
 struct Fields<NodePrepared> {

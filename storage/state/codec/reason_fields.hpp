@@ -170,7 +170,7 @@ template <>
 struct Fields<reasons::DrainedBy> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(reasons::DrainedBy, user), RTRAIN_FIELD(reasons::DrainedBy, text),
-                   RTRAIN_FIELD(reasons::DrainedBy, by_itself));
+                   RTRAIN_FIELD(reasons::DrainedBy, by_itself), RTRAIN_FIELD(reasons::DrainedBy, by_disk));
 };
 template <>
 struct Fields<reasons::Silent> {

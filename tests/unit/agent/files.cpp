@@ -12,13 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "daemon/agent/delivery/log_shipper.hpp"
 #include "daemon/agent/disk/start_state.hpp"
 #include "daemon/agent/peers/identity.hpp"
 #include "storage/base/json_text.hpp"
+#include "tests/unit/agent/disk/log_story.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
-#include "tests/unit/run_until.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -27,28 +26,6 @@ using namespace rtrain::agent::setup;
 namespace {
 
 protocol::News emptied(std::uint64_t seq) { return {.seq = seq, .what = protocol::Emptied{{17, 1, 1}}}; }
-
-struct LogStory {
-    Folder folder;
-    NodeFiles files{folder.path, folder.path + "/scratch"};
-    net::Loop loop;
-    std::vector<protocol::LogChunk> sent;
-    bool connected = true;
-    LogShipper shipper{loop, files, [this](const protocol::LogChunk& chunk) {
-                           if (connected) sent.push_back(chunk);
-                           return connected;
-                       }};
-    LogStory() { REQUIRE(make_directory(files.logs(attempt_1), 0755)); }
-
-    void write(const std::string& text) { std::ofstream(files.log(attempt_1, 0, "out"), std::ios::app) << text; }
-    std::string received() const {
-        std::string text;
-        for (const auto& chunk : sent)
-            if (chunk.stream == "out") text += chunk.bytes;
-        return text;
-    }
-    bool until(const std::function<bool()>& condition) { return test::run_until(loop, condition); }
-};
 
 }  // namespace
 
@@ -245,7 +222,7 @@ TEST_CASE("a saved attempt is read back as it was") {
 TEST_CASE("what a worker writes is sent with its offset, as it comes") {
     LogStory story;
     story.shipper.resend();
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     story.write("one\n");
     REQUIRE(story.until([&] { return story.received() == "one\n"; }));
     story.write("two\n");
@@ -258,7 +235,7 @@ TEST_CASE("a piece that found no room on the connection is sent once there is, t
     story.write("one\n");
     story.connected = false;  // for the shipper there is a connection: it was not told otherwise
     story.shipper.resend();
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     int looks = 0;
     REQUIRE(story.until([&] {
         if (++looks == 50) story.connected = true;
@@ -271,7 +248,7 @@ TEST_CASE("a piece is sent with the time at which it was written, not with that 
     story.write("early\n");
     const timeval then[2] = {{1'600'000'000, 0}, {1'600'000'000, 0}};
     REQUIRE(::utimes(story.files.log(attempt_1, 0, "out").c_str(), then) == 0);
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     story.shipper.resend();
     REQUIRE(story.until([&] { return story.received() == "early\n"; }));
     story.write("late\n");
@@ -281,31 +258,10 @@ TEST_CASE("a piece is sent with the time at which it was written, not with that 
     CHECK(story.sent[1].wall_ms > story.sent[0].wall_ms);
 }
 
-TEST_CASE("a log is whole up to logs.max, ends with a line that says so, and stays there while its worker floods") {
-    LogStory story;
-    story.shipper.resend();
-    story.shipper.follow({17, 1, 1}, {0}, 10);
-    story.write("12345\n");
-    REQUIRE(story.until([&] { return story.received() == "12345\n"; }));
-    for (int i = 0; i < 100; ++i) story.write("flood flood flood\n");
-    const auto kept = [&] { return *read_whole(story.files.log(attempt_1, 0, "out")); };
-    REQUIRE(story.until([&] { return story.received().ends_with("not kept\n"); }));
-    story.write("and more\n");
-    REQUIRE(story.until([&] { return kept().ends_with("not kept\n"); }));
-    CHECK(kept().starts_with("12345\nfloo\nrtrain: the log ends here: it has reached logs.max (10 bytes)"));
-    CHECK(story.received() == kept());
-
-    story.shipper.follow({17, 1, 1}, {0}, 10);  // the next agent: nothing is written twice
-    story.write("late\n");
-    REQUIRE(story.until([&] { return kept().ends_with("not kept\n"); }));
-    const std::string text = kept();
-    CHECK(std::count(text.begin(), text.end(), '\n') == 3);
-}
-
 TEST_CASE("a new connection gets the logs from the last acknowledged offset on, also from a new agent") {
     LogStory story;
     story.shipper.resend();
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     story.write("one\ntwo\n");
     REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
     story.shipper.acknowledged({.attempt = {17, 1, 1}, .rank = 0, .stream = "out", .offset = 4});
@@ -315,12 +271,15 @@ TEST_CASE("a new connection gets the logs from the last acknowledged offset on, 
     REQUIRE(story.until([&] { return story.received() == "two\n"; }));
 
     std::vector<protocol::LogChunk> sent;
-    LogShipper fresh(story.loop, story.files, [&](const protocol::LogChunk& chunk) {
-        sent.push_back(chunk);
-        return true;
-    });
+    LogShipper fresh(
+        story.loop, story.files,
+        [&](const protocol::LogChunk& chunk) {
+            sent.push_back(chunk);
+            return true;
+        },
+        [](std::uint64_t) { return std::uint64_t{1} << 30; });
     fresh.resend();
-    fresh.follow({17, 1, 1}, {0});
+    fresh.follow({17, 1, 1}, {0}, {});
     REQUIRE(story.until([&] { return !sent.empty(); }));
     CHECK(sent[0].offset == 4);
 }
@@ -329,7 +288,7 @@ TEST_CASE("logs that the head has no room for stay here, hold up no attempt's en
     LogStory story;
     story.shipper.resend();
     story.write("one\ntwo\n");
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
     protocol::LogAck ack{.attempt = {17, 1, 1}, .rank = 0, .stream = "out", .offset = 4};
     story.shipper.acknowledged(ack);
@@ -360,7 +319,7 @@ TEST_CASE("no more than a window is under way, and the end is told once all is s
     LogStory story;
     story.shipper.resend();
     story.write(std::string(3 * LogShipper::window, 'x'));
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     bool done = false;
     story.shipper.finish(attempt_1, [&] { done = true; });
     REQUIRE(story.until([&] { return story.received().size() >= LogShipper::window; }));
@@ -383,9 +342,9 @@ TEST_CASE("what is acknowledged after its file was followed anew is not waited f
                              [](const auto& chunk) { return chunk.stream == "setup" && !chunk.bytes.empty(); });
     };
     story.shipper.resend();
-    story.shipper.follow_setup(attempt, 0);
+    story.shipper.follow_setup(attempt, 0, {});
     CHECK(story.until([&] { return setup_pieces() == 1; }));
-    story.shipper.follow(attempt, {0}, 0);  // its workers start before the head has answered
+    story.shipper.follow(attempt, {0}, {});  // its workers start before the head has answered
     story.shipper.acknowledged({.attempt = attempt, .rank = 0, .stream = "setup", .offset = 10});
     bool ended = false;
     story.shipper.finish(attempt_1, [&] { ended = true; });
@@ -397,7 +356,7 @@ TEST_CASE("without a connection the end of the logs does not wait for one, and t
     LogStory story;
     story.connected = false;
     story.write("last words\n");
-    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.follow({17, 1, 1}, {0}, {});
     bool done = false;
     story.shipper.finish(attempt_1, [&] { done = true; });
     CHECK(done);

@@ -64,6 +64,30 @@ TEST_CASE("nobody undrains a node whose agent ends by itself", "[drain]") {
     CHECK(world.attempt(run).state == AttemptState::running);
 }
 
+TEST_CASE("a node whose disk is nearly full takes nothing new, keeps what trains, and is back with room", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({});
+    const NodeId full = world.node_of(run, 0);
+    const NodeDrained by_disk{.node = full, .by = full.value, .reason = "its disk is nearly full", .by_disk = true};
+    const auto now = [&]() -> const Node& { return world.cluster.nodes.at(full); };
+    world.tell(by_disk);
+    CHECK(now().state == NodeState::draining);
+    CHECK(to_text(now().state_reason) == "its disk is nearly full");
+    CHECK_FALSE(world.attempt(run).request.has_value());  // there is room elsewhere, but a checkpoint needs some here
+    world.tell(NodeUndrained{full});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->code == ErrorCode::conflict);
+    world.tell(NodeUndrained{.node = full, .by_disk = true});
+    CHECK(now().state == NodeState::ready);
+
+    world.tell(NodeDrained{.node = full, .by = "ana"});  // a person's drain is the person's to end
+    world.tell(by_disk);
+    world.tell(NodeUndrained{.node = full, .by_disk = true});
+    CHECK(now().state == NodeState::draining);
+    CHECK(to_text(now().state_reason) == "drained by ana");
+}
+
 TEST_CASE("drain without a deadline: room that is reserved for another is nowhere to go", "[drain]") {
     World world;
     world.nodes(2, 1);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/disk/disk_room.hpp"
 #include "daemon/agent/hardware/gpu_heartbeat.hpp"
 #include "daemon/agent/hardware/processes.hpp"
 
@@ -51,13 +52,16 @@ void Heartbeats::send(SendHeartbeat& out) {
         if (const auto pid = pids.find(name); pid != pids.end()) heartbeat.resident_bytes = resident_bytes(pid->second);
         if (const auto seen = usage_.workers.find(name); seen != usage_.workers.end()) heartbeat.traffic = seen->second;
     }
+    const DiskRoom disk = room_at(node_.files.data_dir);
+    full_disk_ = full_disk(node_.files.data_dir, disk, reserve_of(disk, node_.options.disk_reserve), full_disk_);
     head_.send(protocol::Heartbeat{.memory_used = kib(memory, "MemTotal:") - kib(memory, "MemAvailable:"),
                                    .memory_total = kib(memory, "MemTotal:"),
                                    .workers = std::move(out.workers),
                                    .gpus = gpus_,
                                    .traffic = usage_.node,
                                    .disks = usage_.disks,
-                                   .cpu_ms = processors_worked_ms()});
+                                   .cpu_ms = processors_worked_ms(),
+                                   .full_disk = full_disk_});
     sample_gpus(pids);
     sample_usage(pids);
 }

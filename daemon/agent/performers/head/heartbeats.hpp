@@ -41,6 +41,7 @@ class Heartbeats {
     std::shared_ptr<WorkerTraffic> traffic_ = std::make_shared<WorkerTraffic>();  // one sample at a time has it
     bool sampling_gpus_ = false, sampling_usage_ = false;
     std::int64_t usage_at_ms_ = 0;
+    std::string full_disk_;  // as the last heartbeat said
 };
 
 }  // namespace rtrain::agent

@@ -110,7 +110,7 @@ void Preparations::set_up(const Context& context) {
         return set_up_failed(context, status.error().message);
     for (const protocol::PeerNode& peer : context->prepare.nodes)
         if (peer.node == node_.name() && !peer.ranks.empty())
-            logs_.follow_setup(context->prepare.attempt, peer.ranks.front());
+            logs_.follow_setup(context->prepare.attempt, peer.ranks.front(), log_bounds(*context));
     setups_.run(order, [this, context, key](const SetupResult& result) {
         if (!result.why.empty()) return set_up_failed(context, result.why);
         const Context ready = with_setup(*context, result);

@@ -113,8 +113,7 @@ void WorkerStarts::start(const StartWorkers& out) {
     if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
         if (Status status = make_nvidia_nodes("/proc", "/dev"); !status) warn(status.error().message);
     Status ready = make_directory(files.logs(key), 0711);
-    const auto logs_max = static_cast<std::uint64_t>(attempt->context->job.logs_max_bytes);
-    if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), logs_max);
+    if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), log_bounds(*attempt->context));
     LiveAttempt with_secrets = *attempt;
     with_secrets.launch = out.launch;
     if (uses_.node.options.warm) warm_.expect(key, out.launch.workers.size());
@@ -187,8 +186,7 @@ std::map<std::uint32_t, std::int64_t> WorkerStarts::adopt(AttemptKey key) {
     for (const std::uint32_t rank : ranks_of(attempt.launch))
         if (const auto pid = launcher_.adopt(key, rank, files.worker(key, rank), files.log(key, rank, "err")))
             pids[rank] = *pid;
-    uses_.logs.follow(attempt.launch.attempt, ranks_of(attempt.launch),
-                      static_cast<std::uint64_t>(attempt.context->job.logs_max_bytes));
+    uses_.logs.follow(attempt.launch.attempt, ranks_of(attempt.launch), log_bounds(*attempt.context));
     return pids;
 }
 

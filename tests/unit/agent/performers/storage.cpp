@@ -25,7 +25,8 @@ struct StorageStory {
     ThisNode node = this_node(folder.path + "/node");
     AgentLoop loop;
     LiveAttempts attempts;
-    LogShipper logs{loop.net(), node.files, [](const protocol::LogChunk&) { return false; }};
+    LogShipper logs{loop.net(), node.files, [](const protocol::LogChunk&) { return false; },
+                    [](std::uint64_t) { return std::uint64_t{1} << 30; }};
     std::shared_ptr<storage::Store> store;
 
     StorageStory() {

@@ -1,0 +1,23 @@
+// Every bound on what one user may have of a node's shared parts, each with its reason. docs/security.md lists them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rtrain::agent::limits {
+
+// ---- the disk of the data directory -------------------------------------------------------------------------------
+// Bytes that stay free: the agent's own state and other users' runs need them. `node join --disk-reserve` sets another
+// amount. The reserve is at most a tenth of the disk. The node is drained below it, until a quarter more is free.
+inline constexpr std::int64_t disk_reserve = std::int64_t{512} << 20;
+inline constexpr std::uint64_t disk_reserve_part = 10, room_again_part = 4;
+
+// Logs of one user: an eighth of the disk, and a quarter of what would be free above the reserve without any logs, so
+// that one user who floods it does not come near the reserve. A 64th of the disk is every user's, also below the
+// reserve: who else fills the disk takes no more than that from logs.
+inline constexpr std::uint64_t logs_most_part = 8, logs_of_room_part = 4, logs_least_part = 64;
+inline constexpr std::uint64_t logs_of_user_least = 1 << 20;
+// Logs that are cut keep three quarters of what they may have, so that they are not cut with each line.
+inline constexpr std::uint64_t cut_keeps_of_4 = 3;
+
+}  // namespace rtrain::agent::limits

@@ -1,0 +1,14 @@
+// A log whose middle is gone is kept beside its run as readers see it: the first bytes, a note, the newest bytes.
+#pragma once
+
+#include <string>
+
+#include "scheduler/model/result.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::agent {
+
+// Puts the log into the store. No process writes to it any more, but its middle may be dropped meanwhile.
+Status put_log(storage::Store& store, const std::string& log, const std::string& to);
+
+}  // namespace rtrain::agent
