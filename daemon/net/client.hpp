@@ -15,10 +15,10 @@ namespace rtrain::net {
 struct Endpoint {
     std::string host;
     std::uint16_t port = 7433;
-    std::string ca;                             // PEM: the only authority trusted
-    std::string ca_fingerprint;                 // joining: sha256 hex of the CA's DER; used when `ca` is empty
-    std::string expected_name = "rtrain-head";  // name in the peer's certificate, whatever address is dialled
-    std::string certificate, private_key;       // PEM: our own, for mutual TLS; may be empty
+    std::string ca;                             // PEM: the only trusted authority
+    std::string ca_fingerprint;                 // for joining: SHA-256 of the CA's DER as hex; used if `ca` is empty
+    std::string expected_name = "rtrain-head";  // name in the peer's certificate, independent of the address
+    std::string certificate, private_key;       // PEM: the client's own identity for mutual TLS; may be empty
     std::string bearer;                         // token; may be empty
     std::int64_t connect_timeout_ms = 5'000;
     std::int64_t answer_timeout_ms = 60'000;
@@ -28,12 +28,12 @@ struct Call {
     std::string method = "GET";
     std::string target;  // path and query, encoded
     std::string body;
-    std::string body_file;  // streamed instead of body
+    std::string body_file;  // path of a file that is streamed instead of `body`
     std::uint64_t body_file_offset = 0;
-    std::map<std::string, std::string> headers;  // lower-case names; "host" takes the place of the endpoint's
-    std::string save_to;                         // write the answer's body there instead of memory
-    std::function<void(const Response& head)> on_head = {};  // status and headers of the answer, before its body
-    // Streams (SSE, followed logs): called with each piece; false ends the call.
+    std::map<std::string, std::string> headers;              // lower-case names; "host" replaces the endpoint's host
+    std::string save_to;                                     // path of a file for the answer's body; empty: memory
+    std::function<void(const Response& head)> on_head = {};  // called with status and headers before the body arrives
+    // For streams (SSE, followed logs): called with each piece. A return value of false ends the call.
     std::function<bool(std::string_view piece)> on_piece;
     std::function<void(std::uint64_t sent, std::uint64_t total)> on_progress;
 };
@@ -46,14 +46,15 @@ class Client {
     ~Client();
     Client(Client&&) noexcept;
     Result<Response> call(const Call& call);
-    void abort();  // from another thread or a signal handler's loop: the running call ends with an Error
+    // Ends the running call with an Error. May be called from another thread or from a signal handler's loop.
+    void abort();
 
   private:
     struct Body;
     std::unique_ptr<Body> body_;
 };
 
-// Dials, upgrades, then calls events on the loop. `connected` is called once, with the socket or the reason.
+// Connects and upgrades, then calls `events` on the loop. `connected` is called once, with the socket or an Error.
 void dial_socket(Loop& loop, Endpoint endpoint, std::string target, SocketEvents events,
                  std::function<void(Result<std::shared_ptr<Socket>>)> connected);
 

@@ -13,11 +13,13 @@
 namespace rtrain::net {
 namespace {
 
-// The first bytes of each connection are not counted, so that a caller can authenticate from an address at its limit.
+// The first bytes of each connection are not counted, so that a caller can authenticate even if its address is at its
+// limit.
 constexpr std::uint64_t uncounted_bytes = 4 << 10;
 std::uint64_t counted(std::uint64_t bytes) { return bytes > uncounted_bytes ? bytes - uncounted_bytes : 0; }
 
-constexpr std::size_t parties_kept = 16'384;  // addresses and callers without a connection, for their count of requests
+// the most addresses and callers without a connection whose request counts are kept
+constexpr std::size_t parties_kept = 16'384;
 
 }  // namespace
 
@@ -31,12 +33,12 @@ std::string network_of(const std::string& address) {
     return ::inet_ntop(AF_INET6, &six, text, sizeof text) == nullptr ? address : std::string(text) + "/64";
 }
 
-// Half of the connections for strangers: many agents come at once, from few addresses, when a head starts again.
+// Strangers may use half of the connections: many agents connect at once, from few addresses, when a head restarts.
 ConnectionLimits ConnectionLimits::of(std::size_t connections_max) {
     const std::size_t half = std::max<std::size_t>(1, connections_max / 2);
     const std::size_t known = std::max<std::size_t>(1, connections_max - half);
     const std::size_t shared = std::max<std::size_t>(1, known / 2);
-    constexpr std::size_t some = 4;  // that a user has of a small table
+    constexpr std::size_t some = 4;  // the share of a user in a small table
     return {.strangers = half,
             .strangers_per_address = std::max<std::size_t>(1, half / 2),
             .known = known,
@@ -65,9 +67,9 @@ std::uint64_t ConnectionTable::enter(const std::string& from, std::function<void
     return number;
 }
 
-// The oldest stranger's connection of this address when it has as many as it may, else of the address with the most
-// when all strangers together have; of several with as many, the oldest of all. So who has just come, and is about to
-// authenticate, goes last.
+// Returns the stranger's connection to close. It is the oldest of this address if the address is at its limit.
+// Otherwise it is the oldest of the address with the most, if strangers have reached their limit together. So a
+// connection that is about to authenticate is closed last.
 std::optional<std::uint64_t> ConnectionTable::one_to_close(const std::string& address) const {
     const auto own = addresses_.find(address);
     if (own != addresses_.end() && own->second.connections.size() >= limits_.strangers_per_address)
@@ -101,7 +103,7 @@ void ConnectionTable::forget(std::uint64_t number, const Entry& entry) {
     if (parties.size() > parties_kept) drop_idle_parties(parties, Clock::now());
 }
 
-// Forgets parties without connections whose allowance is full again: a new entry would be equal to theirs.
+// Removes parties without connections whose allowance is full again: a new entry would be equal to theirs.
 void ConnectionTable::drop_idle_parties(Parties& parties, Clock::time_point now) {
     const bool known = &parties == &callers_;
     const double burst = known ? limits_.caller_burst : limits_.stranger_burst;

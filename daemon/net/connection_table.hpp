@@ -15,21 +15,21 @@
 namespace rtrain::net {
 
 struct ConnectionLimits {
-    std::size_t strangers = 0;               // connections of all strangers together
-    std::size_t strangers_per_address = 0;   // beyond: the address's oldest one is closed for the new one
-    std::size_t known = 0;                   // connections of all callers that are known
-    std::size_t known_per_caller = 0;        // of one node or admin
-    std::size_t shared = 0;                  // of all callers without room of their own (Room::shared)
-    std::size_t shared_per_caller = 0;       // of one of these: a user with all tokens and runs
-    std::uint64_t stranger_bytes = 8 << 20;  // read from one address, and not yet authorised
-    std::uint64_t caller_bytes = 256 << 20;  // bodies in memory of one caller, being read
-    // Requests: so many at once, and so many a second in the long run.
+    std::size_t strangers = 0;              // the most connections of all strangers together
+    std::size_t strangers_per_address = 0;  // beyond it, the oldest connection of the address is closed for the new one
+    std::size_t known = 0;                  // the most connections of all authenticated callers
+    std::size_t known_per_caller = 0;       // the most of one node or admin
+    std::size_t shared = 0;                 // the most of all callers without room of their own (Room::shared)
+    std::size_t shared_per_caller = 0;      // the most of one such caller: a user with all tokens and runs
+    std::uint64_t stranger_bytes = 8 << 20;  // bytes that were read from one address without authorisation
+    std::uint64_t caller_bytes = 256 << 20;  // bytes of one caller's bodies in memory that are being read
+    // The permitted requests: a burst, and a rate per second.
     double stranger_burst = 2'048, stranger_per_s = 256;
     double caller_burst = 10'000, caller_per_s = 5'000;
     static ConnectionLimits of(std::size_t connections_max);
 };
 
-// Nodes and admins have room that other callers never use up.
+// Nodes and admins have room that other callers cannot use.
 enum class Room { shared, reserved };
 
 class ConnectionTable {
@@ -37,27 +37,29 @@ class ConnectionTable {
     using Clock = std::chrono::steady_clock;
     explicit ConnectionTable(ConnectionLimits limits) : limits_(limits) {}
 
-    // Enters a stranger's connection and returns its number; the addresses of one IPv6 /64 count as one. `close` is
-    // called at most once, by any thread, when the connection has to make room for another one.
+    // Enters a stranger's connection and returns its number. Addresses of one IPv6 /64 count as one. `close` is called
+    // at most once, by any thread, if the connection must make room for another one.
     std::uint64_t enter(const std::string& address, std::function<void()> close);
     void leave(std::uint64_t number);
-    // Gives the connection to the caller. True: it is the caller's now, and the bytes that it had taken are given back.
-    // False: there is no room for it. Asked again for the same caller it returns true.
+    // Assigns the connection to the caller. Returns true if it is the caller's now; the bytes that it had used are
+    // given back. Returns false if there is no room for it. A repeated call for the same caller returns true.
     bool belongs_to(std::uint64_t number, const std::string& caller, Room room = Room::shared);
-    // Counts a request of the address of a stranger's connection, or of its caller. False: too many for now.
+    // Counts a request for the address of a stranger's connection, or for its caller. Returns false if there are too
+    // many at present.
     bool may_request(std::uint64_t number, Clock::time_point now);
     void give_back_request(std::uint64_t number);
-    // Counts bytes that were read, but for the first 4 KiB. False: its address, or its caller, holds as many as it may.
+    // Counts bytes that were read, except for the first 4 KiB. Returns false if the address, or the caller, has reached
+    // its limit.
     bool may_hold(std::uint64_t number, std::uint64_t bytes);
-    void release_bytes(std::uint64_t number);  // all that the connection holds
+    void release_bytes(std::uint64_t number);  // releases all bytes of the connection
 
-    std::size_t strangers() const;  // connections of all of them
+    std::size_t strangers() const;  // number of connections of all strangers
 
   private:
     struct Party {  // an address of strangers, or a caller
         std::set<std::uint64_t> connections;
         std::uint64_t bytes = 0;
-        double requests = 0;  // that may still be made
+        double requests = 0;  // requests that are still permitted
         Clock::time_point counted{};
         bool fresh = true;
     };

@@ -1,5 +1,5 @@
-// The answers that the server gives by itself have the same shape as those of the API (docs/http-api.md), and headers
-// are found whatever their case.
+// Makes the answers that the server gives itself, in the form of the API's errors (docs/http-api.md). Finds headers in
+// any case.
 #include <cstdio>
 
 #include "daemon/net/session.hpp"
@@ -42,7 +42,7 @@ Row row_of(ErrorCode code) {
     return {500, "internal"};
 }
 
-// What came from the network may be no UTF-8: bytes beyond ASCII are shown as question marks.
+// Text from the network may not be UTF-8: bytes beyond ASCII are shown as question marks.
 std::string quoted(const std::string& text) {
     std::string out = "\"";
     for (unsigned char c : text) {

@@ -1,5 +1,5 @@
-// The loop's handles of one request: its responder, and the stream it may become. They hold the server state, so that
-// posting to the session's I/O thread is safe at any time, and the session itself only weakly.
+// The loop's handles of one request: its responder, and the stream that it may become. They hold the server state, so
+// that they can post to the session's I/O thread at any time. They refer to the session itself weakly.
 #include <utility>
 
 #include "daemon/net/session.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t stream_limit = 4u << 20;
 
-struct Line {  // the way from a handle to its session
+struct Line {  // the connection between a handle and its session
     std::shared_ptr<ServerState> server;
     IoThread& io_thread;
     std::weak_ptr<Session> session;

@@ -62,7 +62,7 @@ void BodyFile::keep() {
 BodyFile::~BodyFile() {
     if (descriptor_ < 0) return;
     struct stat facts{};
-    const bool ours = fstat(descriptor_, &facts) == 0 && S_ISREG(facts.st_mode);  // never a device that was named
+    const bool ours = fstat(descriptor_, &facts) == 0 && S_ISREG(facts.st_mode);  // Refuses devices.
     ::close(descriptor_);
     if (ours) ::unlink(path_.c_str());
 }

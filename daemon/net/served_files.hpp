@@ -1,5 +1,5 @@
-// The files of a request: the one that a body is written to while it comes, and the one that an answer is sent from.
-// Everything here may wait for a disk, the destructors too: it is used, and let go of, on the server's threads for
+// The files of a request: the file that a body is written to while it arrives, and the file that an answer is sent
+// from. All functions here may wait for a disk, including the destructors, so they run on the server's threads for
 // files.
 #pragma once
 
@@ -20,19 +20,19 @@ class BodyFile {
   public:
     using MayWrite = std::function<std::optional<Response>(std::uint64_t bytes)>;  // Admission::may_write
     BodyFile(std::string path, MayWrite may_write) : path_(std::move(path)), may_write_(std::move(may_write)) {}
-    ~BodyFile();  // removes the file unless it was kept
+    ~BodyFile();  // removes the file unless keep() was called
     BodyFile(const BodyFile&) = delete;
     BodyFile& operator=(const BodyFile&) = delete;
 
     void open(std::uint64_t length);
     void write(const std::string& piece);
-    void keep();                                                     // it is whole: its path is the handler's now
-    const std::optional<Response>& fault() const { return fault_; }  // of the first step that failed
-    std::string place() const;                                       // its directory
+    void keep();  // The file is complete, and the handler owns its path now.
+    const std::optional<Response>& fault() const { return fault_; }  // the refusal of the first step that failed
+    std::string place() const;                                       // the directory of the file
 
   private:
     const std::string path_;
-    bool may_write(std::uint64_t bytes);  // else there is a fault
+    bool may_write(std::uint64_t bytes);  // false: see fault()
 
     const MayWrite may_write_;
     int descriptor_ = -1;
@@ -46,8 +46,8 @@ class AnswerFile {
     AnswerFile(const AnswerFile&) = delete;
     AnswerFile& operator=(const AnswerFile&) = delete;
 
-    void open();  // afterwards `left` says how much is to be sent; `there` is false: it is no plain file
-    void next();  // reads `piece`; empty: it became shorter than it was
+    void open();  // afterwards `left` is the number of bytes to send; `there` is false unless it is a plain file
+    void next();  // reads `piece`; empty if the file became shorter
     std::string place() const;
     bool there = false;
     std::uint64_t left = 0;
@@ -59,7 +59,7 @@ class AnswerFile {
     std::uint64_t at_ = 0;
 };
 
-// The body of an answer that is made while it is sent.
+// The body of an answer that is generated while it is sent.
 class MadeBody {
   public:
     explicit MadeBody(Response& response) : make_(std::move(response.pieces)), place_(response.place) {}

@@ -15,7 +15,7 @@ namespace rtrain::net {
 namespace {
 
 using Acceptor = asio::basic_socket_acceptor<tcp, asio::io_context::executor_type>;
-constexpr int backlog = 4'096;  // as far as the system lets us (net.core.somaxconn)
+constexpr int backlog = 4'096;  // limited by the system (net.core.somaxconn)
 constexpr auto drain_time = std::chrono::milliseconds(1'000);
 constexpr std::size_t closing_most = 128;
 constexpr auto accept_pause = std::chrono::milliseconds(100);
@@ -26,7 +26,7 @@ class TlsServer final : public Server {
         : state_(std::make_shared<ServerState>(loop, std::move(options), std::move(handler))), tls_(std::move(tls)) {
         for (std::uint32_t i = 0; i < std::max(1u, state_->options.threads); ++i) {
             state_->io_threads.push_back(std::make_unique<IoThread>());
-            // The first socket of an io_context opens its epoll, which throws where no descriptor is free.
+            // The first socket of an io_context opens its epoll, which throws if no descriptor is free.
             const Tcp opens_epoll(state_->io_threads.back()->io);
         }
         acceptor_ = std::make_unique<Acceptor>(state_->io_threads.front()->io);
@@ -50,7 +50,7 @@ class TlsServer final : public Server {
     std::unique_ptr<Timer> pause_;
     std::uint16_t port_ = 0;
     std::size_t next_io_thread_ = 0;
-    bool closing_ = false;  // of the first I/O thread
+    bool closing_ = false;  // used by the first I/O thread
 };
 
 Error cannot_listen(const ServerOptions& options, const error_code& why) {
@@ -101,7 +101,7 @@ void TlsServer::accept() {
         if (closing_) return;
         if (!error) accepted(std::move(socket), io_thread);
         if (!error || error == asio::error::connection_aborted) return accept();
-        pause_->expires_after(accept_pause);  // no descriptors left: connections that end give some back
+        pause_->expires_after(accept_pause);  // No descriptor is free: connections that end give some back.
         pause_->async_wait([this](error_code) { accept(); });
     });
 }
@@ -109,7 +109,7 @@ void TlsServer::accept() {
 void TlsServer::accepted(Tcp socket, IoThread& io_thread) {
     error_code error;
     const tcp::endpoint peer = socket.remote_endpoint(error);
-    // The table closes older connections for new ones; those that are still closing are bounded here.
+    // The table closes older connections for new ones. This bounds those that are still closing.
     if (error || state_->connections >= state_->options.connections_max + closing_most) return;
     TlsContext tls;
     {
@@ -132,7 +132,7 @@ void TlsServer::replace_identity(TlsIdentity identity) {
 
 TlsServer::~TlsServer() {
     *state_->alive = false;
-    if (!state_->io_threads.front()->thread.joinable()) return;  // never listened
+    if (!state_->io_threads.front()->thread.joinable()) return;  // The server never listened.
     asio::post(state_->io_threads.front()->io, [this] {
         closing_ = true;
         error_code ignored;

@@ -17,14 +17,14 @@
 namespace rtrain::net {
 
 struct TlsIdentity {                // PEM texts
-    std::string certificate_chain;  // leaf first, then the CA (a joiner checks its fingerprint)
+    std::string certificate_chain;  // the leaf first, then the CA (a joining node checks its fingerprint)
     std::string private_key;
-    std::string ca;  // who signs peers' certificates; empty: ask peers for none
+    std::string ca;  // authority of the peers' certificates; empty: none is requested
 };
 
 struct Peer {
     std::string address;             // "127.0.0.1:41234"
-    std::string certificate_name;    // common name of a verified certificate; empty: none was shown
+    std::string certificate_name;    // common name of the verified certificate; empty: none was presented
     std::string certificate_serial;  // its serial number, upper-case hex
 };
 
@@ -34,12 +34,12 @@ struct Request {
     std::map<std::string, std::string, std::less<>> query;    // decoded
     std::map<std::string, std::string, std::less<>> headers;  // lower-case names
     std::string body;                                         // empty for streamed uploads
-    std::string body_file;  // streamed uploads: where the body lies; the handler moves or removes it
+    std::string body_file;  // streamed uploads: path of the body, which the handler moves or removes
     Peer peer;
     std::string header(std::string_view name) const;
 };
 
-class OpenFile {  // of an answer; closed with its last owner
+class OpenFile {  // An open file of an answer; closed by its last owner.
   public:
     explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
     ~OpenFile();
@@ -61,32 +61,33 @@ struct Response {
     std::string body;
     std::string content_type = "application/json";
     std::map<std::string, std::string> headers;
-    std::string file;  // not empty: the body is this file (from `file_offset`), streamed
+    std::string file;  // not empty: the body is this file, streamed from `file_offset`
     std::uint64_t file_offset = 0;
-    std::shared_ptr<OpenFile> opened = {};  // instead of `file`: what was checked is what is sent
+    std::shared_ptr<OpenFile> opened = {};  // used instead of `file`, so that the checked file is the one that is sent
     std::string place =
-        {};  // where `opened` lies, or `pieces` reads: a place that hangs keeps no answer from another one waiting
-    // Not empty: the body is made while it is sent, each piece once the one before is on its way. Called, and let go
-    // of, on a thread for files at `place`. An empty piece means that there is none yet; none, that something failed:
-    // the answer breaks off.
+        // The place of `opened`, or that `pieces` reads from. A place that hangs delays no answer from another one.
+        {};
+    // Not empty: the body is generated while it is sent. Called for each piece once the one before is on its way, and
+    // destroyed, on a thread for files at `place`. An empty piece means that there is none yet. nullopt means a
+    // failure, and the answer is cut off.
     std::function<std::optional<MadePiece>()> pieces = {};
-    // Asked before each piece of a file, or made one, in the connection's own thread. False: the answer is cut off.
+    // Called before each piece of a file, or of a generated body, on the connection's own thread. false: the answer is
+    // cut off.
     std::function<bool()> permitted = {};
 };
 
-// An answer that goes on: server-sent events, followed logs. Bounded: a reader that lags behind by more than 4 MiB is
-// cut.
+// An answer without a fixed end: server-sent events, followed logs. A reader that is more than 4 MiB behind is cut off.
 class Stream {
   public:
     virtual ~Stream() = default;
-    virtual bool write(std::string chunk) = 0;  // false: the peer is gone or was cut
-    virtual void close() = 0;                   // what waits is still written
-    virtual void cut() = 0;  // what waits is dropped; a peer that has not read what is on its way is cut off
+    virtual bool write(std::string chunk) = 0;  // false: the peer has closed the connection, or was cut off
+    virtual void close() = 0;                   // sends the waiting bytes first
+    virtual void cut() = 0;  // drops the waiting bytes; cuts off a peer that does not read the sent ones
     virtual void on_closed(std::function<void()>) = 0;
     virtual std::size_t waiting() const = 0;  // bytes that the peer has not taken yet
 };
 
-class Socket {  // one WebSocket, either side
+class Socket {  // One WebSocket, on either side.
   public:
     virtual ~Socket() = default;
     virtual bool send(std::string text) = 0;  // false: closed, or more than 64 MiB wait to be sent
@@ -96,63 +97,64 @@ class Socket {  // one WebSocket, either side
 };
 struct SocketEvents {
     std::function<void(std::string text)> on_text;
-    std::function<void(std::string why)> on_closed;  // once, last
-    // Called in place of on_text where reading a text takes time, in the connection's own thread, so it touches nothing
-    // of the loop's; the loop runs what it gives back.
+    std::function<void(std::string why)> on_closed;  // called once, at the end
+    // Called instead of on_text if parsing a text takes time. Runs on the connection's own thread, so it must not use
+    // the loop's state. The loop runs the task that it returns.
     std::function<Loop::Task(std::string text)> read = {};
 };
 
-class Responder {  // answers one request, once; may be kept and used later. Dropped unused: 500
+// Answers one request once. It may be stored and used later. If it is destroyed unused, the answer is 500.
+class Responder {
   public:
     virtual ~Responder() = default;
     virtual void send(Response response) = 0;
     virtual std::shared_ptr<Stream> stream(std::string content_type) = 0;
-    virtual std::shared_ptr<Socket> accept_socket(SocketEvents events) = 0;  // only for a WebSocket upgrade
+    virtual std::shared_ptr<Socket> accept_socket(SocketEvents events) = 0;  // for a WebSocket upgrade only
     virtual bool wants_socket() const = 0;
 };
 using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
 
-// The decision on a request, made from its head before any of its body is read.
+// The decision about a request, made from its head before its body is read.
 struct Admission {
-    std::string caller = {};     // a user or a node, by a name that is nobody else's; empty: still a stranger
-    Room room = Room::shared;    // for the caller's connections
-    std::string body_file = {};  // where the body is written; empty: it is kept in memory
-    // Asked on a thread for files before `body_file` is made, with the length that the head tells (0: none), and before
-    // each piece of it is written, with the piece's: returns the refusal when no more may be written, or there is no
-    // room for so many bytes. It may wait.
+    std::string caller = {};     // unique name of a user or a node; empty: the caller remains a stranger
+    Room room = Room::shared;    // the room for the caller's connections
+    std::string body_file = {};  // path of a file for the body; empty: it is kept in memory
+    // Called on a thread for files: before `body_file` is created, with the length from the head (0: none), and before
+    // each piece is written, with its length. Returns the refusal if no further bytes may be written. It may wait.
     std::function<std::optional<Response>(std::uint64_t bytes)> may_write = {};
-    std::uint64_t body_limit = ~std::uint64_t{0};  // of a body in memory, beside the server's own limit
+    std::uint64_t body_limit = ~std::uint64_t{0};  // bytes of a body in memory; the server's own limit applies too
     std::optional<Response> refusal = {};
 };
 
 struct ServerOptions {
     std::string host = "127.0.0.1";
-    std::uint16_t port = 0;  // 0: any
+    std::uint16_t port = 0;  // 0: any free port
     TlsIdentity identity;
     bool require_client_certificate = false;
-    std::uint64_t body_limit = 16u << 20;  // larger: 413, unless `admit` names a file for this request
-    // Called by the connections' threads with method, path, query and headers of each request, before its body is read:
-    // it waits for no file.
-    // Without it every request is admitted, and its caller is the name in its certificate.
+    std::uint64_t body_limit = 16u << 20;  // a larger body is refused (413), unless `admit` names a file for it
+    // Called on the connections' threads with method, path, query and headers of each request, before its body is read,
+    // so it must not wait for a file. Without it every request is admitted, and its caller is the name in its
+    // certificate.
     std::function<Admission(const Request& head)> admit;
-    std::map<std::string, std::string> headers = {};  // of each answer that has none of that name; lower-case names
+    // added to each answer without a header of that name; lower-case names
+    std::map<std::string, std::string> headers = {};
     std::uint32_t threads = 2;
     std::uint32_t idle_timeout_ms = 75'000;
-    std::size_t connections_max = 1'024;  // beyond: closed at once
-    // "10.0.0.7:41234: its client certificate is not accepted: ..."; once for each address and reason.
+    std::size_t connections_max = 1'024;  // further connections are closed at once
+    // Gets "10.0.0.7:41234: its client certificate is not accepted: ..." once per address and reason.
     std::function<void(const std::string& note)> on_refused = {};
 };
 
 class Server {
   public:
-    // A busy port is an Error{conflict} whose message names the process that owns it, where /proc tells.
+    // If the port is busy, the Error{conflict} names the process that owns it, if /proc shows it.
     static Result<std::unique_ptr<Server>> listen(Loop& loop, ServerOptions options, Handler handler);
-    virtual ~Server() = default;  // closes everything and joins its threads
+    virtual ~Server() = default;  // closes all connections and joins the threads
     virtual std::uint16_t port() const = 0;
-    virtual void replace_identity(TlsIdentity identity) = 0;  // renewed certificate; running connections stay
+    virtual void replace_identity(TlsIdentity identity) = 0;  // the renewed certificate; present connections stay
 };
 
-// Plain Unix-socket server for workers: 4-byte big-endian length, then that many bytes (at most 64 MiB).
+// A plain Unix-socket server for workers. A message is a 4-byte big-endian length and that many bytes (at most 64 MiB).
 class UnixServer {
   public:
     static Result<std::unique_ptr<UnixServer>> listen(Loop& loop, std::string path,

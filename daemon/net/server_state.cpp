@@ -4,7 +4,7 @@
 namespace rtrain::net {
 namespace {
 
-constexpr std::size_t notes_max = 256;  // strangers can make up reasons; our memory is not theirs
+constexpr std::size_t notes_max = 256;  // Strangers can invent reasons, so the number of stored ones is bounded.
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// The threads of a server. A connection belongs to one I/O thread (with its own io_context) for life, so sessions need
-// no locks; what the loop wants of a session is posted to its I/O thread. These carry agents' sockets, so they touch no
-// files: those have threads of their own, apart for each place.
+// The threads of a server. A connection belongs to one I/O thread (with its own io_context) for its whole life, so
+// sessions need no locks. The loop posts to a session's I/O thread. I/O threads carry the agents' sockets, so they use
+// no files: files have threads of their own, separated by place.
 #pragma once
 
 #include <atomic>
@@ -20,16 +20,17 @@
 
 namespace rtrain::net {
 
-// What lives on an I/O thread and must end with it.
+// An object that belongs to an I/O thread and must end with it.
 class IoThreadMember {
   public:
     virtual ~IoThreadMember() = default;
-    virtual void drain() = 0;  // finish what is being written, begin nothing, end
-    virtual void cut() = 0;    // end now: the I/O thread is gone, and what is still to come from the peer with it
+    virtual void drain() = 0;  // finish the present write, begin nothing further, and end
+    virtual void cut() = 0;    // end now: the I/O thread stops, and bytes that are still to arrive are lost
 };
 
 struct IoThread {
-    std::set<IoThreadMember*> members;  // of this thread alone; outlives the io_context, whose end ends members
+    // used by this thread only; outlives the io_context, whose destruction ends members
+    std::set<IoThreadMember*> members;
     asio::io_context io{1};
     std::optional<asio::executor_work_guard<asio::io_context::executor_type>> open;
     std::thread thread;
@@ -40,8 +41,8 @@ struct IoThread {
     void leave(IoThreadMember* member) { members.erase(member); }
 };
 
-// Shared by a server, its sessions' handles on the loop, and the tasks under way between the two. The I/O threads live
-// until the last handle is gone, so a late answer is dropped instead of touching freed memory.
+// Shared by a server, the loop's handles of its sessions, and tasks between both. The I/O threads live until the last
+// handle is destroyed, so a late answer is dropped instead of using freed memory.
 class ServerState {
   public:
     ServerState(Loop& home, ServerOptions settings, Handler answer)
@@ -51,15 +52,16 @@ class ServerState {
           table(ConnectionLimits::of(options.connections_max)) {}
     Loop& loop;
     const ServerOptions options;
-    // The handler belongs to the loop's thread. It is null once the server is gone: no callback comes after that.
+    // The handler belongs to the loop's thread. It is null after the server has ended: no callback runs then.
     std::shared_ptr<Handler> handler;
     std::shared_ptr<bool> alive = std::make_shared<bool>(true);
     std::atomic<std::size_t> connections = 0;
     ConnectionTable table;
-    // Bodies and answers that are files: a connection's own thread never waits for a disk. Stopped by the server's end.
+    // Threads for bodies and answers that are files, so that a connection's own thread never waits for a disk. Stopped
+    // when the server ends.
     PlacePools files{ThreadPriority::behind_loop};
 
-    // Tells the loop that somebody was refused, once for each address and reason. From any I/O thread.
+    // Reports a refusal to the loop, once per address and reason. Callable from any I/O thread.
     void note_refusal(const std::string& address, const std::string& why);
 
   private:
@@ -70,8 +72,8 @@ class ServerState {
     std::vector<std::unique_ptr<IoThread>> io_threads;  // last: their connections' ends touch the members above
 };
 
-struct ConnectionTicket {  // one of the connections a server may hold; the server state outlives the connections of its
-                           // threads
+// One of the connections that a server may hold. The server state outlives the connections of its threads.
+struct ConnectionTicket {
     ConnectionTicket(ServerState& of, std::uint64_t in_table) : server(of), number(in_table) { ++server.connections; }
     ~ConnectionTicket() {
         server.table.leave(number);

@@ -1,4 +1,4 @@
-// What comes in: handshake, heads, bodies. See session.hpp; answers are in session_answer.cpp.
+// The incoming side: handshake, heads, bodies. See session.hpp. Answers are in session_answer.cpp.
 #include "daemon/net/session.hpp"
 
 #include <openssl/err.h>
@@ -14,10 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds handshake_timeout{10'000};
-constexpr milliseconds head_timeout{30'000};  // from a head's first byte to its last
+constexpr milliseconds head_timeout{30'000};  // from the first byte of a head to its last
 constexpr milliseconds linger_timeout{5'000};
 constexpr std::uint64_t linger_limit = 256u << 20;
-constexpr std::size_t read_size = 16u << 10;  // a TLS record
+constexpr std::size_t read_size = 16u << 10;  // bytes of a TLS record
 constexpr std::size_t unread_limit = 256u << 10;
 constexpr std::string_view plain_http_answer =
     "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
@@ -53,7 +53,7 @@ Session::~Session() {
 
 void Session::enter(const std::string& address) {
     auto close_later = [server = weak_server_, io_thread = &io_thread_, session = weak_from_this()] {
-        const auto alive = server.lock();  // the I/O thread lives as long as it
+        const auto alive = server.lock();  // The I/O thread lives as long as this pointer.
         if (!alive) return;
         asio::post(io_thread->io, [session] {
             if (const auto self = session.lock()) self->close();
@@ -63,7 +63,7 @@ void Session::enter(const std::string& address) {
 }
 
 void Session::start() {
-    if (state_ == State::closed) return;  // it had to make room before it began
+    if (state_ == State::closed) return;  // It had to make room for another connection before it began.
     io_thread_.join(this);
     watchdog_.within(std::min(handshake_timeout, milliseconds(server_.options.idle_timeout_ms)));
     watchdog_.start(shared_from_this(), [this] { close(); });
@@ -115,7 +115,7 @@ void Session::arrived(error_code error, std::size_t bytes) {
     switch (state_) {
         case State::head:
             if (!server_.table.may_hold(ticket_->number, bytes)) return close();
-            if (in_.size() == bytes)  // the first of them
+            if (in_.size() == bytes)  // the first bytes of a head
                 watchdog_.within(std::min(head_timeout, milliseconds(server_.options.idle_timeout_ms)));
             return parse();
         case State::body:
@@ -172,7 +172,7 @@ void Session::on_head_parsed() {
     if (head.wants_socket) {
         if (head.has_body() || !in_.empty())
             return refuse(error_response({ErrorCode::usage, "a WebSocket upgrade has no body", ""}, 400));
-        if (reading_)  // the socket would be handed over in the middle of it
+        if (reading_)  // The socket would be handed over in the middle of a read.
             return refuse(error_response(
                 {ErrorCode::usage, "a WebSocket upgrade came before the answer to the request before it", ""}, 400));
         return dispatch();
@@ -184,7 +184,7 @@ void Session::on_head_parsed() {
         return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
 }
 
-// Asks for the decision on the request, and counts the request for its caller or its address.
+// Requests the decision about the request, and counts the request for its caller or its address.
 bool Session::admit() {
     Admission admission;
     if (server_.options.admit)
@@ -198,7 +198,7 @@ bool Session::admit() {
         return too_many("connections"), false;
     if (!server_.table.may_request(ticket_->number, now)) return too_many("requests"), false;
     if (admission.refusal) return refuse(std::move(*admission.refusal)), false;
-    server_.table.release_bytes(ticket_->number);  // of the head
+    server_.table.release_bytes(ticket_->number);  // the bytes of the head
     body_limit_ = std::min(server_.options.body_limit, admission.body_limit);
     request_.body_file = std::move(admission.body_file);
     may_write_ = std::move(admission.may_write);
@@ -288,10 +288,11 @@ void Session::drain() {
 void Session::close() {
     const State before = std::exchange(state_, State::closed);
     if (before == State::closed) return;
-    auto self = shared_from_this();  // the watchdog may be the last that holds it
+    auto self = shared_from_this();  // The watchdog may be the last owner.
     watchdog_.stop();
     release(std::exchange(stream_, nullptr));
-    if (wire_ && before == State::streaming && writing_) wire_->drop_unsent();  // its follower does not keep up
+    // The reader of the stream does not keep up.
+    if (wire_ && before == State::streaming && writing_) wire_->drop_unsent();
     if (wire_) wire_->close();
     drop_upload();
     drop_file();

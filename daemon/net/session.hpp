@@ -1,5 +1,5 @@
-// One connection of the server, from the TLS handshake to its end: reads requests one after the other, hands each to
-// the loop, writes what the loop answers. Lives on one I/O thread; README.md has its states.
+// One connection of the server, from the TLS handshake to its end. It reads requests one after the other, passes each
+// to the loop, and writes the loop's answer. It belongs to one I/O thread. README.md lists its states.
 #pragma once
 
 #include <deque>
@@ -14,15 +14,15 @@
 
 namespace rtrain::net {
 
-// An answer that goes on, shared by its handle on the loop and its session.
+// A stream, shared by its handle on the loop and its session.
 struct StreamShared {
     std::mutex mutex;
     std::deque<std::string> waiting;
-    std::size_t waiting_bytes = 0;  // with what is being written
+    std::size_t waiting_bytes = 0;  // includes the bytes that are being written
     bool pump_posted = false;
-    bool ended = false;  // the owner closed it: what waits is still written
-    bool gone = false;   // the peer went, or was cut
-    // Of the loop's thread:
+    bool ended = false;  // the owner has closed it: waiting bytes are still written
+    bool gone = false;   // the peer has closed the connection, or was cut off
+    // Used by the loop's thread:
     std::function<void()> on_closed;
     bool closed_reported = false;
 };
@@ -33,24 +33,25 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
             std::string address);
     ~Session() override;
 
-    void enter(const std::string& address);  // into the server's table; by any thread, before `start`
+    // adds the connection to the server's table; callable from any thread, before `start`
+    void enter(const std::string& address);
     void start();
     void drain() override;
     void cut() override { close(); }
     void close();
 
-    // Handles on the loop call these, which are posted to the I/O thread; `exchange` says which request is meant, late
-    // ones do nothing.
+    // Called by handles on the loop and posted to the I/O thread. `exchange` identifies the request; late calls do
+    // nothing.
     void answer(std::uint64_t exchange, Response response);
     void open_stream(std::uint64_t exchange, const std::string& content_type, std::shared_ptr<StreamShared> stream);
     void pump_stream(const std::shared_ptr<StreamShared>& stream);
-    void end_stream(const std::shared_ptr<StreamShared>& stream);  // without what waits
+    void end_stream(const std::shared_ptr<StreamShared>& stream);  // drops the waiting bytes
     void cut_stream(const std::shared_ptr<StreamShared>& stream);
     void open_socket(std::uint64_t exchange, const std::shared_ptr<WebSocket>& socket);
 
   private:
-    // linger: what the peer still sends is read and dropped, so that it gets to see the answer.
-    // disk: the body's file is made or closed by another thread, and nothing is read.
+    // linger: further bytes of the peer are read and dropped, so that it receives the answer. disk: another thread
+    // creates or closes the body's file, and nothing is read.
     enum class State { handshake, head, body, disk, waiting, writing, streaming, linger, closed };
     using Step = void (Session::*)();
 
@@ -95,26 +96,26 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
     void release(std::shared_ptr<StreamShared> stream);
 
     ServerState& server_;
-    const std::weak_ptr<ServerState> weak_server_;  // for handles, which keep the server state alive
+    const std::weak_ptr<ServerState> weak_server_;  // for handles, which own the server state
     IoThread& io_thread_;
     std::shared_ptr<ConnectionTicket> ticket_;
     Peer peer_;
     std::unique_ptr<Wire> wire_;
     Watchdog watchdog_;
     State state_ = State::handshake;
-    std::string inbox_, in_, out_;  // inbox_: where a read puts its bytes; in_: not parsed yet
+    std::string inbox_, in_, out_;  // inbox_: buffer of a read; in_: bytes that are not parsed yet
     bool reading_ = false, writing_ = false, draining_ = false;
 
     std::uint64_t exchange_ = 0;
     std::unique_ptr<HttpParser> parser_;
     Request request_;
     std::optional<Response> body_fault_;
-    std::shared_ptr<BodyFile> upload_;  // where a streamed body goes
+    std::shared_ptr<BodyFile> upload_;  // target of a streamed body
     BodyFile::MayWrite may_write_;
-    std::string to_write_;  // of it, and not with the thread that writes
+    std::string to_write_;  // A part of the body. The thread that writes does not use it.
     bool upload_busy_ = false;
     std::uint64_t body_bytes_ = 0, body_limit_ = 0, lingered_bytes_ = 0;
-    bool of_stranger_ = false;  // the request that is being read
+    bool of_stranger_ = false;  // of_stranger_: the request that is being read has no caller yet
     bool close_after_ = false;
 
     Response response_;
@@ -124,8 +125,8 @@ class Session final : public IoThreadMember, public std::enable_shared_from_this
     std::size_t stream_writing_ = 0;
 };
 
-std::string as_chunk(const std::string& data);            // of an answer whose length is not known; not empty
-Response error_response(const Error& error, int status);  // status 0: the one of the error's code
+std::string as_chunk(const std::string& data);            // for an answer of unknown length; `data` is not empty
+Response error_response(const Error& error, int status);  // status 0: derived from the error's code
 // The loop's handle of one request.
 std::shared_ptr<Responder> make_responder(const std::shared_ptr<ServerState>& server, IoThread& io_thread,
                                           std::weak_ptr<Session> session, std::uint64_t exchange, const Peer& peer,

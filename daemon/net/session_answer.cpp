@@ -1,4 +1,4 @@
-// What goes out: answers from memory and from files, streams, the hand-over to a WebSocket. See session.hpp.
+// The outgoing side: answers from memory and from files, streams, the hand-over to a WebSocket. See session.hpp.
 #include <cstdio>
 #include <utility>
 
@@ -8,10 +8,10 @@ namespace rtrain::net {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr std::size_t together_limit = 64u << 10;  // head and body leave in one write up to this size
+constexpr std::size_t together_limit = 64u << 10;  // head and body are sent in one write up to this size
 constexpr std::size_t chunk_limit = 128u << 10;
 constexpr milliseconds goodbye_timeout{2'000};
-constexpr milliseconds last_piece_timeout{200};  // of a stream that is cut while a piece is being written
+constexpr milliseconds last_piece_timeout{200};  // for a stream that is cut while a piece is written
 
 bool has_line_break(std::string_view text) { return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos; }
 bool may_have_body(int status) { return status >= 200 && status != 204 && status != 304; }
@@ -54,7 +54,7 @@ void Session::write(std::string bytes, Step then) {
 void Session::answer(std::uint64_t exchange, Response response) {
     if (exchange != exchange_ || state_ != State::waiting) return;
     state_ = State::writing;
-    // A node that joins proves itself with its body: it has cost its address nothing.
+    // A joining node authenticates with its body, so its request is not counted for its address.
     if (of_stranger_ && parser_->head().method == "POST" && response.status < 300)
         server_.table.give_back_request(ticket_->number);
     response_ = std::move(response);
@@ -96,7 +96,7 @@ void Session::end_exchange() {
     if (!parser_->done() && !draining_) return linger();
     state_ = State::linger;
     watchdog_.within(goodbye_timeout);
-    if (reading_) return close();  // TLS's goodbye wants to read as well
+    if (reading_) return close();  // The TLS close_notify also reads.
     wire_->say_goodbye([self = shared_from_this()](error_code) { self->close(); });
 }
 
@@ -105,19 +105,19 @@ void Session::open_stream(std::uint64_t exchange, const std::string& content_typ
     if (exchange != exchange_ || state_ != State::waiting) return cut_stream(stream);
     state_ = State::streaming;
     stream_ = std::move(stream);
-    stream_writing_ = 0;  // the last piece of a stream before is still counted
+    stream_writing_ = 0;  // The last piece of an earlier stream is still counted.
     std::string ending = "Transfer-Encoding: chunked\r\n";
     if (close_after_) ending += "Connection: close\r\n";
     const Response head{.headers = {{"cache-control", "no-store"}}};
     write(head_text(head, server_.options.headers, ending + "\r\n", content_type), &Session::stream_piece);
-    read();  // only this tells that the peer went
+    read();  // Only a read shows that the peer has closed the connection.
 }
 
 void Session::pump_stream(const std::shared_ptr<StreamShared>& stream) {
     if (stream == stream_ && state_ == State::streaming && !writing_) stream_piece();
 }
 
-// All that waits, as one chunk, up to a size.
+// Sends all waiting bytes as one chunk, up to a size.
 void Session::stream_piece() {
     if (state_ != State::streaming || writing_) return;
     std::string data;
@@ -151,7 +151,7 @@ void Session::end_stream(const std::shared_ptr<StreamShared>& stream) {
 
 void Session::cut_stream(const std::shared_ptr<StreamShared>& stream) { stream == stream_ ? close() : release(stream); }
 
-// The stream takes no more, and its owner learns of it.
+// The stream accepts nothing further, and its owner is notified.
 void Session::release(std::shared_ptr<StreamShared> stream) {
     if (!stream) return;
     {

@@ -1,5 +1,6 @@
-// Bodies that are written to files while they come, and answers that are files. A thread of the server's makes, writes,
-// reads and closes them; the I/O thread goes on with others meanwhile, and with this connection when that is done.
+// Bodies that are written to files while they arrive, and answers that are files. A thread of the server creates,
+// writes, reads and closes the files. The I/O thread serves other connections meanwhile, and continues with this one
+// afterwards.
 #include <utility>
 
 #include "daemon/net/session.hpp"
@@ -7,9 +8,9 @@
 namespace rtrain::net {
 namespace {
 
-constexpr std::size_t early_limit = 256u << 10;      // of requests that come while an answer is made
-constexpr std::size_t piece_wanted = 128u << 10;     // is written at once
-constexpr std::size_t unwritten_limit = 256u << 10;  // beyond, nothing more is read until the disk has taken some
+constexpr std::size_t early_limit = 256u << 10;      // bytes of requests that arrive while an answer is made
+constexpr std::size_t piece_wanted = 128u << 10;     // bytes that are written at once
+constexpr std::size_t unwritten_limit = 256u << 10;  // beyond it, reading pauses until the disk has taken some
 
 }  // namespace
 
@@ -21,7 +22,7 @@ void Session::on_files(const std::string& place, Loop::Task work, Step then) {
     files.add(place, [server = std::move(server), io_thread = &io_thread_, self = shared_from_this(),
                       work = std::move(work), then]() mutable {
         work();
-        work = nullptr;  // its file may end with it, here
+        work = nullptr;  // Its file may be destroyed with it, on this thread.
         asio::post(io_thread->io, [self = std::move(self), then] { ((*self).*then)(); });
     });
 }
@@ -45,11 +46,11 @@ void Session::upload_opened() {
     parse();
 }
 
-// All that has come is parsed, and it was not the end.
+// All received bytes are parsed, and the body has not ended.
 void Session::read_upload() {
     if (to_write_.size() >= piece_wanted && !upload_busy_) write_upload();
     if (to_write_.size() < unwritten_limit) return read();
-    watchdog_.never();  // it is the disk that is waited for
+    watchdog_.never();  // The connection waits for the disk, not for the peer.
 }
 
 void Session::write_upload() {
@@ -68,7 +69,7 @@ void Session::upload_written() {
     read_upload();
 }
 
-// Its last byte has come.
+// The last byte has arrived.
 void Session::finish_upload() {
     state_ = State::disk;
     watchdog_.never();
@@ -78,7 +79,7 @@ void Session::finish_upload() {
 }
 
 void Session::upload_kept() {
-    if (state_ != State::disk) {  // the connection ended meanwhile, and nobody takes the file over
+    if (state_ != State::disk) {  // The connection ended meanwhile, so no handler owns the file.
         if (auto server = weak_server_.lock())
             server->files.add("", [path = request_.body_file] { remove_file(path); });
         return;
@@ -88,7 +89,7 @@ void Session::upload_kept() {
     dispatch();
 }
 
-// A body that nobody took over goes with its last owner, on a thread for files.
+// A body without an owner is destroyed on a thread for files.
 void Session::drop_upload() {
     to_write_.clear();
     if (!upload_) return;
@@ -130,7 +131,8 @@ void Session::read_file_piece() {
 
 void Session::send_file_piece() {
     if (state_ != State::writing) return;
-    if (file_->piece.empty()) return close();  // shorter than promised: only breaking off tells the peer
+    // The file is shorter than announced: only closing the connection shows that to the peer.
+    if (file_->piece.empty()) return close();
     write(std::exchange(file_->piece, {}), &Session::read_file_piece);
 }
 
@@ -139,7 +141,7 @@ void Session::make_piece() {
     if (response_.permitted && !response_.permitted()) return close();
     if (in_.size() >= early_limit) return close();
     watchdog_.never();
-    read();  // pieces may be empty for long: only this tells that the peer went
+    read();  // Pieces may be empty for long: only a read shows that the peer has closed the connection.
     on_files(made_body_->place(), [body = made_body_] { body->next(); }, &Session::send_made_piece);
 }
 

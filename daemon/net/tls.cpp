@@ -20,8 +20,8 @@ using security::Release;
 using Store = std::unique_ptr<X509_STORE, Release<X509_STORE_free>>;
 using StoreContext = std::unique_ptr<X509_STORE_CTX, Release<X509_STORE_CTX_free>>;
 
-// No session is resumed: with one long-lived connection per peer there is nothing to gain, and a ticket that arrives on
-// an idle connection would look like news.
+// Sessions are not resumed: with one long-lived connection per peer it saves nothing, and a ticket on an idle
+// connection would look like a message.
 void harden(asio::ssl::context& context) {
     SSL_CTX* raw = context.native_handle();
     SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION);
@@ -93,7 +93,7 @@ bool carries_name(X509* certificate, const std::string& expected) {
     return false;
 }
 
-// The authority with the fingerprint that the token carries, out of what the peer presented.
+// Returns the authority with the fingerprint from the token, out of the certificates that the peer presented.
 X509* find_authority(STACK_OF(X509) * chain, const std::string& fingerprint) {
     for (int i = 0; i < sk_X509_num(chain); ++i) {
         X509* certificate = sk_X509_value(chain, i);
@@ -120,7 +120,7 @@ std::string check_chain(X509* leaf, STACK_OF(X509) * chain, X509_STORE* trusted)
     return X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()));
 }
 
-// Why the peer cannot be trusted; empty: it can.
+// Returns why the peer is not trusted; empty if it is.
 std::string refusal_of(X509_STORE_CTX* peer, const ClientTls& tls) {
     X509* leaf = X509_STORE_CTX_get0_cert(peer);
     STACK_OF(X509)* chain = X509_STORE_CTX_get0_untrusted(peer);

@@ -1,5 +1,5 @@
-// Who may talk to whom: TLS settings of both sides, the check of a server's certificate, and the reasons of refusals in
-// words. A client trusts the cluster's authority alone and checks a fixed name, whatever address was dialled.
+// TLS settings of both sides, the check of a server's certificate, and refusals as text. A client trusts the cluster's
+// authority only and checks a fixed name, independent of the address.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -17,19 +17,20 @@ using TlsContext = std::shared_ptr<asio::ssl::context>;
 
 Result<TlsContext> server_context(const TlsIdentity& identity, bool require_client_certificate);
 
-// Verified while the handshake runs, before a byte of ours is sent. `refusal` says why the peer was not trusted.
+// The check during the handshake, before any application byte is sent. `refusal` contains why the peer was not trusted.
 struct ClientTls {
     ClientTls() : context(asio::ssl::context::tls_client) {}
     asio::ssl::context context;
-    std::string ca;  // PEM; empty: the authority with this fingerprint, out of the peer's own chain
+    std::string ca;  // PEM; empty: the authority with this fingerprint, from the peer's own chain
     std::string fingerprint;
     std::string expected_name;
     std::string refusal;
 };
 Result<std::shared_ptr<ClientTls>> client_tls(const Endpoint& endpoint);
 
-std::string verified_common_name(SSL* ssl);  // of a client certificate that was verified; else empty
-std::string verified_serial(SSL* ssl);       // of the same
-std::string refused_certificate(SSL* ssl);   // why a client's certificate was not accepted; empty: it was none of that
+std::string verified_common_name(SSL* ssl);  // from the verified client certificate; else empty
+std::string verified_serial(SSL* ssl);       // from the same certificate
+// why a client certificate was refused; empty: the failure had another cause
+std::string refused_certificate(SSL* ssl);
 
 }  // namespace rtrain::net

@@ -1,5 +1,5 @@
-// The Unix-socket server of an agent: framed messages from its workers. No TLS: the file's permissions are the lock.
-// All on the loop's thread.
+// The Unix-socket server of an agent: messages from its workers. No TLS: the permissions of the socket's file protect
+// it. Runs on the loop's thread.
 #include "daemon/net/unix.hpp"
 
 #include <sys/socket.h>
@@ -43,7 +43,7 @@ UnixPeer peer_of(int descriptor) {
     return {.pid = who.pid, .uid = who.uid};
 }
 
-// "pid 123 uid 1000": who the kernel says is there.
+// Returns "pid 123 uid 1000": the peer as the kernel reports it.
 std::string text_of(const UnixPeer& who) {
     return who.uid < 0 ? "unknown" : "pid " + std::to_string(who.pid) + " uid " + std::to_string(who.uid);
 }
@@ -52,7 +52,7 @@ class UnixSocket;
 struct UnixSockets {
     UnixLimits limits;
     std::set<std::shared_ptr<UnixSocket>> all = {};
-    std::uint64_t begun = 0;  // connections and messages, so that each knows which is older
+    std::uint64_t begun = 0;  // counter of connections and messages, which orders them by age
     void bound_strangers();
     void bound_unfinished();
 };
@@ -84,7 +84,7 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
     void close(std::string reason) override;
     const Peer& peer() const override { return peer_; }
     void ended(const std::string& why);
-    void forget() { events_.reset(); }  // the server is gone: nobody listens
+    void forget() { events_.reset(); }  // the server has ended: no callback runs
 
   private:
     void read();
@@ -104,18 +104,18 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
     Peer peer_;
     const UnixLimits limits_;
     std::weak_ptr<UnixSockets> all_;
-    std::uint64_t begun_;  // this connection, or the message that is not whole
+    std::uint64_t begun_;  // order of this connection, or of its incomplete message
     std::shared_ptr<const SocketEvents> events_;
     std::array<unsigned char, length_size> out_length_{};
     std::array<char, 16u << 10> piece_;
     std::size_t waiting_bytes_ = 0;
-    std::string in_;  // what has come and is not a whole message yet
+    std::string in_;  // received bytes that are not a whole message yet
     std::deque<std::string> waiting_;
     bool writing_ = false, closing_ = false, ended_ = false, stranger_ = true, waits_for_rest_ = false;
     std::string close_reason_;
 };
 
-// Memory grows with what has come, not with what a length promises. A small message comes with one call.
+// Memory grows with the received bytes, not with the announced length. A small message arrives with one call.
 void UnixSocket::read() {
     stream_.async_read_some(asio::buffer(piece_), [self = shared_from_this()](error_code error, std::size_t size) {
         if (error) return self->ended(self->broke_off(error));
@@ -139,7 +139,7 @@ void UnixSocket::introduce() {
     patience_.cancel();
 }
 
-// A message that is not whole yet: its time runs, and its bytes count.
+// Accounts an incomplete message: its deadline and its bytes.
 void UnixSocket::watch_unfinished() {
     if (stranger_ || closing_) return;
     if (in_.empty()) {
@@ -155,8 +155,8 @@ void UnixSocket::watch_unfinished() {
     if (all && unfinished() > 0) all->bound_unfinished();
 }
 
-// Room is reserved once for a message, and not page by page: a growing text is copied, and takes twice its room. The
-// system gives the memory as it is written, so a length that is announced costs nothing.
+// Space is reserved once per message: a growing text would be copied and take twice its size. The system gives memory
+// only as it is written, so an announced length costs nothing.
 void UnixSocket::make_room(std::size_t expected) {
     const std::size_t room = length_size + expected + piece_.size();
     if (expected > limits_.stranger_bytes && in_.capacity() < room) in_.reserve(room);
@@ -167,7 +167,7 @@ std::string UnixSocket::broke_off(error_code error) const {
     return error == asio::error::eof ? "closed by the peer" : error.message();
 }
 
-// Hands over every whole message. False: this socket has ended.
+// Passes on every whole message. Returns false if this socket has ended.
 bool UnixSocket::take() {
     std::size_t at = 0;
     while (!ended_ && in_.size() - at >= length_size) {
@@ -188,7 +188,7 @@ bool UnixSocket::take() {
         at += length_size + expected;
         if (!events_ || closing_) continue;
         if (std::exchange(waits_for_rest_, false)) patience_.cancel();
-        const auto keep = events_;  // it may end this socket
+        const auto keep = events_;  // The callback may end this socket.
         if (keep->read)
             keep->read(std::move(text))();
         else if (keep->on_text)
@@ -206,7 +206,7 @@ bool UnixSocket::send(std::string text) {
     return true;
 }
 
-// What the kernel takes without waiting: most messages go out at once, without a task on the loop.
+// Writes what the kernel takes without waiting. Most messages are sent at once, without a task on the loop.
 std::size_t UnixSocket::sent_at_once(Parts& parts, int descriptor) {
     std::array<iovec, 2> pieces{};
     for (std::size_t i = 0; i < parts.size(); ++i) pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
@@ -224,10 +224,10 @@ std::size_t UnixSocket::sent_at_once(Parts& parts, int descriptor) {
         std::memcpy(CMSG_DATA(extra), &descriptor, sizeof descriptor);
     }
     const ssize_t sent = ::sendmsg(stream_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return sent > 0 ? static_cast<std::size_t>(sent) : 0;  // an error: the waiting write meets it again, and says so
+    return sent > 0 ? static_cast<std::size_t>(sent) : 0;  // The pending write meets the error again and reports it.
 }
 
-// Short, so that the kernel takes it whole or not at all.
+// The text is short, so the kernel takes it as a whole or not at all.
 bool UnixSocket::send_with(const std::string& text, int descriptor) {
     if (ended_ || closing_ || writing_ || !waiting_.empty() || text.size() > piece_.size()) return false;
     const auto length = length_bytes(text.size());
@@ -280,13 +280,14 @@ void UnixSocket::ended(const std::string& why) {
     if (events && events->on_closed) events->on_closed(why);
 }
 
-// One user's part of what is bounded: how much, and which connection began first.
+// One user's share of a bound: its amount, and its oldest connection.
 struct UserShare {
     std::size_t used = 0;
     std::shared_ptr<UnixSocket> oldest;
 };
 
-// Ends the oldest ones of the users who hold most, until nobody's part is over `of_user` and the sum not over `in_all`.
+// Ends the oldest connections of the users with the largest shares, until no share exceeds `of_user` and the sum does
+// not exceed `in_all`.
 template <class Part>
 void bound(const std::set<std::shared_ptr<UnixSocket>>& sockets, std::size_t of_user, std::size_t in_all,
            const char* why, Part part_of) {
@@ -318,7 +319,7 @@ void UnixSockets::bound_unfinished() {
           [](const UnixSocket& socket) { return socket.unfinished(); });
 }
 
-// Shared with the completion that waits for the next connection, which may come after the server's end.
+// Shared with the completion that waits for the next connection, which may run after the server's end.
 struct Listening {
     Listening(asio::io_context& io, std::function<SocketEvents(std::shared_ptr<Socket>)> task, UnixLimits limits)
         : acceptor(io), pause(io), accepted(std::move(task)), all(std::make_shared<UnixSockets>(UnixSockets{limits})) {}
@@ -331,7 +332,7 @@ struct Listening {
 void accept(const std::shared_ptr<Listening>& on) {
     on->acceptor.async_accept([on](error_code error, UnixStream stream) {
         if (!on->acceptor.is_open()) return;
-        if (error) {  // no descriptors left: workers that end give some back
+        if (error) {  // No descriptor is free: workers that end give some back.
             on->pause.expires_after(unix_accept_pause);
             return on->pause.async_wait([on](error_code) {
                 if (on->acceptor.is_open()) accept(on);

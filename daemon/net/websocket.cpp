@@ -24,12 +24,13 @@ using Upgrade = beast::http::request<beast::http::empty_body>;
 
 constexpr std::size_t message_limit = 16u << 20;
 constexpr std::size_t send_limit = 64u << 20;
-constexpr std::size_t unread_limit = 16u << 20;  // texts the loop has not taken yet; then reading pauses
+// bytes of texts that the loop has not handled; beyond it, reading pauses
+constexpr std::size_t unread_limit = 16u << 20;
 constexpr std::size_t write_buffer = 16u << 10;
 constexpr std::size_t reason_limit = 120;
-constexpr int unacknowledged_ms = 10'000;  // agents dial anew at once; a reader of a download may pause for longer
+constexpr int unacknowledged_ms = 10'000;  // Agents connect again at once; a reader of a download may pause for longer.
 constexpr auto handshake_timeout = std::chrono::seconds(10);
-constexpr auto idle_timeout = std::chrono::seconds(20);  // a ping goes out after half of it
+constexpr auto idle_timeout = std::chrono::seconds(20);  // a ping is sent after half of it
 constexpr auto goodbye_timeout = std::chrono::milliseconds(3'000);
 
 std::string words_of(const error_code& error) {
@@ -41,7 +42,7 @@ std::string words_of(const error_code& error) {
 
 }  // namespace
 
-// What the loop's handle and the connection's thread share.
+// The state that the loop's handle and the connection's thread share.
 struct SocketShared {
     explicit SocketShared(asio::io_context& of) : io(of) {}
     asio::io_context& io;
@@ -49,10 +50,10 @@ struct SocketShared {
     std::deque<std::string> waiting;
     std::size_t waiting_bytes = 0;
     bool pump_posted = false;
-    bool closed = false;  // nothing more is taken
+    bool closed = false;  // nothing further is accepted
     std::weak_ptr<WebSocket> socket;
-    std::atomic<bool> silent = false;     // the owner closed it: no more texts
-    std::atomic<std::size_t> unread = 0;  // bytes of texts that the loop has not taken yet
+    std::atomic<bool> silent = false;     // the owner has closed it: no further texts are passed on
+    std::atomic<std::size_t> unread = 0;  // bytes of texts that the loop has not handled yet
 };
 
 class WebSocket : public IoThreadMember, public std::enable_shared_from_this<WebSocket> {
@@ -71,7 +72,8 @@ class WebSocket : public IoThreadMember, public std::enable_shared_from_this<Web
     void close(std::string reason);
     void ended(std::string why);
     void drain() override { close("the server is shutting down"); }
-    void cut() override { ended("the server has shut down"); }  // callbacks may hold our handle: they go to the loop
+    // Callbacks may own this handle, so they are moved to the loop.
+    void cut() override { ended("the server has shut down"); }
 
   private:
     void take(Wire& wire);
@@ -81,11 +83,11 @@ class WebSocket : public IoThreadMember, public std::enable_shared_from_this<Web
     void resume();
 
     SocketRole role_;
-    std::shared_ptr<SocketEvents> events_;  // handed to the loop at the end, to be destroyed there
+    std::shared_ptr<SocketEvents> events_;  // passed to the loop at the end and destroyed there
     std::shared_ptr<SocketShared> shared_;
     Watchdog goodbye_;
     std::shared_ptr<void> keeper_;  // TLS settings
-    std::shared_ptr<void> ticket_;  // our place among the server's connections
+    std::shared_ptr<void> ticket_;  // its place in the server's connection table
     std::unique_ptr<Frames> stream_;
     beast::flat_buffer in_;
     std::string out_;
@@ -108,7 +110,7 @@ void WebSocket::take(Wire& wire) {
     stream_->read_message_max(message_limit);
     stream_->write_buffer_bytes(write_buffer);
     stream_->auto_fragment(false);
-    stream_->binary(true);  // texts may hold bytes that are no UTF-8, as a worker's output does
+    stream_->binary(true);  // Texts may contain bytes that are not UTF-8, such as a worker's output.
     if (role_.io_thread) role_.io_thread->join(this);
 }
 
@@ -147,7 +149,7 @@ void WebSocket::dial(Wire& wire, const std::string& host, const std::string& tar
             refusal.status = answer->result_int();
             refusal.why = "HTTP " + std::to_string(refusal.status) + " " + answer->body();
         }
-        self->events_ = std::make_shared<SocketEvents>();  // `done` tells it, and nothing else
+        self->events_ = std::make_shared<SocketEvents>();  // only `done` reports the end then
         done(refusal);
         self->ended(refusal.why);
     });
@@ -174,7 +176,7 @@ void WebSocket::heard() {
         deliver = events_->read(std::move(text));
     else if (events_->on_text)
         deliver = [events = events_, text = std::move(text)]() mutable { events->on_text(std::move(text)); };
-    // On the loop nothing but `alive` says whether the server, and with it the io_context, is still there.
+    // On the loop only `alive` shows whether the server, and with it the io_context, still exists.
     auto task = [weak = weak_from_this(), alive = role_.alive, events = events_, shared = shared_,
                  deliver = std::move(deliver), bytes]() mutable {
         if (!*alive) return;
@@ -302,7 +304,7 @@ class SocketHandle final : public Socket {
             if (auto socket = weak.lock()) task(*socket);
         });
     }
-    std::shared_ptr<void> keeper_;  // the io_context lives as long as this; so it is destroyed last
+    std::shared_ptr<void> keeper_;  // The io_context lives as long as this member, so it is destroyed last.
     std::shared_ptr<SocketShared> shared_;
     Peer peer_;
 };
@@ -312,7 +314,8 @@ class SocketHandle final : public Socket {
 SocketPair make_socket(asio::io_context& io, SocketRole role, SocketEvents events) {
     auto shared = std::make_shared<SocketShared>(io);
     Peer peer = role.peer;
-    auto keeper = std::exchange(role.keeper, nullptr);  // not the connection's: its io_context would hold itself
+    // The connection must not own it: its io_context would own itself.
+    auto keeper = std::exchange(role.keeper, nullptr);
     auto socket = std::make_shared<WebSocket>(std::move(role), std::move(events), shared);
     shared->socket = socket;
     return {std::make_shared<SocketHandle>(shared, std::move(peer), std::move(keeper)), socket};

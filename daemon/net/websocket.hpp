@@ -1,5 +1,5 @@
-// A WebSocket over a TLS connection, either side, and its handle on the loop. Frames are read and written by Beast, in
-// the thread of the connection's io_context; texts and the end are posted to the loop, in order.
+// A WebSocket over a TLS connection, on either side, and its handle on the loop. Beast reads and writes frames on the
+// thread of the connection's io_context. Texts and the end are posted to the loop in order.
 #pragma once
 
 #include <memory>
@@ -17,29 +17,29 @@ class WebSocket;
 
 struct SocketRole {
     Loop& loop;
-    std::shared_ptr<bool> alive;  // of the loop's thread: false: nobody listens to events any more
+    std::shared_ptr<bool> alive;  // used by the loop's thread; false: events have no receiver any more
     Peer peer;
-    IoThread* io_thread = nullptr;   // of a server's socket
-    std::shared_ptr<void> keeper{};  // the server state: kept by the handle, so that its io_context is there to post to
+    IoThread* io_thread = nullptr;   // for a server's socket
+    std::shared_ptr<void> keeper{};  // the server state; the handle owns it, so that the io_context exists for posting
 };
 
-// A pair is made on the loop; the connection is given to it later, in the connection's own thread.
+// A pair is made on the loop. It gets its connection later, on the connection's own thread.
 struct SocketPair {
     std::shared_ptr<Socket> handle;
     std::shared_ptr<WebSocket> socket;
 };
 SocketPair make_socket(asio::io_context& io, SocketRole role, SocketEvents events);
 
-// Both take the TLS stream out of the wire and begin to read when the handshake is over.
+// Both take the TLS stream out of the wire and begin to read after the handshake.
 void accept_socket(const std::shared_ptr<WebSocket>& socket, Wire& wire, const MessageHead& head,
                    std::shared_ptr<void> ticket);
 struct SocketRefusal {
-    int status = 0;  // of the peer's answer; 0: none came
+    int status = 0;  // status of the peer's answer; 0: no answer
     std::string why;
 };
 void dial_upgrade(const std::shared_ptr<WebSocket>& socket, Wire& wire, const std::string& host,
                   const std::string& target, const std::string& bearer,
                   std::function<void(std::optional<SocketRefusal>)> done);
-void drop_socket(const std::shared_ptr<WebSocket>& socket, std::string why);  // never began
+void drop_socket(const std::shared_ptr<WebSocket>& socket, std::string why);  // for a socket that never began
 
 }  // namespace rtrain::net

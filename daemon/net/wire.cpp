@@ -80,7 +80,7 @@ void Watchdog::start(std::shared_ptr<void> owner, std::function<void()> expired)
 
 void Watchdog::within(std::chrono::milliseconds time) {
     deadline_ = Clock::now() + time;
-    if (owner_ && deadline_ < armed_) timer_.cancel();  // wakes and arms anew, for the nearer time
+    if (owner_ && deadline_ < armed_) timer_.cancel();  // wakes the timer, which is then set to the earlier time
 }
 
 void Watchdog::never() { deadline_ = Clock::time_point::max(); }

@@ -1,4 +1,4 @@
-// How messages name an attempt.
+// The name of an attempt in messages.
 #pragma once
 
 #include <compare>
@@ -6,7 +6,7 @@
 
 namespace rtrain::protocol {
 
-// An attempt as agents know it. `number` is 0 until claimed.
+// An attempt as agents identify it. `number` is 0 until it is claimed.
 struct AttemptRef {
     std::uint64_t run = 0;
     std::uint32_t incarnation = 0;

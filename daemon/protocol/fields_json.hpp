@@ -1,6 +1,6 @@
-// Values to JSON and back, driven by one list of fields per message (messages.cpp), so that both directions agree.
-// Reading: unknown fields are ignored, missing ones keep their default, a wrong type is remembered with its field's
-// path.
+// Converts values to JSON and back, by one list of fields per message (messages.cpp), so that both directions agree.
+// When reading, unknown fields are ignored, missing ones keep their default, and the path of a field with a wrong type
+// is stored.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ namespace rtrain::protocol {
 
 using nlohmann::json;
 
-// A string of bytes, not text: base64 on the wire.
+// A string of bytes that are not text: base64 on the wire.
 struct Bytes {
     std::string& bytes;
 };
@@ -31,11 +31,11 @@ struct Bytes {
 template <class T>
 concept Message = std::is_class_v<T> && !std::same_as<T, std::string> && !std::same_as<T, Amount>;
 
-// Text in quotes. What is no UTF-8 travels with replacement characters: a message is never lost for a worker's odd
-// name.
+// Writes text in quotes. Bytes that are not UTF-8 become replacement characters, so no message is lost because of a
+// worker's odd name.
 void append_text(std::string& out, std::string_view text);
 
-// One JSON object, written field by field. No tree is built: a message about every report passes here.
+// Writes one JSON object field by field without building a tree, because it handles a message about each report.
 class Writer {
   public:
     explicit Writer(std::string& out) : out_(out) { out_ += '{'; }
@@ -50,7 +50,7 @@ class Writer {
         key(name);
         append_text(out_, storage::base64_encode(value.bytes));
     }
-    // A list of objects, each written by `write(Writer&, item)`.
+    // Writes a list of objects, each by `write(Writer&, item)`.
     template <class T, class Write>
     void objects(std::string_view name, const std::vector<T>& items, Write write) {
         key(name);
@@ -108,7 +108,8 @@ class Writer {
     template <Message T>
     void add(const T& value) {
         Writer inner(out_);
-        fields(inner, const_cast<T&>(value));  // the list is written once, for a mutable value; writing changes nothing
+        // One list serves both directions and takes a mutable value; writing changes nothing.
+        fields(inner, const_cast<T&>(value));
         inner.end();
     }
 

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// metrics["a/b"], else metrics["a"]["b"]; null: there is none.
+// Returns metrics["a/b"], else metrics["a"]["b"]; null if there is neither.
 const json* nested(const json& metrics, const std::string& name) {
     if (!metrics.is_object()) return nullptr;
     if (const auto whole = metrics.find(name); whole != metrics.end()) return &*whole;
@@ -21,7 +21,7 @@ const json* nested(const json& metrics, const std::string& name) {
     return nullptr;
 }
 
-bool not_finite(const json& value) {  // as reports write it
+bool not_finite(const json& value) {  // the text for such a number in reports
     return value == "NaN" || value == "Infinity" || value == "-Infinity";
 }
 

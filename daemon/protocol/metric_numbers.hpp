@@ -1,4 +1,5 @@
-// The numbers in a report's metrics, which are JSON text. Head and agents ask the same questions of the same bytes.
+// Reads the numbers in a report's metrics, which are JSON text. Head and agents evaluate the same bytes in the same
+// way.
 #pragma once
 
 #include <map>
@@ -6,8 +7,8 @@
 
 namespace rtrain::protocol {
 
-// The numbers of the first level, and `score` (`a/b`: a nested one; a key that is spelled so comes first), which is NaN
-// where its value is not finite. By these checkpoints are ranked; the rest is in their manifests.
+// Returns the numbers of the first level, and `score`, which is NaN if its value is not finite. (`a/b` names a nested
+// value; a key that is spelled so has precedence.) Checkpoints are ranked by these; manifests contain all metrics.
 std::map<std::string, double> numbers_of(const std::string& metrics_json, const std::string& score);
 
 }  // namespace rtrain::protocol

@@ -1,4 +1,4 @@
-// Whether a node lives, and whether it leaves: said beside what runs on it.
+// Messages about whether a node is alive and whether it leaves, sent beside those about its attempts.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace rtrain::protocol {
 
-// The agent was told to end, and wants its node drained: no new work, a checkpoint of what runs there. Repeated at each
-// registration until it has ended.
+// The agent received the signal to end, and requests a drain of its node: no new work, and a checkpoint of present
+// work. Repeated at each registration until the agent has ended.
 struct Leaving {
     std::string why{};
-    std::int64_t left_ms = 0;  // for the runs on it to leave by themselves
+    std::int64_t left_ms = 0;  // time in which the runs on it may move by themselves
     bool operator==(const Leaving&) const = default;
 };
 
-// A node is silent: does anything answer at its agent's port? Answered by PeerDialled, after `patience_ms` at the
-// latest; not at all where this agent's machine has no way to ask.
+// A node is silent: this order makes an agent check whether its port answers. The answer is PeerDialled, after
+// `patience_ms` at the latest. There is no answer if this agent's machine cannot connect at all.
 struct DialPeer {
     std::uint64_t id = 0;
     std::string node{}, address{};
@@ -25,7 +25,7 @@ struct DialPeer {
 };
 struct PeerDialled {
     std::uint64_t id = 0;
-    bool answered = false;  // by a connection, or by its refusal
+    bool answered = false;  // by a connection or a refusal
     bool operator==(const PeerDialled&) const = default;
 };
 

@@ -1,4 +1,5 @@
-// Texts of messages as JSON. Most are ASCII, metrics with many quotes; the rest is left to the library.
+// Writes texts of messages as JSON. ASCII texts, which are most and may have many quotes, are written here. The library
+// writes the rest.
 #include <algorithm>
 
 #include "daemon/protocol/fields_json.hpp"

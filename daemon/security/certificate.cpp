@@ -1,5 +1,6 @@
-// Making keys and certificates: ECDSA over P-256, signed with SHA-256. One authority per cluster; leaves are for both
-// ends of mutual TLS. The common name is repeated as the DNS alternative name, since TLS libraries look only there.
+// Makes keys and certificates: ECDSA over P-256, signed with SHA-256. There is one authority per cluster; leaf
+// certificates serve both ends of mutual TLS. The common name is repeated as DNS alternative name, because TLS
+// libraries read only that.
 #include <openssl/ec.h>
 #include <openssl/rand.h>
 
@@ -20,7 +21,7 @@ Result<Key> make_key() {
     return key;
 }
 
-// Names are set as UTF-8 without ASN1_STRING_TABLE's limit of 64 bytes, which host names may exceed.
+// Names are set as UTF-8 without the limit of 64 bytes in ASN1_STRING_TABLE, because host names may be longer.
 Status set_common_name(X509_NAME* name, const std::string& common_name) {
     auto bytes = reinterpret_cast<const unsigned char*>(common_name.data());
     if (X509_NAME_add_entry_by_NID(name, NID_commonName, V_ASN1_UTF8STRING, bytes, static_cast<int>(common_name.size()),
@@ -53,7 +54,8 @@ Status add_extension(X509* certificate, X509* issuer, int nid, const std::string
 Status set_random_serial(X509* certificate) {
     unsigned char bytes[16];
     if (RAND_bytes(bytes, sizeof bytes) != 1) return openssl_error("drawing a serial number");
-    bytes[0] = static_cast<unsigned char>((bytes[0] & 0x7f) | 0x40);  // positive, and never shorter
+    // Makes the number positive and of constant length.
+    bytes[0] = static_cast<unsigned char>((bytes[0] & 0x7f) | 0x40);
     std::unique_ptr<BIGNUM, Release<BN_free>> number(BN_bin2bn(bytes, sizeof bytes, nullptr));
     if (!number || !BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)))
         return openssl_error("setting a serial number");
@@ -72,7 +74,7 @@ struct Extension {
     std::string value;
 };
 
-// Everything but the signature. The issuer is the certificate itself for an authority.
+// Makes everything but the signature. An authority is its own issuer.
 Result<Certificate> draft(EVP_PKEY* key, X509* issuer, const std::string& common_name, int days) {
     Certificate certificate(X509_new());
     if (!certificate || X509_set_version(certificate.get(), X509_VERSION_3) != 1 ||
@@ -106,7 +108,7 @@ bool is_p256(EVP_PKEY* key) {
            std::string(group) == curve;
 }
 
-// The requester has the private key of the public one, and that key is of our kind.
+// Checks that the requester has the private key, and that the key is of the required kind.
 Status check_request(X509_REQ* request) {
     EVP_PKEY* key = X509_REQ_get0_pubkey(request);
     if (is_p256(key) && X509_REQ_verify(request, key) == 1) return Done{};
@@ -120,7 +122,7 @@ Result<std::string> issue_leaf(X509* issuer, EVP_PKEY* signer, EVP_PKEY* key, co
     Result<Certificate> certificate = draft(key, issuer, common_name, leaf_days);
     if (!certificate) return certificate.error();
     if (ASN1_TIME_compare(X509_get0_notAfter(certificate->get()), X509_get0_notAfter(issuer)) > 0)
-        X509_set1_notAfter(certificate->get(), X509_get0_notAfter(issuer));  // a leaf never outlives its authority
+        X509_set1_notAfter(certificate->get(), X509_get0_notAfter(issuer));  // A leaf never outlives its authority.
     return finish(std::move(*certificate), issuer, signer,
                   {{NID_basic_constraints, "critical,CA:FALSE"},
                    {NID_key_usage, "critical,digitalSignature"},

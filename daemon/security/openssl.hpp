@@ -1,4 +1,4 @@
-// Owners for OpenSSL's objects and the text of its errors; included by .cpp files only, here and in daemon/net.
+// Owners for OpenSSL's objects, and the text of its errors. Included by .cpp files only, here and in daemon/net.
 #pragma once
 
 #include <openssl/bio.h>
@@ -28,7 +28,7 @@ using Key = std::unique_ptr<EVP_PKEY, Release<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Release<X509_free>>;
 using Request = std::unique_ptr<X509_REQ, Release<X509_REQ_free>>;
 
-// The oldest of OpenSSL's pending errors; the queue is empty afterwards.
+// Returns the oldest pending error of OpenSSL and empties the queue.
 inline std::string openssl_reason() {
     unsigned long code = ERR_get_error();
     ERR_clear_error();
@@ -50,7 +50,7 @@ inline std::string written(const Bio& bio) {
     return {data, static_cast<std::size_t>(size)};
 }
 
-// The serial number as upper-case hex: what a list of revoked certificates names.
+// Returns the serial number as upper-case hex, as in the list of revoked certificates.
 inline std::string serial_text(const X509* certificate) {
     const std::unique_ptr<BIGNUM, Release<BN_free>> number(
         ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));

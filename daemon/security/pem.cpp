@@ -1,5 +1,5 @@
-// PEM in and out, and what can be read from a certificate. A password callback that refuses keeps an encrypted key from
-// asking on a terminal.
+// Reads and writes PEM, and reads the fields of a certificate. The password callback refuses, so that an encrypted key
+// does not prompt on a terminal.
 #include <ctime>
 
 #include "daemon/security/openssl.hpp"

@@ -1,4 +1,4 @@
-// Keys, certificates, tokens. PEM and text in, PEM and text out; OpenSSL stays inside the .cpp files.
+// Keys, certificates, tokens. Input and output are PEM and text; OpenSSL is used in the .cpp files only.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,26 @@ struct KeyPair {
     std::string private_key;  // PEM
 };
 
-Result<KeyPair> make_authority(const std::string& cluster_id);  // 10 years, backdated a day
+Result<KeyPair> make_authority(const std::string& cluster_id);  // valid for 10 years, from one day ago
 Result<KeyPair> make_leaf(const KeyPair& authority,
-                          const std::string& common_name);  // key made here; 1 year, backdated a day
+                          const std::string& common_name);  // makes the key here; valid for 1 year, from one day ago
 struct SigningRequest {
     std::string request, private_key;
 };  // PEM
 Result<SigningRequest> make_request(const std::string& common_name);
-// Signs with *our* common name, whatever the request says. Nodes: "node:<name>"; the head: "rtrain-head".
+// Signs the request with the given common name, whatever the request contains. Nodes: "node:<name>"; the head:
+// "rtrain-head".
 Result<std::string> sign_request(const KeyPair& authority, const std::string& request, const std::string& common_name);
-Result<std::string> fingerprint(const std::string& certificate);  // sha256 of the DER, lower-case hex
+Result<std::string> fingerprint(const std::string& certificate);  // SHA-256 of the DER as lower-case hex
 Result<std::int64_t> expires_wall_ms(const std::string& certificate);
 Result<std::string> serial_of(const std::string& certificate);  // upper-case hex
 
-std::string random_hex(std::size_t bytes);  // from the kernel
+std::string random_hex(std::size_t bytes);  // from the kernel's random source
 using crypto::sha256_hex;
 bool equal_constant_time(std::string_view a, std::string_view b);
 
-// What `token create` prints. Node tokens carry the CA's fingerprint: "rtn1.<fingerprint>.<id>.<secret>"; people's
-// tokens: "rtu1.<id>.<secret>". Only the secret's hash is stored.
+// The output of `token create`. Node tokens contain the CA's fingerprint: "rtn1.<fingerprint>.<id>.<secret>". User
+// tokens: "rtu1.<id>.<secret>". Only a hash of the secret is stored.
 struct TokenText {
     bool for_node = false;
     std::string ca_fingerprint;

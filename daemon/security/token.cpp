@@ -1,5 +1,5 @@
-// Tokens as text, and the three small functions that everything secret rests on: random bytes, a hash, an equality that
-// takes the same time whatever differs.
+// Tokens as text, and the three functions that all secrets depend on: random bytes, a hash, and an equality whose time
+// does not depend on the values.
 #include <openssl/crypto.h>
 #include <sys/random.h>
 
@@ -26,7 +26,7 @@ bool is_field(std::string_view text) {
 
 bool is_fingerprint(std::string_view text) { return text.size() == fingerprint_length && storage::is_hex(text); }
 
-std::string_view without_margin(std::string_view text) {  // what a paste brings along
+std::string_view without_margin(std::string_view text) {  // Removes white space that a paste may add.
     std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first == std::string_view::npos) return {};
     return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
@@ -42,7 +42,7 @@ std::vector<std::string> split(std::string_view text) {
     }
 }
 
-Error not_a_token(const std::string& why) {  // never shows the text: it may hold a secret
+Error not_a_token(const std::string& why) {  // The message never contains the text, because it may hold a secret.
     return {ErrorCode::invalid, "this is not a token of rtrain: " + why,
             "copy the whole line that `rtrain token create` printed"};
 }

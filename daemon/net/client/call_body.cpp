@@ -80,10 +80,10 @@ Response response_of(const MessageHead& head) {
 }
 
 AnswerBody::~AnswerBody() {
-    if (file_.get() >= 0 && !saved_) ::unlink(call_.save_to.c_str());  // half a file helps nobody
+    if (file_.get() >= 0 && !saved_) ::unlink(call_.save_to.c_str());  // half a file is useless
 }
 
-// A file is made only for a success; what a refusal says is for memory.
+// A file is created only for a success. The body of a refusal is kept in memory.
 Status AnswerBody::begin(const MessageHead& head) {
     if (call_.save_to.empty() || !succeeded(head.status)) return Done{};
     file_ = FileHandle(::open(call_.save_to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));

@@ -1,4 +1,5 @@
-// The two bodies of a call: what is sent (memory or a file), and where the answer's goes (memory, a file, the caller).
+// The two bodies of a call: the one that is sent (from memory or a file), and the answer's (to memory, a file or the
+// caller).
 #pragma once
 
 #include <memory>
@@ -43,7 +44,7 @@ class AnswerBody {
     explicit AnswerBody(const Call& call) : call_(call) {}
     ~AnswerBody();
     Status begin(const MessageHead& head);
-    bool take(int status, std::string_view piece);  // false: no more is wanted
+    bool take(int status, std::string_view piece);  // false: no further piece is wanted
     bool stopped() const { return stopped_; }
     const std::optional<Error>& failure() const { return failure_; }
     Result<Response> finish(const MessageHead& head);

@@ -1,5 +1,5 @@
-// The blocking client: each step is an asynchronous operation on a private io_context, run until it is done, its
-// deadline has come, or abort() was called. See client.hpp.
+// The blocking client. Each step is an asynchronous operation on a private io_context, which runs until the step is
+// done, its deadline has passed, or abort() was called. See client.hpp.
 #include "daemon/net/client.hpp"
 
 #include <sys/socket.h>
@@ -87,8 +87,8 @@ struct Client::Body {
     std::unique_ptr<HttpParser> parser;
 };
 
-// Runs the io_context until `done`. Afterwards, if it is an error, something may still be under way: the caller closes
-// it and lets it end.
+// Runs the io_context until `done`. After an error an operation may still be pending: the caller closes the connection
+// and lets it end.
 Status Client::Body::wait(const bool& done, Clock::time_point deadline) {
     while (!done) {
         io.restart();
@@ -140,7 +140,7 @@ Status Client::Body::write(const std::string& bytes) {
     return Done{};
 }
 
-// Reads into `in`; 0 is the end of the connection.
+// Reads into `in`. Returns 0 at the end of the connection.
 Result<std::size_t> Client::Body::more(Clock::time_point deadline) {
     bool done = false;
     error_code failed;
@@ -205,7 +205,7 @@ Status Client::Body::send_body(const Call& call, SentBody& body) {
     return Done{};
 }
 
-// Leaves in `parser` the answer, of which the head may have come already.
+// Reads the answer into `parser`, which may contain its head already.
 Status Client::Body::send(const Call& call, SentBody& body, AnswerBody& answer) {
     const auto kind = call.method == "HEAD" ? HttpParser::Kind::answer_to_head : HttpParser::Kind::answer;
     auto fresh = [&] {
@@ -224,11 +224,11 @@ Status Client::Body::send(const Call& call, SentBody& body, AnswerBody& answer) 
     if (Status written = write(head); !written) return written;
     if (body.length() > expect_continue_above) {
         if (Status came = read_head(*parser); !came) return came;
-        if (parser->head().status != 100) return Done{};  // refused: the body is not wanted
+        if (parser->head().status != 100) return Done{};  // The server refuses: the body is not sent.
         fresh();
     }
     Status sent = send_body(call, body);
-    // A peer that refuses in the middle answers and closes: that answer says more than a broken pipe.
+    // A peer that refuses in the middle of a body answers and closes. Its answer is more useful than "broken pipe".
     if (!sent && sent.error().code == ErrorCode::unreachable && wire && read_head(*parser)) return Done{};
     return sent;
 }
@@ -255,7 +255,7 @@ Result<Response> Client::Body::exchange(const Call& call) {
     return response;
 }
 
-// The peer closed it while it was idle, or sent something that nobody requested.
+// The peer closed the connection while it was idle, or sent bytes that were not requested.
 bool Client::Body::stale() const {
     char byte = 0;
     const ssize_t seen = ::recv(wire->tls().next_layer().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);

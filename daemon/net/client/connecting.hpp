@@ -1,4 +1,4 @@
-// From an address to a trusted TLS connection: resolve, connect, handshake, under one deadline. For blocking clients
+// Makes a trusted TLS connection to an address: resolve, connect and handshake under one deadline. For blocking clients
 // and for WebSockets on a loop.
 #pragma once
 
@@ -15,8 +15,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     using Outcome = std::function<void(Result<std::shared_ptr<Wire>>)>;
     Connecting(asio::io_context& io, Endpoint endpoint, Outcome outcome);
 
-    void start();   // `outcome` comes once, later
-    void cancel();  // soon, as a timeout
+    void start();   // `outcome` is called once, later
+    void cancel();  // ends soon, like a timeout
 
   private:
     using Resolver = asio::ip::basic_resolver<tcp, asio::io_context::executor_type>;
@@ -41,8 +41,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
 };
 
 std::string where_text(const Endpoint& endpoint);  // "head:7433"
-// A connection that broke while `doing`. TLS alerts are refusals of our certificate: with TLS 1.3 they come after the
-// client's side of the handshake is over.
+// Returns the Error of a connection that broke while `doing`. A TLS alert means that our certificate was refused: with
+// TLS 1.3 it arrives after the client's side of the handshake has ended.
 Error broken(const Endpoint& endpoint, const std::string& doing, const error_code& why);
 
 }  // namespace rtrain::net

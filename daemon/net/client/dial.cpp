@@ -1,4 +1,4 @@
-// Dialling a WebSocket on a loop. See client.hpp.
+// Connects a WebSocket on a loop. See client.hpp.
 #include <utility>
 
 #include "daemon/net/client/connecting.hpp"

@@ -1,4 +1,4 @@
-// See dial_port.hpp. A connection that comes is closed at once.
+// See dial_port.hpp. A connection that succeeds is closed at once.
 #include "daemon/net/client/dial_port.hpp"
 
 #include <memory>
@@ -31,7 +31,7 @@ class PortDial : public std::enable_shared_from_this<PortDial> {
     void connect(const tcp::endpoint& to) {
         socket_.async_connect(to, [self = shared_from_this()](error_code error) { self->connected(error); });
     }
-    // An unreachable host may be a router's word, or the neighbour table's: the whole patience is waited for.
+    // A router, or the neighbour table, may report an unreachable host by mistake, so the whole patience is used.
     void connected(error_code error) {
         if (!error || error == asio::error::connection_refused || error == asio::error::connection_reset)
             return finish(PortAnswer::answered);

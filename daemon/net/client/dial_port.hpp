@@ -1,4 +1,4 @@
-// Whether a machine answers at a port: with a connection or its refusal, or not at all within the patience.
+// Checks whether a machine answers at a port within the patience: with a connection, with a refusal, or not at all.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace rtrain::net {
 
-// `not_dialled`: this machine could not ask (no route, no address of that name).
+// `not_dialled`: this machine cannot connect at all (no route, no address of that name).
 enum class PortAnswer { answered, silent, not_dialled };
 void dial_port(Loop& loop, const std::string& host, std::uint16_t port, std::int64_t patience_ms,
                std::function<void(PortAnswer)> done);
-// The same over a loop of its owner's choice.
+// Does the same on a loop that the caller chooses.
 using DialPort = std::function<void(const std::string& host, std::uint16_t port, std::int64_t patience_ms,
                                     std::function<void(PortAnswer)> done)>;
 

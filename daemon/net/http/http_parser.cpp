@@ -58,7 +58,7 @@ struct HttpParser::Parser final : HttpParser::Face, http::basic_parser<is_reques
         return used;
     }
     void end() override {
-        if (!this->got_some()) return;  // no message began: none is done
+        if (!this->got_some()) return;  // No message has begun, so none is complete.
         error_code error;
         if (!fault && !finished()) this->put_eof(error);
         if (error) fault = fault_of(error);

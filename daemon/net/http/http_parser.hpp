@@ -1,5 +1,5 @@
-// HTTP/1 messages, bytes in and callbacks out, for both directions. A thin face over Beast's parser, which is strict
-// and fuzzed; hidden here because it takes long to compile.
+// Parses HTTP/1 messages in both directions: takes bytes and calls back. Wraps Beast's parser, which is strict and
+// fuzzed. Beast is hidden here because it takes long to compile.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace rtrain::net {
 constexpr std::uint32_t header_limit = 64u << 10;
 
 struct MessageHead {
-    std::string method, target;                               // of a request
-    int status = 0;                                           // of an answer
+    std::string method, target;                               // for a request
+    int status = 0;                                           // for an answer
     std::map<std::string, std::string, std::less<>> headers;  // lower-case names; repeated ones joined by ", "
     bool keep_alive = false;
     bool chunked = false;
-    bool wants_socket = false;  // a WebSocket upgrade is asked for
+    bool wants_socket = false;  // true: a WebSocket upgrade
     std::optional<std::uint64_t> content_length;
     bool has_body() const { return chunked || content_length.value_or(0) > 0; }
 };
@@ -33,13 +33,13 @@ struct HttpFault {
 class HttpParser {
   public:
     enum class Kind { request, answer, answer_to_head };
-    // `body` gets each piece; false stops the parser, which is then of no more use.
+    // `body` is called with each piece. If it returns false, the parser stops and cannot be used further.
     HttpParser(Kind kind, std::function<bool(std::string_view piece)> body);
     ~HttpParser();
 
-    // Takes what it can from the front and says how much that was. Stops after the head, once, to be asked again.
+    // Consumes bytes from the front and returns their number. Stops once after the head; the caller calls it again.
     std::size_t put(std::string_view bytes);
-    void put_end();  // the peer closed: the end of an answer without a length
+    void put_end();  // The peer closed the connection, which ends an answer without a length.
     bool head_done() const;
     bool done() const;
     const MessageHead& head() const;

@@ -1,5 +1,5 @@
-// See target.hpp. A path never holds a NUL or another control character, so that file names and logs made from it are
-// what they look like; what ".." means is the handler's matter.
+// See target.hpp. A path never contains NUL or another control character, so that file names and logs show it as it is.
+// Handlers decide what ".." means.
 #include "daemon/net/http/target.hpp"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The target of a request: path and query, percent-decoded, or why it is refused.
+// Parses the target of a request: path and query, percent-decoded, or an Error.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// The names this folder uses from Boost.Asio and OpenSSL. Sockets carry the concrete executor of an io_context, which
-// compiles and runs faster than the type-erased one; asio_impl.cpp holds the compiled parts of the libraries.
+// The names from Boost.Asio and OpenSSL that this folder uses. Sockets have the concrete executor of an io_context,
+// which compiles and runs faster than the type-erased one. asio_impl.cpp contains the compiled parts of the libraries.
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>

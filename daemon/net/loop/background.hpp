@@ -1,5 +1,5 @@
-// A loop as most of its users need it: for work on its pool, and for tasks and timers of its own thread. They neither
-// run nor stop it, and watch no descriptor and no signal.
+// The part of a loop that most of its users need: work on its pool, and tasks and timers on its own thread. It cannot
+// run or stop the loop, or watch descriptors and signals.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace rtrain::net {
 
 class Background {
   public:
-    Background(Loop& loop) : loop_(&loop) {}  // implicit: it is a part of what the loop is
+    Background(Loop& loop) : loop_(&loop) {}  // implicit: a Background is a part of the loop's interface
 
     void post(Loop::Task task) const { loop_->post(std::move(task)); }
     Loop::TimerId after(std::int64_t delay_ms, Loop::Task task) const {

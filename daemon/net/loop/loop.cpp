@@ -1,5 +1,5 @@
-// The loop over one io_context. Timers, watches and signals live in maps, so that cancelling is safe at any moment: a
-// completion that finds its entry gone does nothing.
+// The loop over one io_context. Timers, watches and signals are in maps, so that cancelling is safe at any moment: a
+// completion whose entry is gone does nothing.
 #include "daemon/net/loop/loop.hpp"
 
 #include <unistd.h>
@@ -27,7 +27,7 @@ using Executor = asio::io_context::executor_type;
 using Descriptor = asio::posix::basic_stream_descriptor<Executor>;
 using Signals = asio::basic_signal_set<Executor>;
 
-// A pidfd stays readable once its process has ended; reporting that again and again would spin.
+// A pidfd stays readable after its process has ended. Reporting that repeatedly would spin.
 bool is_pidfd(int descriptor) {
     char target[64] = {};
     std::string link = "/proc/self/fd/" + std::to_string(descriptor);
@@ -48,7 +48,7 @@ std::int64_t thread_cpu_us() {
     return static_cast<std::int64_t>(spent.tv_sec) * 1'000'000 + spent.tv_nsec / 1'000;
 }
 
-// Keeps the longest task of this minute and of the one before, so that each of several readers sees a long one.
+// Keeps the longest task of this minute and of the one before, so that each of several readers sees a long task.
 class LongestTasks {
   public:
     void begin() {
@@ -102,7 +102,7 @@ struct Loop::Body {
     std::map<int, std::pair<std::shared_ptr<Signals>, Task>> signals;
     TimerId last_timer = 0;
     PlacePools pools{ThreadPriority::normal};
-    std::vector<Task> following;  // what runs when the present task has returned
+    std::vector<Task> following;  // tasks that run right after the present one
     bool in_task = false;
     LongestTasks longest;
 

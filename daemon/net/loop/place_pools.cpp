@@ -11,14 +11,15 @@
 namespace rtrain::net {
 namespace {
 
-constexpr std::size_t more_needs = 8;  // a place gets its second thread while 8 are left, its third while 16 are, ...
+// A place gets its second thread while 8 are unused, its third while 16 are, and so on.
+constexpr std::size_t more_needs = 8;
 
 }  // namespace
 
 struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
     struct Place {
         std::deque<std::function<void()>> waiting;
-        std::size_t running = 0;  // with what is ready
+        std::size_t running = 0;  // number of threads that run its work
     };
     using Places = std::map<std::string, Place>;
     struct Ready {
@@ -31,10 +32,10 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
     const Limits limits;
     mutable std::mutex mutex;
     std::condition_variable changed, ended;
-    Places places;            // those with work
-    std::deque<Ready> ready;  // work that may begin, each with a thread for it
-    std::string next_place;   // where looking for work that waits begins
-    std::size_t busy = 0;     // of `total`
+    Places places;            // places with work
+    std::deque<Ready> ready;  // work that has a thread and may begin
+    std::string next_place;   // where the search for waiting work begins
+    std::size_t busy = 0;     // number of the `total` threads in use
     std::size_t idle = 0, threads = 0;
     bool stopping = false;
 
@@ -51,7 +52,7 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         if (!at->first.empty()) ++busy;
         if (ready.size() <= idle || !start_thread()) changed.notify_one();
     }
-    // Starts a thread. False: the system has no more to give, and those that there are do the work one after the other.
+    // Starts a thread. Returns false if the system has no further thread; then the present ones do the work in turn.
     bool start_thread() {
         try {
             side_thread(priority, [self = shared_from_this()] { self->serve(); }).detach();
@@ -63,7 +64,7 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         ++idle;
         return true;
     }
-    // The places alternate: one with much work does not keep the others waiting.
+    // Alternates between the places, so that a place with much work does not delay the others.
     void make_ready_what_may() {
         auto at = places.lower_bound(next_place);
         for (std::size_t looked_at = 0; looked_at < places.size(); ++looked_at) {
@@ -79,14 +80,15 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         std::unique_lock lock(mutex);
         while (true) {
             const bool woken = changed.wait_for(lock, limits.idle, [this] { return stopping || !ready.empty(); });
-            if (!woken && threads == 1) continue;  // one stays: there may be no other to be had
+            // The last thread stays, because the system may have no other one to give.
+            if (!woken && threads == 1) continue;
             --idle;
             if (stopping || !woken) break;
             Ready next = std::move(ready.front());
             ready.pop_front();
             lock.unlock();
             next.work();
-            next.work = nullptr;  // what it captured ends outside the lock
+            next.work = nullptr;  // Its captures are destroyed outside of the lock.
             lock.lock();
             --next.place->second.running;
             if (!next.place->first.empty()) --busy;
@@ -114,7 +116,7 @@ void PlacePools::add(const std::string& place, std::function<void()> work) {
 
 void PlacePools::stop() {
     std::deque<Body::Ready> dropped;
-    std::map<std::string, Body::Place> places;  // what they captured ends outside the lock
+    std::map<std::string, Body::Place> places;  // Their captures are destroyed outside of the lock.
     std::unique_lock lock(body_->mutex);
     body_->stopping = true;
     dropped.swap(body_->ready);

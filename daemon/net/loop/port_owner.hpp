@@ -1,4 +1,4 @@
-// Who listens on a TCP port: read from /proc, for the message of a busy port.
+// Finds the process that owns a listening TCP port: read from /proc, for the message about a busy port.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace rtrain::net {
 
-// "rtrain (pid 123)"; empty when /proc does not tell, as for another user's process.
+// Returns "rtrain (pid 123)". Returns an empty text if /proc does not show it, for example for another user's process.
 std::string port_owner(std::uint16_t port);
 
 }  // namespace rtrain::net

@@ -1,5 +1,5 @@
-// When the task that this thread runs now was posted to its loop, in microseconds of the monotonic clock: what came of
-// it has waited since then, behind other tasks. 0: no posted task runs.
+// The time at which the present task of this thread was posted to its loop, in microseconds of the monotonic clock.
+// Messages that the task handles have waited since then behind other tasks. 0: no posted task runs.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int nice_value = 10;
 
-// On Linux nice belongs to a thread. A process that was started with more keeps that; a refusal changes nothing.
+// On Linux the nice value belongs to a thread. A process that was started with a higher value keeps it. A refusal
+// changes nothing.
 void give_way() {
     const auto self = static_cast<id_t>(gettid());
     if (getpriority(PRIO_PROCESS, self) < nice_value) (void)setpriority(PRIO_PROCESS, self, nice_value);
@@ -22,7 +23,7 @@ void give_way() {
 }  // namespace
 
 std::thread side_thread(ThreadPriority priority, std::function<void()> work) {
-    struct AllBlocked {  // a thread inherits the mask of the one that starts it
+    struct AllBlocked {  // A thread inherits the signal mask of the thread that starts it.
         sigset_t before;
         AllBlocked() {
             sigset_t all;

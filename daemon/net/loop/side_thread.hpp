@@ -6,12 +6,12 @@
 
 namespace rtrain::net {
 
-// behind_loop (nice 10): where cores are few, a decision would else wait behind the decrypting of what is to be decided
-// after it. Not for a thread that starts processes: they would inherit it.
+// behind_loop (nice 10): on few cores a decision would otherwise wait for the decryption of messages that come after
+// it. Not for a thread that starts processes, which would inherit it.
 enum class ThreadPriority { normal, behind_loop };
 
-// Starts `work` on a thread of its own, which blocks all signals: they are the loop's. Throws std::system_error where
-// the system has no thread to give.
+// Starts `work` on a new thread that blocks all signals, because the loop handles them. Throws std::system_error if the
+// system has no thread to give.
 std::thread side_thread(ThreadPriority priority, std::function<void()> work);
 
 }  // namespace rtrain::net

@@ -23,7 +23,7 @@ void WorkThread::serve() {
         waiting_.pop_front();
         lock.unlock();
         work();
-        work = nullptr;  // what it captured ends outside the lock
+        work = nullptr;  // Its captures are destroyed outside of the lock.
         lock.lock();
     }
 }

@@ -1,5 +1,5 @@
-// One thread for work that blocks, in the order in which it comes. The destructor drops what has not begun and waits
-// for what has.
+// One thread for work that blocks, in order of arrival. The destructor drops work that has not begun and waits for the
+// rest.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace rtrain::net {
 
 class WorkThread {
   public:
-    // Throws std::system_error where the system has no thread to give: then, and not once there is work.
+    // Throws std::system_error if the system has no thread to give: at once, not later when there is work.
     explicit WorkThread(ThreadPriority priority) : thread_(side_thread(priority, [this] { serve(); })) {}
     ~WorkThread() { stop(); }
     WorkThread(const WorkThread&) = delete;
@@ -30,7 +30,7 @@ class WorkThread {
     std::condition_variable changed_;
     std::deque<std::function<void()>> waiting_;
     bool stopping_ = false;
-    std::thread thread_;  // last: it uses the others
+    std::thread thread_;  // the last member: the thread uses the others
 };
 
 }  // namespace rtrain::net
