@@ -8,7 +8,7 @@ namespace rtrain {
 
 struct Plan {
     std::optional<Error> refused;  // as the submission itself would be; then nothing else is said
-    Explanation why;               // of an array, the first of its runs
+    Explanation why;               // for an array: of its first run
     PlacementAnswer
         answer;  // feasible now with the seats it would get; pending: it would wait, and `why` says what for
 };

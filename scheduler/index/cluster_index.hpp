@@ -72,19 +72,16 @@ class ClusterIndex {
     FreeIndex& free_slots() { return free_slots_; }
     // returns an index into nodes(); their number if the node is absent
     std::size_t place_of(const NodeId& node) const;
-    const std::set<Release>& ends() const { return ends_; }  // live attempts whose expected end is fixed
-    // live attempts whose expected end moves with time
-    const std::set<AttemptId>& restless() const { return restless_; }
-    const Sums& totals() const { return totals_; }  // the live attempts whose expected end is fixed
-    // Returns the differences from a recount of the records.
-    std::vector<std::string> faults(const Cluster& cluster) const;
+    const std::set<Release>& ends() const { return ends_; }            // live attempts whose expected end is fixed
+    const std::set<AttemptId>& restless() const { return restless_; }  // attempts whose end moves with time
+    const Sums& totals() const { return totals_; }                     // of all nodes that are not lost, with GPUs
+    std::vector<std::string> faults(const Cluster& cluster) const;     // differences from a recount
     std::optional<RunId> live_run(const std::string& name) const;
     std::vector<RunId> dependents(RunId run) const;  // the runs that wait for the end of this run
     // Returns the next run of a job array that waits only because of the array's limit of parallel runs.
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const;
     const std::set<RunId>& elastic() const { return elastic_; }  // running runs whose number of workers may change
-    // attempts with a checkpoint request whose deadline has passed
-    std::vector<AttemptId> requests_due(Time now) const;
+    std::vector<AttemptId> requests_due(Time now) const;         // whose deadline has passed
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     const std::map<std::string, Sums>& in_use() const { return in_use_; }  // key: the queue
@@ -101,10 +98,9 @@ class ClusterIndex {
         std::string queue, user;
         Sums total;
         AllocatedOn by_node;
-        // key: the node; value: the number of the attempt's workers without resources
-        std::map<NodeId, std::uint32_t> zero_bundles;
-        Time end = unknown_end;           // as far as the records determine it
-        ReservationMask ends_before = 0;  // the reservations on the attempt's nodes that count on its end
+        std::map<NodeId, std::uint32_t> zero_bundles;  // number of workers without resources
+        Time end = unknown_end;                        // as far as the records determine it
+        ReservationMask ends_before = 0;               // the reservations on the attempt's nodes that count on its end
     };
     struct Known {  // the entries of a run, stored for their removal
         std::string name, user, submit_key, program;

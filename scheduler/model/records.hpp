@@ -67,9 +67,8 @@ struct Node {
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
     Time registered;
-    Reason state_reason;  // why the node is drained, and by which user, or why it is lost
-    // lost nodes: the state after the next registration (a drained node stays drained)
-    NodeState back_as = NodeState::ready;
+    Reason state_reason;                   // why the node is drained, and by which user, or why it is lost
+    NodeState back_as = NodeState::ready;  // lost: the state after the next registration
     std::optional<Time> drain_deadline;  // draining: runs that are still on the node at this time are stopped and moved
     std::vector<NodeFailure> failures;   // failures since the last success: the evidence for a quarantine
     bool operator==(const Node&) const = default;
@@ -91,9 +90,8 @@ struct Worker {
 struct Attempt {
     AttemptId id;
     AttemptState state = AttemptState::placed;
-    std::vector<Worker> workers;  // index = world rank
-    // placed: nodes that are still preparing. stopping: nodes that are not empty yet
-    std::vector<NodeId> nodes_waiting;
+    std::vector<Worker> workers;        // index = world rank
+    std::vector<NodeId> nodes_waiting;  // placed: still preparing; stopping: not empty yet
     std::string from;  // directory of the checkpoint that the attempt starts from; empty: it starts from the beginning
     std::string master_address;
     std::uint16_t master_port = 0;
@@ -104,8 +102,7 @@ struct Attempt {
     AttemptState end_as = AttemptState::failed;  // stopping: the state after all nodes are empty
     Reason cause;                                // why the attempt ended or ends
     std::optional<Rank> first_failure;
-    // time between the first failure and the next worker's death, in microseconds
-    std::int64_t first_failure_lead_us = 0;
+    std::int64_t first_failure_lead_us = 0;    // time from the first failure to the next death
     bool counted = false;                      // true: counts against max_failures
     bool committed = false;                    // true: a checkpoint of the attempt was committed before its end
     std::optional<CheckpointRequest> request;  // a pending request, or the one that the attempt was stopped for
@@ -126,8 +123,7 @@ struct Checkpoint {
     std::int64_t verified_wall_ms = 0;          // time of the last verification of the files; 0: never
     std::uint32_t faults = 0;                   // number of faulty files at that time
     bool deleting = false, validating = false;  // `validating`: kept until the metrics of its validation are known
-    // `earlier`: from an earlier run of the name; `spared`: `num_to_keep` neither counts nor deletes it
-    bool earlier = false, spared = false;
+    bool earlier = false, spared = false;       // earlier: of an earlier run; spared: exempt from `num_to_keep`
     bool operator==(const Checkpoint&) const = default;
 };
 
@@ -155,23 +151,17 @@ struct Run {
     std::vector<NodeId> nodes_reserved;  // nodes of the run's reservation, sorted by id
     Time reserved_from;                  // expected start on them; 0: unknown
     Seats seats_reserved;                // by rank; empty beside `nodes_reserved` (earlier versions): the whole nodes
-    // if `reserved_from` is unknown: the attempts whose ends the reservation waits for, sorted by id
-    std::vector<AttemptId> reserved_after;
-    std::uint32_t workers_asked = 0;  // exact number of workers by `rtrain resize`; 0: as in the spec
-    std::optional<Time> grow_since;   // elastic: the time since which there has been room for more workers
-    std::vector<After> after;         // predecessors that the run still waits for
-    bool array_waits = false;         // true: the array's limit of parallel runs holds this run back
-    std::string array;                // the job array it belongs to; empty: none
-    // `array_parallel`: the most runs of the array at a time; 0: any number
-    std::uint32_t array_index = 0, array_parallel = 0;
-    // the time since which neither predecessors nor the array have held the run back; 0: since its submission
-    Time let_go;
-    // time during which the run had to leave its seats and had no others; it does not count as wall_time
-    Duration without_seats;
-    // deadline for the checkpoint of a resize, counted from the time when there is room
-    std::optional<Duration> resize_within;
-    // the run or session that submitted this run (see program_of); empty: the run is its own program
-    std::string program;
+    std::vector<AttemptId> reserved_after;  // time unknown: the reservation waits for their ends
+    std::uint32_t workers_asked = 0;        // exact number of workers by `rtrain resize`; 0: as in the spec
+    std::optional<Time> grow_since;         // elastic: the time since which there has been room for more workers
+    std::vector<After> after;               // predecessors that the run still waits for
+    bool array_waits = false;               // true: the array's limit of parallel runs holds this run back
+    std::string array;                      // the job array it belongs to; empty: none
+    std::uint32_t array_index = 0, array_parallel = 0;  // the most runs at a time; 0: any number
+    Time let_go;                                        // when predecessors and array stopped blocking; 0: never did
+    Duration without_seats;                             // time between seats; does not count as wall_time
+    std::optional<Duration> resize_within;              // limit for a resize's checkpoint, once there is room
+    std::string program;                                // its submitter (see program_of); empty: itself
     bool operator==(const Run&) const = default;
 };
 

@@ -114,8 +114,7 @@ struct CommittedCheckpoint {
 };
 // Returns all committed checkpoints, oldest first, with the live branch marked.
 Result<std::vector<CommittedCheckpoint>> list_checkpoints(Store&, const std::string& run_name);
-// Hashes the files again. Returns one entry per faulty file, with its name and fault; an empty list if the checkpoint
-// is sound.
+// Hashes the files again. Returns one entry per faulty file, with its name and fault.
 Result<std::vector<std::string>> verify_checkpoint(Store&, const std::string& run_name, const std::string& directory);
 // The newest checkpoint on the live branch whose files equal what was committed, and the newer ones that were skipped.
 struct SoundCheckpoint {
@@ -126,27 +125,23 @@ Result<SoundCheckpoint> newest_sound(Store&, const std::string& run_name);
 Status write_manifest(Store&, const std::string& run_name, const Manifest&);
 
 // names/<directory>: the report whose checkpoint may lie in the directory of exactly that name. It is created
-// exclusively before the checkpoint's first byte, and never changed or removed: a name is used once in a run. A deeper
-// directory is claimed by the library of the rank that made it; `claim_directory` claims names directly in the run's
-// directory only.
+// exclusively before the checkpoint's first byte, and never changed or removed. The library of the rank that makes a
+// deeper directory claims it; `claim_directory` claims names directly in the run's directory only.
 struct DirectoryClaim {
     std::uint32_t attempt = 0;
     std::uint64_t report = 0;  // 0: the directory's name contains the attempt only
     bool operator==(const DirectoryClaim&) const = default;
 };
 // Claims the directory for a report. Returns true if it belongs to that report, also if the report claims it again.
-// Returns false if the checkpoint needs a name with its attempt: the name is taken, not allowed, or used by other files
-// of the run, or the run has format 1.
+// Returns false if the name is taken, not allowed, or used by other files of the run, or if the run has format 1.
 Result<bool> claim_directory(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-// Returns the report that a directory belongs to, by its name or its claim. not_found: no report; damaged: the claim
-// cannot be read.
+// Returns the report that a directory belongs to. not_found: no report; damaged: the claim cannot be read.
 Result<DirectoryClaim> owner_of(Store&, const std::string& run_name, const std::string& directory);
 // Fails with `invalid` unless the directory may hold a checkpoint of this report.
 Status check_owner(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
 // removes the manifest first
 Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);
-// Copies a checkpoint to a local directory and checks the hashes. With a local store it returns the checkpoint's own
-// path.
+// Copies a checkpoint to a local directory and checks the hashes. With a local store it returns the present path.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
                                      const std::string& to_local, const Progress& progress,
                                      const NearerCopies& nearer = {});
@@ -192,8 +187,7 @@ struct GarbagePlan {
     bool terminal = false;
     std::vector<Garbage> items;
 };
-// Finds what can be removed: uncommitted directories, dead branches, unfinished files. Checkpoints that a `from` names
-// are never included.
+// Finds uncommitted directories, dead branches and unfinished files. Never includes a checkpoint that a `from` names.
 Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
 // removes the manifest of a checkpoint first
 Status remove_garbage(Store&, const std::string& run_name, const Garbage&);
