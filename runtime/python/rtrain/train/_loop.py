@@ -15,7 +15,6 @@ from rtrain.train._report._call import ReportCall
 from rtrain.train._session._protocol import ReportedCheckpoint
 from rtrain.train._values import _checkpoint_names, _metrics, _names
 from rtrain.train._values._facts import CheckpointConsistencyMode, CheckpointUploadMode, LoopEnded, PreemptionInfo, ResizeInfo
-from rtrain.train._worker import _behind
 from rtrain.train._workers import _tracking
 
 
@@ -70,8 +69,6 @@ def report(
             given=checkpoint if isinstance(checkpoint, Checkpoint) else None,
         )
     session = _session.current("report")
-    if not call.goes_behind:
-        _behind.join()
     try:
         session.report(call)
     except LoopEnded:

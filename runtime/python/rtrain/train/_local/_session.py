@@ -80,9 +80,9 @@ class LocalSession:
 
     # -- report ---------------------------------------------------------------------------------------------------------
     def report(self, call: ReportCall) -> None:
-        if call.validation and self.validate is None:
-            raise ValueError("report(validation=...) needs a trainer with a validation_config")
-        _check.check_elsewhere(call, self.facts)
+        if not call.goes_behind:
+            _behind.join()
+        _check.check(call, _elsewhere.of(self.facts.run_path), self.facts, validates=self.validate is not None)
         self._calls += 1
         if not call.goes_behind:
             self._make_report(call, lambda bring: bring())
@@ -96,7 +96,7 @@ class LocalSession:
 
     def _make_report(self, call: ReportCall, bring: _behind.Bring) -> None:
         self._index += 1
-        carried = _bring.carried(call, self.facts, self._index, self._fresh_directory)
+        carried = _bring.carried(call, _elsewhere.of(self.facts.run_path), self.facts, self._index, self._fresh_directory)
         try:
             calls, name = self._called_by_all(carried)
             self._store(bring(lambda: self._brought(carried, name)), name, calls)

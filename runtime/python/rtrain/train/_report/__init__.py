@@ -1,1 +1,3 @@
-"""What becomes of a report's files."""
+"""What becomes of a report: `_check` refuses it, `_place` says where its files lie, `_bring` brings them there, `_commit` makes it.
+
+`_reports` leads a report of a cluster's rank through these; local mode's session does so for its own."""

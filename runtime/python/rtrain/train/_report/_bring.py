@@ -9,17 +9,26 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+from rtrain.train import _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._report import _check, _place
 from rtrain.train._report._call import ReportCall
 from rtrain.train._report._left_over import LeftOver
-from rtrain.train._run_directory import _claims, _elsewhere
+from rtrain.train._run_directory import _claims
 from rtrain.train._run_directory._claims import Claim
+from rtrain.train._run_directory._elsewhere import Elsewhere
 from rtrain.train._values._checkpoint_names import MANIFEST
 from rtrain.train._values._facts import CheckpointUploadMode, Facts
 
 _NOTE = ".rtrain-in-place"  # as the agent knows it
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
+
+
+def brought(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, index: int, number: int) -> ReportCall:
+    """Returns the report of a cluster's rank as the library takes it. elsewhere: where the run's files lie, if not on rtrain's storage. index: the number of the report as the agent counts; number: as this
+    process does."""
+    prepared_call = prepared(call, facts, index, _worker.fresh_directory)
+    return carried(prepared_call, elsewhere, facts, number, _worker.fresh_directory)
 
 
 def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
@@ -89,10 +98,9 @@ def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
     return dataclasses.replace(call, directory=str(staged), directory_name=None, owned=True)
 
 
-def carried(call: ReportCall, facts: Facts, report: int, fresh: Callable[[], str]) -> ReportCall:
+def carried(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, report: int, fresh: Callable[[], str]) -> ReportCall:
     """The report with pointers in the place of its files, which are copied to the run's file system where it has one. `fresh` gives a
     directory."""
-    elsewhere = _elsewhere.of(facts.run_path)
     if elsewhere is None or call.directory is None:
         return call
     staged = pathlib.Path(fresh())

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from rtrain.train._report._call import ReportCall
-from rtrain.train._run_directory import _elsewhere
+from rtrain.train._run_directory._elsewhere import Elsewhere
 from rtrain.train._values._facts import CheckpointUploadMode, Facts
 
 
-def check_elsewhere(call: ReportCall, facts: Facts) -> None:
+def check(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, *, validates: bool) -> None:
+    """ValueError where the report cannot be made, whatever its files are. elsewhere: where the run's files lie, if not on
+    rtrain's storage. validates: the run has a validation."""
+    if call.validation and not validates:
+        raise ValueError("report(validation=...) needs a trainer with validation_config")
+    if elsewhere is not None:
+        _check_elsewhere(call)
+    if call.goes_behind:
+        check_place("checkpoint_upload_fn", facts)
+
+
+def _check_elsewhere(call: ReportCall) -> None:
     """ValueError where the loop would bring files by itself."""
-    if _elsewhere.of(facts.run_path) is not None and (call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD):
+    if call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD:
         what = "checkpoint_upload_fn" if call.upload_fn is not None else "CheckpointUploadMode.NO_UPLOAD"
         raise ValueError(
             f"{what} brings files into a run's directory that is a path, and those of this run lie on storage_filesystem: report the local "

@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import dataclasses
 import json
-import os
 import pathlib
 import pickle
 import sys
@@ -17,29 +16,22 @@ from typing import Any
 
 from rtrain.train import _worker
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._report import _bring, _check, _place
 from rtrain.train._report._call import ReportCall
+from rtrain.train._report._reports import Reports
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._session import _loop_environment
 from rtrain.train._session._protocol import ReportedCheckpoint
 from rtrain.train._values import _metrics, _names
 from rtrain.train._values._facts import (
     CheckpointConsistencyMode,
-    CheckpointUploadMode,
     Facts,
     LoopEnded,
     PreemptionInfo,
     ResizeInfo,
 )
 from rtrain.train._worker import _behind
-from rtrain.train._worker._library import ReportArgs, check, library
+from rtrain.train._worker._library import check, library
 
-_UPLOADS = {
-    None: 0,
-    CheckpointUploadMode.SYNC: 1,
-    CheckpointUploadMode.ASYNC: 2,
-    CheckpointUploadMode.NO_UPLOAD: 3,
-}  # of rtw_report_args
 _STOPS = 2  # of rtw_wanted
 _HEAD_S = 1.0  # a head that is away holds no report up
 _PIECE = 32 << 20  # a frame carries 48 MiB at most
@@ -48,114 +40,44 @@ _PIECE = 32 << 20  # a frame carries 48 MiB at most
 class ClusterSession:
     def __init__(self) -> None:
         self._facts: Facts | None = None
-        self._reported_directories: set[str] = set()
-        self._scratch_directories: set[str] = set()  # of checkpoint_dir(), made while a report was made behind the loop
+        self._reports = Reports()
         # What a worker of `fit()` has beyond a bare one; set by its main.
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.add_to_report: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
         self.validates = False
-        self._reports = 0
         self._gathered = self._exchanged = 0
         self._collectives = 0
-        self._limit_s: float | None = None  # of a report; None: not looked up yet
         self._watch: Any = None
         self.resume_from: dict[str, str] | None = None
         self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
 
     @property
     def facts(self) -> Facts:
-        if self._facts is None:
-            self._facts = _read_facts()
-        return self._facts
+        return self._facts if self._facts is not None else self._reports.facts
 
     @property
     def reports_made(self) -> int:
-        return self._reports
+        return self._reports.count
 
     def describe(self, metadata: dict[str, Any]) -> None:
         """The trainer's `metadata` becomes one of the facts."""
         self._facts = dataclasses.replace(self.facts, metadata=metadata)
 
     def report(self, call: ReportCall) -> None:
-        handle = _worker.handle("report")
-        self._reports += 1
         if self.add_to_report is not None:
             call = self.add_to_report(call)
-        if self._limit_s is None:
-            self._limit_s = float(_names.setting("COLLECTIVE_TIMEOUT_S") or 0)
-        if call.directory is None and not self._limit_s:  # the usual case: a report is to cost microseconds
-            code = library().rtw_report_metrics(handle, call.metrics_json.encode())
-            if code:
-                check(code, "report")
-            if self.stop is not None:
-                self._end_when_reached(call)
-            return
-        if call.directory is not None and call.validation and not self.validates:
-            raise ValueError("report(validation=...) needs a trainer with validation_config")
-        _check.check_elsewhere(call, self.facts)
-        if call.goes_behind:
-            self._report_behind(handle, call)
-        else:
-            if call.upload_fn is None and call.directory in self._scratch_directories:
-                call = dataclasses.replace(call, owned=True)
-            number = self._reports
-            self._make_report(handle, call, number, lambda: self._prepared(call, number))
+        something_follows = self.stop is not None or self.sweeper is not None or bool(call.validation)
+        self._reports.make(call, validates=self.validates, then=self._follow if something_follows else None)
 
-    def _report_behind(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
-        _check.check_place("checkpoint_upload_fn", self.facts)
-        self._reported_directories.add(str(call.directory))  # a checkpoint_dir() stays until its function has read it
-        number = self._reports
-
-        def make(bring: _behind.Bring) -> None:
-            prepared = bring(lambda: self._prepared(call, number))
-            self._make_report(handle, call, number, lambda: prepared)
-
-        _behind.start(f"report {number}, {_place.name_of(call, number)}", make, _behind.fail)
-
-    def _prepared(self, call: ReportCall, number: int) -> ReportCall:
-        index = int(library().rtw_next_report(_worker.handle("report"))) or number  # as the agent counts
-        prepared = _bring.prepared(call, self.facts, index, self._staged_directory)
-        return _bring.carried(prepared, self.facts, number, self._staged_directory)
-
-    def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, number: int, prepared: Callable[[], ReportCall]) -> None:
-        if self._limit_s:
-            self._report_within(self._limit_s, handle, call, number, prepared)
-        else:
-            self._report_now(handle, call, prepared)
+    def _follow(self, call: ReportCall) -> None:
+        """Does what follows a report that all ranks have made."""
+        if self.sweeper is not None and call.directory is not None:
+            self.sweep()
         if call.validation:
             self._ask_for_validation(call)
         if self.stop is not None:
             self._end_when_reached(call)
-
-    def _report_now(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
-        if call.directory is None:
-            code = library().rtw_report_metrics(handle, call.metrics_json.encode())
-        else:
-            code = self._report_files(handle, call, prepared())
-        if code:
-            check(code, "report")
-
-    def _report_within(
-        self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, number: int, prepared: Callable[[], ReportCall]
-    ) -> None:
-        from rtrain.train._worker import _collective_limit
-
-        coming = _collective_limit.Coming(self.facts, "report", number, "report()")
-        _collective_limit.within(limit_s, lambda: self._report_now(handle, call, prepared), coming)
-
-    def _report_files(self, handle: ctypes.c_void_p, call: ReportCall, prepared: ReportCall) -> int:
-
-        arguments = ReportArgs(call.metrics_json.encode())
-        if prepared.directory is not None:
-            self._reported_directories.add(prepared.directory)
-            arguments = _with_files(prepared, prepared.directory, self.facts.run_path)
-        code = int(library().rtw_report(handle, ctypes.byref(arguments)))
-        if prepared.left_over is not None and code == 0:
-            prepared.left_over.remove()
-        if self.sweeper is not None and code == 0:
-            self.sweep()
-        return code
 
     def sweep(self) -> None:
         """Removes files of checkpoints that the run keeps no more. Who cannot be asked now is asked at the next report."""
@@ -167,18 +89,13 @@ class ClusterSession:
         except Exception as error:  # a file system of the user's own may raise anything, and the report is made
             print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
-    def _staged_directory(self) -> str:
-        path = ctypes.c_char_p()
-        check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
-        return os.fsdecode(path.value or b"")
-
     def _fresh_directory(self) -> str:
         """While a report is made behind the loop the library is that report's, which may wait for other ranks: the loop gets a scratch
         directory, whose files are copied if they are reported without a function."""
         if not _behind.under_way():
-            return self._staged_directory()
+            return _worker.fresh_directory()
         directory = tempfile.mkdtemp(prefix="checkpoint-", dir=self.scratch_dir())
-        self._scratch_directories.add(directory)
+        self._reports.given_away.add(directory)
         return directory
 
     def _ask_for_validation(self, call: ReportCall) -> None:
@@ -329,9 +246,9 @@ class ClusterSession:
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
-        with _loop_environment.removed_unless_reported(self._fresh_directory(), self._reported_directories) as directory:
+        with _loop_environment.removed_unless_reported(self._fresh_directory(), self._reports.taken_over) as directory:
             yield directory
-            self._scratch_directories.discard(directory)
+            self._reports.given_away.discard(directory)
 
     def scratch_dir(self) -> str:
         return _loop_environment.scratch_dir()
@@ -340,36 +257,3 @@ class ClusterSession:
         _behind.join()
         milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
         check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
-
-
-def _with_files(call: ReportCall, directory: str, run_path: str) -> ReportArgs:
-    return ReportArgs(
-        metrics_json=call.metrics_json.encode(),
-        checkpoint_path=os.fsencode(directory),
-        directory_name=None if call.directory_name is None else call.directory_name.encode(),
-        owned=2 if call.may_remove_directory(run_path) else int(call.owned),
-        upload=_UPLOADS[call.upload],
-    )
-
-
-def _read_facts() -> Facts:
-    text = library().rtw_context_json(_worker.handle("get_context"))
-    if text is None:
-        check(6, "get_context")
-    record: dict[str, Any] = json.loads(text)
-    return Facts(
-        world_size=int(record["world_size"]),
-        world_rank=int(record["world_rank"]),
-        local_rank=int(record["local_rank"]),
-        local_world_size=int(record["local_world_size"]),
-        node_rank=int(record["node_rank"]),
-        node=str(record.get("node") or ""),
-        experiment_name=str(record.get("run_name") or ""),
-        run_id=str(record.get("run_id") or ""),
-        attempt=int(record["attempt"]),
-        previous_world_size=record.get("previous_world_size"),
-        reports_before=int(record.get("reports_before") or 0),
-        storage_path=str(record.get("storage_path") or ""),
-        run_path=str(record.get("run_path") or ""),
-        user=str(record.get("user") or ""),
-    )

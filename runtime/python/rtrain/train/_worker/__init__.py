@@ -5,12 +5,14 @@ from __future__ import annotations
 import atexit
 import ctypes
 import faulthandler
+import json
 import os
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rtrain.train._values import _names
+from rtrain.train._values._facts import Facts
 from rtrain.train._worker import _behind, _errors_text
 from rtrain.train._worker._library import check, library
 
@@ -37,6 +39,12 @@ def handle(caller: str) -> ctypes.c_void_p:
     return _handle
 
 
+def handle_in_order(caller: str) -> ctypes.c_void_p:
+    """The open worker, once the reports behind the loop are made. Raises what became of them."""
+    _behind.join()
+    return handle(caller)
+
+
 def is_a_child_of_multiprocessing() -> bool:
     """A data loader's process, most likely: it must not take the rank's place by reading, only by a report of its own."""
     processes = sys.modules.get("multiprocessing.process")
@@ -53,6 +61,37 @@ def barrier_wait(microseconds: int) -> None:
     """Adds a wait for other ranks, outside of a report."""
     if _handle is not None:
         library().rtw_barrier_wait(_handle, microseconds)
+
+
+def facts() -> Facts:
+    """Returns who this worker is, as the agent says."""
+    text = library().rtw_context_json(handle("get_context"))
+    if text is None:
+        check(6, "get_context")
+    record: dict[str, Any] = json.loads(text)
+    return Facts(
+        world_size=int(record["world_size"]),
+        world_rank=int(record["world_rank"]),
+        local_rank=int(record["local_rank"]),
+        local_world_size=int(record["local_world_size"]),
+        node_rank=int(record["node_rank"]),
+        node=str(record.get("node") or ""),
+        experiment_name=str(record.get("run_name") or ""),
+        run_id=str(record.get("run_id") or ""),
+        attempt=int(record["attempt"]),
+        previous_world_size=record.get("previous_world_size"),
+        reports_before=int(record.get("reports_before") or 0),
+        storage_path=str(record.get("storage_path") or ""),
+        run_path=str(record.get("run_path") or ""),
+        user=str(record.get("user") or ""),
+    )
+
+
+def fresh_directory() -> str:
+    """Returns an empty directory on the file system of the run's storage, from which the agent takes a report's files."""
+    path = ctypes.c_char_p()
+    check(library().rtw_checkpoint_dir(handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
+    return os.fsdecode(path.value or b"")
 
 
 def head(patience_s: float = _names.HEAD_AWAY_S) -> Head:
