@@ -9,6 +9,7 @@
 namespace rtrain::state {
 namespace {
 
+constexpr std::int64_t audit_row_alone = 128;  // numbers and hash
 constexpr const char* columns = "seq, wall_ms, user, role, credential, origin, action, target, run, hash";
 
 AuditRow audit_row(const Row& row) {
@@ -58,6 +59,22 @@ Status add_audit(Database& database, AuditEnd& end, const std::vector<AuditRow>&
         end = {.sequence = row.sequence, .hash = row.hash};
     }
     return Done{};
+}
+
+std::int64_t audit_row_bytes(const AuditRow& row) {
+    return audit_row_alone +
+           static_cast<std::int64_t>(row.user.size() + row.role.size() + row.credential.size() + row.from.size() +
+                                     row.action.size() + row.target.size() + row.run.size());
+}
+
+Result<std::map<std::string, std::int64_t>> audit_bytes(Database& database) {
+    std::map<std::string, std::int64_t> bytes;
+    Status read = database.each(
+        "SELECT user, sum(? + length(CAST(user || role || credential || origin || action || target || run AS BLOB))) "
+        "FROM audit GROUP BY user",
+        {audit_row_alone}, [&](const Row& row) { bytes[row.text(0)] = row.integer(1); });
+    if (!read) return read.error();
+    return bytes;
 }
 
 Result<AuditEnd> last_audit(Database& database) {

@@ -16,6 +16,7 @@
 namespace rtrain::state {
 
 struct SqliteJournal::Body {
+    std::string path;
     DirectoryLock lock;
     Database database;  // destroyed before the lock is let go
     Database reader;
@@ -27,15 +28,31 @@ struct SqliteJournal::Body {
     std::uint64_t last_event = 0;
     MetricMarks metric_marks;
     std::mutex mutex;
-    AuditEnd audit_end;  // changed with both mutexes held
+    std::function<bool()> make_room = [] { return false; };  // where the disk is full
+    AuditEnd audit_end;                                      // changed with both mutexes held
     std::mutex end_mutex;
 
+    // Another connection, for long looks.
+    Result<Database> beside() const {
+        auto opened_beside = Database::open(path, Database::Mode::existing);
+        if (opened_beside) opened_beside->leave_wal_on_close();
+        return opened_beside;
+    }
     Body(DirectoryLock lock_taken, Database opened_database, Database second, Database third)
         : lock(std::move(lock_taken)),
           database(std::move(opened_database)),
           reader(std::move(second)),
           pages(std::move(third)) {}
 };
+
+// Does what writes, with the journal's mutex held, and again as long as room can be made for it.
+template <class Work>
+Status SqliteJournal::with_room(const Work& work) {
+    std::lock_guard held(body_->mutex);
+    Status done = work();
+    while (!done && done.error().code == ErrorCode::full && body_->make_room()) done = work();
+    return done;
+}
 
 // Copies the records as where the next replay begins; inside of the caller's transaction.
 Status take_snapshot(Database& database, std::uint64_t after_event);

@@ -64,10 +64,15 @@ Value run_or_null(std::optional<RunId> run) {
 }
 Value node_or_null(const std::optional<NodeId>& node) { return node ? Value(node->value) : Value(Null{}); }
 
-Status insert_entry(Database& database, std::uint64_t id, const Entry& entry, std::int64_t saved) {
+constexpr std::int64_t event_row_alone = 96;  // bytes of a row beside its texts
+std::int64_t event_row_bytes(const std::string& json, const std::string& note) {
+    return event_row_alone + static_cast<std::int64_t>(json.size() + note.size());
+}
+
+Status insert_entry(Database& database, std::uint64_t id, const Entry& entry, std::string event, std::int64_t saved) {
     return insert_row(database, "events",
                       {static_cast<std::int64_t>(id), entry.now.ms, entry.wall_ms, event_kind(entry.event), entry.note,
-                       run_or_null(entry.about_run), node_or_null(entry.about_node), encode(entry.event), saved});
+                       run_or_null(entry.about_run), node_or_null(entry.about_node), std::move(event), saved});
 }
 
 Status insert_notice(Database& database, std::uint64_t id, const Notice& notice) {
@@ -163,6 +168,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     auto journal = std::unique_ptr<SqliteJournal>(new SqliteJournal());
     journal->body_ =
         std::make_unique<Body>(std::move(*lock), std::move(*database), std::move(*reader), std::move(*pages));
+    journal->body_->path = path;
     journal->body_->opened = std::move(loaded->cluster);
     journal->body_->kept = std::move(loaded->kept);
     journal->body_->last_event = static_cast<std::uint64_t>(*last);
@@ -176,8 +182,20 @@ Status SqliteJournal::commit(const std::vector<Entry>& entries) {
     return commit(Batch{.entries = entries, .notices = {}, .metrics = {}, .settings = {}, .tokens = {}, .audit = {}});
 }
 
-Status SqliteJournal::commit(const Batch& batch) {
-    std::lock_guard held(body_->mutex);
+Status SqliteJournal::commit(const Batch& batch, RowBytes* written) {
+    RowBytes grown;
+    Status done = with_room([&] {
+        grown = {};
+        Status tried = commit_once(batch, grown);
+        if (!tried) body_->kept.take_back();
+        body_->kept.joined.clear();
+        return tried;
+    });
+    if (done && written) *written = std::move(grown);
+    return done;
+}
+
+Status SqliteJournal::commit_once(const Batch& batch, RowBytes& grown) {
     Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     std::uint64_t id = body_->last_event;
@@ -185,19 +203,25 @@ Status SqliteJournal::commit(const Batch& batch) {
     for (const Entry& entry : batch.entries) {
         for (const Record& record : entry.records) records.push_back({&record, encode(record)});
         const std::int64_t saved = checksum_of(std::span(records).last(entry.records.size()));
-        if (Status written = insert_entry(body_->database, ++id, entry, saved); !written) return written.error();
+        std::string event = encode(entry.event);
+        if (entry.about_run) grown.events[*entry.about_run] += event_row_bytes(event, entry.note);
+        Status written = insert_entry(body_->database, ++id, entry, std::move(event), saved);
+        if (!written) return written.error();
     }
     if (Status saved = save_records(body_->database, records, body_->kept); !saved) return saved.error();
-    for (const Notice& notice : batch.notices)
+    for (const Notice& notice : batch.notices) {
+        if (notice.about_run) grown.events[*notice.about_run] += event_row_bytes("", notice.text);
         if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
+    }
     for (const auto& [key, value] : batch.settings)
         if (Status saved = write_setting(body_->database, setting_prefix + key, value); !saved) return saved.error();
     for (const TokenRow& token : batch.tokens)
         if (Status saved = write_token(body_->database, token); !saved) return saved.error();
     AuditEnd audit_end = body_->audit_end;
     if (Status added = add_audit(body_->database, audit_end, batch.audit); !added) return added.error();
+    for (const AuditRow& row : batch.audit) grown.audit[row.user] += audit_row_bytes(row);
     MetricMarks marks = known_marks(body_->metric_marks, batch.metrics);
-    if (Status added = add_metrics(body_->database, marks, batch.metrics); !added) return added.error();
+    if (Status added = add_metrics(body_->database, marks, batch.metrics, grown.reports); !added) return added.error();
     const std::vector<RunId> gone = erased_runs(batch.entries);
     for (const RunId run : gone)
         if (Status erased = erase_metrics(body_->database, run); !erased) return erased.error();
@@ -210,6 +234,52 @@ Status SqliteJournal::commit(const Batch& batch) {
     for (auto& [run, mark] : marks) body_->metric_marks[run] = std::move(mark);
     for (const RunId run : gone) body_->metric_marks.erase(run);
     return Done{};
+}
+
+void SqliteJournal::when_full(std::function<bool()> make_room) {
+    std::lock_guard held(body_->mutex);
+    body_->make_room = std::move(make_room);
+}
+
+Result<KeptRows> SqliteJournal::kept_rows(const std::map<RunId, std::string>& users) const {
+    auto database = body_->beside();
+    if (!database) return database.error();
+    KeptRows kept;
+    std::map<RunId, std::int64_t> gone;
+    Status read = database->each(
+        "SELECT run, sum(length(CAST(note AS BLOB)) + coalesce(length(CAST(json AS BLOB)), 0) + ?) FROM events WHERE "
+        "run IS NOT NULL GROUP BY run",
+        {event_row_alone}, [&](const Row& row) {
+            const RunId run{static_cast<std::uint64_t>(row.integer(0))};
+            const auto user = users.find(run);
+            (user == users.end() ? gone[run] : kept.events[user->second]) += row.integer(1);
+        });
+    if (!read) return read.error();
+    for (const auto& [run, size] : gone) {
+        read = database->each("SELECT json FROM events WHERE run=? AND kind='RunSubmitted'",
+                              {static_cast<std::int64_t>(run.value)}, [&, bytes = size](const Row& row) {
+                                  const auto event = decode_event(row.text(0));
+                                  const auto* submitted = event ? std::get_if<RunSubmitted>(&*event) : nullptr;
+                                  if (submitted) kept.events[submitted->user] += bytes;
+                              });
+        if (!read) return read.error();
+    }
+    auto audit = audit_bytes(*database);
+    if (!audit) return audit.error();
+    kept.audit = std::move(*audit);
+    return kept;
+}
+
+Result<std::map<RunId, std::int64_t>> SqliteJournal::report_bytes() const {
+    auto database = body_->beside();
+    if (!database) return database.error();
+    return metric_bytes(*database);
+}
+
+std::int64_t SqliteJournal::unused_bytes() const {
+    std::lock_guard held(body_->reading);
+    const auto pages = body_->reader.integer("PRAGMA freelist_count"), size = body_->reader.integer("PRAGMA page_size");
+    return pages && size ? *pages * *size : 0;
 }
 
 std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, std::optional<RunId> run) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -71,6 +72,15 @@ struct Batch {  // what came together: all of it becomes durable, or nothing
     std::vector<AuditRow> audit;                  // of the changes in it; numbered and chained here
 };
 
+// By how many bytes a commit made the rows beside the records more.
+struct RowBytes {
+    std::map<RunId, std::int64_t> events, reports;  // reports: below 0 where some were sealed
+    std::map<std::string, std::int64_t> audit;      // by user
+};
+struct KeptRows {
+    std::map<std::string, std::int64_t> events, audit;  // by user; events outlive their runs
+};
+
 // What the reading functions of SqliteJournal throw when SQLite cannot read: the request that needed the rows fails
 // with it, and nothing else does. A database that is held by another program is `unreachable`.
 class ReadFailed : public std::runtime_error {
@@ -99,7 +109,15 @@ class SqliteJournal : public Journal {
 
     const Cluster& opened() const;  // as read at open
     Status commit(const std::vector<Entry>& entries) override;
-    Status commit(const Batch& batch);
+    Status commit(const Batch& batch, RowBytes* written = nullptr);  // written: by how much the rows grew
+    // Called where the disk is full, from any thread that writes: returns true where it has made some room, and the
+    // change is tried again at once.
+    void when_full(std::function<bool()> make_room);
+    // The bytes of all rows that are there. `users`: of the runs that have records; events name the others'. They look
+    // at every row: nobody who commits or reads waits for them.
+    Result<KeptRows> kept_rows(const std::map<RunId, std::string>& users) const;
+    Result<std::map<RunId, std::int64_t>> report_bytes() const;
+    std::int64_t unused_bytes() const;  // of the database's file: they take rows before it grows
 
     // Reading throws ReadFailed. Events: oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
@@ -126,6 +144,9 @@ class SqliteJournal : public Journal {
   private:
     SqliteJournal();
     struct Body;
+    Status commit_once(const Batch& batch, RowBytes& written);
+    template <class Work>
+    Status with_room(const Work& work);
     std::unique_ptr<Body> body_;
 };
 

@@ -11,8 +11,7 @@ Status write_token(Database& database, const TokenRow& token) {
 }
 
 Status SqliteJournal::save_token(const TokenRow& token) {
-    std::lock_guard held(body_->mutex);
-    return write_token(body_->database, token);
+    return with_room([&] { return write_token(body_->database, token); });
 }
 
 std::vector<TokenRow> SqliteJournal::tokens() const {
@@ -35,8 +34,7 @@ std::vector<TokenRow> SqliteJournal::tokens() const {
 }
 
 Status SqliteJournal::save_setting(const std::string& key, const std::string& value) {
-    std::lock_guard held(body_->mutex);
-    return write_setting(body_->database, setting_prefix + key, value);
+    return with_room([&] { return write_setting(body_->database, setting_prefix + key, value); });
 }
 
 std::optional<std::string> SqliteJournal::setting(const std::string& key) const {
@@ -62,13 +60,15 @@ std::map<std::string, std::string> SqliteJournal::settings(const std::string& pr
 
 Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
     if (keys.empty()) return Done{};
-    std::lock_guard held(body_->mutex);
-    Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
-    if (!transaction) return transaction.error();
-    for (const std::string& key : keys)
-        if (Status erased = body_->database.run("DELETE FROM settings WHERE key=?", {setting_prefix + key}); !erased)
-            return erased;
-    return transaction->commit();
+    return with_room([&]() -> Status {
+        Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
+        if (!transaction) return transaction.error();
+        for (const std::string& key : keys)
+            if (Status erased = body_->database.run("DELETE FROM settings WHERE key=?", {setting_prefix + key});
+                !erased)
+                return erased;
+        return transaction->commit();
+    });
 }
 
 PageOf<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, PageBounds most) const {

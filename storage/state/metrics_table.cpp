@@ -11,6 +11,7 @@ namespace rtrain::state {
 namespace {
 
 constexpr std::int64_t chunk_rows = 1'000, chunk_bytes = 8 << 20;  // whichever comes first; one row may be longer
+constexpr std::int64_t row_alone = 64;                             // bytes that a row takes beside its text
 constexpr std::int64_t chunks_at_most = 4'000;
 
 std::int64_t as_value(RunId run) { return static_cast<std::int64_t>(run.value); }
@@ -37,11 +38,14 @@ Result<MetricMark> mark_of(Database& database, RunId run) {
                                     mark.position = std::max(mark.position, static_cast<std::uint64_t>(row.integer(0)));
                                     note_newest(mark, static_cast<std::uint32_t>(row.integer(1)),
                                                 static_cast<std::uint64_t>(row.integer(2)));
-                                    mark.unsealed_bytes += row.integer(3);
+                                    mark.unsealed_bytes += row_alone + row.integer(3);
                                 });
     if (!read) return read.error();
-    read = database.each("SELECT last, newest FROM metric_chunks WHERE run=?", {as_value(run)}, [&](const Row& row) {
+    mark.bytes = mark.unsealed_bytes;
+    constexpr const char* chunks = "SELECT last, newest, length(rows) FROM metric_chunks WHERE run=?";
+    read = database.each(chunks, {as_value(run)}, [&](const Row& row) {
         ++mark.chunks;
+        mark.bytes += row_alone + row.integer(2);
         mark.position = std::max(mark.position, static_cast<std::uint64_t>(row.integer(0)));
         std::istringstream words(row.text(1));
         std::uint32_t attempt = 0;
@@ -71,11 +75,14 @@ Status add_unsealed(Database& database, RunId run, std::uint64_t after, Reports&
         });
 }
 
-Status write_chunk(Database& database, RunId run, const std::vector<MetricRow>& rows, std::int64_t level) {
+Status write_chunk(Database& database, RunId run, MetricMark& mark, const std::vector<MetricRow>& rows,
+                   std::int64_t level) {
+    std::string packed = pack_metrics(rows);
+    mark.bytes += row_alone + static_cast<std::int64_t>(packed.size());
     return database.run(
         "INSERT INTO metric_chunks VALUES(?,?,?,?,?,?)",
         {as_value(run), static_cast<std::int64_t>(rows.front().position),
-         static_cast<std::int64_t>(rows.back().position), level, newest_text(rows), Blob{pack_metrics(rows)}});
+         static_cast<std::int64_t>(rows.back().position), level, newest_text(rows), Blob{std::move(packed)}});
 }
 
 // Seals the oldest rows, as many as one chunk may have.
@@ -84,12 +91,15 @@ Status seal_one(Database& database, RunId run, MetricMark& mark) {
     if (Status read = add_unsealed(database, run, 0, oldest); !read) return read.error();
     const std::vector<MetricRow>& rows = oldest.page.rows;
     if (rows.empty()) return Error{ErrorCode::damaged, "reports are missing that were counted", ""};
-    if (Status written = write_chunk(database, run, rows, 0); !written) return written.error();
+    if (Status written = write_chunk(database, run, mark, rows, 0); !written) return written.error();
     Status erased = database.run("DELETE FROM metrics WHERE run=? AND position <= ?",
                                  {as_value(run), static_cast<std::int64_t>(rows.back().position)});
     if (!erased) return erased.error();
     mark.unsealed -= static_cast<std::int64_t>(rows.size());
-    for (const MetricRow& row : rows) mark.unsealed_bytes -= static_cast<std::int64_t>(row.ranks_json.size());
+    std::int64_t sealed = 0;
+    for (const MetricRow& row : rows) sealed += row_alone + static_cast<std::int64_t>(row.ranks_json.size());
+    mark.unsealed_bytes -= sealed;
+    mark.bytes -= sealed;
     ++mark.chunks;
     return Done{};
 }
@@ -114,10 +124,11 @@ Status thin(Database& database, RunId run, MetricMark& mark) {
         if (!unpacked) return unpacked;
         Status gone = database.run("DELETE FROM metric_chunks WHERE run=? AND first=?", {as_value(run), chunk.first});
         if (!gone) return gone;
+        mark.bytes -= row_alone + static_cast<std::int64_t>(chunk.bytes.size());
     }
     std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
     --mark.chunks;
-    return write_chunk(database, run, kept, std::max(two.front().level, two.back().level) + 1);
+    return write_chunk(database, run, mark, kept, std::max(two.front().level, two.back().level) + 1);
 }
 
 Status add(Database& database, RunId run, MetricMark& mark, const MetricRow& row) {
@@ -129,8 +140,10 @@ Status add(Database& database, RunId run, MetricMark& mark, const MetricRow& row
                       static_cast<std::int64_t>(row.index), row.wall_ms, row.ranks_json});
     if (!added) return added;
     note_newest(mark, row.attempt.number, row.index);
+    const auto bytes = row_alone + static_cast<std::int64_t>(row.ranks_json.size());
     ++mark.unsealed;
-    mark.unsealed_bytes += static_cast<std::int64_t>(row.ranks_json.size());
+    mark.unsealed_bytes += bytes;
+    mark.bytes += bytes;
     while (mark.unsealed >= chunk_rows || mark.unsealed_bytes >= chunk_bytes) {
         if (Status sealed = seal_one(database, run, mark); !sealed) return sealed;
         if (mark.chunks <= chunks_at_most) continue;
@@ -141,7 +154,8 @@ Status add(Database& database, RunId run, MetricMark& mark, const MetricRow& row
 
 }  // namespace
 
-Status add_metrics(Database& database, MetricMarks& marks, const std::vector<MetricRow>& rows) {
+Status add_metrics(Database& database, MetricMarks& marks, const std::vector<MetricRow>& rows,
+                   std::map<RunId, std::int64_t>& grown) {
     for (const MetricRow& row : rows) {
         const RunId run = row.attempt.run;
         auto mark = marks.find(run);
@@ -150,7 +164,9 @@ Status add_metrics(Database& database, MetricMarks& marks, const std::vector<Met
             if (!known) return known.error();
             mark = marks.emplace(run, std::move(*known)).first;
         }
+        const std::int64_t before = mark->second.bytes;
         if (Status added = add(database, run, mark->second, row); !added) return added;
+        grown[run] += mark->second.bytes - before;
     }
     return Done{};
 }
@@ -194,6 +210,18 @@ Result<std::optional<MetricRow>> last_metric(Database& database, RunId run) {
     if (!page) return page.error();
     auto& rows = page->rows;
     return rows.empty() ? std::optional<MetricRow>() : std::optional<MetricRow>(std::move(rows.front()));
+}
+
+Result<std::map<RunId, std::int64_t>> metric_bytes(Database& database) {
+    std::map<RunId, std::int64_t> bytes;
+    for (const char* sql : {"SELECT run, sum(length(CAST(json AS BLOB)) + ?) FROM metrics GROUP BY run",
+                            "SELECT run, sum(length(rows) + ?) FROM metric_chunks GROUP BY run"}) {
+        Status read = database.each(sql, {row_alone}, [&](const Row& row) {
+            bytes[RunId{static_cast<std::uint64_t>(row.integer(0))}] += row.integer(1);
+        });
+        if (!read) return read.error();
+    }
+    return bytes;
 }
 
 Status erase_metrics(Database& database, RunId run) {

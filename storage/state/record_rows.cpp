@@ -66,6 +66,7 @@ struct PlaceOf {
 // An attempt that is written whole, or goes, has no rows over it any more.
 Status erase_parts(Database& database, const Place& place, Kept& kept) {
     if (!place.whole || kept.in_parts.erase(*place.whole) == 0) return Done{};
+    kept.joined.insert(*place.whole);
     for (const char* kind : part_kinds) {
         const Values range = {std::string(kind), place.key.second + "/", place.key.second + "0"};  // '0' follows '/'
         if (Status gone = database.run("DELETE FROM records WHERE kind=? AND key>? AND key<?", range); !gone)
@@ -76,8 +77,10 @@ Status erase_parts(Database& database, const Place& place, Kept& kept) {
 
 Status save_record(Database& database, const Written& written, Place place, Kept& kept) {
     if (const EraseRun* gone = std::get_if<EraseRun>(written.record)) {
-        kept.in_parts.erase(kept.in_parts.lower_bound({.run = gone->id, .number = 0}),
-                            kept.in_parts.lower_bound({.run = {gone->id.value + 1}, .number = 0}));
+        const auto first = kept.in_parts.lower_bound({.run = gone->id, .number = 0}),
+                   end = kept.in_parts.lower_bound({.run = {gone->id.value + 1}, .number = 0});
+        kept.joined.insert(first, end);
+        kept.in_parts.erase(first, end);
         return database.run("DELETE FROM records WHERE run=?", {place.run});
     }
     if (Status gone = erase_parts(database, place, kept); !gone) return gone;

@@ -17,6 +17,9 @@ using RowKey = std::pair<std::string, std::string>;  // kind, key
 struct Kept {                                        // of the rows on disk
     std::map<RowKey, std::string> unknown;           // members of a newer minor version, written back with the record
     std::set<AttemptId> in_parts;  // attempts with rows that lie over their own, until it is written again
+    std::set<AttemptId> joined;    // attempts that the transaction under way took out of `in_parts`
+    // A transaction that failed has removed no row.
+    void take_back() { in_parts.merge(joined); }
 };
 struct Loaded {
     Cluster cluster;
