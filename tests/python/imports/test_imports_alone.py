@@ -84,3 +84,13 @@ def test_each_module_is_imported_first_and_alone(place: str) -> None:
     }
     others = {name: outcome for name, outcome in outcome_of.items() if not outcome.startswith("needs ")}
     assert set(others.values()) == expected[place] and set(WITH_TORCH) <= set(others)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """Neither what a dataset or a model needs, nor the client of the head with its TLS."""
+    heavy = {"torch", "numpy", "pyarrow", "ssl", "http.client", "asyncio", "cloudpickle"}
+    check = f"import sys; from rtrain import train, tune; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
+    done = subprocess.run(
+        [sys.executable, "-c", check], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,42 @@
+"""The package's imports go down, and no two modules import each other: pyproject.toml says the layers, import-linter finds breaches."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "runtime" / "python"
+UPWARD = "from rtrain.train._driver import _follower\n"
+CIRCLE = "from rtrain.data import _dataset\n"
+
+
+def linted(package):
+    command = [pathlib.Path(sys.executable).parent / "lint-imports", "--no-logo", "--no-cache"]
+    return subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(package)}, capture_output=True, text=True)
+
+
+def test_the_package_keeps_the_layers():
+    done = linted(PACKAGE)
+    assert done.returncode == 0 and "2 kept, 0 broken" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "planted", "breach"),
+    [
+        ("train/_values/_names.py", UPWARD, "rtrain.train._values is not allowed to import rtrain.train._driver"),
+        ("train/_session/_gather.py", f"def f():\n    {UPWARD}", "rtrain.train._session is not allowed to import rtrain.train._driver"),
+        ("train/_report/_commit.py", f"if TYPE_CHECKING:\n    {UPWARD}", "rtrain.train._report is not allowed to import rtrain.train._driver"),
+        ("data/_grouped.py", CIRCLE, "No cycles are allowed in rtrain.data."),
+        ("data/_grouped.py", f"if TYPE_CHECKING:\n    {CIRCLE}", "No cycles are allowed in rtrain.data."),
+        ("train/_new.py", "", "rtrain.train._new"),  # a module that no layer names
+    ],
+)
+def test_a_planted_breach_is_found(tmp_path, module, planted, breach):
+    shutil.copytree(PACKAGE / "rtrain", tmp_path / "rtrain", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
+    with (tmp_path / "rtrain" / module).open("a") as file:
+        file.write(planted)
+    done = linted(tmp_path)
+    assert done.returncode == 1 and breach in done.stdout, done.stdout + done.stderr
