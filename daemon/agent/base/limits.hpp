@@ -20,4 +20,12 @@ inline constexpr std::uint64_t logs_of_user_least = 1 << 20;
 // Logs that are cut keep three quarters of what they may have, so that they are not cut with each line.
 inline constexpr std::uint64_t cut_keeps_of_4 = 3;
 
+// ---- processes ----------------------------------------------------------------------------------------------------
+// Setups that run at once, each of another user: more would take the processors from the workers. One that hangs takes
+// one place for an hour at most.
+inline constexpr std::size_t setups_at_once = 8;
+// Processes and threads of an attempt on a node, with its setup, where its workers have a cgroup: far more than eight
+// ranks with loaders have, and far below what a kernel has.
+inline constexpr std::size_t tasks_of_attempt = 16'384;
+
 }  // namespace rtrain::agent::limits

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "daemon/agent/base/limits.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 
 namespace rtrain::agent {
@@ -65,9 +66,10 @@ std::optional<Cgroups> Cgroups::open(const std::string& base, const std::string&
     if (::rmdir(probe.c_str()) != 0 && errno != ENOENT) return std::nullopt;
     // Refused where processes lie in this very group (only the root may have both): then memory is not counted per
     // attempt.
-    if (const auto controllers = read_whole(base + "/cgroup.controllers");
-        controllers && (" " + *controllers).find(" memory") != std::string::npos)
-        write_existing(base + "/cgroup.subtree_control", "+memory");
+    const auto controllers = read_whole(base + "/cgroup.controllers");
+    for (const std::string name : {"pids", "memory"})
+        if (controllers && (" " + *controllers).find(" " + name) != std::string::npos)
+            write_existing(base + "/cgroup.subtree_control", "+" + name);
     return groups;
 }
 
@@ -77,8 +79,10 @@ std::string Cgroups::directory(AttemptKey attempt) const {
 
 Result<std::string> Cgroups::make(AttemptKey attempt) const {
     const std::string place = directory(attempt);
-    if (::mkdir(place.c_str(), 0755) == 0 || errno == EEXIST) return place;
-    return Error{ErrorCode::io, "creating the cgroup " + place + ": " + std::strerror(errno), ""};
+    if (::mkdir(place.c_str(), 0755) != 0 && errno != EEXIST)
+        return Error{ErrorCode::io, "creating the cgroup " + place + ": " + std::strerror(errno), ""};
+    write_existing(place + "/pids.max", std::to_string(limits::tasks_of_attempt));
+    return place;
 }
 
 bool Cgroups::kill(AttemptKey attempt) const {

@@ -359,6 +359,7 @@ SetupOrder setup_order(const AttemptContext& context, const NodeFacts& facts) {
     const protocol::Prepare& prepare = context.prepare;
     SetupOrder order{
         .attempt = key_of(prepare.attempt),
+        .token_user = prepare.user,
         .command = context.job.setup,
         .interpreter = context.job.interpreter,
         .code_archive = prepare.code_sha256.empty() ? "" : facts.files.code(prepare.code_sha256) + ".tar.zst",

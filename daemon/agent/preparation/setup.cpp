@@ -22,7 +22,9 @@
 #include "daemon/agent/workers/entrypoint.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/descriptor.hpp"
 #include "storage/spec/job.hpp"
+#include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -30,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int look_every_ms = 200;
+constexpr std::int64_t count_every_ms = 1'000;  // at least, and ten times as long as a count of its bytes takes
 constexpr std::size_t tail_bytes = 2'000, tail_lines = 8;
 
 // Makes a virtual environment that also sees what the interpreter itself sees, even when that is one too. pip is the
@@ -65,7 +68,7 @@ if not bring_pip:
 struct Command {
     std::vector<std::string> program;
     std::map<std::string, std::string> environment;
-    std::string directory, log_file;
+    std::string directory, log_file, cgroup;
     WorkerUser user{};
     bool allow_setuid = false;
 };
@@ -83,8 +86,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 // Turns the child into the command, as its user. Between fork and exec: system calls only.
 [[noreturn]] void exec_as_user(const Command& command, const char* program, char** arguments, char** environment,
-                               int log) {
+                               int log, int group) {
     ::setsid();
+    if (group >= 0 && ::write(group, "0", 1) < 0) ::close(group);  // without: its process group alone ends it
     const int nothing = ::open("/dev/null", O_RDONLY);
     ::dup2(nothing, 0);
     ::dup2(log, 1);
@@ -110,8 +114,29 @@ std::int64_t steady_ms() {
         .count();
 }
 
-// Waits for the child; past the deadline, or cancelled, its whole group is killed.
-std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bool>& cancelled) {
+// When the commands of a setup are ended.
+struct Bounds {
+    std::int64_t deadline_ms = 0, bytes_most = 0;
+    const std::atomic<bool>& cancelled;
+    std::string place{};  // whose bytes are counted
+    std::int64_t next_count_ms = 0;
+};
+
+// Why the setup is ended; empty: it goes on.
+std::string why_end(Bounds& bounds) {
+    if (bounds.cancelled) return "was given up";
+    const std::int64_t now = steady_ms();
+    if (now > bounds.deadline_ms) return "took longer than it may";
+    if (now < bounds.next_count_ms) return "";
+    const std::int64_t bytes = storage::bytes_below(bounds.place), took = steady_ms() - now;
+    bounds.next_count_ms = now + std::max<std::int64_t>(count_every_ms, 10 * took);
+    if (bytes <= bounds.bytes_most) return "";
+    return "has made more than " + std::to_string(bounds.bytes_most >> 20) +
+           " MiB, which is what a setup may have on the disk of this node now";
+}
+
+// Waits for the child; past its bounds its whole group is killed.
+std::string wait_for(pid_t child, Bounds& bounds) {
     const int watched = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
     std::string why;
     for (;;) {
@@ -120,9 +145,7 @@ std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bo
         if (::poll(&readable, 1, look_every_ms) > 0) break;
         if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
             break;  // the kernel gave no descriptor to wait on
-        if (cancelled) why = "was given up";
-        if (steady_ms() > deadline_ms) why = "took longer than it may";
-        if (!why.empty()) break;
+        if (why = why_end(bounds); !why.empty()) break;
     }
     ::kill(-child, SIGKILL);  // also what it has left behind
     int status = 0;
@@ -131,19 +154,21 @@ std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bo
     return why.empty() ? ended_as(status) : why;
 }
 
-Ending run_command(const Command& command, std::int64_t deadline_ms, const std::atomic<bool>& cancelled) {
+Ending run_command(const Command& command, Bounds& bounds) {
     const int log = ::open(command.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     if (log < 0) return {"cannot write " + command.log_file + ": " + std::strerror(errno)};
     std::vector<std::string> program = command.program, words;
     for (const auto& [name, value] : command.environment) words.push_back(name + "=" + value);
     const std::vector<char*> arguments = pointers(program), environment = pointers(words);
+    const storage::Descriptor group(
+        command.cgroup.empty() ? -1 : ::open((command.cgroup + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
     const pid_t child = ::fork();
     if (child == 0)
         exec_as_user(command, program.front().c_str(), const_cast<char**>(arguments.data()),
-                     const_cast<char**>(environment.data()), log);
+                     const_cast<char**>(environment.data()), log, group.number());
     ::close(log);
     if (child < 0) return {std::string("cannot be started: ") + std::strerror(errno)};
-    return {wait_for(child, deadline_ms, cancelled)};
+    return {wait_for(child, bounds)};
 }
 
 void append_line(const std::string& log_file, const std::string& line) {
@@ -258,7 +283,7 @@ std::optional<SetupResult> kept_setup(const std::string& setups_dir, const Setup
     return result_of(order, place);
 }
 
-SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, std::int64_t patience_ms,
+SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, const SetupBounds& given,
                       const std::atomic<bool>& cancelled) {
     if (auto kept = kept_setup(setups_dir, order)) {
         append_line(order.log_file, "setup: done before on this node, kept in " + setups_dir + "/" + setup_key(order));
@@ -269,11 +294,15 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
         discard(place);
         return {.why = status.error().message};
     }
-    const std::int64_t deadline_ms = steady_ms() + patience_ms;
+    Bounds bounds{.deadline_ms = steady_ms() + given.patience_ms,
+                  .bytes_most = given.bytes_most,
+                  .cancelled = cancelled,
+                  .place = place};
     Command command{.program = {},
                     .environment = environment_of(order),
                     .directory = place + "/work",
                     .log_file = order.log_file,
+                    .cgroup = order.cgroup,
                     .user = order.user,
                     .allow_setuid = order.allow_setuid};
     const auto failed = [&](const std::string& what, const std::string& why) {
@@ -287,59 +316,17 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
                     "setup: there is no " + order.interpreter + " here, so there is no virtual environment");
     } else {
         command.program = {python, "-c", make_venv, place + "/venv"};
-        if (const Ending ending = run_command(command, deadline_ms, cancelled); !ending.why.empty())
+        if (const Ending ending = run_command(command, bounds); !ending.why.empty())
             return failed("making a virtual environment over " + python, ending.why);
         command.environment["VIRTUAL_ENV"] = place + "/venv";
         command.environment["PATH"] = place + "/venv/bin:" + path_of(order);
     }
     command.program = {"/bin/sh", "-c", order.command};
-    if (const Ending ended = run_command(command, deadline_ms, cancelled); !ended.why.empty())
+    if (const Ending ended = run_command(command, bounds); !ended.why.empty())
         return failed("`" + order.command + "`", ended.why);
     if (Status kept = write_whole(place + "/done", order.command + "\n", 0600, Durable::yes); !kept)
         return failed("keeping the mark that it is done", kept.error().message);
     return result_of(order, place);
-}
-
-SetupRunner::~SetupRunner() {
-    for (Waiting& waiting : waiting_) *waiting.cancelled = true;
-    if (thread_.joinable()) thread_.join();
-}
-
-void SetupRunner::run(SetupOrder order, std::function<void(const SetupResult&)> done) {
-    waiting_.push_back({std::move(order), std::move(done), std::make_shared<std::atomic<bool>>(false)});
-    next();
-}
-
-void SetupRunner::cancel(AttemptKey attempt) {
-    for (Waiting& waiting : waiting_)
-        if (waiting.order.attempt == attempt) *waiting.cancelled = true;
-}
-
-void SetupRunner::next() {
-    if (busy_ || waiting_.empty()) return;
-    busy_ = true;
-    if (thread_.joinable()) thread_.join();  // the one before has posted its result, and ends
-    const auto finish = [this](SetupResult result) {
-        background_.post([this, result = std::move(result)] {
-            const Waiting finished = std::move(waiting_.front());
-            waiting_.pop_front();
-            busy_ = false;
-            finished.done(result);
-            next();
-        });
-    };
-    const auto work = [this, finish, order = waiting_.front().order, cancelled = waiting_.front().cancelled] {
-        auto result = SetupResult{.why = "was given up before it began"};
-        try {
-            if (!*cancelled) result = carry_out(setups_dir_, order, patience_ms, *cancelled);
-        } catch (const std::exception& wrong) { result.why = net::thrown(wrong, "it").message; }
-        finish(std::move(result));
-    };
-    try {
-        thread_ = std::thread(work);
-    } catch (const std::system_error& none) {
-        finish({.why = std::string("there is no thread for it: ") + none.what()});
-    }
 }
 
 }  // namespace rtrain::agent

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "daemon/agent/base/limits.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/hardware/affinity.hpp"
 #include "tests/unit/agent_setup.hpp"
@@ -41,7 +42,9 @@ TEST_CASE("an attempt has a group of its own, which is killed as a whole and say
     const auto place = groups->make(attempt_1);
     REQUIRE(place);
     CHECK(*place == tree.base + "/rtrain-n1-c0ffee-17-1");
+    Tree::write(*place + "/pids.max", "max");
     CHECK(*groups->make(attempt_1) == *place);  // adopted by the next agent
+    CHECK(Tree::read(*place + "/pids.max") == std::to_string(limits::tasks_of_attempt));
     CHECK_FALSE(groups->oom_kills(attempt_1));  // the kernel does not count: the agent looks elsewhere
 
     Tree::write(*place + "/memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n");

@@ -49,7 +49,7 @@ SetupOrder order_of(const Place& place, const std::string& command) {
 }
 SetupResult done(const Place& place, const SetupOrder& order, std::int64_t patience = patience_ms) {
     const std::atomic<bool> cancelled = false;
-    return carry_out(place.path + "/setups", order, patience, cancelled);
+    return carry_out(place.path + "/setups", order, {.patience_ms = patience}, cancelled);
 }
 std::string text_of(const std::string& path) {
     const auto text = read_whole(path);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/disk/disk_room.hpp"
 #include "daemon/agent/performers/offload.hpp"
 #include "daemon/agent/preparation/compile_caches.hpp"
 #include "daemon/agent/preparation/places.hpp"
@@ -39,6 +40,15 @@ std::string local_run_path(const AttemptContext& context) {
     return context.store->local() ? context.store->local_path(context.prepare.run_name) : std::string{};
 }
 
+// A setup stops before the reserve of the disk.
+SetupBounds setup_bounds(const ThisNode& node) {
+    SetupBounds bounds;
+    const DiskRoom disk = room_at(node.files.data_dir);
+    const std::uint64_t reserve = reserve_of(disk, node.options.disk_reserve);
+    if (disk.size > 0) bounds.bytes_most = static_cast<std::int64_t>(disk.free - std::min(disk.free, reserve));
+    return bounds;
+}
+
 PreparationDone failed(AttemptKey key, const Trouble& trouble) {
     return {.attempt = key, .why = trouble.why, .permanent = trouble.permanent};
 }
@@ -54,7 +64,7 @@ Preparations::Preparations(Inputs inputs, const AgentState& state, net::Backgrou
       attempts_(attempts),
       logs_(logs),
       ports_(static_cast<std::uint16_t>(::getpid() * 101), can_bind),
-      setups_(background, setups_below(node.files.data_dir)) {}
+      setups_(background, setups_below(node.files.data_dir), [&node] { return setup_bounds(node); }) {}
 
 void Preparations::start(const StartPreparation& out) {
     offload_at(
@@ -105,13 +115,16 @@ void Preparations::set_up(const Context& context) {
     if (context->job.setup.empty()) return finish(context);
     const AttemptKey key = key_of(context->prepare.attempt);
     if (stopped(key)) return inputs_.enqueue(PreparationDone{.attempt = key, .why = node_.name() + ": stopped"});
-    const SetupOrder order = setup_order(*context, node_.facts());
+    SetupOrder order = setup_order(*context, node_.facts());
+    if (node_.cgroups)
+        if (const auto group = node_.cgroups->make(key)) order.cgroup = *group;
     if (Status status = make_directory(node_.files.logs(key), 0711); !status)
         return set_up_failed(context, status.error().message);
     for (const protocol::PeerNode& peer : context->prepare.nodes)
         if (peer.node == node_.name() && !peer.ranks.empty())
             logs_.follow_setup(context->prepare.attempt, peer.ranks.front(), log_bounds(*context));
-    setups_.run(order, [this, context, key](const SetupResult& result) {
+    setups_.run(std::move(order), [this, context, key](const SetupResult& result) {
+        if (node_.cgroups) node_.cgroups->kill(key);  // what the setup has left behind
         if (!result.why.empty()) return set_up_failed(context, result.why);
         const Context ready = with_setup(*context, result);
         attempts_.open(key).context = ready;

@@ -10,6 +10,7 @@
 #include "daemon/agent/machine/machine.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/agent/preparation/setup_runner.hpp"
 #include "daemon/net/loop/background.hpp"
 
 namespace rtrain::agent {
