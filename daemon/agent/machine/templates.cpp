@@ -1,4 +1,4 @@
-// See templates.hpp. One template at a time is made: its imports take a processor from the workers.
+// See templates.hpp. Each user has one template made at a time: its imports take a processor from the workers.
 #include "daemon/agent/machine/templates.hpp"
 
 #include <algorithm>
@@ -37,13 +37,28 @@ std::size_t count_in_memory(const Templates& templates) {
                                                   [](const auto& entry) { return takes_memory(entry.second); }));
 }
 
+// True if the user's templates have half of the places or half of the memory: then a new one takes its room from these.
+bool has_half(const Templates& templates, const std::string& user) {
+    std::size_t count = 0;
+    std::int64_t bytes = 0;
+    for (const auto& [key, warm_template] : templates.all) {
+        if (!takes_memory(warm_template) || warm_template.user != user) continue;
+        ++count;
+        bytes += bytes_of(templates, warm_template);
+    }
+    return 2 * count >= templates.policy.templates_max || 2 * bytes >= templates.policy.memory_max;
+}
+
 // The ready one that is needed the least, but not `spared`: a standby, or else the one whose last use is the longest
 // ago.
 Entry least_needed(Templates& templates, const std::string& spared) {
+    const std::string& user = templates.all.at(spared).user;
+    const bool own = has_half(templates, user);
     const auto need = [](Entry at) { return std::pair(!is_standby(at->first), at->second.used_at); };
     Entry least = templates.all.end();
     for (Entry at = templates.all.begin(); at != templates.all.end(); ++at) {
         if (at->second.phase != TemplatePhase::ready || at->first == spared) continue;
+        if (own && at->second.user != user) continue;
         if (least == templates.all.end() || need(at) < need(least)) least = at;
     }
     return least;
@@ -112,6 +127,19 @@ bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     return true;
 }
 
+// True if no attempt waits for the import: those that asked for it have ended or are stopped.
+bool is_orphan(const AgentState& state, const Template& warm_template) {
+    return warm_template.phase == TemplatePhase::starting && !warm_template.ahead &&
+           std::none_of(warm_template.attempts.begin(), warm_template.attempts.end(), [&](AttemptKey key) {
+               const auto attempt = state.attempts.find(key);
+               return attempt != state.attempts.end() && !attempt->second.stop_asked;
+           });
+}
+
+Time orphan_due(const WarmPolicy& policy, const Template& warm_template) {
+    return Time{warm_template.due.ms - std::max<std::int64_t>(policy.import_ms - policy.orphan_ms, 0)};
+}
+
 void forget_ended(Step& step, Template& warm_template) {
     std::erase_if(warm_template.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
 }
@@ -120,6 +148,7 @@ void forget_ended(Step& step, Template& warm_template) {
 void want_standby(Step& step, const std::string& key, const std::set<AttemptKey>& attempts) {
     const auto [entry, is_new] = step.state.templates.all.try_emplace(standby_of(key));
     Template& standby = entry->second;
+    standby.user = step.state.templates.all.at(key).user;
     forget_ended(step, standby);
     const bool begins = standby.attempts.empty() && standby.phase == TemplatePhase::wanted && standby.failures == 0;
     standby.used_at = step.now;
@@ -136,14 +165,17 @@ std::int64_t bytes_to_expect(const Templates& templates, const std::string& key)
 
 void begin(Step& step, const std::string& key) {
     Templates& templates = step.state.templates;
-    const bool other_starts = std::any_of(templates.all.begin(), templates.all.end(), [](const auto& entry) {
-        return entry.second.phase == TemplatePhase::starting;
-    });
     Template& warm_template = templates.all.at(key);
+    std::size_t imports = 0, own_imports = 0;
+    for (const auto& [other_key, other] : templates.all) {
+        if (other.phase != TemplatePhase::starting) continue;
+        ++imports;
+        if (other.user == warm_template.user) ++own_imports;
+    }
     warm_template.due = step.now + Duration{look_again_ms};
     forget_ended(step, warm_template);
     if (is_standby(key) && warm_template.attempts.empty()) return void(templates.all.erase(key));
-    if (other_starts) return;
+    if (own_imports > 0 || imports >= templates.policy.imports_max) return;
     const std::int64_t bytes = bytes_to_expect(templates, key);
     const bool standby_serves = may_fork_from(templates, standby_of(key));
     if (standby_serves && !has_room(templates, bytes))
@@ -162,7 +194,9 @@ void end_unused(Step& step, Entry entry) {
     warm_template.used_at = step.now;
 }
 
-Time wake_of(const WarmPolicy& policy, const std::string& key, const Template& warm_template) {
+Time wake_of(const AgentState& state, const std::string& key, const Template& warm_template) {
+    const WarmPolicy& policy = state.templates.policy;
+    if (is_orphan(state, warm_template)) return orphan_due(policy, warm_template);
     if (warm_template.phase != TemplatePhase::ready) return warm_template.due;
     return warm_template.used_at + Duration{is_standby(key) ? policy.standby_idle_ms : policy.idle_ms};
 }
@@ -212,6 +246,8 @@ void on(Step& step, const EnvironmentUsed& input) {
     Templates& templates = step.state.templates;
     if (!templates.policy.on) return;
     const auto [entry, is_new] = templates.all.try_emplace(input.key);
+    entry->second.user = input.user;
+    entry->second.ahead = false;
     for (const std::string& key : {input.key, standby_of(input.key)})
         if (const Entry used = templates.all.find(key); used != templates.all.end()) {
             used->second.used_at = step.now;
@@ -228,6 +264,8 @@ void on(Step& step, const TemplateWanted& input) {
     if (!templates.policy.on) return;
     const auto [entry, is_new] = templates.all.try_emplace(input.key);
     if (!is_new) return;
+    entry->second.user = input.user;
+    entry->second.ahead = true;
     entry->second.used_at = step.now;
     entry->second.due = step.now + Duration{templates.policy.delay_ms};
     forget_some(templates);
@@ -279,7 +317,7 @@ void templates_time(Step& step) {
     Templates& templates = step.state.templates;
     std::vector<std::string> due;
     for (const auto& [key, warm_template] : templates.all)
-        if (step.now >= wake_of(templates.policy, key, warm_template)) due.push_back(key);
+        if (step.now >= wake_of(step.state, key, warm_template)) due.push_back(key);
     std::stable_partition(due.begin(), due.end(), [](const std::string& key) { return !is_standby(key); });
     for (const std::string& key : due) {
         const Entry entry = templates.all.find(key);
@@ -300,6 +338,10 @@ void templates_time(Step& step) {
                 templates.all.erase(entry);
                 break;
             case TemplatePhase::starting:
+                if (is_orphan(step.state, entry->second)) {
+                    end(step, entry);
+                    break;
+                }
                 call_unfit(step, key, entry->second);
                 step.out.push_back(EndTemplate{key});
                 break;
@@ -310,7 +352,7 @@ void templates_time(Step& step) {
 std::optional<Time> next_template(const AgentState& state) {
     std::optional<Time> at;
     for (const auto& [key, warm_template] : state.templates.all)
-        if (const Time wake = wake_of(state.templates.policy, key, warm_template); !at || wake < *at) at = wake;
+        if (const Time wake = wake_of(state, key, warm_template); !at || wake < *at) at = wake;
     return at;
 }
 

@@ -1,5 +1,6 @@
 // Templates of warm workers as the machine sees them: which is made, which ends, which may be used. A template is known
-// by its key alone. Bounds: how many there are, their memory, and how long one stays without use.
+// by its key and its user. Bounds: how many there are, their memory, and how long one stays without use. Each user has
+// one import at a time. It ends once no attempt waits for it.
 // While workers of a template run, a standby is made beside it where there is room: the end of a keeper ends its
 // template and all its workers, and the next ones are forked from the standby at once.
 #pragma once
@@ -28,6 +29,8 @@ struct WarmPolicy {
     std::int64_t memory_max = 0;              // bytes, of all together
     std::int64_t delay_ms = 3'000;            // after the first use: the run that begins has the processors first
     std::int64_t import_ms = 120'000;         // a template that is not ready by then is none
+    std::int64_t orphan_ms = 30'000;          // likewise, once its attempts have ended or are stopped
+    std::size_t imports_max = 4;              // at once, each of another user
     std::int64_t idle_ms = 30 * 60 * 1'000;   // without an attempt that has used it
     std::int64_t unfit_ms = 10 * 60 * 1'000;  // until one that could not be made is tried again
     std::int64_t pause_ms = 60'000;           // after the second failure in a row; the next ones double it
@@ -46,6 +49,8 @@ struct Template {
     TemplatePhase phase = TemplatePhase::wanted;
     Time due;  // wanted: is made; starting: is given up; unfit, known: is forgotten; paused: becomes known
     Time used_at;
+    std::string user{};
+    bool ahead = false;                  // no attempt asked for it: the agent before this one had it
     std::int64_t bytes = 0;              // of memory, once it is ready
     std::set<AttemptKey> attempts = {};  // that have used it: while one is here, the next one may come
     std::uint32_t failures = 0;          // since a worker was forked
@@ -73,10 +78,11 @@ std::string why_paused(const Templates& templates, const std::string& key);
 struct EnvironmentUsed {  // a worker of it starts, plainly or not
     std::string key{};
     AttemptKey attempt{};
+    std::string user{};  // whose run it is
     bool operator==(const EnvironmentUsed&) const = default;
 };
 struct TemplateWanted {  // ahead of its use: the agent before this one had it
-    std::string key{};
+    std::string key{}, user{};
     bool operator==(const TemplateWanted&) const = default;
 };
 struct TemplateReady {

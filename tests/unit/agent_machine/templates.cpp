@@ -78,14 +78,64 @@ TEST_CASE("what the agent before had is made ahead of its use, and ends when nob
     CHECK(cold.state.templates.all.empty());
 }
 
-TEST_CASE("one template is made at a time") {
+TEST_CASE("one template of a user is made at a time; an import that hangs holds up no other user's") {
     Machine machine = warm_machine();
-    machine.take(EnvironmentUsed{"a"});
-    machine.take(EnvironmentUsed{"b"});
+    machine.state.attempts[attempt_1];
+    machine.take(EnvironmentUsed{"a", attempt_1, "ana"});
+    machine.take(EnvironmentUsed{"b", attempt_1, "ana"});
     CHECK(made(machine.later(3'000)) == Keys{"a"});
+    machine.take(EnvironmentUsed{"c", attempt_1, "bob"});
+    CHECK(made(machine.later(3'000)) == Keys{"c"});
     CHECK(made(machine.later(1'000)).empty());
     machine.take(TemplateReady{"a", 300 * mib});
     CHECK(made(machine.later(1'000)) == Keys{"b"});
+}
+
+TEST_CASE("an import ends with the last attempt that waits for it, and at once when it has taken long") {
+    Machine machine = warm_machine();
+    const WarmPolicy policy = machine.state.templates.policy;
+    const AttemptKey attempt_2{18, 1};
+    machine.state.attempts[attempt_1];
+    machine.state.attempts[attempt_2];
+    machine.take(EnvironmentUsed{"a", attempt_1, "ana"});
+    machine.take(EnvironmentUsed{"a", attempt_2, "ana"});
+    REQUIRE(made(machine.later(3'000)) == Keys{"a"});
+    CHECK(ended(machine.later(policy.orphan_ms)).empty());
+    machine.state.attempts.erase(attempt_1);
+    CHECK(ended(machine.later(1)).empty());  // another one waits
+    machine.state.attempts.at(attempt_2).stop_asked = true;
+    CHECK(next_wake(machine.state) <= machine.now);
+    CHECK(ended(machine.later(1)) == Keys{"a"});
+    CHECK(machine.state.templates.all.empty());
+
+    machine.take(EnvironmentUsed{"b", attempt_1, "ana"});  // it has ended before its template is made
+    REQUIRE(made(machine.later(3'000)) == Keys{"b"});
+    CHECK(ended(machine.later(policy.orphan_ms - 1)).empty());  // a usual import is done by then, for the next run
+    CHECK(ended(machine.later(1)) == Keys{"b"});
+}
+
+TEST_CASE("the number of imports at once is bounded") {
+    Machine machine = warm_machine();
+    machine.state.attempts[attempt_1];
+    for (const char* user : {"a", "b", "c", "d", "e"}) machine.take(EnvironmentUsed{user, attempt_1, user});
+    CHECK(made(machine.later(3'000)) == Keys{"a", "b", "c", "d"});
+    machine.take(TemplateEnded{"a", "no module"});
+    CHECK(made(machine.later(1'000)) == Keys{"e"});
+}
+
+TEST_CASE("a user with half of the templates takes the room of a new one from these alone") {
+    Machine machine = warm_machine(4);
+    const auto make_for = [&](const std::string& user, const std::string& key) {
+        machine.take(EnvironmentUsed{key, {}, user});
+        const Outputs outputs = machine.later(3'000);
+        REQUIRE(made(outputs) == Keys{key});
+        machine.take(TemplateReady{key, 300 * mib});
+        return ended(outputs);
+    };
+    for (const char* key : {"b1", "b2"}) CHECK(make_for("bob", key).empty());
+    for (const char* key : {"a1", "a2"}) CHECK(make_for("ana", key).empty());
+    CHECK(make_for("ana", "a3") == Keys{"a1"});  // bob's were used longer ago
+    CHECK(make_for("cleo", "c1") == Keys{"b1"});
 }
 
 TEST_CASE("a template without use ends; a use lets it stay") {
@@ -159,7 +209,8 @@ TEST_CASE("what could be no template is tried again after a pause; what was one,
 
 TEST_CASE("a template that imports for too long is ended") {
     Machine machine = warm_machine();
-    machine.take(EnvironmentUsed{"a"});
+    machine.state.attempts[attempt_1];
+    machine.take(EnvironmentUsed{"a", attempt_1});
     machine.later(3'000);
     CHECK(ended(machine.later(119'999)).empty());
     CHECK(ended(machine.later(1)) == Keys{"a"});

@@ -68,9 +68,9 @@ void WarmStarts::make_ahead() {
         },
         [this, specs] {
             for (TemplateSpec& spec : *specs) {
-                const std::string key = spec.key;
+                const std::string key = spec.key, user = spec.token_user;
                 specs_.try_emplace(key, std::move(spec));
-                uses_.inputs.enqueue(TemplateWanted{key});
+                uses_.inputs.enqueue(TemplateWanted{key, user});
             }
         });
 }
@@ -111,7 +111,7 @@ void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) 
     specs_[environment] = choice.spec;
     const std::optional<std::string> to_fork = template_to_fork(uses_.state.templates, environment);
     const std::string why_not = to_fork ? "" : why_no_template(environment);  // as it is before this use of it
-    uses_.inputs.enqueue(EnvironmentUsed{environment, worker.attempt});
+    uses_.inputs.enqueue(EnvironmentUsed{environment, worker.attempt, choice.spec.token_user});
     if (!to_fork) return start_plainly(worker, why_not);
     keepers_.fork_worker(*to_fork, worker, choice.start,
                          {.answered =
