@@ -74,7 +74,7 @@ class ClusterIndex {
     std::size_t place_of(const NodeId& node) const;
     const std::set<Release>& ends() const { return ends_; }            // live attempts whose expected end is fixed
     const std::set<AttemptId>& restless() const { return restless_; }  // attempts whose end moves with time
-    const Sums& totals() const { return totals_; }                     // of all nodes that are not lost, with GPUs
+    const Sums& totals() const { return totals_; }                     // over all nodes that are not lost, with GPUs
     std::vector<std::string> faults(const Cluster& cluster) const;     // differences from a recount
     std::optional<RunId> live_run(const std::string& name) const;
     std::vector<RunId> dependents(RunId run) const;  // the runs that wait for the end of this run
