@@ -1,5 +1,5 @@
-// Makes a C++ source of the page's files, compressed: embed.mjs DIST SOURCE. It fails when they are larger than the
-// page may be.
+// Writes a C++ source that contains the page's files, compressed: embed.mjs DIST SOURCE. Fails if they exceed the
+// permitted size.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -28,7 +28,7 @@ const sum = (of) => files.reduce((total, file) => total + file[of].length, 0);
 if (sum("bytes") > raw_most || sum("packed") > compressed_most)
   throw new Error(`the page has ${sum("bytes")} bytes, ${sum("packed")} compressed; it may have ${raw_most} and ${compressed_most}`);
 
-// Numbers of a char array: a string literal of this length is not portable.
+// Returns the bytes as numbers of a char array: a string literal of this length is not portable.
 function numbers(packed) {
   const rows = [];
   for (let at = 0; at < packed.length; at += columns) rows.push([...packed.subarray(at, at + columns)].join(","));

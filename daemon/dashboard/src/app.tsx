@@ -1,4 +1,4 @@
-// The frame of every view: where one may go, whether the head answers, who is signed in.
+// The frame of every view: navigation, the connection to the head, the signed-in user.
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { addressToShare, Problem, readSession, signOut } from "./api/client.ts";
@@ -33,7 +33,7 @@ function View({ route }: { route: Route }) {
   }
 }
 
-// What goes wrong in one view leaves the frame, so that another one can be chosen.
+// An error in one view does not affect the frame, so that another view can be chosen.
 class Guard extends Component<{ of: string; children: ComponentChildren }, { wrong: string }> {
   override state = { wrong: "" };
   override componentDidCatch(wrong: unknown) {
@@ -76,13 +76,13 @@ function ThemeButton() {
     try {
       localStorage.setItem("theme", next);
     } catch {
-      // The choice lasts as long as the page.
+      // The choice lasts until the page is closed.
     }
   };
   return <button type="button" class="plain" aria-label={dark ? "Light colours" : "Dark colours"} onClick={change}><Icon name={dark ? "sun" : "moon"} /></button>;
 }
 
-// Copies the address of this view as others can open it: the head's own, which asks for sign-in.
+// Copies the address under which other people can open this view: the head's own, which requires sign-in.
 function ShareButton() {
   const [done, setDone] = useState("");
   const share = async () => {
@@ -134,7 +134,8 @@ export function App() {
     if (route.path[0] !== "runs") document.title = "rtrain";
     scrollTo(0, 0);
   }, [view]);
-  // The focus moves to the new view's beginning when the element that had it is gone: keyboard users go on there.
+  // Moves the focus to the begin of the new view if the element that had it is gone, so that keyboard users continue
+  // there.
   useEffect(() => {
     if (session && document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
   }, [view, Boolean(session)]);

@@ -1,4 +1,4 @@
-// The address of each view stands behind the #, so that the head serves one page and a link can be shared.
+// The address of each view is behind the #, so that the head serves one page and a link can be shared.
 import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Route {
@@ -32,7 +32,7 @@ export function address(path: readonly string[], query: Record<string, string> =
 
 export function useRoute(): Route {
   const [route, set] = useState(() => parse(location.hash));
-  // Before the browser paints: who types into a field that has just come is heard.
+  // Runs before the browser paints, so that no key press in a new field is lost.
   useLayoutEffect(() => {
     const changed = () => set(parse(location.hash));
     addEventListener("hashchange", changed);
@@ -41,7 +41,7 @@ export function useRoute(): Route {
   return route;
 }
 
-// Changes the query of the present view without a new entry in the history.
+// Changes the query of the present view without a new history entry.
 export function setQuery(changes: Record<string, string>): void {
   const { path, query } = parse(location.hash);
   const merged = { ...Object.fromEntries(query), ...changes };

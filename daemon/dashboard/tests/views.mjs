@@ -14,9 +14,9 @@ const views = {
   attempts: "runs/run-12/attempts", logs: "runs/run-12/logs", checkpoints: "runs/run-12/checkpoints", events: "runs/run-12/events", spec: "runs/run-12/spec",
   hostile: "runs/run-11", compare: "compare?runs=run-12,run-13", access: "access",
 };
-// What the head does not have yet, and the view that says so.
+// Addresses that the stand-in does not serve, and the view that shows it.
 const missing = { queues: "", ranks: "runs/run-12/ranks" };
-// Facts that only nodes with GPUs tell, as a view shows them.
+// Facts that only nodes with GPUs report, as a view shows them.
 const words = {
   cluster: ["GPU mem."], node: ["Processes that belong to no run compute on GPU 6 (2).", "Foreign processes", "GPU utilisation"],
   ranks: ["GPUs busy", "GPU memory", "What rank 0 used"],
@@ -33,7 +33,7 @@ const inSight = (page) =>
 
 const beyond = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
-// On a telephone's screen nothing but tables and charts scrolls sideways, each in its own box.
+// Checks that on a telephone's screen only tables and charts scroll sideways, each in its own box.
 async function narrow(page, name) {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 740 });
@@ -59,7 +59,7 @@ async function open(page, name, address) {
   await narrow(page, name);
 }
 
-// A map of many nodes shows how busy GPUs are, and their memory: one drawing differs from the other.
+// A map of many nodes shows the use and memory of GPUs: the two drawings differ.
 async function mapped(page) {
   const drawings = [];
   for (const facts of [{ utilization_ratio: 0.1, memory_used: 0 }, { utilization_ratio: 0.9, memory_used: 0 }, { utilization_ratio: 0.9, memory_used: 8e10 }]) {

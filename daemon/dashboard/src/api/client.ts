@@ -1,9 +1,9 @@
-// Requests to the head, with the session's cookie and, where something changes, its CSRF token. An answer that is no
-// success is a Problem with the head's own words.
+// Requests to the head, with the session's cookie and, for changes, its CSRF token. An unsuccessful answer is thrown as
+// a Problem with the head's message.
 import type { Page, SessionInfo } from "./types.ts";
 
 export class Problem extends Error {
-  readonly status: number; // 0: the head did not answer
+  readonly status: number;  // 0: no answer arrived
   readonly next: string;
   constructor(status: number, message: string, next = "") {
     super(message);
@@ -14,8 +14,8 @@ export class Problem extends Error {
 
 type Listener = () => void;
 
-let session: SessionInfo | null | undefined; // undefined: not known yet
-let ended = false; // there was a session, and the head does not know it any more
+let session: SessionInfo | null | undefined;  // undefined: unknown yet
+let ended = false;  // there was a session, and the head has ended it
 const listeners = new Set<Listener>();
 
 export const sessionNow = () => session;
@@ -80,7 +80,7 @@ export async function call<T>(path: string, options: Options = {}): Promise<T> {
   return (await checked(path, options)).json() as Promise<T>;
 }
 
-// Calls `take` with each line of an answer as it comes. Returns the answer's headers.
+// Calls `take` with each line of an answer as it arrives. Returns the answer's headers.
 export async function eachLine(path: string, take: (line: string) => void, signal: AbortSignal): Promise<Headers> {
   const answer = await checked(path, { signal });
   const decoder = new TextDecoder();
@@ -98,7 +98,7 @@ export async function eachLine(path: string, take: (line: string) => void, signa
   return answer.headers;
 }
 
-// The status of an answer whose body is not read.
+// Returns the status of an answer without reading its body.
 export async function statusOf(path: string): Promise<number> {
   const ending = new AbortController();
   try {
@@ -108,7 +108,7 @@ export async function statusOf(path: string): Promise<number> {
   }
 }
 
-// All pages of a list, at most `most` items.
+// Returns the items of all pages of a list, at most `most`.
 export async function list<T>(path: string, signal?: AbortSignal, most = 20_000): Promise<T[]> {
   const items: T[] = [];
   let cursor: string | null = "";
@@ -122,8 +122,8 @@ export async function list<T>(path: string, signal?: AbortSignal, most = 20_000)
   return items;
 }
 
-// The newest `most` rows, at most 1,000, of a list that is kept oldest first; those behind the row `after` where one is
-// known by now.
+// Returns the newest `most` rows, at most 1,000, of a list that is ordered by age. With `after`, returns the rows after
+// that one.
 export async function newest<T>(path: string, idOf: (row: T) => number, after: number, most: number, signal?: AbortSignal): Promise<T[]> {
   const mark: string = path.includes("?") ? "&" : "?";
   const read = (asked: string) => call<Page<T>>(`${path}${mark}${asked}`, signal ? { signal } : {});
@@ -133,7 +133,7 @@ export async function newest<T>(path: string, idOf: (row: T) => number, after: n
   return (await read(`last=${most}`)).items.filter((row) => idOf(row) > after);
 }
 
-// Who is signed in. Rejects when the head does not answer.
+// Returns the signed-in user. Rejects if no answer arrives.
 export async function readSession(): Promise<void> {
   try {
     setSession(await call<SessionInfo>("/v1/session"));
@@ -155,7 +155,7 @@ export async function signOut(): Promise<void> {
   }
 }
 
-// Where this page is for others: the head's own address. A proxy on this machine names it.
+// Returns the address under which other people can open this page: the head's own. A proxy on this machine reports it.
 let head_origin = "";
 export const addressToShare = () => (head_origin || location.origin) + location.pathname + location.hash;
 

@@ -1,15 +1,15 @@
-// What views read from the head: once, again and again while somebody looks, or as a stream.
+// Hooks with which views read from the head: once, repeatedly while the page is visible, or as a stream.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, onSession, Problem, sessionNow } from "./client.ts";
 import { headAnswers, mark, onHead } from "./stream.ts";
 
 export interface Loaded<T> {
-  value: T | undefined; // the newest that came; it stays when a later request fails
+  value: T | undefined;  // the newest value; it stays if a later request fails
   problem: Problem | null;
   reload: () => void;
 }
 
-// `load` is called when `deps` change, and each `every_ms` milliseconds (0: once) while the page is visible.
+// Calls `load` when `deps` change, and every `every_ms` milliseconds (0: once) while the page is visible.
 export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: unknown[], every_ms = 0): Loaded<T> {
   const [value, setValue] = useState<T | undefined>(undefined);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -20,7 +20,7 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: un
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = false;
     let wanted = false;
-    let missing = false; // the head has no such thing, and is not asked for it again by itself
+    let missing = false;  // true: the head answered that it does not exist, so it is not requested again
     const run = async () => {
       clearTimeout(timer);
       if (busy) {
@@ -91,7 +91,7 @@ export function useHeadAnswers(): boolean {
   return answers;
 }
 
-// The present time, each `every_ms`, so that durations move.
+// Returns the present time, updated every `every_ms`, so that durations advance.
 export function useNow(every_ms = 1_000): number {
   const [now, set] = useState(Date.now());
   useEffect(() => {
@@ -101,7 +101,7 @@ export function useNow(every_ms = 1_000): number {
   return now;
 }
 
-// Calls `task` at most once in `pause_ms`, however often it is asked to.
+// Returns a function that calls `task` at most once per `pause_ms`.
 export function useCalm(task: () => void, pause_ms: number): () => void {
   const newest = useRef(task);
   newest.current = task;

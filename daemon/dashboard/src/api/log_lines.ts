@@ -1,5 +1,5 @@
-// The lines of a run's logs: the last ones first, then what comes behind them. What was read last is remembered with its
-// place, so that neither another tab nor a restart of the head has it read again.
+// The lines of a run's logs: the last lines first, then the following ones. The lines that were read last are kept with
+// their position, so that neither another tab nor a restart of the head reads them again.
 import { LineList } from "../data/log_list.ts";
 import { eachLine, onSession, Problem, sessionNow } from "./client.ts";
 import { follow } from "./stream.ts";
@@ -13,10 +13,10 @@ const again_ms = 2_000;
 interface Store {
   key: string;
   list: LineList;
-  position: string; // a place in the log, as the head names it; "": not known
-  settled: number; // lines before this number lie before that place
-  read: boolean; // the last lines are here
-  whole: boolean; // all that was asked for is here
+  position: string;  // a position in the log, as the head names it; "": unknown
+  settled: number;  // lines before this number are before that position
+  read: boolean;  // true: the last lines have arrived
+  whole: boolean;  // true: all requested lines have arrived
 }
 
 export interface LogRead {
@@ -26,7 +26,7 @@ export interface LogRead {
 }
 
 let kept: Store | null = null;
-let reader: string | undefined; // what one person read is not kept for the next
+let reader: string | undefined;  // the user who read the lines; another user must not see them
 onSession(() => {
   const session = sessionNow();
   const who = session ? `${session.role} ${session.user}` : undefined;
@@ -39,7 +39,8 @@ function storeOf(key: string): Store {
   return kept;
 }
 
-// `choice`: attempt, rank and stream as a query. `state`: of the run. Calls `draw` when lines came, some times a second.
+// `choice`: attempt, rank and stream as a query. `state`: state of the run. Calls `draw` after lines have arrived, a
+// few times a second.
 export function readLog({ run, choice, state, draw }: { run: string; choice: string; state: "live" | "over" | "ended"; draw: (read: LogRead) => void }): () => void {
   const path = `/v1/runs/${encodeURIComponent(run)}/logs?${choice}`;
   const store = storeOf(path);
@@ -80,14 +81,14 @@ export function readLog({ run, choice, state, draw }: { run: string; choice: str
     if (state === "live") goOn();
   };
   const goOn = () => {
-    // Without a place the stream begins with the last lines again.
+    // Without a position the stream starts with the last lines again.
     const resumes = store.position !== "";
     if (!resumes) store.settled = 0;
     close = follow({
       path: resumes ? path : `${path}&tail=${lines_most}`,
       after: store.position,
       resumes,
-      onOpen: () => store.list.cutTo(store.settled), // lines behind the last place come again
+      onOpen: () => store.list.cutTo(store.settled),  // lines after the last position are sent again
       onData: (data, place) => {
         store.list.push(JSON.parse(data) as LogLine);
         if (resumes && place !== "" && place !== store.position) {
@@ -100,12 +101,12 @@ export function readLog({ run, choice, state, draw }: { run: string; choice: str
         store.whole = true;
         show();
       },
-      onRefused: () => void begin(), // the head does not know the place
+      onRefused: () => void begin(),  // the head no longer has the position
     });
   };
   if (store.read) show();
   if (!store.read || store.position === "") void begin();
-  else if (state !== "over") goOn(); // nothing new comes of an attempt that was followed by another one
+  else if (state !== "over") goOn();  // No lines are added to an attempt after the next one has begun.
   return () => {
     ending.abort();
     clearTimeout(timer);

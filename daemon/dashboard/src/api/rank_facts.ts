@@ -1,5 +1,5 @@
-// Use and report times of each rank of a run, read again and again. Earlier samples stay, so that the
-// heat map goes on when its tab is opened again.
+// The use and the report times of each rank of a run, read repeatedly. Earlier samples are kept, so that the heat map
+// is complete when its tab is opened again.
 import { useEffect, useState } from "preact/hooks";
 import { type Intervals, noIntervals, withSample } from "../data/intervals.ts";
 import { call, type Problem } from "./client.ts";
@@ -7,7 +7,7 @@ import { useLoaded } from "./hooks.ts";
 import type { Page, RankFacts } from "./types.ts";
 
 const runs_most = 4;
-const kept = new Map<string, Intervals>(); // by run, the one used last at the end
+const kept = new Map<string, Intervals>();  // key: the run; the most recently used run is the last
 
 function keep(run: string, seen: Intervals): Intervals {
   kept.delete(run);
@@ -16,12 +16,12 @@ function keep(run: string, seen: Intervals): Intervals {
   return seen;
 }
 
-// Each rank's use between two looks.
+// The use of each rank between two reads.
 interface Use {
   at: number;
   before: Map<number, RankFacts>;
-  cpus: Map<number, number>; // processors in use
-  waits: Map<number, number>; // share of the time in which it waited for data
+  cpus: Map<number, number>;  // number of processors in use
+  waits: Map<number, number>;  // fraction of the time in which the rank waited for data
 }
 
 const unused: Use = { at: 0, before: new Map(), cpus: new Map(), waits: new Map() };
@@ -46,7 +46,7 @@ export interface LiveRanks {
   use: Pick<Use, "cpus" | "waits">;
 }
 
-// `every_ms` 0: nothing is asked.
+// `every_ms` 0: no request is made.
 export function useRankFacts(run: string, every_ms: number): LiveRanks {
   const read = useLoaded<Page<RankFacts> | null>(
     (signal) => (every_ms === 0 ? Promise.resolve(null) : call<Page<RankFacts>>(`/v1/runs/${encodeURIComponent(run)}/ranks`, { signal })),

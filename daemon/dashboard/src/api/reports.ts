@@ -1,6 +1,6 @@
-// The reports of a run, from the first one on and live. Of a long run the older ones come as levels, in which each point
-// has the least and the greatest value of many reports. Very many are thinned out as they come, the older ones first:
-// what is drawn is less than a screen has columns.
+// The reports of a run, from the first one on and live. In a long run the older reports arrive as levels, in which each
+// point has the least and the greatest value of many reports. Very many reports are thinned out as they arrive, the
+// older ones first, because a screen has fewer columns.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Point, pointOf, pointsOf } from "../data/series.ts";
 import { Continuation } from "../data/continued.ts";
@@ -11,7 +11,7 @@ import type { Attempt, Report, RunHistory } from "./types.ts";
 
 export const points_most = 60_000;
 
-// Of the older half every second one goes, except those with a checkpoint.
+// Removes every second report of the older half, except those with a checkpoint.
 export function halved(points: Point[]): Point[] {
   const middle = Math.floor(points.length / 2);
   return points.filter((one, at) => at >= middle || at % 2 === 0 || one.checkpoint !== null);
@@ -21,11 +21,11 @@ const level_points = 2_000;
 
 interface Older {
   points: Point[];
-  last: number; // the position behind which the stream begins
+  last: number;  // the position after which the stream starts
 }
 
-// Returns the older reports of rank 0, from levels. Null: the run has few reports, or the head has no levels; then all
-// reports are streamed.
+// Returns the older reports of rank 0 from levels. Returns null if the run has few reports, or if the head has no
+// levels; then all reports are streamed.
 async function olderOf(run: string, signal: AbortSignal): Promise<Older | null> {
   const path = `/v1/runs/${encodeURIComponent(run)}/metrics/history`;
   try {
@@ -39,10 +39,10 @@ async function olderOf(run: string, signal: AbortSignal): Promise<Older | null> 
 }
 
 export interface Reports {
-  points: Point[]; // of the rank, or of the first of several
-  by_rank: Map<string, Point[]>; // where several ranks were asked for
+  points: Point[];  // points of the rank, or of the first of several ranks
+  by_rank: Map<string, Point[]>;  // set if several ranks were requested
   thinned: boolean;
-  complete: boolean; // the run has ended, and all of it is here
+  complete: boolean;  // the run has ended, and all its reports have arrived
 }
 
 export function useReports(run: string, rank = "0"): Reports {
@@ -57,8 +57,8 @@ export function useReports(run: string, rank = "0"): Reports {
     const several = !/^\d+$/.test(rank);
     const continuation = new Continuation();
     const asking = new AbortController();
-    let waiting: (() => void)[] = []; // for what is known of a new attempt, in order
-    // Calls `task` once it is known where the attempt goes on.
+    let waiting: (() => void)[] = [];  // tasks that wait for the origin of a new attempt, in order
+    // Calls `task` once it is known from which report the attempt continues.
     const knowing = (attempt: number, task: () => void) => {
       if (waiting.length === 0 && continuation.knows(attempt)) return task();
       waiting.push(() => knowing(attempt, task));

@@ -1,4 +1,5 @@
-// Answers of several requests, some at a time: a browser opens six connections to one address, and streams hold some.
+// Sends several requests, a few at a time: a browser opens six connections to one address, and streams use some of
+// them.
 export async function severally<T, R>(items: readonly T[], ask: (item: T) => Promise<R>, at_once = 4): Promise<R[]> {
   const answers = new Array<R>(items.length);
   let next = 0;

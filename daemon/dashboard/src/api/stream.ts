@@ -1,15 +1,15 @@
-// Server-sent events that go on: over a restart of the head, and from where they were. A page that nobody sees holds no
-// connection, since a browser opens only six to one address.
+// Server-sent events that continue after a restart of the head, from the position that was reached. A hidden page holds
+// no connection, because a browser opens only six to one address.
 import { Problem, readSession, statusOf } from "./client.ts";
 
 export interface Following {
   path: string; // without `follow`
-  after?: string; // the id behind which the stream begins
-  resumes: boolean; // it has ids; otherwise it is read anew, and `onOpen` says so
+  after?: string;  // the id after which the stream starts
+  resumes: boolean;  // true: events have ids; false: the stream starts again from its begin, after `onOpen`
   onData: (data: string, id: string) => void;
   onOpen?: () => void;
   onEnd?: () => void;
-  onRefused?: () => void; // the head takes the request no more, and this has ended
+  onRefused?: () => void;  // called when the head refuses the request; the stream has ended
 }
 
 const first_pause_ms = 500;
@@ -17,7 +17,7 @@ const longest_pause_ms = 5_000;
 
 type Listener = () => void;
 const listeners = new Set<Listener>();
-const broken = new Set<object>(); // streams that wait for the head
+const broken = new Set<object>();  // streams without a connection to the head
 
 export const headAnswers = () => broken.size === 0;
 export function onHead(listener: Listener): () => void {
@@ -56,7 +56,8 @@ export function follow(wanted: Following): () => void {
     document.removeEventListener("visibilitychange", turn);
   };
   const address = () => addressOf(wanted.path, wanted.resumes ? after : "");
-  // The reason stands in no event of a stream: a session that has ended shows the sign-in page, and this ends.
+  // An event stream does not report why it failed. If the session has ended, the sign-in page appears and the stream
+  // ends.
   const ask = async (refused: boolean) => {
     await readSession();
     if (refused && !finished && wanted.onRefused && (await statusOf(address())) === 400) {
@@ -95,7 +96,8 @@ export function follow(wanted: Following): () => void {
     });
     mine.onerror = () => {
       if (source !== mine) return;
-      const refused = mine.readyState === EventSource.CLOSED; // by an answer; otherwise the connection broke
+      // true: the head has answered with a refusal; false: the connection broke
+      const refused = mine.readyState === EventSource.CLOSED;
       mark(who, false);
       again(refused);
     };

@@ -1,5 +1,5 @@
-// The records of the head's API that the page reads (docs/http-api.md). A field with `?` is in some answers
-// only: where it is absent, the page shows nothing in its place.
+// The records of the head's API that the page reads (docs/http-api.md). A field with `?` exists in some answers only;
+// without it the page shows nothing in its place.
 
 export type Role = "viewer" | "user" | "admin";
 
@@ -209,8 +209,8 @@ export interface RankFacts {
   interval_ms: number | null;
   heartbeat_age_ms: number | null;
   silent_ms: number | null;
-  gpu_utilization_ratio?: number | null; // the mean of its GPUs
-  gpu_memory_bytes?: number | null; // their sum
+  gpu_utilization_ratio?: number | null;  // mean over its GPUs
+  gpu_memory_bytes?: number | null;  // sum over its GPUs
 }
 
 export interface Checkpoint {
@@ -223,8 +223,8 @@ export interface Checkpoint {
   committed: string | null;
   path: string;
   deleting: boolean;
-  verified: string | null;  // when `rtrain checkpoints verify` read its files last
-  faults: number | null;  // files that were missing or damaged then
+  verified: string | null;  // time of the last `rtrain checkpoints verify` of its files
+  faults: number | null;  // number of missing or damaged files at that time
   latest: boolean;
 }
 
@@ -276,18 +276,18 @@ export interface AuditRow {
   run: string;
 }
 
-// A metric's least and greatest values, of at most so many points.
+// The least and the greatest values of a metric in a limited number of points.
 export interface RunHistory {
-  last: number; // the newest report's position
-  keys?: string[]; // without a key
+  last: number;  // position of the newest report
+  keys?: string[];  // present if no key was requested
   reports_per_point?: number;
   points?: { position: number[]; attempt: number[]; step: number[]; time_ms: number[]; min: number[]; max: number[] };
 }
 
-// A node's or a rank's use in the last day.
+// The use of a node or a rank in the last day.
 export interface UsageHistory {
-  last: number; // the newest sample, in seconds since 1970
-  keys?: string[]; // without a key
+  last: number;  // time of the newest sample, in seconds since 1970
+  keys?: string[];  // present if no key was requested
   seconds_per_point?: number;
   points?: { time_ms: number[]; min: number[]; max: number[] };
 }

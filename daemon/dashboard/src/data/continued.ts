@@ -1,5 +1,5 @@
-// Reports are numbered anew in each attempt. These are their numbers in the run: an attempt goes on behind the report
-// whose checkpoint it began from. Pure.
+// Reports are numbered anew in each attempt. This module computes their numbers in the run: an attempt continues after
+// the report whose checkpoint it started from. Pure.
 import type { Attempt } from "../api/types.ts";
 import type { Point } from "./series.ts";
 
@@ -10,8 +10,8 @@ export class Continuation {
     return this.#bases.has(attempt);
   }
 
-  // Learns where an attempt goes on, of the run's reports until then. A report that is not among them, since only levels
-  // are kept of it, has the attempt go on behind all of them.
+  // Stores where an attempt continues. If that report is not among the given ones, because only levels of it are kept,
+  // the attempt continues after all of them.
   learn(attempt: number, attempts: readonly Attempt[], before: readonly Point[]): void {
     if (this.knows(attempt)) return;
     const from = attempts.find((one) => one.number === attempt)?.from ?? null;

@@ -1,8 +1,8 @@
-// What differs between the specs of several runs. Pure.
+// Computes the differences between the specs of several runs. Pure.
 
 export interface Difference {
   field: string; // "scaling.workers"
-  values: (string | null)[]; // of each run; null: it has no such field
+  values: (string | null)[];  // one per run; null: the run has no such field
 }
 
 export function flat(value: unknown, path = "", into: Map<string, string> = new Map()): Map<string, string> {

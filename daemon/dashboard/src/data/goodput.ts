@@ -1,4 +1,4 @@
-// What the time of a run went to. Pure.
+// Computes what the time of a run was used for. Pure.
 import type { Run } from "../api/types.ts";
 
 export const causes = [
@@ -21,10 +21,10 @@ export const meaning: Record<string, string> = {
 export interface Part {
   cause: string;
   ms: number;
-  ratio: number; // of wall_ms
+  ratio: number;  // fraction of wall_ms
 }
 
-// Null: the answer has none, or no time has passed.
+// Returns null if the answer contains no times, or if no time has passed.
 export function goodputOf(run: Pick<Run, "goodput">): { parts: Part[]; productive: number } | null {
   const given = run.goodput;
   if (!given || given.wall_ms <= 0) return null;

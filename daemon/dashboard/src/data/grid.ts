@@ -1,9 +1,9 @@
-// Where each node of the cluster's map is drawn, and which one a key or the mouse means. Pure.
+// Computes the position of each node on the cluster's map, and the node under a key or the mouse. Pure.
 
 export interface Grid {
   columns: number;
   rows: number;
-  tile: number; // side, px
+  tile: number;  // length of a side in px
   gap: number;
   width: number;
   height: number;
@@ -12,7 +12,8 @@ export interface Grid {
 const largest_tile = 56;
 const smallest_tile = 9;
 
-// The largest tiles with which all nodes fit into `width` x `height`; where the smallest do not, the map is taller.
+// Returns the largest tiles with which all nodes fit into `width` x `height`. If even the smallest do not fit, the map
+// becomes taller.
 export function gridFor(count: number, width: number, height: number): Grid {
   let tile = largest_tile;
   let gap = 4;

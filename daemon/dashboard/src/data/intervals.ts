@@ -1,11 +1,11 @@
-// Report intervals of each rank over time, for the heat map. The head tells each rank's last one; this keeps what was
-// seen. Pure.
+// The report intervals of each rank over time, for the heat map. The head sends the last interval of each rank; this
+// module keeps the earlier ones. Pure.
 import type { RankFacts } from "../api/types.ts";
 
 export interface Intervals {
-  times: number[]; // ms
-  columns: Float32Array[]; // of each time: by rank, its interval in ms; 0: no report
-  slowness: Float32Array[]; // of each time: by rank, its interval against the median; 0: not known
+  times: number[];  // in ms
+  columns: Float32Array[];  // one per time; index: the rank; value: its interval in ms; 0: no report
+  slowness: Float32Array[];  // one per time; index: the rank; value: its interval divided by the median; 0: unknown
 }
 
 export const columns_most = 300;
@@ -26,13 +26,13 @@ export function median(values: ArrayLike<number>): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
-// Each interval against the median of its column: 1 is as slow as the others, 2 takes twice their time.
+// Returns each interval divided by the median of its column: 2 means twice the time of the others.
 export function slownessOf(column: Float32Array): Float32Array {
   const middle = median(column);
   return column.map((one) => (middle > 0 ? one / middle : 0));
 }
 
-// The rank that takes longest at a time; null: no rank has reported.
+// Returns the rank with the longest interval at a time; null if no rank has reported.
 export function slowestAt(seen: Intervals, at: number): { rank: number; ms: number; slowness: number } | null {
   const column = seen.columns[at];
   if (!column) return null;
@@ -43,7 +43,7 @@ export function slowestAt(seen: Intervals, at: number): { rank: number; ms: numb
   return rank < 0 ? null : { rank, ms: column[rank]!, slowness: seen.slowness[at]![rank]! };
 }
 
-// The rank that is slower than the others by a quarter in most of what was seen; null: none stands out.
+// Returns the rank that was slower than the others by a quarter in most columns; null if there is none.
 export function straggler(seen: Intervals): { rank: number; slower: number } | null {
   const sums = new Map<number, { slow: number; count: number; sum: number }>();
   for (const column of seen.slowness) {

@@ -1,13 +1,13 @@
-// Lines of a log that are kept, and which of them a filter shows. Both are changed in place: hundreds of thousands of
-// lines are looked at once each, however often the page is drawn. Pure.
+// The kept lines of a log, and the lines that a filter shows. Both are changed in place: each of hundreds of thousands
+// of lines is examined once, however often the page is drawn. Pure.
 import type { LogLine } from "../api/types.ts";
 import { type LineFilter, tellsOfError } from "../text/lines.ts";
 
-// The newest lines, at most `most` and some. A line's number counts from the first one that came.
+// The newest lines, a little more than `most`. The numbers of lines count from the first one that arrived.
 export class LineList {
   lines: LogLine[] = [];
-  dropped = 0; // older lines that were let go
-  cuts = 0; // grows when lines at the end were taken back
+  dropped = 0;  // number of older lines that were removed
+  cuts = 0;  // incremented when lines at the end are removed
   readonly most: number;
   readonly #slack: number;
   constructor(most: number) {
@@ -27,7 +27,7 @@ export class LineList {
     this.lines = this.lines.slice(over);
     this.dropped += over;
   }
-  // Takes back the lines from number `end` on.
+  // Removes the lines from number `end` on.
   cutTo(end: number): void {
     if (end >= this.end) return;
     this.cuts += 1;
@@ -38,15 +38,15 @@ export class LineList {
 
 export class LineView {
   readonly #filter: LineFilter;
-  #seen = 0; // lines before this number were looked at
+  #seen = 0;  // lines before this number were examined
   #cuts = -1;
-  #error = -1; // number of the first line that tells of an error
-  #numbers: number[] = []; // of the visible lines, with a filter
+  #error = -1;  // number of the first line that contains an error
+  #numbers: number[] = [];  // with a filter: numbers of the visible lines
   visible: readonly LogLine[] = [];
   constructor(filter: LineFilter) {
     this.#filter = filter;
   }
-  // Looks at what has come. Returns itself.
+  // Examines the lines that have arrived. Returns itself.
   update(list: LineList): this {
     if (list.cuts !== this.#cuts) {
       this.#cuts = list.cuts;
@@ -67,7 +67,7 @@ export class LineView {
     this.#seen = list.end;
     return this;
   }
-  // The place in `visible` of the first line that tells of an error; -1: none does.
+  // Returns the index in `visible` of the first line that contains an error; -1 if there is none.
   firstError(list: LineList): number {
     if (this.#error < 0) return -1;
     return this.#filter.all ? this.#error - list.dropped : this.#numbers.indexOf(this.#error);

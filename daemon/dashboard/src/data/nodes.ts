@@ -1,7 +1,7 @@
-// What a node's tile shows. Pure.
+// Computes what a node's tile shows. Pure.
 import type { GpuDevice, NodeRecord } from "../api/types.ts";
 
-// READY and so on; AWAY while a node that is not lost has no connection.
+// Returns READY and so on; AWAY for a node that is not lost and has no connection.
 export function stateOf(node: NodeRecord): string {
   return node.state !== "LOST" && !node.connected ? "AWAY" : node.state;
 }
@@ -12,7 +12,7 @@ export function share(node: NodeRecord, resource: string): number | null {
   return Math.max(0, Math.min(1, (total - Number(node.free[resource] ?? 0)) / total));
 }
 
-// How much of it is in use: what is free is not told where nothing is.
+// Returns the amount in use. The head sends no free amount for unused resources.
 export function inUse(node: NodeRecord, resource: string): number {
   return Number(node.resources[resource] ?? 0) - Number(node.free[resource] ?? 0);
 }
@@ -21,8 +21,8 @@ export function memoryRatio(node: NodeRecord): number | null {
   return node.memory_total > 0 ? Math.min(1, node.memory_used / node.memory_total) : null;
 }
 
-// The devices of a node. A head that does not tell each one's holder tells how many are free: the first are then taken
-// as held, by nobody in particular.
+// Returns the devices of a node. If the head sends only the number of free devices, the first ones are shown as held,
+// without a holder.
 export function devicesOf(node: NodeRecord): GpuDevice[] {
   if (node.gpu_devices) return node.gpu_devices;
   let held = node.gpus - Number(node.gpus_free);
@@ -41,18 +41,18 @@ export function holdersOf(device: GpuDevice): string[] {
   return [...new Set((device.held_by ?? []).map((one) => one.run))];
 }
 
-// Memory of a GPU in use, 0 to 1; null: the node does not tell.
+// Returns the fraction of a GPU's memory in use; null if the node does not report it.
 export function gpuMemoryRatio(device: GpuDevice): number | null {
   if (typeof device.memory_used !== "number" || !device.memory_total) return null;
   return Math.max(0, Math.min(1, device.memory_used / device.memory_total));
 }
 
 export interface GpuUse {
-  busy: number | null; // mean of those that tell, 0 to 1
-  memory: { used: number; total: number } | null; // sums, bytes
+  busy: number | null;  // mean over the devices that report it, 0 to 1
+  memory: { used: number; total: number } | null;  // sums in bytes
 }
 
-// The mean use and the memory of a node's GPUs, all together.
+// Returns the mean use and the memory of all GPUs of a node together.
 export function gpuUse(node: NodeRecord): GpuUse {
   const devices = node.gpu_devices ?? [];
   const busy = devices.flatMap((one) => (typeof one.utilization_ratio === "number" ? [one.utilization_ratio] : []));

@@ -1,4 +1,5 @@
-// How far a run is on its way to what its spec calls the end, and how long the rest takes at its present pace. Pure.
+// Computes how far a run is on the way to the end that its spec defines, and how long the rest takes at its present
+// pace. Pure.
 import type { Run } from "../api/types.ts";
 import { moment } from "../text/time.ts";
 import type { Point } from "./series.ts";
@@ -8,7 +9,7 @@ export interface Progress {
   key: string;
   value: number;
   target: number;
-  left_ms: number | null; // null: its pace is not known
+  left_ms: number | null;  // null: the pace is unknown
 }
 
 export function stopsOf(run: Run): Record<string, unknown> {
@@ -16,7 +17,8 @@ export function stopsOf(run: Run): Record<string, unknown> {
   return stop && typeof stop === "object" ? (stop as Record<string, unknown>) : {};
 }
 
-// The metric of `stop:` that is nearest to its target. Null: the spec names none, or none was reported.
+// Returns the metric of `stop:` that is nearest to its target. Returns null if the spec names none, or if none was
+// reported.
 export function progressOf(run: Run, points: readonly Point[]): Progress | null {
   let best: Progress | null = null;
   for (const [key, target] of Object.entries(stopsOf(run))) {
@@ -29,7 +31,7 @@ export function progressOf(run: Run, points: readonly Point[]): Progress | null 
   return best;
 }
 
-// From the pace of the present attempt.
+// Uses the pace of the present attempt.
 function leftOf(points: readonly Point[], key: string, value: number, target: number): number | null {
   const newest = points.at(-1);
   if (!newest) return null;
@@ -40,7 +42,7 @@ function leftOf(points: readonly Point[], key: string, value: number, target: nu
   return Math.max(0, ((target - value) / gained) * passed);
 }
 
-// How long it may still take by its spec: limits.wall_time, from its first start.
+// Returns the time that remains by limits.wall_time, which counts from the first start.
 export function limitOf(run: Run, now: number): { left_ms: number; whole_ms: number } | null {
   const limits = run.job?.["limits"] as Record<string, unknown> | undefined;
   const whole = durationOf(limits?.["wall_time"]);
@@ -51,7 +53,7 @@ export function limitOf(run: Run, now: number): { left_ms: number; whole_ms: num
 
 const unit_ms: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-// "1h30m", or a number of milliseconds.
+// Parses "1h30m", or a number of milliseconds.
 export function durationOf(value: unknown): number | null {
   if (typeof value === "number") return value;
   if (typeof value !== "string" || !/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(value)) return null;

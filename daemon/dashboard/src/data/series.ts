@@ -1,4 +1,4 @@
-// Reports as series of numbers for charts. Pure.
+// Converts reports to series of numbers for charts. Pure.
 import type { Attempt, Report, RunHistory } from "../api/types.ts";
 import { moment } from "../text/time.ts";
 
@@ -6,8 +6,8 @@ export type Axis = "step" | "time";
 
 export interface Point {
   attempt: number;
-  index: number; // the report's number in the run
-  time: number; // ms
+  index: number;  // number of the report in the run
+  time: number;  // in ms
   values: Record<string, number>;
   checkpoint: string | null;
 }
@@ -32,7 +32,7 @@ function numbersOf(metrics: Record<string, unknown> | undefined): Record<string,
   return out;
 }
 
-// `rank`: of a report that has several ranks.
+// `rank`: the rank to use if a report has several.
 export function pointOf(report: Report, rank?: string): Point {
   const metrics = rank === undefined ? report.metrics : report.metrics_by_rank?.[rank];
   return {
@@ -68,7 +68,7 @@ export function pointsOf(histories: ReadonlyMap<string, RunHistory>): Point[] {
     if (next && next.attempt === first.attempt && next.index >= first.index) next.index = first.index - 0.5; // a short stretch
     out.push(first, second);
   }
-  // The second of two points lies half-way to the next stretch in time as well.
+  // The second point lies half-way to the next stretch in time too.
   for (let at = 1; at + 1 < out.length; at += 2) out[at]!.time = (out[at - 1]!.time + out[at + 1]!.time) / 2;
   return out;
 }
@@ -79,7 +79,7 @@ export function keysOf(points: readonly Point[]): string[] {
   return [...keys].sort();
 }
 
-// By step a report of a later attempt takes the place of those that it repeats: an attempt that goes on from a
+// On a step axis, a report of a later attempt replaces the reports that it repeats: an attempt that starts from a
 // checkpoint trains some steps again.
 export function currentPoints(points: readonly Point[]): Point[] {
   const kept: Point[] = [];
@@ -113,7 +113,8 @@ export function seriesOf(points: readonly Point[], key: string, axis: Axis): Ser
   return out;
 }
 
-// At most about `most` points: of each stretch the least and the greatest, in their order, so that no peak is lost.
+// Returns at most about `most` points: of each stretch the least and the greatest, in their order, so that no peak is
+// lost.
 export function thinned(series: Series, most: number): Series {
   const count = series.x.length;
   if (count <= most) return series;
@@ -134,7 +135,7 @@ export function thinned(series: Series, most: number): Series {
   return out;
 }
 
-// An exponential mean, corrected for its beginning. `weight` of the past: 0 to below 1.
+// Computes an exponential mean, corrected at its begin. `weight` is the weight of the past: 0 to below 1.
 export function smoothed(series: Series, weight: number): Series {
   if (weight <= 0) return series;
   let mean = 0;
@@ -148,7 +149,7 @@ export function smoothed(series: Series, weight: number): Series {
   return { x: series.x, y };
 }
 
-// A gap reaches to the series' own next values, past those of other series.
+// A gap extends to the series' own next value, past values of other series.
 function widenGaps(y: (number | null | undefined)[]): void {
   for (let at = 0; at < y.length; at += 1) {
     if (y[at] !== null) continue;
@@ -157,7 +158,7 @@ function widenGaps(y: (number | null | undefined)[]): void {
   }
 }
 
-// Several series over one x, as uPlot takes them.
+// Returns several series over one x, in the form that uPlot takes.
 export function joined(all: readonly Series[]): { x: number[]; y: (number | null | undefined)[][] } {
   const places = new Map<number, number>();
   const x = [...new Set(all.flatMap((one) => one.x))].sort((a, b) => a - b);
@@ -173,7 +174,7 @@ export function joined(all: readonly Series[]): { x: number[]; y: (number | null
   return { x, y };
 }
 
-// Where each attempt lies on the axis.
+// Returns the position of each attempt on the axis.
 export function spansOf(points: readonly Point[], attempts: readonly Attempt[], axis: Axis, now: number): Span[] {
   if (axis === "time")
     return attempts.flatMap((one) => {

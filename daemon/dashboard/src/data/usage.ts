@@ -1,4 +1,4 @@
-// The use of a node or a rank over time, as series for small charts. Pure.
+// Converts the use of a node or a rank over time to series for small charts. Pure.
 import type { UsageHistory } from "../api/types.ts";
 import { bytes, number, percent } from "../text/units.ts";
 import type { Series } from "./series.ts";
@@ -6,13 +6,13 @@ import type { Series } from "./series.ts";
 export interface UsageChart {
   title: string;
   format: (value: number) => string;
-  top?: number; // of the scale; else the greatest value
+  top?: number;  // end of the scale; absent: the greatest value
   lines: { key: string; name: string }[];
 }
 
 const rate = (value: number) => `${bytes(value)}/s`;
 
-// Each chart has the keys that its pattern knows. What the pattern's group holds, or the second member, names the line.
+// Each chart has the keys that match its pattern. The pattern's group, or the second member, names the line.
 const charts: { title: string; format: UsageChart["format"]; top?: number; of: RegExp; name: (part: string) => string }[] = [
   { title: "CPUs in use", format: number, of: /^(cpu_cores)$/, name: () => "CPUs" },
   { title: "Memory", format: bytes, of: /^(memory_bytes)$/, name: () => "memory" },
@@ -22,7 +22,7 @@ const charts: { title: string; format: UsageChart["format"]; top?: number; of: R
   { title: "Disk", format: rate, of: /^disk_(read|written)_bytes_per_second$/, name: (way) => way },
 ];
 
-// Returns the charts of which there are keys. A key that no chart knows gets one by its own name.
+// Returns the charts that have keys. A key without a chart gets one with its own name.
 export function usageCharts(keys: readonly string[]): UsageChart[] {
   const sorted = [...keys].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const known = charts.map(({ title, format, top, of, name }) => ({
@@ -36,9 +36,9 @@ export function usageCharts(keys: readonly string[]): UsageChart[] {
   return [...known.filter((one) => one.lines.length > 0), ...others.map((key) => ({ title: key, format: number, lines: [{ key, name: key }] }))];
 }
 
-const gap_least_s = 30; // heartbeats and rates come more often
+const gap_least_s = 30;  // the time between heartbeats, and between rates, is shorter
 
-// Returns the least and the greatest value of each stretch. Where nothing was kept the line is broken.
+// Returns the least and the greatest value of each stretch. The line is interrupted where no sample was kept.
 export function usageSeries(history: UsageHistory): Series {
   const out: Series = { x: [], y: [] };
   const points = history.points;

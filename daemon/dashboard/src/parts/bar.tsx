@@ -1,4 +1,4 @@
-// A share of a whole as a bar, with its text beside it.
+// A fraction of a whole as a bar, with a text beside it.
 import { percent } from "../text/units.ts";
 
 export function Bar({ ratio, text, tone = "" }: { ratio: number; text?: string; tone?: string }) {

@@ -1,4 +1,4 @@
-// A line chart: attempts are shaded, checkpoints are marked below, and a table of the same numbers is behind it.
+// A line chart with shaded attempts and marked checkpoints. A table shows the same numbers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { type Axis as DataAxis, joined, type Series, smoothed, type Span, thinned } from "../data/series.ts";
@@ -11,10 +11,10 @@ import { useWidth } from "./width.ts";
 export interface Line {
   name: string;
   series: Series;
-  place?: number; // of its colour
+  place?: number;  // index of its colour
 }
 
-export type Axis = DataAxis | "seconds"; // seconds: since a beginning
+export type Axis = DataAxis | "seconds";  // seconds: time since a begin
 
 const points_most = 2_000;
 
@@ -76,7 +76,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
   return {
     width: given.width,
     height: given.height,
-    padding: [10, given.axis === "step" ? 10 : 26, 0, 0], // half of a time stands right of its place
+    padding: [10, given.axis === "step" ? 10 : 26, 0, 0],  // half of a time label is to the right of its position
     legend: { show: false },
     cursor: { sync: { key: given.sync }, points: { size: 7 }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { distr: given.log ? 3 : 1, ...(given.floor === undefined ? {} : { range: (_: uPlot, __: number, most: number): [number, number] => [given.floor!, given.top ?? (most > given.floor! ? most + (most - given.floor!) * 0.06 : given.floor! + 1)] }) } },
@@ -90,7 +90,8 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
         label: line.name,
         stroke: seriesColour(line.place ?? at),
         width: 1.75,
-        spanGaps: false, // a value of another line's time is undefined, and is passed over; null breaks the line
+        // undefined: the value belongs to another line's time, and the line continues; null: the line is interrupted
+        spanGaps: false,
         points: { show: (u: uPlot) => (u.data[0]?.length ?? 0) < 40, size: 5 },
       })),
     ],
@@ -113,8 +114,8 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
   smooth?: number;
   sync?: string;
   format?: (value: number) => string;
-  floor?: number; // where the scale begins; else at the least value
-  top?: number | undefined; // where it ends, with a floor
+  floor?: number;  // begin of the scale; absent: the least value
+  top?: number | undefined;  // end of the scale, if there is a floor
 }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);

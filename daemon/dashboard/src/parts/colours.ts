@@ -1,4 +1,4 @@
-// Colours of what is drawn on a canvas, as the style sheet has them for the present theme.
+// Colours for canvases, from the style sheet of the present theme.
 import { useEffect, useState } from "preact/hooks";
 
 let probe: HTMLSpanElement | null = null;
@@ -28,7 +28,7 @@ export function themeChanged(): void {
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
 
-// Grows with each change of the theme: what draws depends on it.
+// A counter that is incremented with each change of the theme; drawings depend on it.
 export function useTheme(): number {
   const [seen, set] = useState(version);
   useEffect(() => {
@@ -47,7 +47,7 @@ export function seriesColour(at: number): string {
   return colour(`series-${at % series_colours}`);
 }
 
-// One of the series' colours for a name, the same each time.
+// Returns a colour for a name, the same each time.
 export function placeOfName(name: string): number {
   let hash = 2166136261;
   for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);

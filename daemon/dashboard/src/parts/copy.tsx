@@ -1,4 +1,4 @@
-// A command to copy, with a button that says when it was done.
+// A command to copy, with a button that confirms the copy.
 import { useState } from "preact/hooks";
 import { Icon } from "./icon.tsx";
 

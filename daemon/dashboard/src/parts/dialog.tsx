@@ -1,4 +1,4 @@
-// A question before something is changed: what will happen, and a second press. Esc and "Cancel" change nothing.
+// A question before a change: it explains the effect and requires a second press. Esc and "Cancel" change nothing.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Problem } from "../api/client.ts";
@@ -21,7 +21,7 @@ export function Dialog({ title, confirm, danger, act, close, children }: {
     if (element && !element.open) element.showModal();
     return () => element?.close();
   }, []);
-  // The browser closes it, and gives the focus back to what had it, before `close` takes it away.
+  // The browser closes the dialog and returns the focus before `close` removes it.
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);

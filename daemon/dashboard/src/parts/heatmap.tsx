@@ -1,5 +1,5 @@
-// Rank x time: each cell is how long a rank took for a report, against the median of all ranks at that time. The arrow
-// keys walk over it; a table has all of it.
+// Rank x time: each cell shows how long a rank took for a report, divided by the median of all ranks at that time. The
+// arrow keys move over it; a table contains all values.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Intervals, median, slowestAt } from "../data/intervals.ts";
 import { clock } from "../text/time.ts";
@@ -9,19 +9,19 @@ import { type Column, Table } from "./table.tsx";
 import { useWidth } from "./width.ts";
 
 const steps = ["heat-0", "heat-1", "heat-2", "heat-3", "heat-4"];
-const bounds = [1.1, 1.25, 1.5, 2]; // of slowness, between the steps
-const ranks_tabled = 32; // with a column of their own
+const bounds = [1.1, 1.25, 1.5, 2];  // bounds of slowness between the colours
+const ranks_tabled = 32;  // the most ranks with a column of their own
 
 function stepOf(slow: number): number {
   return bounds.filter((bound) => slow >= bound).length;
 }
 
 interface Place {
-  row: number; // of the ranks
-  time: number; // of its sample: the choice stays on it while others come
+  row: number;  // index of the rank
+  time: number;  // time of its sample, so that the choice stays on it while others arrive
 }
 
-// The place of the sample that was chosen, or of the newest one.
+// Returns the index of the chosen sample, or of the newest one.
 function columnOf(seen: Intervals, time: number): number {
   const at = seen.times.indexOf(time);
   return at < 0 ? seen.times.length - 1 : at;
@@ -109,7 +109,8 @@ function wordsOf(seen: Intervals, at: number, rank: number): string {
   return `rank ${rank}, ${clock(seen.times[at] ?? 0)}: ${intervalOf(seen, at, rank)}${slow === 0 ? "" : `, ${againstMedian(slow)} against the median`}`;
 }
 
-// A row for each time: the median, the slowest rank, and the interval of each rank, or of the chosen one of many.
+// One row per time: the median, the slowest rank, and the interval of each rank (of many ranks, only of the chosen
+// one).
 function HeatTable({ seen, ranks, chosen }: { seen: Intervals; ranks: number[]; chosen: number | undefined }) {
   const rows = useMemo(() => seen.times.map((_, at) => seen.times.length - 1 - at), [seen]);
   const shown = ranks.length <= ranks_tabled ? ranks : chosen === undefined ? [] : [chosen];

@@ -1,4 +1,4 @@
-// Small drawings beside words. They say nothing that the word does not.
+// Small icons beside words, without further meaning.
 import type { Icon as Name } from "../text/states.ts";
 
 const paths: Record<string, string> = {

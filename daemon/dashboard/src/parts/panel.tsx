@@ -1,4 +1,4 @@
-// A titled part of a view, and what stands in one when there is nothing to show yet.
+// A titled part of a view, and its content while there is no data.
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import type { Problem } from "../api/client.ts";

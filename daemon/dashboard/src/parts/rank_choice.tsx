@@ -1,4 +1,4 @@
-// The choice of a rank: a list while it is short, a number beyond. `words` are choices beside one rank.
+// The choice of a rank: from a list if it is short, else by number. `words` are choices other than one rank.
 const listed_most = 256;
 
 export function RankChoice({ label = "Rank", value, world, words = [], onChange }: {

@@ -1,4 +1,4 @@
-// Tables: a plain one for what fits on a page, and one that draws only what is in sight for thousands of rows.
+// Tables: a plain one for a page of rows, and one that draws only the visible ones of thousands of rows.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Virtual } from "./virtual.tsx";
@@ -7,8 +7,8 @@ export interface Column<T> {
   name: string;
   cell: (item: T) => ComponentChildren;
   sort?: (item: T) => number | string;
-  number?: boolean; // set to the right
-  width?: number; // parts of the whole, of a large table
+  number?: boolean;  // aligned to the right
+  width?: number;  // in a large table: parts of the whole width
 }
 
 const rows_plain = 200;

@@ -1,9 +1,9 @@
-// A list of rows of one height, of which only those in sight are in the document: 50,000 of them scroll as 50 do.
+// A list of rows of equal height. Only the visible rows are in the document, so 50,000 scroll like 50.
 import type { ComponentChildren } from "preact";
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Ref } from "preact";
 
-const beyond = 12; // rows above and below those in sight
+const beyond = 12;  // rows above and below the visible ones
 
 export interface Scroller {
   to: (row: number) => void;
@@ -16,7 +16,7 @@ export function Virtual({ count, rowHeight, height, row, label, stick, handle, h
   height: number;
   row: (at: number) => ComponentChildren;
   label: string;
-  stick?: boolean; // stays at the end while rows come
+  stick?: boolean;  // true: stays at the end while rows arrive
   handle?: Ref<Scroller>;
   header?: ComponentChildren;
   role?: "table" | "log";
@@ -37,7 +37,7 @@ export function Virtual({ count, rowHeight, height, row, label, stick, handle, h
   useLayoutEffect(() => {
     if (!stick || !atEnd.current || !box.current) return;
     box.current.scrollTop = box.current.scrollHeight;
-    setTop(box.current.scrollTop); // the first time nobody listens to its scrolling yet
+    setTop(box.current.scrollTop);  // At the first time the scroll listener is not attached yet.
   }, [count, stick]);
   useEffect(() => {
     const element = box.current;

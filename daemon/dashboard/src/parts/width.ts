@@ -1,4 +1,4 @@
-// The width of an element, followed.
+// Returns the width of an element and follows its changes.
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 

@@ -1,7 +1,7 @@
-// Lines of logs as text to show, and which of them tell of an error.
+// Converts lines of logs to visible text, and finds the lines that contain an error.
 
-// Colour codes and other terminal orders are left out. Of a line that was drawn over (a progress bar), the last state
-// stays. Other control characters are shown as symbols.
+// Removes colour codes and other terminal controls. Of a line that was redrawn (a progress bar), the last state
+// remains. Other control characters become symbols.
 const terminal_orders = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 
 export function shown(line: string): string {
@@ -18,10 +18,10 @@ export function tellsOfError(line: string): boolean {
   return errors.test(line);
 }
 
-// A filter is a text that must be there, or /expression/ with an optional i behind it. The error is for the person.
+// A filter is a text that must occur, or /expression/ with an optional i behind it. The error is shown to the user.
 export interface LineFilter {
   matches: (line: string) => boolean;
-  all: boolean; // every line matches
+  all: boolean;  // true: each line matches
   problem: string;
 }
 

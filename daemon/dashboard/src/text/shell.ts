@@ -1,4 +1,4 @@
-// A word of a POSIX shell, quoted where it must be.
+// Quotes a word for a POSIX shell if necessary.
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

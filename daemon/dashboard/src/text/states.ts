@@ -1,5 +1,5 @@
-// States of runs, attempts, nodes and ranks: each has a tone and an icon beside its word, so that no state is told by
-// colour alone.
+// States of runs, attempts, nodes and ranks. Each has a tone and an icon beside its word, so that colour is never the
+// only sign.
 
 export type Tone = "good" | "busy" | "wait" | "bad" | "off";
 export type Icon = "play" | "check" | "cross" | "stop" | "clock" | "turn" | "move" | "alert" | "dot" | "away";

@@ -1,4 +1,4 @@
-// Moments as people read them: exact in the reader's own zone, or as a distance from now.
+// Formats times: exactly in the reader's time zone, or as a distance from now.
 import { duration } from "./units.ts";
 
 export function moment(iso: string | null | undefined): number | null {

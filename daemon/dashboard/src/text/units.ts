@@ -1,8 +1,8 @@
-// Numbers as people read them.
+// Formats numbers for people.
 
 const byte_units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-// The unit in which a number of bytes is short, as a power of 1,024.
+// Returns the power of 1,024 with which a number of bytes is short.
 function byteUnit(count: number): number {
   let at = 0;
   for (let value = Math.abs(count); value >= 1024 && at < byte_units.length - 1; value /= 1024) at += 1;

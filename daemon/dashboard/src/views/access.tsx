@@ -1,4 +1,4 @@
-// For admins: who may come in, and who changed what.
+// For admins: users and tokens, and the audit of changes.
 import { useRef, useState } from "preact/hooks";
 import { call, list, newest } from "../api/client.ts";
 import { useLoaded, useNow, useSession } from "../api/hooks.ts";
@@ -64,7 +64,7 @@ function Tokens() {
   );
 }
 
-// Read from its begin once, then only what has joined it.
+// Reads all rows once, then only the new ones.
 function Audit() {
   const { query } = useRoute();
   const kept = useRef<AuditRow[]>([]);

@@ -1,4 +1,4 @@
-// Several runs beside each other: one chart for each metric with a line for each run, and what differs in their specs.
+// Several runs side by side: one chart per metric with a line for each run, and the differences of their specs.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call } from "../api/client.ts";
 import { useLoaded } from "../api/hooks.ts";
@@ -14,9 +14,9 @@ import { address, setQuery, useRoute } from "../router.ts";
 import { duration, number } from "../text/units.ts";
 import { moment } from "../text/time.ts";
 
-const runs_most = 4; // each is followed on a connection of its own, and a browser opens six
+const runs_most = 4;  // Each run is followed on its own connection, and a browser opens six.
 
-// By time each run begins at zero.
+// On a time axis each run begins at zero.
 export function sinceStart(series: Series, points: readonly Point[]): Series {
   const begin = (points[0]?.time ?? 0) / 1000;
   return { x: series.x.map((one) => one - begin), y: series.y };
@@ -60,7 +60,7 @@ export function Compare() {
   );
 }
 
-// Reads one run's reports for the view; draws nothing.
+// Reads one run's reports for the view. Draws nothing.
 function Follow({ run, give }: { run: string; give: (points: Point[]) => void }) {
   const reports = useReports(run);
   useEffect(() => give(reports.points), [reports]);

@@ -1,4 +1,4 @@
-// All runs, newest first, and the way to compare some of them.
+// All runs, newest first, and a way to compare several of them.
 import { useMemo, useState } from "preact/hooks";
 import { call, list } from "../api/client.ts";
 import { useCalm, useLoaded, useNow } from "../api/hooks.ts";

@@ -1,4 +1,5 @@
-// Sign-in by token. The token goes to the head once and is not kept; the head gives a cookie that scripts cannot read.
+// Sign-in by token. The token is sent to the head once and not stored. The head returns a cookie that scripts cannot
+// read.
 import { useState } from "preact/hooks";
 import { Problem, sessionEnded, signIn } from "../api/client.ts";
 import { ProblemNote } from "../parts/panel.tsx";

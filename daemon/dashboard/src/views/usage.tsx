@@ -11,14 +11,14 @@ import { type UsageChart, usageCharts, usageSeries } from "../data/usage.ts";
 import { setQuery, useRoute } from "../router.ts";
 import type { ComponentChildren } from "preact";
 
-const points_most = 240; // a small chart has not many more columns
+const points_most = 240;  // a small chart has few more columns
 const again_ms = 15_000;
 const hour_ms = 3_600_000;
 const stretches: Record<string, { word: string; ms: number }> = {
   "": { word: "hour", ms: hour_ms }, "6h": { word: "6 hours", ms: 6 * hour_ms }, "24h": { word: "day", ms: 24 * hour_ms },
 };
 
-// `path`: of the node or rank, to which /history belongs.
+// `path`: the address of the node or rank; /history is appended.
 export function Usage({ path, title, aside, spans = [] }: { path: string; title: string; aside?: ComponentChildren; spans?: readonly Span[] }) {
   const { query } = useRoute();
   const stretch = stretches[query.get("last") ?? ""] ?? stretches[""]!;

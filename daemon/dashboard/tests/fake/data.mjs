@@ -1,4 +1,4 @@
-// Made-up records for server.mjs, of the same form as the head's.
+// Invented records for server.mjs, in the form of the head's records.
 const begin = Date.now();
 const iso = (before_ms) => new Date(Date.now() - before_ms).toISOString();
 const at = (ms) => new Date(begin + ms).toISOString();
@@ -136,7 +136,7 @@ export function ranks(run) {
   return Array.from({ length: run.workers }, (_, rank) => ({ rank, node: rank < run.workers / 2 ? "gpu-01" : "gpu-02", attempt: run.attempt, memory_bytes: 21e9 + rank * 3e8, cpu_seconds: (Date.now() - begin) / 1000 * (2.1 + rank * 0.1), data_wait_seconds: (Date.now() - begin) / 1000 * 0.04, interval_ms: Math.round(3600 + 300 * Math.random() + (rank === 5 ? 1700 : 0)), heartbeat_age_ms: 200, silent_ms: 300, gpu_utilization_ratio: 0.8 + 0.02 * (rank % 8), gpu_memory_bytes: 61e9 + rank * 1e9 }));
 }
 
-// The use of a node or a rank: a sample each 15 s of the last day, with an hour in which nothing was kept.
+// The use of a node or a rank: a sample per 15 s of the last day, with a gap of an hour.
 export function history(about, keys, query) {
   const key = query.get("key");
   const last = Math.floor(Date.now() / 1000);

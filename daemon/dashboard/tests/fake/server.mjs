@@ -1,6 +1,6 @@
-// A stand-in for the head, to work on views without a cluster: `npm run fake`, then http://127.0.0.1:7480. Its data are
-// made up, and grow while it runs. `npm run views` opens each view on it.
-// FAKE_NODES=2000 makes a large cluster, FAKE_ROLE=viewer another role.
+// A stand-in for the head, to work on views without a cluster: `npm run fake`, then http://127.0.0.1:7480. Its records
+// are invented and grow while it runs. `npm run views` opens each view on it. FAKE_NODES=2000 makes a large cluster;
+// FAKE_ROLE=viewer chooses another role.
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { join, normalize } from "node:path";

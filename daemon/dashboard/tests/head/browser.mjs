@@ -1,11 +1,12 @@
-// Chromium on a real head, for scenarios.mjs: pages that are watched for what no page of ours may do.
+// Chromium on a real head, for scenarios.mjs. Each page is watched for errors, foreign requests and other things that
+// it must not do.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
 export const facts = JSON.parse(process.env.PAGE_FACTS);
-export const patience = { timeout: 180_000 }; // for a machine that does much else
+export const patience = { timeout: 180_000 };  // for a machine that is busy with other work
 const wrong = [];
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
@@ -13,7 +14,7 @@ export function expect(holds, what) {
   if (!holds) wrong.push(what);
 }
 
-// Has the test around this process do something to the cluster, and waits until it is done.
+// Makes the test around this process change the cluster, and waits until that is done.
 export async function have(what) {
   console.log(`do ${what}`);
   const { value } = await lines.next();
@@ -60,7 +61,7 @@ export async function open(page, address) {
   await page.locator("main h1").first().waitFor();
 }
 
-// Asks `condition` until it gives something true and returns that. A promise that waitForFunction is given counts as true.
+// Calls `condition` until it returns a true value, and returns that. waitForFunction would accept a promise as true.
 export async function until(what, condition, seconds = patience.timeout / 1000) {
   for (const end = Date.now() + seconds * 1000; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
     const value = await condition();
@@ -69,11 +70,11 @@ export async function until(what, condition, seconds = patience.timeout / 1000) 
   throw new Error(`waited ${seconds} s for ${what}`);
 }
 
-// A fact of a run, as the head tells it to this page's session: "last_report.index".
+// Returns a fact of a run from the head, read with this page's session: "last_report.index".
 export const fact = (page, run, name) =>
   page.evaluate(async ([run, name]) => name.split(".").reduce((value, part) => value?.[part], await (await fetch(`/v1/runs/${run}`)).json()), [run, name]);
 
-// Addresses with `part` that the page asks for, from now on.
+// Collects the addresses with `part` that the page requests from now on.
 export function requestsOf(page, part) {
   const asked = [];
   page.on("request", (request) => request.url().includes(part) && asked.push(request.url()));
@@ -93,7 +94,7 @@ export async function sound(page, name, rules = {}) {
     if (one.impact === "serious" || one.impact === "critical") expect(false, `${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 200)}`);
 }
 
-// On a telephone's screen nothing but tables and charts scrolls sideways, each in its own box.
+// Checks that on a telephone's screen only tables and charts scroll sideways, each in its own box.
 export async function narrow(page, name) {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 740 });

@@ -1,4 +1,4 @@
-// Logs in Chromium on a real head: long ones, and one that goes on being written.
+// Logs in Chromium on a real head: long ones, and one that is still written.
 import { expect, facts, have, pageIn, patience, requestsOf, signIn } from "./browser.mjs";
 
 const { runs, tokens } = facts;
@@ -40,7 +40,7 @@ export async function long(browser) {
   await page.getByText("11 lines of 50,000").waitFor();
 }
 
-// Opens the logs and types a filter in the moment in which its field is there: before the browser has painted it.
+// Opens the logs and types a filter as soon as its field exists, before the browser has painted it.
 function filterAtOnce(text) {
   return new Promise((done) => {
     new MutationObserver((_, observer) => {
@@ -55,7 +55,7 @@ function filterAtOnce(text) {
   });
 }
 
-// The log as the page shows it: for the message of a test that fails.
+// Returns the visible log, for the message of a failing test.
 const inSight = (page) => page.evaluate(() => {
   const list = document.querySelector(".virtual[role=log]");
   const text = (where) => document.querySelector(where)?.textContent ?? null;
@@ -74,20 +74,20 @@ async function failWithState(page, what, asked, wrong) {
 
 const allLines = (page, whole, asked) => page.getByText(whole).waitFor().catch((wrong) => failWithState(page, `not ${whole}`, asked, wrong));
 
-// Waits for lines behind `least`, and looks whether each of the numbered lines stands there once. Returns the last one.
+// Waits for lines after `least`, and checks that each numbered line appears once. Returns the last one.
 async function ticks(page, least, asked) {
   const numbered = await page.waitForFunction((least) => {
     const last = [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? "";
     const count = Number(/^([\d,]+) lines of/.exec(document.querySelector(".panel-head [role=status]")?.textContent ?? "")?.[1]?.replaceAll(",", ""));
     const tick = Number(/^tick (\d+)$/.exec(last)?.[1]);
-    return tick > least && count > 0 ? { tick, count } : null; // no count: the filter is not in force yet
+    return tick > least && count > 0 ? { tick, count } : null;  // without a count the filter is not applied yet
   }, least, { ...patience, polling: 200 }).catch((wrong) => failWithState(page, `no line behind number ${least}`, asked, wrong));
   const { tick, count } = await numbered.jsonValue();
   expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
   return tick;
 }
 
-// A run that goes on writing, with more lines than a stream sends to whoever is far behind.
+// A run that is still writing, with more lines than a stream sends to a reader that is far behind.
 export async function flood(browser) {
   const page = await pageIn(browser, { expected: /^/ }); // while the head is away, requests fail
   const asked = requestsOf(page, `/${runs.flood}/logs?`);

@@ -1,5 +1,5 @@
-// Measures the page on a real head for scripts/bench_watch.py: its size, its first paint, and how long the nodes take to
-// draw. Medians of five, each in a browser's context of its own, without a cache.
+// Measures the page on a real head for scripts/bench_watch.py: its size, its first paint, and the time to draw the
+// nodes. Medians of five, each in a browser context without a cache.
 import { chromium } from "playwright-core";
 
 const facts = JSON.parse(process.env.PAGE_FACTS);

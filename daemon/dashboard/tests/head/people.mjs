@@ -1,4 +1,4 @@
-// Actions of people, by role and by the keyboard alone, in Chromium on a real head.
+// Actions of users, by role and by keyboard only, in Chromium on a real head.
 import { expect, fact, facts, have, open, pageIn, signIn, sound, until } from "./browser.mjs";
 
 const { runs, tokens } = facts;
@@ -31,7 +31,7 @@ export async function roles(browser) {
   await page.getByText("Stopped").first().waitFor();
 }
 
-// Each of the buttons does what it says. The run writes no checkpoint unless one is requested.
+// Each button has its effect. The run writes no checkpoint unless one is requested.
 export async function acts(browser) {
   const page = await pageIn(browser);
   await signIn(page, tokens.user, `runs/${runs.asked}`);
@@ -39,7 +39,7 @@ export async function acts(browser) {
     await page.getByRole("button", { name, exact: true }).click();
     await page.getByRole("dialog").waitFor();
     await page.getByRole("button", { name: confirm, exact: true }).click();
-    await page.locator("dialog").waitFor({ state: "detached" }); // closed, it has no role for a moment longer
+    await page.locator("dialog").waitFor({ state: "detached" });  // a closed dialog loses its role before it is removed
   };
   const becomes = (name, value) => until(`${name} to be ${value}`, async () => (await fact(page, runs.asked, name)) === value);
   expect((await fact(page, runs.asked, "checkpoints")) === 0, "the run has a checkpoint that nobody requested");
@@ -58,7 +58,7 @@ export async function acts(browser) {
   expect(await page.getByRole("dialog").isVisible(), "a run of no workers is asked for");
   await page.getByLabel("Workers").fill("1");
   await page.getByRole("button", { name: "Resize the run" }).click();
-  await page.locator("dialog").waitFor({ state: "detached" }); // closed, it has no role for a moment longer
+  await page.locator("dialog").waitFor({ state: "detached" });  // a closed dialog loses its role before it is removed
   await becomes("attempt", 2);
   await becomes("state", "RUNNING");
   await page.getByRole("link", { name: "Attempts" }).click();
@@ -67,7 +67,7 @@ export async function acts(browser) {
   await sound(page, "after its buttons");
 }
 
-// Presses Tab until the element of this name has the focus, and looks whether that is seen.
+// Presses Tab until the element with this name has the focus, and checks that the focus is visible.
 async function tabTo(page, name, key = "Tab") {
   for (let pressed = 0; pressed < 150; pressed += 1) {
     await page.keyboard.press(key);
@@ -83,7 +83,7 @@ async function tabTo(page, name, key = "Tab") {
   throw new Error(`${key} does not come to ${name}`);
 }
 
-// From the sign-in to a run that is stopped, without a mouse.
+// From the sign-in to a stopped run, without a mouse.
 export async function keyboard(browser) {
   const page = await pageIn(browser);
   await page.goto(facts.origin);
@@ -116,7 +116,7 @@ export async function keyboard(browser) {
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
-  await page.locator("dialog").waitFor({ state: "detached" }); // closed, it has no role for a moment longer
+  await page.locator("dialog").waitFor({ state: "detached" });  // a closed dialog loses its role before it is removed
   const focus = await page.evaluate(() => document.activeElement.textContent);
   expect(focus === "Stop", `after the dialog the focus is on ${focus}`);
   await page.keyboard.press("Enter");
@@ -130,7 +130,7 @@ export async function keyboard(browser) {
 }
 
 export async function expired(browser) {
-  const page = await pageIn(browser, { expected: /^/ }); // 401 is what this is about
+  const page = await pageIn(browser, { expected: /^/ });  // the test provokes a 401
   await signIn(page, tokens.passing, `runs/${runs.trains}/ranks`);
   await have("revoke the passing token");
   await page.getByText("Your session has ended").waitFor();

@@ -1,5 +1,5 @@
-// What tests/page/test_page.py has Chromium do on a real head: scenarios.mjs NAME, with the cluster in PAGE_FACTS. A
-// line "do ..." on standard output asks the test for something, "wrong ..." is a failure.
+// The scenarios of tests/page/test_page.py in Chromium on a real head: scenarios.mjs NAME, with the cluster in
+// PAGE_FACTS. A line "do ..." on standard output requests an action of the test; "wrong ..." reports a failure.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { browse, expect, fact, facts, have, narrow, open, pageIn, patience, shot, signIn, sound, until } from "./browser.mjs";
@@ -18,17 +18,18 @@ const pictured = { cluster: "page-cluster", pictured: "page-run" };
 async function views(browser) {
   for (const scheme of ["light", "dark"]) {
     const page = await pageIn(browser, { scheme });
-    const rules = scheme === "light" ? {} : { runOnly: ["color-contrast", "link-in-text-block"] }; // the rules about colours
+    // the rules about colours only
+    const rules = scheme === "light" ? {} : { runOnly: ["color-contrast", "link-in-text-block"] };
     await page.goto(facts.origin);
     await page.locator("input[name=token]").waitFor();
     await sound(page, `sign-in, ${scheme}`, rules);
     await signIn(page, tokens.admin);
     for (const [name, address] of Object.entries(every_view)) {
       await open(page, address);
-      await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {}); // live views are never idle
+      await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {});  // live views are never idle
       if (pictured[name]) {
         await page.locator("main .panel").first().waitFor();
-        await page.waitForTimeout(1_500); // charts draw what has come
+        await page.waitForTimeout(1_500);  // charts draw what has arrived
         await page.setViewportSize({ width: 1280, height: 1160 });
         await shot(page, `${pictured[name]}-${scheme}`);
         await page.setViewportSize({ width: 1280, height: 900 });
@@ -40,7 +41,7 @@ async function views(browser) {
   }
 }
 
-// The facts of the run stand on its views.
+// The views of the run contain its facts.
 async function told(browser) {
   const page = await pageIn(browser);
   await signIn(page, tokens.admin, `runs/${runs.failed}/attempts`);
@@ -68,7 +69,7 @@ async function told(browser) {
   await page.getByText("POST /v1/session").first().waitFor();
 }
 
-// The table behind the chart in numbers: how many reports, and the numbers of the newest and of those that ought to be there.
+// Reads the table behind the chart as numbers: how many reports, the newest one, and those that ought to exist.
 async function tabled(page, least) {
   const seen = await page.waitForFunction((least) => {
     const table = document.querySelector("figure.chart :is(table, .virtual[role=table])");
@@ -78,7 +79,8 @@ async function tabled(page, least) {
   return seen.jsonValue();
 }
 
-// The use of nodes and ranks is drawn; each chart and the heat map have a table, and samples outlast another tab.
+// The use of nodes and ranks is drawn. Each chart and the heat map have a table, and samples survive a change of the
+// tab.
 async function usageAndIntervals(page) {
   const rowsOf = async (chart) => {
     await chart.getByRole("button", { name: "Table" }).click();
@@ -106,7 +108,7 @@ async function usageAndIntervals(page) {
   expect((await rowsOf(heat)) >= before, "another tab has the intervals forgotten");
 }
 
-// Each report stands in the chart, before, during and after a restart of the head.
+// The chart contains each report, before, during and after a restart of the head.
 async function live(browser) {
   const page = await pageIn(browser, { expected: /^/ }); // while the head is away, requests fail
   await signIn(page, tokens.user, `runs/${runs.lives}`);
@@ -133,7 +135,8 @@ async function live(browser) {
 }
 
 async function hostile(browser) {
-  const page = await pageIn(browser, { expected: /\/v1\/(session|(runs|nodes)\/%3C.*)$/ }); // there is no run or node of that name
+  // no run or node has that name
+  const page = await pageIn(browser, { expected: /\/v1\/(session|(runs|nodes)\/%3C.*)$/ });
   await signIn(page, tokens.admin, `runs/${runs.hostile}/metrics`);
   await page.getByText(facts.hostile.metric).first().waitFor();
   await sound(page, "hostile metric");
@@ -151,7 +154,7 @@ async function hostile(browser) {
   }
 }
 
-// A page of another origin, with the person's browser: it can ask, and gets nothing done and nothing to read.
+// A page of another origin in the user's browser: its requests change nothing and return nothing to it.
 async function lured(browser) {
   const attacker = createServer((_, answer) => {
     answer.setHeader("content-type", "text/html");

@@ -32,7 +32,7 @@ test("a view looks at each line once, however often it is drawn, and its filter 
   list.push(line("ValueError: 8"));
   assert.equal(view.update(list).firstError(list), 17);
   fill(list, 82, 112);
-  assert.equal(view.update(list).visible[0]?.line, "line 17"); // 0 to 11 were let go
+  assert.equal(view.update(list).visible[0]?.line, "line 17");  // 0 to 11 were removed
   assert.equal(view.firstError(list), 16);
   assert.ok(looks <= 112 + 1, `${looks} looks`);
 });

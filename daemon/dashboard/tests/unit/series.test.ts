@@ -68,7 +68,7 @@ test("a long run's levels are two points for each stretch, and its keys share th
   assert.deepEqual(points.map((one) => one.index), [1, 9, 16, 24, 20, 28]);
   assert.deepEqual(points.map((one) => one.time), [1000, 8500, 16000, 18000, 20000, 20000]);
   assert.deepEqual(points.map((one) => ({ ...one.values })), [{ loss: 5 }, { loss: 9 }, { loss: 3, late: 1 }, { loss: 7, late: 2 }, { loss: 4 }, { loss: 8 }]);
-  // By step the second attempt takes the place of what it repeats.
+  // On a step axis the second attempt replaces the steps that it repeats.
   assert.deepEqual(seriesOf(points, "loss", "step"), { x: [1, 9, 16, 20, 28], y: [5, 9, 3, 4, 8] });
   assert.deepEqual(pointsOf(new Map()), []);
 });

@@ -1,4 +1,4 @@
-// The cluster at a glance: what there is, who has it, what waits, what happened.
+// The cluster at a glance: its nodes, their holders, the queue, the last events.
 import { list, call } from "../../api/client.ts";
 import { useCalm, useLoaded, useRead } from "../../api/hooks.ts";
 import type { NodeRecord, Status } from "../../api/types.ts";
@@ -10,7 +10,7 @@ import { Events, useEvents } from "./events.tsx";
 import { Nodes } from "./nodes.tsx";
 import { Queue, Queues } from "./queue.tsx";
 
-// A large cluster's nodes are read less often: the answer grows with them.
+// Nodes of a large cluster are read less often, because the answer grows with their number.
 export function pauseFor(nodes: number): number {
   return nodes <= 200 ? 3_000 : 10_000;
 }

@@ -1,4 +1,4 @@
-// What happened, newest first, as it happens.
+// Events, newest first, updated live.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { newest, Problem } from "../../api/client.ts";
 import { follow } from "../../api/stream.ts";
@@ -9,7 +9,7 @@ import { Quiet } from "../../parts/panel.tsx";
 
 const kept_most = 500;
 
-// The last events, of one run or of all, followed by the new ones.
+// Returns the last events of one run or of all runs, followed by new ones.
 export function useEvents({ run = "", onNew }: { run?: string; onNew?: () => void }): EventRecord[] {
   const [events, set] = useState<EventRecord[]>([]);
   const tell = useRef(onNew);

@@ -1,4 +1,4 @@
-// One node: everything that the head knows of it.
+// One node with all facts that the head has about it.
 import { useRead } from "../../api/hooks.ts";
 import type { NodeRecord } from "../../api/types.ts";
 import { Fact, Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
@@ -31,7 +31,7 @@ export function NodeView({ name }: { name: string }) {
   );
 }
 
-// Says which GPUs are computed on by processes that belong to no run; empty: none is known.
+// Returns which GPUs are used by processes that belong to no run; empty if none are known.
 export function foreignText(node: NodeRecord): string {
   const used = devicesOf(node).filter((one) => (one.foreign_processes ?? 0) > 0);
   if (used.length === 0) return "";

@@ -1,4 +1,4 @@
-// One node: its state, its GPUs and who holds them, CPU and memory.
+// One node: its state, its GPUs and their holders, CPU and memory.
 import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { placeOfName } from "../../parts/colours.ts";

@@ -1,6 +1,5 @@
-// Thousands of nodes as one drawing: a tile each, a cell for each GPU with its use and memory, and lines below for the
-// node's CPUs and memory. The arrow keys walk
-// over it; what is chosen stands beside it as a card.
+// Thousands of nodes as one drawing: one tile per node, with a cell for each GPU (use and memory), and lines below for
+// the node's CPUs and memory. The arrow keys move over it; a card shows the chosen node.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { colour, placeOfName, useTheme } from "../../parts/colours.ts";
@@ -13,14 +12,15 @@ import { NodeCard } from "./node_card.tsx";
 
 const height_wanted = 460;
 
-// The rows of cells in a tile: 8 GPUs are two rows of four.
+// Returns the rows of cells in a tile: 8 GPUs are two rows of four.
 export function cellsOf(gpus: number): { columns: number; rows: number } {
   const columns = Math.max(1, Math.ceil(Math.sqrt(gpus)));
   const wide = gpus === 8 ? 4 : columns;
   return { columns: wide, rows: Math.max(1, Math.ceil(gpus / wide)) };
 }
 
-// Rectangles by layer and colour, drawn together: to set a colour takes longer than to fill a rectangle.
+// Rectangles by layer and colour. They are drawn together, because setting a colour takes longer than filling a
+// rectangle.
 class Layers {
   readonly #layers: Map<string, number[]>[] = [];
   add(layer: number, fill: string, x: number, y: number, width: number, height: number): void {
@@ -41,11 +41,11 @@ class Layers {
   }
 }
 
-const idle_layer = 1; // what a GPU has of its holder's colour that it does not use
+const idle_layer = 1;  // the layer of a GPU's unused part in its holder's colour
 
 const fillOf = (run: string | undefined) => (run === undefined ? "held" : `series-${placeOfName(run)}`);
 
-// A GPU: its holder's colour as high as it is busy, paler above, and its memory as a line at the right.
+// Draws a GPU: its holder's colour up to its use, paler above, and its memory as a line at the right.
 function addGpu(layers: Layers, device: GpuDevice, x: number, y: number, width: number, height: number) {
   const busy = device.utilization_ratio ?? null;
   const held = isHeld(device);
@@ -59,7 +59,8 @@ function addGpu(layers: Layers, device: GpuDevice, x: number, y: number, width: 
   layers.add(3, "text", x + width - line, y + height * (1 - memory), line, height * memory);
 }
 
-const memory_seen = 4; // width of a GPU that has room for its own memory; where it has less, the node's have a line below
+// A GPU that is at least this wide shows its own memory. Narrower ones share a line for the node's memory.
+const memory_seen = 4;
 
 function addTile(layers: Layers, node: NodeRecord, tile: number, x: number, y: number) {
   layers.add(0, "track", x, y, tile, tile);
@@ -83,7 +84,7 @@ function addTile(layers: Layers, node: NodeRecord, tile: number, x: number, y: n
   );
 }
 
-// A frame around what is not in use as it should be, with a cross where it is out of service.
+// Draws a frame around a node that is not fully usable, with a cross if it is out of service.
 function drawState(draw: CanvasRenderingContext2D, tone: Tone, tile: number, x: number, y: number) {
   if (tone === "good") return;
   draw.strokeStyle = colour(tone === "bad" ? "bad" : "wait");

@@ -1,4 +1,4 @@
-// Nodes and their GPUs: cards for some, a map for many, a table for both.
+// Nodes and their GPUs: cards for a few, a map for many, a table for both.
 import { useMemo, useState } from "preact/hooks";
 import type { NodeRecord } from "../../api/types.ts";
 import { Quiet } from "../../parts/panel.tsx";

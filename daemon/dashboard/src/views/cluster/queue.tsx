@@ -1,4 +1,4 @@
-// What waits, and what the queues have.
+// The waiting runs, and what the queues hold.
 import { useRead } from "../../api/hooks.ts";
 import type { Page, QueueRecord, Waiting } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";

@@ -1,4 +1,4 @@
-// What the run's user and admins may do with a run. Each change says what will happen and is confirmed.
+// The actions of a run's user and of admins. Each change explains its effect and needs a confirmation.
 import { useState } from "preact/hooks";
 import { call } from "../../api/client.ts";
 import { Dialog } from "../../parts/dialog.tsx";

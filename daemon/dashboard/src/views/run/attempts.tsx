@@ -1,4 +1,4 @@
-// The attempts of a run on one line of time, and of each how it ended: which rank failed first, and why.
+// The attempts of a run on one time line, each with its end: the rank that failed first, and why.
 import { useNow } from "../../api/hooks.ts";
 import { Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
@@ -11,7 +11,7 @@ import type { Shown } from "./shown.ts";
 
 interface Piece {
   kind: string;
-  from: number; // parts of the whole
+  from: number;  // as parts of the whole
   width: number;
   text: string;
 }

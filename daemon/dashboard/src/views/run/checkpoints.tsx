@@ -1,4 +1,4 @@
-// The checkpoints that a run keeps: score, size, and the commands to check one and to go on from it.
+// The checkpoints that a run keeps: score, size, and the commands to verify one and to resume from it.
 import { useEffect } from "preact/hooks";
 import { list } from "../../api/client.ts";
 import { useLoaded } from "../../api/hooks.ts";
@@ -17,7 +17,7 @@ function scoreOf(run: Run): string {
   return typeof name === "string" ? name : "";
 }
 
-// The verdict of the last verification of the checkpoint's files.
+// The result of the last verification of the checkpoint's files.
 function Files({ checkpoint }: { checkpoint: Checkpoint }) {
   if (!checkpoint.verified) return <span class="quiet">not verified</span>;
   const faults = checkpoint.faults ?? 0;

@@ -1,4 +1,4 @@
-// The logs of a run's ranks: live while it trains, with a filter, and a way to the first error.
+// The logs of a run's ranks: live while it trains, with a filter, and a link to the first error.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type LogRead, readLog } from "../../api/log_lines.ts";
 import type { LogLine } from "../../api/types.ts";
@@ -17,7 +17,7 @@ const nothing = new LineList(0);
 const none: LogRead = { list: nothing, whole: false, problem: null };
 const words = [{ value: "all", word: "all" }, { value: "failed", word: "failed" }];
 
-// The lists are changed in place: each answer is an object of its own, so that the page is drawn again.
+// The lists are changed in place. Each update is a new object, so that the page is drawn again.
 function useLog(run: string, choice: string, state: "live" | "over" | "ended"): LogRead {
   const [read, set] = useState<LogRead>(none);
   const newest = useRef(state);
@@ -59,7 +59,7 @@ function OwnLogs({ run, attempts }: Pick<Shown, "run" | "attempts">) {
     setSticks(false);
     scroller.current?.to(error);
   };
-  // A link to the first error goes there once the lines have come.
+  // Scrolls to the first error after the lines have arrived.
   const jumped = useRef(false);
   useEffect(() => {
     if (query.get("error") !== "1" || jumped.current || visible.length === 0) return;

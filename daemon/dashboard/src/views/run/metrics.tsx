@@ -1,4 +1,4 @@
-// Every metric of a run as a chart of its own, by step or time, of one rank or of all.
+// One chart for each metric of a run, by step or time, for one rank or all.
 import { useMemo, useState } from "preact/hooks";
 import { useReports } from "../../api/reports.ts";
 import { Chart, type Line } from "../../parts/chart.tsx";
@@ -9,7 +9,7 @@ import { setQuery, useRoute } from "../../router.ts";
 import type { Shown } from "./shown.ts";
 
 const charts_first = 12;
-const ranks_most = 16; // lines of one chart
+const ranks_most = 16;  // the most lines in one chart
 
 export function MetricsTab({ run, attempts }: Shown) {
   const { query } = useRoute();

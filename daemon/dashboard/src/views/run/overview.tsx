@@ -1,4 +1,4 @@
-// How a run stands: progress, what its time went to, its main metric, its attempts; while it waits, why.
+// The state of a run: progress, the use of its time, its main metric, its attempts. While it waits: the reason.
 import { useMemo } from "preact/hooks";
 import { useNow, useRead } from "../../api/hooks.ts";
 import type { Reports } from "../../api/reports.ts";
@@ -74,7 +74,7 @@ function ProgressTile({ run, reports, now }: { run: Run; reports: Reports; now: 
   );
 }
 
-// What is known of its end while no reported metric tells how far it is.
+// The known limits of its end, while no reported metric shows the progress.
 function endOf(run: Run, limit: ReturnType<typeof limitOf>): string {
   if (hasEnded(run.state)) return "";
   if (limit) return `At most ${duration(limit.left_ms)} left (wall_time).`;

@@ -1,4 +1,4 @@
-// Each rank: where it runs, what it uses and used, and how long it takes for a report beside the others.
+// Each rank: its node, its present and past use, and its time per report in relation to the others.
 import { useMemo } from "preact/hooks";
 import type { LiveRanks } from "../../api/rank_facts.ts";
 import type { RankFacts, WorkerRecord } from "../../api/types.ts";
@@ -18,8 +18,8 @@ import type { Shown } from "./shown.ts";
 interface Row {
   worker: WorkerRecord;
   facts: RankFacts | undefined;
-  cpus: number | null; // processors in use
-  waits: number | null; // share of the time in which it waited for data
+  cpus: number | null;  // number of processors in use
+  waits: number | null;  // fraction of the time in which the rank waited for data
 }
 
 export function Ranks({ run, attempts, live }: Shown & { live: LiveRanks }) {
@@ -54,7 +54,7 @@ export function Ranks({ run, attempts, live }: Shown & { live: LiveRanks }) {
   );
 }
 
-// A column of what nodes tell of some ranks; it is left out where no rank has a value.
+// A column of values that some nodes report. It is left out if no rank has a value.
 function factColumn(rows: Row[], name: string, value: (row: Row) => number | null | undefined, text: (value: number) => string): Column<Row>[] {
   const known = (row: Row) => typeof value(row) === "number";
   if (!rows.some(known)) return [];

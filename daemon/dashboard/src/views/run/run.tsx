@@ -1,4 +1,4 @@
-// One run: its head line, what may be done with it, and its parts, each with an address.
+// One run: its title, its actions, and its parts, each with an address.
 import { useEffect } from "preact/hooks";
 import { list } from "../../api/client.ts";
 import { useCalm, useLoaded, useRead, useSession } from "../../api/hooks.ts";
@@ -34,7 +34,7 @@ const parts = [
 
 export type Part = (typeof parts)[number]["name"];
 
-// Logs, checkpoints and changes belong to the run's user and to admins.
+// Only the run's user and admins see logs, checkpoints and actions.
 export function owns(session: SessionInfo | null | undefined, run: Run): boolean {
   if (!session) return false;
   return session.role === "admin" || (session.role === "user" && session.user === run.user);
@@ -98,7 +98,8 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
   );
 }
 
-// Intervals of ranks are looked at beside other parts too, seldom, so that the heat map does not begin when it is opened.
+// The intervals of ranks are also read while other parts are shown, but seldom, so that the heat map already has a past
+// when it is opened.
 function pauseFor(run: Run, part: Part): number {
   if (part === "ranks") return 2_000;
   return run.state === "RUNNING" && run.workers <= 512 ? 10_000 : 0;

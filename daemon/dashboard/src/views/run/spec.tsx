@@ -1,4 +1,4 @@
-// What was submitted, as the head keeps it.
+// The submitted spec, as the head stores it.
 import { Panel, Quiet } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { flat } from "../../data/differences.ts";
