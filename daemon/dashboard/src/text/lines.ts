@@ -1,7 +1,7 @@
 // Converts lines of logs to visible text, and finds the lines that contain an error.
 
-// Removes colour codes and other terminal controls. Of a line that was redrawn (a progress bar), the last state
-// remains. Other control characters become symbols.
+// Removes colour codes and other terminal controls. Keeps the last state of a line that was redrawn (a progress bar).
+// Other control characters become symbols.
 const terminal_orders = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 
 export function shown(line: string): string {
