@@ -11,13 +11,14 @@
 namespace rtrain::core {
 namespace {
 
-// Whether a checkpoint of it was committed, or it ran for long enough.
+// Returns true if a checkpoint of the attempt was committed, or if it ran long enough.
 bool made_progress(const Attempt& attempt) {
     if (attempt.committed) return true;
     return attempt.started_at.ms != 0 && attempt.work_ended - attempt.started_at >= limits::progress_after;
 }
 
-// Counted failures in a row, the last ones, of attempts without progress; 0: the last one made some.
+// Returns the number of counted failures in a row of the last attempts that made no progress; 0 if the last one made
+// some.
 std::uint32_t failures_without_progress(const Cluster& cluster, RunId run) {
     std::uint32_t count = 0;
     auto at = cluster.attempts.upper_bound({.run = run, .number = UINT32_MAX});
@@ -29,7 +30,7 @@ std::uint32_t failures_without_progress(const Cluster& cluster, RunId run) {
     return count;
 }
 
-// A backoff that the job sets holds always. A record older than `backoff_set` shows by its values whether the job set
+// A backoff that the job sets always applies. In a record older than `backoff_set` the values show whether the job set
 // one.
 bool backoff_is_set(const FailurePolicy& policy) {
     const FailurePolicy none;
@@ -42,7 +43,7 @@ Duration backoff(const FailurePolicy& policy, std::uint32_t failures) {
     return {std::min(wait, std::max(policy.backoff_last.ms, policy.backoff_first.ms))};
 }
 
-// Attempts in a row, the last ones, that ended uncounted before their workers ran, or met.
+// Returns the number of last attempts in a row that ended uncounted before their workers ran or had formed their group.
 std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
     std::uint32_t count = 0;
     auto at = cluster.attempts.upper_bound({.run = run, .number = UINT32_MAX});
@@ -50,7 +51,8 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
         --at;
         if (at->first.run != run || at->second.counted) break;
         if (at->second.started_at.ms != 0 && !port_was_taken(at->second)) break;
-        count += at->second.state == AttemptState::failed;  // not one that we stopped, nor one lost with its node
+        // not an attempt that was stopped on request, nor one lost with its node
+        count += at->second.state == AttemptState::failed;
     }
     return count;
 }
@@ -77,7 +79,7 @@ NodeId result_writer(const Cluster& cluster, const Run& run) {
     return {};
 }
 
-// The attempt failed or was lost and the run may go on: later, elsewhere.
+// The attempt failed or was lost, and the run may continue later on other nodes.
 void recover(Change& change, const Attempt& attempt) {
     Run& run = change.edit(attempt.id.run);
     const FailurePolicy& policy = run.spec.failure;
@@ -173,7 +175,8 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
     change.add(std::move(attempt));
 }
 
-// Ranks that outlive another rank or node wait in a collective that never ends: what they have is in no checkpoint.
+// Ranks that outlive another rank or node wait in a collective that never ends. No checkpoint contains their present
+// state.
 bool has_crashed(const Attempt& attempt) {
     return attempt.state == AttemptState::stopping && (attempt.first_failure || attempt.end_as == AttemptState::lost);
 }
@@ -186,7 +189,7 @@ void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, co
         .attempt = attempt.id, .incarnation = attempt.incarnation, .node = node, .grace = grace, .why = why});
 }
 
-// Never before it was placed: clocks of nodes may differ.
+// Not before its placing, because the clocks of nodes may differ.
 void work_ended(Change& change, AttemptId id, Duration ago) {
     Attempt& attempt = change.edit(id);
     if (attempt.work_ended.ms != 0) return;
@@ -224,7 +227,7 @@ void node_is_empty(Change& change, AttemptId id, const NodeId& node) {
     if (std::find(seen.nodes_waiting.begin(), seen.nodes_waiting.end(), node) == seen.nodes_waiting.end()) return;
     change.no_longer_waits(id, node);
     if (seen.nodes_waiting.empty()) return finish_attempt(change, id);
-    // Rank 0's node may wait for a part of a checkpoint: told again, it knows that none can come any more.
+    // Rank 0's node may wait for a part of a checkpoint. A repeated order shows it that no further part can arrive.
     const NodeId& coordinates = seen.workers.front().seat.node;
     const bool last = seen.nodes_waiting.size() == 1 && seen.nodes_waiting.front() == coordinates;
     if (last && seen.started_at.ms != 0) stop_on_node(change, seen, coordinates, seen.cause);

@@ -1,8 +1,7 @@
-// A running attempt is asked for a checkpoint, and something follows its next commit: nothing (an operator asked), a
-// stop of the run, or the end of this attempt and another one of another size or on other nodes. One request is pending
-// at a time: a stronger reason (the later one in RequestReason) takes a weaker one's place. With a deadline what
-// follows happens then in any case. Nothing that was committed is ever lost by it: the next attempt starts from the
-// newest commit.
+// Requests a checkpoint from a running attempt. Its next commit is followed by nothing (an operator's request), by a
+// stop of the run, or by the end of this attempt and a new one of another size or on other nodes. One request is
+// pending at a time: a stronger reason (a later one in RequestReason) replaces a weaker one. If there is a deadline,
+// the consequence follows then in any case. No commit is ever lost: the next attempt starts from the newest one.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -27,12 +26,13 @@ bool is_preemption(const CheckpointRequest& request) {
     return request.preemptor.value != 0 || request.reason == RequestReason::preemption;
 }
 
-// What it was asked for before others wanted its room.
+// Returns the request as it was before other runs needed the attempt's resources.
 void request_as_before(Change& change, AttemptId id) {
     request_if_draining(change, id);
     const Attempt& attempt = change.seen().attempts.at(id);
     const Run& run = change.seen().runs.at(id.run);
-    const bool grows = run.spec.elastic && run.workers_asked > attempt.workers.size();  // that comes by itself
+    // An elastic run grows without a request.
+    const bool grows = run.spec.elastic && run.workers_asked > attempt.workers.size();
     if (request_pending(attempt) || run.workers_asked == 0 || run.workers_asked == attempt.workers.size() || grows)
         return;
     CheckpointRequest request{
@@ -45,12 +45,12 @@ void request_as_before(Change& change, AttemptId id) {
     request_checkpoint(change, id, std::move(request));
 }
 
-// Its room is not wanted any more.
+// Removes the preemption from the request: no run needs the resources any more.
 void withdraw_request(Change& change, AttemptId id) {
     Attempt& attempt = change.edit(id);
     change.about(id.run);
     change.look_for_room();
-    if (attempt.request->reason == RequestReason::stop) {  // as its user wished: at its next commit
+    if (attempt.request->reason == RequestReason::stop) {  // The user requested a stop at the next commit.
         attempt.request->deadline.reset();
         attempt.request->preemptor = {};
         change.note(notes::until_next_checkpoint(name_of(change.seen(), id.run)));
@@ -66,12 +66,14 @@ void withdraw_request(Change& change, AttemptId id) {
 
 void request_checkpoint(Change& change, AttemptId id, CheckpointRequest request) {
     Attempt& attempt = change.edit(id);
-    if (request_pending(attempt) && attempt.request->reason > request.reason) return;  // more follows that one
+    // The pending request has a greater consequence.
+    if (request_pending(attempt) && attempt.request->reason > request.reason) return;
     if (request_pending(attempt) && attempt.request->preemptor.value != 0 && request.preemptor.value == 0)
         change.look_for_room();
     const bool again = request_pending(attempt) && attempt.request->reason == request.reason &&
                        attempt.request->workers == request.workers;
-    request.asked = again ? attempt.request->asked : change.now();  // a commit that answers the first answers both
+    // A commit that answers the first request answers both.
+    request.asked = again ? attempt.request->asked : change.now();
     attempt.request = std::move(request);
     change.about(id.run);
     change.note(notes::checkpoint_requested(name_of(change.seen(), id.run), *attempt.request));
@@ -82,7 +84,7 @@ void repeat_request(Change& change, const Attempt& attempt, const NodeId& node) 
     if (request_pending(attempt)) send_request(change, attempt, node);
 }
 
-// The attempt ends here, and what it was asked for follows once its nodes are empty (finish_attempt).
+// Ends the attempt. The consequence of its request follows when its nodes are empty (finish_attempt).
 void end_for_request(Change& change, AttemptId id) {
     const CheckpointRequest& request = *change.seen().attempts.at(id).request;
     const Reason why = request.why;
@@ -95,8 +97,8 @@ void end_for_request(Change& change, AttemptId id) {
     begin_stop(change, id, AttemptState::stopped, why);
 }
 
-// A checkpoint that was on its way when it was asked for holds nothing of what was trained since: who leaves with it
-// would lose that while there is time for another.
+// A checkpoint that was already on its way at the request contains nothing that was trained since. If the attempt ended
+// with it, that work would be lost although there is time for another checkpoint.
 void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers) {
     if (!request_pending(change.seen().attempts.at(id))) return;
     if (answers && *answers != change.seen().attempts.at(id).request->asked) return;
@@ -116,7 +118,7 @@ void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers) {
 void enforce_requests(Change& change) {
     std::size_t looks = requests_looked_at(change.seen());
     for (const AttemptId id : change.seen().index.requests_due(change.now())) {
-        if (!request_pending(change.seen().attempts.at(id))) continue;  // its run has reached a limit
+        if (!request_pending(change.seen().attempts.at(id))) continue;  // The run has reached a limit meanwhile.
         const Attempt& attempt = change.seen().attempts.at(id);
         if (is_preemption(*attempt.request) && !find_preemptor(change, attempt, looks)) {
             withdraw_request(change, id);
@@ -147,14 +149,14 @@ void withdraw_requests(Change& change) {
     }
 }
 
-// The attempt was ended by us, not by a failure: its run is placed anew at once, and nothing is counted against it.
+// The attempt was ended on request, not by a failure. Its run is placed anew at once, and no failure is counted.
 void place_anew(Change& change, const Attempt& attempt) {
     Run& run = change.edit(attempt.id.run);
     const bool preempted = attempt.request && attempt.request->reason == RequestReason::preemption;
     run.state = preempted ? RunState::queued : RunState::recovering;
     run.reason = attempt.cause;
-    // A preempted run yields its position until its preemptor has taken the room: it may be before it in the queue,
-    // take the room again, and be preempted again.
+    // A preempted run gives up its position until its preemptor has taken the resources. Otherwise it could be before
+    // the preemptor in the queue, take the resources again, and be preempted again.
     run.retry_at = preempted ? change.now() + limits::yields_position : change.now();
     change.look_for_room();
 }
@@ -169,7 +171,7 @@ void on(Change& change, const RunCheckpointAsked& event) {
              "run " + entry->second.name + " is " + to_text(entry->second.state) + ", no worker of it trains",
              "rtrain describe " + entry->second.name});
     change.about(event.run);
-    if (request_pending(*attempt)) {  // it is asked for one already: said again
+    if (request_pending(*attempt)) {  // A request is pending: it is sent again.
         for (const NodeId& node : nodes_of(*attempt)) repeat_request(change, *attempt, node);
         return;
     }

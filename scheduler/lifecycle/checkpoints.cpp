@@ -1,5 +1,5 @@
-// Which checkpoints count and which are deleted. Only here is a deletion decided, after the newer commit is in the
-// records; an agent carries it out and says so.
+// Decides which checkpoints are deleted. Deletions are decided here only, after the newer commit is in the records. An
+// agent carries them out and confirms them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,8 @@ bool named_by_an_attempt(const Cluster& cluster, RunId run, const std::string& d
     return false;
 }
 
-// Higher is better; a missing score (NaN is never stored) is the worst. By age all are equal, and the newer wins.
+// The higher score is better, and a missing score is the worst (NaN is never stored). Without a score attribute all are
+// equal, and the newer one is better.
 double score(const Checkpoint& checkpoint, const Retention& retention) {
     if (retention.score_attribute.empty()) return 0;
     const auto entry = checkpoint.metrics.find(retention.score_attribute);
@@ -27,7 +28,7 @@ double score(const Checkpoint& checkpoint, const Retention& retention) {
     return retention.higher_is_better ? entry->second : -entry->second;
 }
 
-// A name that no report carries is a mistake: by it the best would be deleted.
+// A metric name that no report contains is a mistake: ranking by it would delete the best checkpoints.
 bool ranked(const Retention& retention, const std::vector<const Checkpoint*>& all) {
     const std::string& name = retention.score_attribute;
     return name.empty() || std::any_of(all.begin(), all.end(), [&](const Checkpoint* checkpoint) {
@@ -37,7 +38,7 @@ bool ranked(const Retention& retention, const std::vector<const Checkpoint*>& al
 
 void delete_checkpoint(Change& change, const CheckpointKey& key) {
     const NodeId node = deletes_for(change.seen(), change.seen().runs.at(key.run));
-    if (node.value.empty()) return;  // nobody can: said again when a node registers
+    if (node.value.empty()) return;  // No node can do it now; the order is repeated when a node registers.
     change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
 }
 
@@ -65,8 +66,8 @@ void note_earlier(Change& change, RunId id, const std::vector<CheckpointKey>& go
     change.note(notes::deletes_earlier(run, names));
 }
 
-// Kept: the best num_to_keep, the latest (of a run that succeeded only if it is to stay), what a live attempt started
-// from, and what waits for its validation.
+// Keeps the best num_to_keep checkpoints, the latest one (of a succeeded run only if it is to stay), those from which
+// live attempts started, and those that wait for their validation.
 void keep_the_best(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
     const Retention& retention = run.spec.retention;
@@ -95,13 +96,13 @@ void keep_the_best(Change& change, RunId id) {
 
 }  // namespace
 
-// Keeps all of them while none has the metric that they are ranked by.
+// Keeps all checkpoints while none has the metric by which they are ranked.
 void retain(Change& change, RunId id) {
     const Retention& retention = change.seen().runs.at(id).spec.retention;
     if (retention.num_to_keep && ranked(retention, counted_ones(change.seen(), id))) keep_the_best(change, id);
 }
 
-// NaN is a score, and the worst: who reports it has not mistaken the name.
+// NaN is the worst score. A report that contains it shows that the metric's name is no mistake.
 static void retain(Change& change, RunId id, const std::map<std::string, double>& reported) {
     const Run& run = change.seen().runs.at(id);
     const Retention& retention = run.spec.retention;
@@ -134,10 +135,10 @@ void on(Change& change, const CheckpointCommitted& event) {
     if (attempt == nullptr || event.directory.empty()) return;
     const RunId id = attempt->id.run;
     const bool newest = attempt->id.number == change.seen().runs.at(id).attempts;
-    // Of an older attempt only what a later one started from: the rest lies on a dead branch, or is older still.
+    // Of an older attempt, only the checkpoint from which a later attempt started can be on the live branch.
     if (!newest && !named_by_an_attempt(change.seen(), id, event.directory)) return;
     if (change.seen().checkpoints.contains({.run = id, .directory = event.directory})) return;
-    std::map<std::string, double> numbers = event.metrics;  // what is no number equals nothing, not even itself
+    std::map<std::string, double> numbers = event.metrics;  // NaN is not equal to itself.
     std::erase_if(numbers, [](const auto& metric) { return !std::isfinite(metric.second); });
     Run& run = change.edit(id);
     change.add(Checkpoint{.run = id,
@@ -185,7 +186,7 @@ void on(Change& change, const CheckpointVerified& event) {
     change.note(notes::verified(event));
 }
 
-// Of one that is not to be deleted nothing is believed: its record stays.
+// A confirmation for a checkpoint that is not to be deleted is ignored: its record stays.
 void on(Change& change, const CheckpointDeleted& event) {
     const CheckpointKey key{.run = event.run, .directory = event.directory};
     const auto known = change.seen().checkpoints.find(key);
@@ -193,7 +194,7 @@ void on(Change& change, const CheckpointDeleted& event) {
     change.about(event.run);
     change.note(notes::deleted(event.directory));
     const Run& run = change.seen().runs.at(event.run);
-    for (const auto& [id, other] : change.seen().runs)  // one directory: it is gone for every run of the name
+    for (const auto& [id, other] : change.seen().runs)  // One directory: it is gone for every run of the name.
         if (other.name == run.name && other.storage_path == run.storage_path)
             if (const CheckpointKey same{.run = id, .directory = event.directory};
                 change.seen().checkpoints.contains(same))

@@ -1,4 +1,4 @@
-// Runs that wait for other runs (`--after`), and job arrays (`--array`): one submission that makes several runs.
+// Runs that wait for other runs (`--after`), and job arrays (`--array`), in which one submission makes several runs.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -57,7 +57,7 @@ void settle_dependents(Change& change, RunId id, RunState state) {
     }
 }
 
-// A member of a job array has ended: the next one that was held back may be placed.
+// A member of a job array has ended: the next member that was held back may be placed.
 void settle_array(Change& change, const Run& ended) {
     if (ended.array.empty() || ended.array_parallel == 0 || ended.array_waits) return;
     const auto next = change.seen().index.next_of(ended.array, ended.user);
@@ -66,7 +66,7 @@ void settle_array(Change& change, const Run& ended) {
     run.array_waits = false;
     run.reason = blocked_by(change.seen(), run);
     if (run.reason.none()) run.let_go = change.now();
-    change.settle();  // another one that ends in this very event lets the one behind it go
+    change.settle();  // Another member that ends in the same event releases the one after that.
     change.look_for_room();
 }
 

@@ -1,6 +1,6 @@
 // Runs that may change their size. They start with as many workers as fit, shrink when a node is lost (the next attempt
-// takes what fits), and grow at a commit once there has been room for longer than scaling.grow_after. Growing takes
-// only what no waiting run could use. `rtrain resize` sets the size by hand, for runs of a fixed size as well.
+// takes what fits), and grow at a commit after there has been room for longer than scaling.grow_after. Growing takes
+// only resources that no waiting run could use. `rtrain resize` sets the size of any run by hand.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -22,7 +22,7 @@ Sums demand_of_all(const Run& run, std::uint32_t workers) {
     return total;
 }
 
-// What the quotas say while an attempt's own workers make room for others of its run.
+// The quotas as they are while an attempt's own workers make room for others of its run.
 Quotas quotas_without(Change& change, const Attempt& attempt) {
     const Cluster& cluster = change.seen();
     Quotas quotas(cluster);
@@ -55,7 +55,7 @@ std::vector<NodeView> room_for(const Unwanted& open, const Run& run, const Attem
     return nodes;
 }
 
-// How many workers it could have; its present number when there is room for no more.
+// Returns the number of workers that the run could have; its present number if there is no room for more.
 std::uint32_t could_have(const Unwanted& open, const Run& run, const Attempt& attempt, const MayHave& may_have) {
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     const auto allowed = [&](std::uint32_t workers) { return may_have(run, workers - now); };
@@ -63,7 +63,7 @@ std::uint32_t could_have(const Unwanted& open, const Run& run, const Attempt& at
     return sized.answer.verdict == Verdict::feasible_now ? std::max(sized.workers, now) : now;
 }
 
-// Once it has stopped, a waiting run of higher priority comes before it.
+// Returns true if a waiting run of higher priority would be placed before the run once its attempt has stopped.
 bool would_lose_seats(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     ClusterIndex& index = change.index();
@@ -78,7 +78,7 @@ bool would_lose_seats(Change& change, const Attempt& attempt) {
         });
     };
     for (const auto& [line, batches] : index.waiting()) {
-        if (line.priority <= run.spec.priority) break;  // higher ones come first
+        if (line.priority <= run.spec.priority) break;  // higher priorities come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
             if (shape.total.empty() || !index.ever(number) || then.refuses(line.queue, shape.total)) continue;
@@ -142,7 +142,8 @@ std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
     return std::nullopt;
 }
 
-// Returns the run's gang with so many workers: the first bundles of its spec. Beyond their number each is as the first.
+// Returns the run's gang with `workers` workers: the first bundles of its spec. Further bundles are copies of the
+// first.
 GangRequest gang_with(const Run& run, std::uint32_t workers) {
     GangRequest gang = gang_of(run, workers);
     gang.bundles.resize(workers, run.spec.gang.bundles.front());
@@ -170,7 +171,7 @@ std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uin
                  "ask for fewer workers; rtrain queue shows what the queues hold"};
 }
 
-// A run of a fixed size that has workers now is not stopped for a size that has no room, or that its quota forbids.
+// A run of fixed size with workers is not stopped for a size that has no room, or that its quota forbids.
 std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
     const GangRequest gang = gang_with(run, workers);
     std::vector<NodeView> nodes = nodes_now(change);
@@ -193,8 +194,8 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
         why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
 }
 
-// A run that has no workers now would wait for ever in a size that the present nodes could never hold, and a number
-// mistyped would be the end of a run that has trained.
+// A run without workers would wait for ever in a size that the present nodes could never hold. A mistyped number would
+// then end a run that has trained.
 std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t workers) {
     const GangRequest gang = gang_with(run, workers);
     const std::vector<NodeView>& nodes = nodes_now(change);
@@ -217,10 +218,11 @@ void take_size(Change& change, RunId id, std::uint32_t workers) {
     if (workers > bundles.size()) bundles.resize(workers, bundles.front());
 }
 
-// A size given up again: what was asked for it is not wanted any more.
+// The size is given up: its request is withdrawn.
 void drop_resize(Change& change, const Attempt& attempt) {
     if (!request_pending(attempt) || attempt.request->reason != RequestReason::resize) return;
-    if (attempt.request->preemptor.value != 0) change.look_for_room();  // who counted on it has to ask anew
+    // A run that counted on the resources must look for others.
+    if (attempt.request->preemptor.value != 0) change.look_for_room();
     change.edit(attempt.id).request.reset();
 }
 
@@ -232,7 +234,7 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
         change.edit(event.run).resize_within.reset();
         return;
     }
-    if (event.workers > now && run.spec.elastic) {  // it grows as soon as there is room
+    if (event.workers > now && run.spec.elastic) {  // It grows as soon as there is room.
         change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
         return change.look_for_room();
     }
@@ -242,12 +244,12 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
         .workers = event.workers};
     if (event.deadline) request.deadline = change.now() + *event.deadline;
     if (attempt.state == AttemptState::running) return request_checkpoint(change, attempt.id, std::move(request));
-    request.asked = change.now();  // nothing has been trained yet
+    request.asked = change.now();  // Nothing has been trained yet.
     change.edit(attempt.id).request = std::move(request);
     end_for_request(change, attempt.id);
 }
 
-// Those need no more than the seats that they have reserved.
+// Runs with reserved seats need nothing beyond these seats.
 bool all_have_seats(const ClusterIndex& index, const WaitingBatch& batch) {
     return batch.by_age.size() <= limits::reservations_most &&
            std::all_of(batch.by_age.begin(), batch.by_age.end(),
@@ -269,7 +271,7 @@ Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t prior
         if (change.seen().runs.at(id).spec.priority >= priority) closed |= index.reserved().bit_of(id);
     Unwanted open{.outlook = Outlook(change.seen(), ~closed), .wanted = {}};
     for (const auto& [line, batches] : index.waiting()) {
-        if (line.priority < priority) break;  // higher ones come first
+        if (line.priority < priority) break;  // higher priorities come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
             if (shape.total.empty() || !index.ever(number) || quotas.refuses(line.queue, shape.total) ||
@@ -303,8 +305,8 @@ bool some_may_grow(const Cluster& cluster) {
     });
 }
 
-// At the commit, or the deadline: the room may have gone meanwhile, or a waiting run may need it. Then the run keeps
-// what it has, and its checkpoint is not in vain.
+// At the commit or the deadline the room may be gone, or a waiting run may need it. Then the run keeps its size, and
+// the checkpoint is still useful.
 bool still_resizes(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     if (attempt.request->workers <= attempt.workers.size()) return true;

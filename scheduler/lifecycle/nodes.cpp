@@ -1,5 +1,5 @@
-// Nodes come, come back, fall silent and leave. A node's registration is the whole truth about what it holds:
-// here the head's records are held against it, and what may have been lost on the way is said again.
+// Handles nodes that register, fall silent and leave. A registration lists everything that the node holds. It is
+// compared with the head's records, and orders that may have been lost are sent again.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -8,8 +8,8 @@
 namespace rtrain::core {
 namespace {
 
-// A node that its own agent drained is in use again with its next agent: a machine that was started anew, a spot node
-// that came back. A node that a person drained stays drained.
+// A node that was drained by its own agent is in use again after the next agent's registration: the machine was
+// restarted, or a spot node has returned. A node that a person drained stays drained.
 bool is_back_in_use(const Node& node, const NodeRegistered& event) {
     if (node.state != NodeState::draining || event.leaves) return false;
     return is_taken_away(node);
@@ -35,7 +35,8 @@ void record_node(Change& change, const NodeRegistered& event) {
         node.drain_deadline.reset();
         change.note(notes::in_use_again(node.id));
     }
-    if (event.leaves && node.state == NodeState::ready) {  // NodeDrained follows: nothing is placed there meanwhile
+    // The event NodeDrained follows; nothing is placed on the node meanwhile.
+    if (event.leaves && node.state == NodeState::ready) {
         node.state = NodeState::draining;
         node.state_reason = reasons::DrainedBy{.user = node.id.value, .text = "its agent ends", .by_itself = true};
     }
@@ -49,7 +50,7 @@ void record_node(Change& change, const NodeRegistered& event) {
     if (changes || back) change.nodes_changed();
 }
 
-// A preparation or launch that this node may never have heard of, or has forgotten.
+// Sends a preparation or launch again that the node may never have received, or has lost.
 void handle_unregistered(Change& change, const Attempt& attempt, const NodeId& node) {
     const bool unstarted = std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
         return worker.seat.node != node || worker.state == WorkerState::placed;
@@ -64,7 +65,8 @@ void handle_unregistered(Change& change, const Attempt& attempt, const NodeId& n
             if (unstarted) return prepare_node(change, attempt, node);
             [[fallthrough]];
         case AttemptState::running:
-            // Its last news may be on their way: the answer to this order comes behind them and settles it.
+            // Its last messages may be on their way. The answer to this order arrives after them and settles the
+            // attempt.
             return stop_on_node(change, attempt, node, reasons::NodeForgot{});
         case AttemptState::stopping:
             if (std::find(attempt.nodes_waiting.begin(), attempt.nodes_waiting.end(), node) !=
@@ -139,7 +141,7 @@ bool overcommitted(const Cluster& cluster, const Node& node) {
            std::any_of(gpus.begin(), gpus.end(), [](Amount gpu) { return gpu > units(1); });
 }
 
-// A node that came back smaller cannot hold all that was placed there: the youngest attempts are preempted.
+// A node that returned smaller cannot hold everything that was placed on it: the youngest attempts are preempted.
 void shrink(Change& change, const NodeId& node) {
     while (overcommitted(change.seen(), change.seen().nodes.at(node))) {
         std::optional<AttemptId> youngest;
@@ -166,7 +168,8 @@ bool done_there(const Attempt& attempt, const NodeId& node) {
            });
 }
 
-// The ranks elsewhere often fail of a node's loss before the loss is noticed: then the node was first.
+// Ranks on other nodes often fail because of a lost node before the loss is noticed. Then the node counts as the first
+// failure.
 template <class Gone>
 void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts) {
     const Attempt& attempt = change.seen().attempts.at(id);
@@ -183,7 +186,7 @@ void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts)
     lost.first_failure_lead_us = 0;
 }
 
-template <class Gone>  // NodeLost, NodeLeft
+template <class Gone>  // For NodeLost and NodeLeft.
 void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent) {
     for (const AttemptId id : live_on(change.seen(), cause.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);

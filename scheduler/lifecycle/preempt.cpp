@@ -1,4 +1,4 @@
-// Requests a checkpoint, within the grace, of those whom queue/preemption.cpp has chosen to preempt.
+// Requests checkpoints, within the grace, from the victims that queue/preemption.cpp has chosen.
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/queue/preemption.hpp"
@@ -9,7 +9,7 @@ namespace {
 void request_end(Change& change, const Victim& victim, const Run& preemptor) {
     const Attempt& attempt = change.seen().attempts.at(victim.attempt);
     if (request_pending(attempt) &&
-        attempt.request->reason == RequestReason::stop) {  // it ends at its next commit, or sooner
+        attempt.request->reason == RequestReason::stop) {  // The attempt ends at its next commit, or earlier.
         CheckpointRequest sooner = *attempt.request;
         sooner.deadline = change.now() + change.seen().queues.preemption_grace;
         sooner.preemptor = preemptor.id;
@@ -22,7 +22,7 @@ void request_end(Change& change, const Victim& victim, const Run& preemptor) {
     request.workers = victim.keeps;
     request.preemptor = preemptor.id;
     if (attempt.state == AttemptState::running) return request_checkpoint(change, victim.attempt, std::move(request));
-    request.asked = change.now();  // its workers have not begun: nothing is lost
+    request.asked = change.now();  // Its workers have not begun, so nothing is lost.
     change.edit(victim.attempt).request = std::move(request);
     end_for_request(change, victim.attempt);
 }

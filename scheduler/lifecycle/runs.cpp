@@ -1,4 +1,4 @@
-// What people and time do to runs: submit, stop, remove, limits.
+// Handles the actions of users, and the time: submit, stop, remove, limits.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -13,7 +13,7 @@ std::string text_of(const Cluster& cluster, const Run& run) {
     return "\"" + run.name + "\" (" + run_id_text(cluster.meta.cluster_id, run.id) + ")";
 }
 
-// The run that this very submission has made before.
+// Returns the run that an earlier copy of this submission has created.
 const Run* earlier_submission(const Cluster& cluster, const RunSubmitted& event) {
     if (event.submit_key.empty()) return nullptr;
     const auto id = cluster.index.submitted(event.user, event.submit_key);
@@ -89,7 +89,7 @@ void enforce_limits(Change& change, RunId id) {
     stop_run(change, id, AttemptState::failed, reasons::WallTime{});
 }
 
-// One run of the submission; `index` of its job array.
+// Creates one run of the submission; `index` is its index in the job array.
 void submit_one(Change& change, const RunSubmitted& event, std::optional<std::uint32_t> index) {
     Run run;
     run.id = {change.edit_meta().next_run++};
@@ -126,7 +126,7 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
     change.look_for_room();
 }
 
-// --checkpoint: asked for one first. An attempt that does not train yet has nothing to save.
+// --checkpoint: requests a checkpoint first. An attempt that does not train yet has nothing to save.
 bool checkpoint_first(Change& change, const RunStopAsked& event) {
     const Attempt* live = live_attempt(change.seen(), event.run);
     if (!event.checkpoint || live == nullptr || live->state != AttemptState::running) return false;
@@ -178,7 +178,7 @@ void on(Change& change, const RunSubmitted& event) {
 
 namespace {
 
-// Also of an attempt that ends already, and has long been told to.
+// Includes attempts that are ending already after an earlier order.
 void end_at_once(Change& change, RunId id) {
     const Attempt* attempt = live_attempt(change.seen(), id);
     if (attempt == nullptr || attempt->state != AttemptState::stopping) return;
@@ -203,12 +203,13 @@ void on(Change& change, const RunStopAsked& event) {
                               "there is nothing to stop"});
     change.about(event.run);
     if (run.state == RunState::stopping && event.now) return end_at_once(change, event.run);
-    if (run.state == RunState::stopping && !run.stop_by.empty()) {  // asked twice: said again to its nodes
+    // A repeated stop: the order is sent to its nodes again.
+    if (run.state == RunState::stopping && !run.stop_by.empty()) {
         if (const Attempt* attempt = live_attempt(change.seen(), event.run))
             for (const NodeId& node : attempt->nodes_waiting) stop_on_node(change, *attempt, node, attempt->cause);
         return;
     }
-    if (run.state == RunState::stopping) return;  // it is ending for a reason of its own
+    if (run.state == RunState::stopping) return;  // It is ending for another reason.
     change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
     if (!event.now && checkpoint_first(change, event)) return;
     stop_run(change, event.run, AttemptState::stopped,
@@ -237,7 +238,7 @@ void on(Change& change, const StopMetricReached& event) {
     begin_stop(change, id, AttemptState::succeeded, cause);
 }
 
-// Refused as a whole while a run lives in a queue that would be gone: nobody could say what it may hold.
+// Refuses the configuration as a whole if a live run's queue would be missing: its quota would be undefined.
 void on(Change& change, const QueuesConfigured& event) {
     for (const auto& [id, run] : change.seen().runs)
         if (!terminal(run.state) && !known_queue(event.queues, run.spec.queue))

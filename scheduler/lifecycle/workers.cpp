@@ -1,5 +1,5 @@
-// What agents say of an attempt: prepared, started, reported, exited, emptied. News of an attempt that is over change
-// nothing.
+// Handles the agents' messages about an attempt: prepared, started, reported, exited, emptied. Messages about an ended
+// attempt change nothing.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
@@ -20,12 +20,13 @@ const Attempt* preparing(const Change& change, AttemptId asked, std::uint32_t in
     return fits ? attempt : nullptr;
 }
 
-// The order to prepare reached the node after the attempt had ended without it (the node had left and come again): what
-// it prepared would be held for ever.
+// The order to prepare reached the node after the attempt had ended without it (the node had left and registered
+// again). Without a stop order the node would hold the preparation for ever.
 void give_up_late(Change& change, const NodePrepared& event) {
     const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
     bool over = attempt == nullptr || terminal(attempt->state) || attempt->incarnation != event.incarnation;
-    if (!over && attempt->state == AttemptState::stopping) {  // its node had left, and is back: nobody waits for it
+    // The node had left and has returned: the attempt does not wait for it.
+    if (!over && attempt->state == AttemptState::stopping) {
         const auto& waiting = attempt->nodes_waiting;
         over = std::find(waiting.begin(), waiting.end(), event.node) == waiting.end();
     }
@@ -36,8 +37,8 @@ void give_up_late(Change& change, const NodePrepared& event) {
     stop_on_node(change, given_up, event.node, reasons::GivenUp{});
 }
 
-// The claim passed over damaged checkpoints to one that was about to be deleted: that order is not said again.
-// An earlier run of the name may have decided that.
+// The claim skipped damaged checkpoints and chose one that was about to be deleted: that deletion is cancelled. An
+// earlier run of the name may have decided it.
 void keep_wanted(Change& change, const Run& run, const std::string& directory) {
     for (const auto& [id, other] : change.seen().runs) {
         if (other.name != run.name || other.storage_path != run.storage_path) continue;
@@ -56,12 +57,12 @@ void begin_running(Change& change, AttemptId id) {
     run.state = RunState::running;
     change.about(id.run);
     change.note(notes::running(run.name, attempt));
-    if (run.spec.elastic) change.look_for_room();  // it may grow from now on
+    if (run.spec.elastic) change.look_for_room();  // The run may grow from now on.
     request_if_draining(change, id);
 }
 
-// Worker-time of this run's attempts that its checkpoint holds: that of the attempt's beginning, and since then until
-// the report. None of a checkpoint that an earlier run has committed.
+// Returns the worker-time of this run's attempts that the checkpoint contains: the work before the attempt, and since
+// its begin until the report. Returns zero for a checkpoint that an earlier run has committed.
 Duration work_in(const Cluster& cluster, const CheckpointKey& key) {
     const auto checkpoint = cluster.checkpoints.find(key);
     if (checkpoint == cluster.checkpoints.end() || checkpoint->second.earlier) return {};
@@ -81,8 +82,8 @@ Reason cause_of(const Attempt& attempt, Rank rank) {
     return reasons::RankFailed{.rank = rank, .node = worker.seat.node, .exit = *worker.exit};
 }
 
-// The first of the deaths that we did not cause, and how long before any other death it was. News of an earlier one may
-// come late.
+// Finds the first death that was not requested, and the time until any other death. A message about an earlier death
+// may arrive late.
 void find_first_failure(Attempt& attempt) {
     std::optional<Rank> first;
     for (std::uint32_t i = 0; i < attempt.workers.size(); ++i) {
@@ -109,7 +110,7 @@ void failed(Change& change, AttemptId id, Rank rank, Duration ago) {
     Attempt& attempt = change.edit(id);
     find_first_failure(attempt);
     const Reason cause = attempt.first_failure ? attempt.cause : cause_of(attempt, rank);
-    // Nobody's fault: another program took the port between the agent's look and the worker's bind.
+    // Not counted as a failure: another program took the port between the agent's check and the worker's bind.
     fail_attempt(change, id, AttemptState::failed, cause, port_was_taken(attempt) ? Counts::no : Counts::yes);
 }
 
@@ -120,7 +121,7 @@ void on(Change& change, const NodePrepared& event) {
     if (seen == nullptr) return give_up_late(change, event);
     if (!on_node(*seen, event.node)) return;
     AttemptId id = seen->id;
-    if (seen->state == AttemptState::starting) {  // prepared once more, since its agent had forgotten
+    if (seen->state == AttemptState::starting) {  // prepared again, because its agent had lost the preparation
         if (unstarted_on(*seen, event.node)) change.act(LaunchWorkers{.attempt = id, .node = event.node});
         return;
     }
@@ -193,7 +194,7 @@ void on(Change& change, const WorkerExited& event) {
         if (seen->end_as != AttemptState::failed || !seen->counted) return;
         Attempt& attempt = change.edit(id);
         find_first_failure(attempt);
-        attempt.counted = !port_was_taken(attempt);  // the news of rank 0's end came after that of its peers
+        attempt.counted = !port_was_taken(attempt);  // The message about rank 0's end arrived after those of its peers.
         return;
     }
     const NodeId node = worker.seat.node;
@@ -201,7 +202,7 @@ void on(Change& change, const WorkerExited& event) {
     if (!event.cause.success()) return failed(change, id, event.rank, event.ago);
     const bool all = std::all_of(seen->workers.begin(), seen->workers.end(),
                                  [](const Worker& w) { return w.exit && w.exit->success(); });
-    if (!all) return;  // a rank may end early while others train
+    if (!all) return;  // A rank may end early while others train.
     if (seen->state == AttemptState::starting) begin_running(change, id);
     begin_stop(change, id, AttemptState::succeeded, reasons::RanksSucceeded{});
 }
