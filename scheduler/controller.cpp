@@ -1,4 +1,5 @@
-// The way in: one event, one decision. After an event that may have freed or brought room, the queue is looked at.
+// The entry point: one event, one decision. After an event that may have freed or added resources, a scheduling cycle
+// runs.
 #include "scheduler/controller.hpp"
 
 #include <algorithm>
@@ -14,14 +15,14 @@ Decision decide(Cluster& cluster, Time now, const Event& event) {
     core::Change change(cluster, std::max(now, before));
     std::visit([&](const auto& what) { core::on(change, what); }, event);
     if (change.refused()) return change.finish();
-    // A backoff or a reservation that ends, or a gang that begins to starve, between the last persisted time and now:
-    // any event may be the first to see it.
+    // A backoff or a reservation ends, or a gang begins to starve, between the last stored time and now. Any event may
+    // be the first to observe that.
     if (cluster.index.retries_within(before, change.now())) change.look_for_room();
     if (change.room_looked_for()) core::place_waiting(change);
     return change.finish();
 }
 
-// Times that have passed were dealt with by the TimePassed that brought Meta::now here.
+// Earlier times were handled by the TimePassed event that set Meta::now.
 std::optional<Time> next_wake(const Cluster& cluster) {
     ClusterIndex scratch;
     return in_step(cluster, scratch).next_wake(cluster.meta.now);

@@ -1,5 +1,5 @@
-// Decided on a copy of what still counts: what is over takes no room and stands in nobody's way. The copy goes through
-// the same `decide` and the same `explain` as a submission, so a plan cannot say anything else than they would.
+// Plans a submission on a copy of the records that still matter: ended runs take no resources. The copy goes through
+// the same `decide` and the same `explain` as a submission, so a plan cannot differ from them.
 #include "scheduler/plan.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace rtrain {
 namespace {
 
-// The records of these runs: `known` is keyed by something that begins with the run.
+// Returns the records of these runs: the keys of `known` begin with the run.
 template <class Map, class Key>
 void copy_of_run(const Map& known, Map& into, const Key& first, const Key& behind) {
     into.insert(known.lower_bound(first), known.lower_bound(behind));
@@ -73,7 +73,7 @@ Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event) {
     }
     out.answer = out.why.placement.value_or(PlacementAnswer{});
     if (out.answer.verdict == Verdict::infeasible) return out;
-    out.answer.verdict = Verdict::pending;  // there may be room for it, but it is not for this run
+    out.answer.verdict = Verdict::pending;  // There may be room for it, but other runs have a claim to it.
     out.answer.seats.clear();
     return out;
 }

@@ -1,4 +1,4 @@
-// See autoscale.hpp: what was ordered, who is idle, the next step.
+// See autoscale.hpp: counts ordered machines, finds idle nodes, and decides the next step.
 #include "scheduler/autoscale/autoscale.hpp"
 
 #include <algorithm>
@@ -8,12 +8,12 @@ namespace rtrain {
 namespace {
 
 constexpr Duration pause_least{1'000};
-constexpr Duration failed_pause_most{900'000};       // the command is free of charge
-constexpr Duration given_up_pause_most{86'400'000};  // each machine that never joins costs money
-constexpr Duration registers_within{60'000};         // with a head that was started anew
-constexpr std::uint32_t releases_most = 8;           // of a machine that never joined, where the command fails
+constexpr Duration failed_pause_most{900'000};       // pause after a command that costs nothing
+constexpr Duration given_up_pause_most{86'400'000};  // longer, because each machine that never joins costs money
+constexpr Duration registers_within{60'000};         // at a head that was restarted
+constexpr std::uint32_t releases_most = 8;           // tries for a machine that never joined, if the command fails
 
-// Doubled with each failure in a row.
+// Returns the pause, which doubles with each failure in a row.
 Duration pause(const AutoscalePolicy& policy, std::uint32_t failures, Duration most) {
     Duration length = std::max(policy.cooldown, pause_least);
     for (std::uint32_t i = 1; i < failures && length < most; ++i) length.ms *= 2;
@@ -30,7 +30,7 @@ bool has_joined(const Cluster& cluster, const NodeId& name) {
     return node != cluster.nodes.end() && node->second.state != NodeState::lost;
 }
 
-// Whether a node has no work, and no waiting run has reserved it.
+// Returns true if a node has no work and no waiting run has reserved it.
 class Empty {
   public:
     explicit Empty(const Cluster& cluster) : index_(in_step(cluster, scratch_)) {
@@ -45,7 +45,7 @@ class Empty {
     std::set<NodeId> reserved_;
 };
 
-// "pod-10" comes behind "pod-9": sets of pods are made smaller from their end.
+// Orders "pod-10" after "pod-9", because sets of pods shrink from their end.
 bool before(const std::string& a, const std::string& b) {
     const auto digits = [](const std::string& text) {
         const auto at = text.find_last_not_of("0123456789");
@@ -63,8 +63,8 @@ std::optional<NodeId> last_of(const std::vector<NodeId>& nodes) {
     return last == nodes.end() ? std::nullopt : std::optional(*last);
 }
 
-// Nodes that came are taken off by their names, and the others off the oldest orders. `fresh`: labelled nodes that were
-// not there before. Returns whether anything was taken off.
+// Removes nodes that have joined from the orders: by their names, and other nodes from the oldest orders. `fresh`:
+// labelled nodes that were absent before. Returns true if a node was removed.
 bool take_joined(const Cluster& cluster, AutoscaleState& state, std::set<NodeId> fresh) {
     bool any = false;
     for (Ordered& order : state.ordered)
@@ -85,12 +85,13 @@ bool take_joined(const Cluster& cluster, AutoscaleState& state, std::set<NodeId>
         order.nodes -= came;
         others -= came;
         any = any || came > 0;
-        if (order.names.size() > order.nodes) order.names.clear();  // some have another name: which, nobody knows
+        // Some nodes have joined under other names, so the remaining names are unknown.
+        if (order.names.size() > order.nodes) order.names.clear();
     }
     return any;
 }
 
-// Returns how many nodes have not come in time. Their machines are given back where their names are known.
+// Returns the number of nodes that have not joined in time. Their machines are given back if their names are known.
 std::uint32_t give_up(const Cluster& cluster, AutoscaleState& state, Time now) {
     std::uint32_t given_up = 0;
     for (Ordered& order : state.ordered) {
@@ -103,7 +104,7 @@ std::uint32_t give_up(const Cluster& cluster, AutoscaleState& state, Time now) {
     return given_up;
 }
 
-// Of those that never joined, one whose time has come.
+// Returns a machine that never joined and whose time has come.
 std::optional<NodeId> unjoined_of(const AutoscaleState& state, Time now) {
     std::vector<NodeId> due;
     for (const auto& [name, entry] : state.unjoined)
@@ -151,7 +152,7 @@ std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, Aut
     const bool any_joined = take_joined(cluster, state, std::move(fresh));
     std::erase_if(state.unjoined, [&](const auto& entry) { return cluster.nodes.contains(entry.first); });
     const std::uint32_t given_up = give_up(cluster, state, now);
-    if (any_joined && given_up == 0 && state.ordered.empty()) state.failures = 0;  // all of them came
+    if (any_joined && given_up == 0 && state.ordered.empty()) state.failures = 0;  // all of them have joined
     std::erase_if(state.hopeless, [&](const auto& entry) { return entry.second <= now; });
     if (given_up > 0)
         state.order_after = std::max(state.order_after, now + pause(policy, ++state.failures, given_up_pause_most));
@@ -178,7 +179,7 @@ AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& poli
             !needed.used.contains(id))
             idle.push_back(id);
     }
-    if (!step.undrain.empty()) return step;  // these may be all that is needed
+    if (!step.undrain.empty()) return step;  // These may be all that is needed.
     if (now >= state.order_after) step.order = std::min(needed.nodes, room_of(policy, state));
     if (now < state.release_after) return step;
     step.release = drained.empty() ? unjoined_of(state, now) : last_of(drained);
@@ -200,7 +201,8 @@ bool may_release(const Cluster& cluster, const AutoscaleState& state, const Node
 
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now) {
     state.ordered.push_back(
-        {.nodes = nodes, .until = now + policy.timeout + policy.timeout});  // the command, then they
+        // time for the command, then for the nodes to join
+        {.nodes = nodes, .until = now + policy.timeout + policy.timeout});
 }
 
 void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandResult result,
@@ -214,7 +216,7 @@ void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandRe
     Ordered& order = state.ordered.back();
     const auto named = static_cast<std::uint32_t>(names.size());
     if (result == CommandResult::ended)
-        order.nodes = std::max(order.nodes, named);  // it may not have named them all
+        order.nodes = std::max(order.nodes, named);  // The command may not have named all of them.
     else if (named > 0)
         order.nodes = named;
     order.names = names;

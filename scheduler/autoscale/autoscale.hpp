@@ -1,10 +1,11 @@
-// How many machines a cluster should have: which to order, which to let go. Pure; the shell runs the commands.
+// Decides how many machines a cluster should have: which to order, and which to release. Pure; the shell runs the
+// commands.
 //
 //   observe ─► question ─► nodes_needed (beside the loop) ─► autoscale_step ─► order | drain | let go
 //
-// Only nodes with the label `autoscale_label` are ever let go: those of people stay. A node is let go in two steps. It
-// is drained, so that nothing is placed on it any more; then, if it is empty still, its machine is given back.
-// A machine that was ordered by name and never joined is given back by that name.
+// Only nodes with the label `autoscale_label` are released; nodes that people added stay. A node is released in two
+// steps. It is drained, so that nothing further is placed on it. Then its machine is given back if the node is still
+// empty. A machine that was ordered by name and never joined is given back by that name.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,11 @@
 
 namespace rtrain {
 
-inline constexpr const char* autoscale_label = "rtrain.autoscale";  // = "true", of nodes that a command has ordered
-inline constexpr const char* autoscale_user = "the autoscaler";     // who drains them: no name that a person can have
+// has the value "true" on nodes that a command has ordered
+inline constexpr const char* autoscale_label = "rtrain.autoscale";
+inline constexpr const char* autoscale_user = "the autoscaler";  // the user of its drains; no person can have this name
 
-struct NodeOffer {    // what each ordered machine brings
+struct NodeOffer {    // the resources of each ordered machine
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
     Labels labels;
@@ -29,66 +31,68 @@ struct NodeOffer {    // what each ordered machine brings
 };
 struct AutoscalePolicy {
     NodeOffer node;
-    std::uint32_t max = 0;  // labelled nodes, with those that were ordered
+    std::uint32_t max = 0;  // the most labelled nodes, including ordered ones
     Duration idle{600'000}, cooldown{60'000}, timeout{900'000};
     bool operator==(const AutoscalePolicy&) const = default;
 };
 struct Ordered {
     std::uint32_t nodes = 0;
-    Time until;                // then those that have not joined are given up
-    std::set<NodeId> names{};  // of those that `provision` has named, and that have not joined: at most `nodes`
+    Time until;                // nodes that have not joined by then are given up
+    std::set<NodeId> names{};  // names from `provision` of nodes that have not joined; at most `nodes` of them
     bool operator==(const Ordered&) const = default;
 };
 struct Unjoined {  // a machine that was ordered by name and given up
-    Time after;    // it is given back then
+    Time after;    // the time at which it is given back
     std::uint32_t failures = 0;
     bool operator==(const Unjoined&) const = default;
 };
 struct AutoscaleState {
-    std::vector<Ordered> ordered;         // and not joined yet, the oldest first
-    std::map<NodeId, Unjoined> unjoined;  // their machines are to be given back
-    std::set<NodeId> present;             // labelled nodes, when they were last looked at
+    std::vector<Ordered> ordered;         // ordered and not joined yet; the oldest first
+    std::map<NodeId, Unjoined> unjoined;  // machines that are to be given back
+    std::set<NodeId> present;             // labelled nodes at the last check
     std::map<NodeId, Time> idle_since;
-    std::map<RunId, Time> hopeless;   // runs that no number of nodes would hold, and until when this is believed
-    Time order_after, release_after;  // pauses after a command
-    std::uint32_t failures = 0;       // orders that failed, since all that was ordered had joined
+    std::map<RunId, Time> hopeless;   // runs that no number of nodes can hold, and the time until which that is assumed
+    Time order_after, release_after;  // pauses after commands
+    std::uint32_t failures = 0;       // number of failed orders since all ordered nodes had joined
     bool operator==(const AutoscaleState&) const = default;
 };
 
-std::uint32_t count_ordered(const AutoscaleState& state);  // nodes that may still join
-// How many more nodes may be ordered.
+std::uint32_t count_ordered(const AutoscaleState& state);  // returns the number of nodes that may still join
+// Returns how many more nodes may be ordered.
 std::uint32_t room_of(const AutoscalePolicy& policy, const AutoscaleState& state);
 
-// Bounds the times of orders that a head before this one has saved: between the two the wall clock may have been set.
-// A machine that was ordered has a minute to register with the new head, and no longer than if it were ordered now.
+// Bounds the times of orders that an earlier head has stored, because the wall clock may have been set meanwhile. An
+// ordered machine has a minute to register with the new head, and at most as long as if it were ordered now.
 void restored(const AutoscalePolicy& policy, AutoscaleState& state, Time now);
 
-// Takes nodes that have joined off what was ordered, and notes who is idle. Returns how many were given up just now.
+// Removes nodes that have joined from the orders, and stores which nodes are idle. Returns the number of nodes that
+// were given up now.
 std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, AutoscaleState& state, Time now);
 
 struct WaitingGang {
     RunId run;
     GangRequest gang;
-    std::map<NodeId, Held> withheld{};  // what its reservation keeps from those behind it, of what is free now
+    // key: a node; value: the free amounts that the run's reservation withholds from later runs
+    std::map<NodeId, Held> withheld{};
 };
-struct AutoscaleQuestion {  // a copy: it is answered on another thread
-    // Ready ones with room for some bundle of what waits, beside the reservations of runs that are not in `waiting`.
+struct AutoscaleQuestion {  // a copy of the state, because another thread answers it
+    // The ready nodes with room for some waiting bundle, beside the reservations of runs that are not in `waiting`.
     std::vector<NodeView> nodes;
-    std::vector<WaitingGang> waiting;  // in the order of the queue; without those that a quota keeps out
+    std::vector<WaitingGang> waiting;  // in queue order, without runs that a quota excludes
     NodeOffer offer;
-    std::uint32_t ordered = 0, room = 0, max = 0;  // room: how many more may be ordered
+    std::uint32_t ordered = 0, room = 0, max = 0;  // `room`: how many more may be ordered
 };
 AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePolicy& policy,
                                      const AutoscaleState& state);
 struct NodesNeeded {
-    std::uint32_t nodes = 0;   // beside those that are there or ordered
-    std::set<NodeId> used;     // by runs that wait: these are about to be
-    std::set<RunId> hopeless;  // `max` new nodes would not hold them
+    std::uint32_t nodes = 0;   // number of further nodes, beside present and ordered ones
+    std::set<NodeId> used;     // nodes that waiting runs are about to use
+    std::set<RunId> hopeless;  // `max` new nodes would not hold these runs
     bool operator==(const NodesNeeded&) const = default;
 };
 NodesNeeded nodes_needed(const AutoscaleQuestion& question);
-// Runs that no number of nodes would hold are passed over for a while: however many there are, those behind them are
-// looked at.
+// Runs that no number of nodes can hold are skipped for a while, so that later runs are considered however many of them
+// there are.
 void note_hopeless(AutoscaleState& state, const NodesNeeded& needed, Time now);
 
 struct AutoscaleStep {
@@ -100,19 +104,19 @@ struct AutoscaleStep {
 AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& policy, const AutoscaleState& state,
                              const NodesNeeded& needed, Time now);
 
-// Whether the machine of a node may be given back now: it is drained by the autoscaler still, and without work; or it
-// never joined, and no node has its name.
+// Returns true if the machine of a node may be given back now: the autoscaler's drain still holds and the node has no
+// work, or the machine never joined and no node has its name.
 bool may_release(const Cluster& cluster, const AutoscaleState& state, const NodeId& node);
 bool drained_by_autoscaler(const Node& node);
 
 enum class CommandResult {
     done,
-    failed,   // it has done nothing
-    not_now,  // that node goes another time
-    ended     // at its timeout: what it has done is not known
+    failed,   // the command has done nothing
+    not_now,  // this node is released another time
+    ended     // the command was ended at its timeout, so its effects are unknown
 };
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now);
-// `names`: the machines that the command has named. There are so many then, however the command ended.
+// `names`: the machines that the command has named. That many count as ordered, however the command ended.
 void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandResult result,
                  const std::set<NodeId>& names, Time now);
 void release_ended(const AutoscalePolicy& policy, AutoscaleState& state, const NodeId& node, CommandResult result,

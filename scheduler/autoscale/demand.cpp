@@ -1,4 +1,4 @@
-// See demand.hpp. Runs of one shape are counted and not looked at, so a long queue costs no more than its shapes.
+// See demand.hpp. Runs of one shape are counted together, so a long queue costs no more than its shapes.
 #include "scheduler/autoscale/demand.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string key_of(const Bundle& bundle, Strategy strategy) {
     return key;
 }
 
-// The bundles of one gang, by what they ask for.
+// Counts the bundles of one gang by their demand.
 std::map<std::string, Demand> of_gang(const GangRequest& gang) {
     std::map<std::string, Demand> parts;
     for (const Bundle& bundle : gang.bundles) {
@@ -36,7 +36,7 @@ std::map<std::string, Demand> of_gang(const GangRequest& gang) {
 std::vector<Demand> waiting_demand(const Cluster& cluster) {
     ClusterIndex scratch;
     const ClusterIndex& index = in_step(cluster, scratch);
-    std::map<std::uint32_t, std::uint64_t> runs_of;  // by the number of the shape
+    std::map<std::uint32_t, std::uint64_t> runs_of;  // key: the number of the shape
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches) runs_of[shape] += batch.by_age.size();
     std::map<std::string, Demand> all;

@@ -1,4 +1,4 @@
-// The resources that the waiting runs ask for together, by shape: for people, and for whoever provides machines.
+// The sum of the waiting runs' demands by shape: for people, and for commands that provide machines.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 
 namespace rtrain {
 
-struct Demand {  // bundles that are alike, of runs that wait
+struct Demand {  // Equal bundles of waiting runs.
     Resources demand;
     LabelSelector selector;
     Strategy strategy = Strategy::pack;
-    std::uint64_t runs = 0, bundles = 0;  // of the smallest gang that each run may have
-    std::uint64_t largest = 0;            // bundles of one run
+    std::uint64_t runs = 0, bundles = 0;  // with the smallest gang that each run may have
+    std::uint64_t largest = 0;            // the most such bundles of one run
     bool operator==(const Demand&) const = default;
 };
-// Shapes with the most bundles come first. Runs that wait for others, or for their array's limit, are not among them.
+// Returns the demands, those with the most bundles first. Runs that wait for other runs, or for their array's limit,
+// are left out.
 std::vector<Demand> waiting_demand(const Cluster& cluster);
 
 }  // namespace rtrain

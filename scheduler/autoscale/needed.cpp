@@ -1,4 +1,4 @@
-// How many nodes what waits needs: see autoscale.hpp. Placement on copies of the nodes.
+// Computes how many nodes the waiting runs need: see autoscale.hpp. Places them on copies of the nodes.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -18,7 +18,7 @@ bool kept_out_by_quota(const Run& run) {
     return run.reason.is<reasons::QuotaFull>() || run.reason.is<reasons::QuotaReclaimed>();
 }
 
-// By resource, the least that every bundle of what waits asks for.
+// Returns for each resource the least amount that every waiting bundle demands.
 Resources least_demand(const std::vector<WaitingGang>& waiting) {
     std::optional<Resources> least;
     for (const WaitingGang& waiting_gang : waiting)
@@ -34,7 +34,7 @@ Resources least_demand(const std::vector<WaitingGang>& waiting) {
     return least.value_or(Resources());
 }
 
-// False: none of the bundles has room there. Where something waits, most nodes are full.
+// Returns false if none of the bundles fits on the node. If runs wait, most nodes are full.
 bool has_room(const NodeView& node, const Resources& least) {
     return std::all_of(least.begin(), least.end(), [&](const auto& entry) {
         Amount free;
@@ -46,7 +46,8 @@ bool has_room(const NodeView& node, const Resources& least) {
     });
 }
 
-// Of what the nodes have free now, what the run's reservation keeps from a run that outlasts its begin.
+// Returns for each node the free amount that the run's reservation withholds from a run that is still there when it
+// begins.
 std::map<NodeId, Held> withheld_by(const ClusterIndex& index, RunId run) {
     std::map<NodeId, Held> withheld;
     const auto entry = index.reserved().entries().find(run);
@@ -79,7 +80,7 @@ void keep_back(std::vector<NodeView>& nodes, const std::map<NodeId, Held>& withh
 }
 
 NodeView new_node(const NodeOffer& offer, std::uint32_t number) {
-    return {.id = NodeId{"~" + std::to_string(number)},  // behind every name that a node can have
+    return {.id = NodeId{"~" + std::to_string(number)},  // sorts after every name that a node can have
             .state = NodeState::ready,
             .labels = offer.labels,
             .total = offer.total,
@@ -107,9 +108,9 @@ void take_seats(std::vector<NodeView>& nodes, const GangRequest& gang, const Sea
     }
 }
 
-// New ones stand behind all others by name, and go again: the nodes of a large cluster are not copied each time.
+// New nodes sort after all others and are removed again, so that the nodes of a large cluster are not copied each time.
 bool fits_with(std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer, std::uint32_t count) {
-    constexpr std::uint32_t first = 1'000'000'000;  // as many digits for all
+    constexpr std::uint32_t first = 1'000'000'000;  // all numbers have equally many digits
     const std::size_t before = nodes.size();
     for (std::uint32_t i = 0; i < count; ++i) {
         nodes.push_back(new_node(offer, first + i));
@@ -120,7 +121,7 @@ bool fits_with(std::vector<NodeView>& nodes, const GangRequest& gang, const Node
     return fits;
 }
 
-// The least number of new nodes, at most `room`, with which the gang has room; none: no such number of them helps.
+// Returns the least number of new nodes, at most `room`, with which the gang fits; nullopt if no such number suffices.
 std::optional<std::uint32_t> least_new(std::vector<NodeView>& nodes, const GangRequest& gang, const NodeOffer& offer,
                                        std::uint32_t room) {
     if (room == 0 || !fits_with(nodes, gang, offer, room)) return std::nullopt;
@@ -134,7 +135,7 @@ std::optional<std::uint32_t> least_new(std::vector<NodeView>& nodes, const GangR
 
 }  // namespace
 
-// A quota counts those before: what all that wait would use together, were there room, stays within it.
+// The quota also counts the runs before: all waiting runs together must stay within it.
 AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePolicy& policy,
                                      const AutoscaleState& state) {
     ClusterIndex scratch;
@@ -153,7 +154,7 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
         const Sums& total = index.shape(candidate->shape).total;
         if (state.hopeless.contains(run.id) || kept_out_by_quota(run) ||
             quotas.refuses(run.spec.queue, total, core::borrower(run, cluster.meta.now))) {
-            order.skip(*candidate);  // nor can the others of this shape and queue
+            order.skip(*candidate);  // nor can others of this shape and queue
             continue;
         }
         quotas.count(run.spec.queue, total);
@@ -164,7 +165,7 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
     }
     if (question.waiting.empty()) return question;
     const Resources least = least_demand(question.waiting);
-    ReservationMask open = 0;  // the others get no node from here, so what they have reserved is theirs
+    ReservationMask open = 0;  // Other runs get no node from here, so their reservations stay closed.
     for (const WaitingGang& waiting : question.waiting) open |= index.reserved().bit_of(waiting.run);
     for (std::size_t at = 0; at < index.nodes().size(); ++at) {
         const NodeView& node = index.nodes()[at];

@@ -1,4 +1,4 @@
-// "Why is it pending": the headline, the place in the queue, the nodes' reasons, and who holds what.
+// Explains why a run waits: the headline, the place in the queue, the nodes' reasons, and the holders of resources.
 #include <algorithm>
 
 #include "scheduler/explain/parts.hpp"
@@ -12,7 +12,7 @@
 namespace rtrain {
 namespace {
 
-// "8 GPU 16 CPU", GPUs first; what nobody would read in decimals (bytes) is left out.
+// Returns "8 GPU 16 CPU", GPUs first. Amounts that are unreadable in decimals (bytes) are left out.
 std::string text_of(const Resources& resources) {
     std::string text;
     const Amount gpus = amount_of(resources, gpu_key);
@@ -23,7 +23,7 @@ std::string text_of(const Resources& resources) {
     return text.empty() ? "nothing" : text;
 }
 
-// `least`: "2 to " of an elastic one.
+// `least`: "2 to " for an elastic run.
 std::string needs(const GangRequest& gang, const std::string& least) {
     const std::string each = text_of(gang.bundles.front().demand);
     const bool alike = std::all_of(gang.bundles.begin(), gang.bundles.end(),
@@ -64,7 +64,7 @@ std::optional<QueuePosition> position_of(const Cluster& cluster, const Run& run)
     return at.position == 0 ? std::nullopt : std::optional(at);
 }
 
-// ", ETA 2h11"; empty: nobody knows.
+// Returns ", ETA 2h11"; empty if the end is unknown.
 std::string known_eta(const Cluster& cluster, AttemptId id, Time now) {
     const Attempt& attempt = cluster.attempts.at(id);
     const bool known = attempt.state == AttemptState::stopping || core::expected_end(cluster, attempt, now);
@@ -101,7 +101,7 @@ std::string attempt_text(const Cluster& cluster, const Run& run, JobWords words)
     return text + ".";
 }
 
-// Where the nodes stand, with reasons. The nearest change leaves alone what reservations and quotas keep from the run.
+// Explains the nodes. The nearest change does not use what reservations and quotas withhold from the run.
 PlacementAnswer placement_of(const Cluster& cluster, const Run& run, const GangRequest& request, Time now) {
     Cluster copy;
     const Cluster& all = core::with_index(cluster, copy);

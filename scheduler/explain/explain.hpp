@@ -1,4 +1,4 @@
-// Why a run is where it is, for people.
+// Explains to people why a run is in its state.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,10 @@ struct ReasonGroup {  // nodes that do not fit for the same kind of reason
     Obstacle obstacle = Obstacle::busy;
     std::string kind;   // "GPUs busy", "constraint", "draining", ...
     std::string text;   // "n1-n3 by gpt-1b (ETA 2h11), n4 by vit (ETA unknown)"
-    std::string field;  // of the spec, where that is what stands in the way: "scaling.label_selector"
+    std::string field;  // field of the spec that causes the refusal: "scaling.label_selector"
 };
-enum class RuleKind { refused, quota, order, reservation, last_attempt };  // refused: the quota does not let it start
+// `refused`: the quota does not permit the start
+enum class RuleKind { refused, quota, order, reservation, last_attempt };
 struct Rule {
     RuleKind kind = RuleKind::order;
     std::string text;
@@ -30,11 +31,11 @@ struct Rule {
 struct Explanation {
     std::string headline;  // QUEUED 12m, position 1 of 2 in queue "default". Needs 4 nodes x 8 GPU, all at once.
     std::optional<QueuePosition> queue;
-    std::vector<Rule> rules;                   // of its queue, and its last attempt
+    std::vector<Rule> rules;                   // rules of the queue, and the last attempt
     std::optional<PlacementAnswer> placement;  // for a waiting run
-    std::uint32_t nodes = 0, fitting = 0;      // considered; with room for at least one bundle
-    std::vector<ReasonGroup> groups;           // the others, the largest group first
-    std::vector<std::string> holders;          // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"
+    std::uint32_t nodes = 0, fitting = 0;  // number of nodes considered, and of nodes with room for at least one bundle
+    std::vector<ReasonGroup> groups;       // the other nodes; the largest group first
+    std::vector<std::string> holders;      // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"
 };
 Explanation explain(const Cluster& cluster, Time now, RunId run, JobWords words);
 

@@ -1,5 +1,4 @@
-// Why nodes do not fit, grouped as a person would say it: busy by whom and until when, a constraint and which,
-// draining, reserved, too small.
+// Groups the reasons of nodes that do not fit: busy (with holder and end), a constraint, draining, reserved, too small.
 #include <algorithm>
 
 #include "scheduler/explain/parts.hpp"
@@ -16,12 +15,12 @@ namespace {
 struct Why {
     Obstacle obstacle;
     std::string kind;
-    std::string text;  // of the node; nodes of one text are listed together
+    std::string text;  // text about the node; nodes with equal texts are listed together
     std::string field;
     bool names_first = true;  // "n1-n3 by gpt-1b", or "rack = r1, nodes have r2"
 };
 
-// "n1-n3 n7": names that count up are drawn together.
+// Returns "n1-n3 n7": consecutive numbers are joined.
 std::string names_text(const std::vector<std::string>& names) {
     const auto parts = [](const std::string& name) {
         std::size_t digits = name.size();
@@ -80,7 +79,7 @@ Why not_ready(const Cluster& cluster, const NodeView& view) {
     return {.obstacle = Obstacle::not_ready, .kind = word, .text = why_out_of_use(node, JobWords::hidden), .field = ""};
 }
 
-// Who must end before it has room there, and when that is.
+// Returns the attempts that must end before the run has room on the node, and when that is.
 std::string holders_on(const Cluster& cluster, const NodeId& node, Time now) {
     ClusterIndex scratch;
     std::string text;
@@ -113,8 +112,8 @@ Why too_small(const NodeView& node, const GangRequest& gang) {
         .obstacle = Obstacle::too_small, .kind = "too small", .text = text, .field = "scaling.resources_per_worker"};
 }
 
-// "2 CPU and GPU 0 for big (starts in 10m)": the reservations that leave no bundle of the run room on the node. Empty:
-// one has room.
+// Returns "2 CPU and GPU 0 for big (starts in 10m)": the reservations because of which no bundle of the run fits on the
+// node. Empty if one fits.
 std::string reserved_text(const Cluster& cluster, const NodeView& node, const GangRequest& gang, ReservationMask closed,
                           Time now) {
     const std::size_t at = cluster.index.place_of(node.id);

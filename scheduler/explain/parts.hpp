@@ -1,4 +1,4 @@
-// Parts of an explanation. Inside of the core only.
+// Parts of an explanation. Used inside of the scheduler's core only.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 namespace rtrain::core {
 
 std::string ago(Duration duration);  // "12m", "2h11"
-// The nodes that have no room for any bundle, by kind of reason.
+// Returns the nodes without room for any bundle, grouped by kind of reason.
 void group_reasons(const Cluster& cluster, const Run& run, Time now, Explanation& answer);
-// What its queue, its place in the order and reservations say of it.
+// Returns what the run's queue, its place in the order, and reservations mean for it.
 std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, JobWords words);
-// The cluster, or in `copy` a copy of it with an index that is in step.
+// Returns the cluster, or a copy of it in `copy` with an updated index.
 const Cluster& with_index(const Cluster& cluster, Cluster& copy);
 std::string text_of(const Held& held);  // "2 CPU and GPU 0"
-// The quotas as a cycle sees them when it comes to this run.
+// Returns the quotas as a scheduling cycle has them when it reaches this run.
 Quotas quotas_for(const Cluster& cluster, const Run& run);
 bool kept_out_by_quota(const Cluster& cluster, const Run& run);
 std::string eta_text(const Cluster& cluster, const Attempt& attempt, Time now);  // "ETA 2h11", "ETA unknown"
-// explain, of a run whose headline begins with `opening` instead of its state and since when.
+// Explains a run. The headline begins with `opening` instead of the state and its age.
 Explanation explain_as(const Cluster& cluster, Time now, RunId run, const std::string& opening, JobWords words);
 
 }  // namespace rtrain::core

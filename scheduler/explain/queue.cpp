@@ -1,4 +1,4 @@
-// What the rules of the queue say of a run that waits: quota, order, reservation.
+// Explains how quota, order and reservations affect a waiting run.
 #include <algorithm>
 
 #include "scheduler/explain/parts.hpp"
@@ -32,8 +32,8 @@ std::string quota_text(const Cluster& cluster, const std::string& queue, const Q
     return text.empty() ? "" : "quota: queue \"" + queue + "\" holds " + text;
 }
 
-// The quotas as a cycle would see them when it comes to this run: lenders claim back, and runs before it have reserved
-// a part.
+// Returns the quotas as a scheduling cycle has them when it reaches this run: lenders reclaim, and earlier runs have
+// reserved a part.
 Quotas quotas_for(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
     Quotas quotas(cluster);
     claim_lent(quotas, cluster);
@@ -71,9 +71,9 @@ std::string before_text(const Cluster& cluster, const Run& run, const std::vecto
            first->name + why;
 }
 
-// "1 CPU and GPU 0 of n1 n2; 1 CPU and GPU 1 of n3": nodes of which the same is reserved stand together.
+// Returns "1 CPU and GPU 0 of n1 n2; 1 CPU and GPU 1 of n3": nodes with equal reservations are joined.
 std::string seats_text(const Run& run) {
-    if (run.seats_reserved.empty()) return names_of(run.nodes_reserved);  // the whole nodes
+    if (run.seats_reserved.empty()) return names_of(run.nodes_reserved);  // the reservation holds whole nodes
     const ReservedSeats seats = reserved_seats_of(run);
     std::vector<std::pair<std::string, std::vector<NodeId>>> alike;
     for (const auto& [node, held] : seats.nodes) {

@@ -1,4 +1,4 @@
-// See advice.hpp. A share below a tenth is not worth a sentence.
+// See advice.hpp. A fraction below a tenth gives no sentence.
 #include "scheduler/goodput/advice.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double share_least = 0.10;
 constexpr std::size_t named_most = 3;
-constexpr double minutes_most = 24 * 60;  // farther ahead nobody can tell
+constexpr double minutes_most = 24 * 60;  // Later times cannot be predicted.
 
 std::string percent(double share) { return std::to_string(std::lround(std::clamp(share, 0.0, 1.0) * 100)) + " %"; }
 

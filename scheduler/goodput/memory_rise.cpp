@@ -14,10 +14,10 @@ constexpr std::int64_t apart_most_ms = 80'000, span_least_ms = 60'000;
 constexpr double fit_least = 0.95, rise_least_bytes = 16 << 20, rise_least_share = 0.05;
 
 struct FittedLine {
-    double bytes_per_second = 0, fit = 0;  // fit: R²
+    double bytes_per_second = 0, fit = 0;  // `fit`: R²
 };
 
-// Least squares; about the first sample, so that large numbers do not cancel.
+// Fits a line by least squares, relative to the first sample, so that large numbers do not cancel.
 FittedLine fitted(Samples samples) {
     const MemoryHistory::Sample& first = samples.front();
     const auto count = static_cast<double>(samples.size());
@@ -39,7 +39,7 @@ FittedLine fitted(Samples samples) {
 }  // namespace
 
 void MemoryHistory::add(std::int64_t at_ms, std::int64_t bytes) {
-    if (bytes <= 0) return;  // not known
+    if (bytes <= 0) return;  // unknown
     if (!samples_.empty() && at_ms - samples_.back().at_ms < every_ms_) return;
     samples_.push_back({at_ms, bytes});
     if (samples_.size() <= samples_most) return;
@@ -62,7 +62,8 @@ std::optional<double> memory_rise(const std::vector<MemoryHistory::Sample>& samp
     const double least = std::max(rise_least_bytes, rise_least_share * static_cast<double>(samples.front().bytes));
     if (whole.fit < fit_least || risen < least) return std::nullopt;
     const FittedLine early = fitted(all.first(all.size() / 2)), late = fitted(all.last(all.size() / 2));
-    if (late.bytes_per_second < early.bytes_per_second / 2) return std::nullopt;  // it fills a cache, and levels off
+    // The rank fills a cache, and the rise levels off.
+    if (late.bytes_per_second < early.bytes_per_second / 2) return std::nullopt;
     return whole.bytes_per_second;
 }
 

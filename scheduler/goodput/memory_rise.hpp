@@ -1,4 +1,4 @@
-// Whether a rank's memory rises, and when it will run out.
+// Detects whether a rank's memory rises, and predicts when it runs out.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace rtrain {
 
-// Samples of one rank's resident memory, at most 64: when these are full every second one goes, and further ones are
-// taken half as often, until one is 80 s behind the other; then the oldest goes.
+// Samples of one rank's resident memory, at most 64. When they are full, every second one is removed, and further ones
+// are taken half as often, until the distance is 80 s. Then the oldest is removed.
 class MemoryHistory {
   public:
     struct Sample {
@@ -23,9 +23,9 @@ class MemoryHistory {
     std::int64_t every_ms_ = 5'000;
 };
 
-// Returns the bytes by which it rises in a second; nullopt where that is not sure. It is where a line fits at least 12
-// samples of at least a minute (R² >= 0.95), the later half rises at least half as fast as the earlier one, and the
-// rise is a twentieth of the memory at the beginning, and 16 MiB.
+// Returns the rise in bytes per second; nullopt if it is not certain. It is certain if a line fits at least 12 samples
+// over at least a minute (R² >= 0.95), the later half rises at least half as fast as the earlier one, and the rise is
+// at least a twentieth of the first value and 16 MiB.
 std::optional<double> memory_rise(const std::vector<MemoryHistory::Sample>& samples);
 
 }  // namespace rtrain

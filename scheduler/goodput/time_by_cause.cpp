@@ -1,4 +1,4 @@
-// See time_by_cause.hpp. A cursor walks along the run's attempts; each step gives what lies behind it a cause.
+// See time_by_cause.hpp. A cursor moves along the run's attempts. Each step assigns a cause to the time that it passes.
 #include "scheduler/goodput/time_by_cause.hpp"
 
 #include <algorithm>
@@ -6,10 +6,11 @@
 namespace rtrain {
 namespace {
 
-// Why the time between the end of an attempt's work and its own end passed: nodes empty themselves then.
+// Returns the cause of the time between the end of an attempt's work and the end of the attempt, in which its nodes
+// become empty.
 TimeCause cause_of_ending(const Attempt& attempt) {
     const AttemptState as = terminal(attempt.state) ? attempt.state : attempt.end_as;
-    if (as == AttemptState::succeeded) return TimeCause::checkpoint;  // its last one is stored
+    if (as == AttemptState::succeeded) return TimeCause::checkpoint;  // its last checkpoint is stored
     return as == AttemptState::stopped ? TimeCause::schedule : TimeCause::detect;
 }
 
@@ -35,10 +36,10 @@ class Walk {
     const Time end_;
     TimeByCause time_;
     bool placed_ = false;
-    Duration done_;  // the most worker-time that an attempt has come to
+    Duration done_;  // the greatest worker-time that an attempt has reached
 };
 
-// Once every node is prepared, an attempt that begins from a checkpoint fetches it and launches its workers.
+// After all nodes are prepared, an attempt that starts from a checkpoint downloads it and launches its workers.
 void Walk::start(const Attempt& attempt, Time until) {
     if (attempt.prepared_at.ms != 0 && !attempt.from.empty()) {
         advance(TimeCause::start, std::min(attempt.prepared_at, until));
@@ -47,8 +48,8 @@ void Walk::start(const Attempt& attempt, Time until) {
     advance(TimeCause::start, until);
 }
 
-// Of the time in which its workers ran: first what they did again, then what they waited for. How much of the waits
-// fell into what they did again is not known: the same share as elsewhere.
+// Divides the time in which the workers ran: first the repeated work, then the waits. How many of the waits fell into
+// the repeated work is unknown, so the same fraction as in the rest is assumed.
 void Walk::train(const Attempt& attempt, Time until, const RankWaits& waits) {
     const Duration whole = std::clamp(until, at_, end_) - at_;
     at_ = {at_.ms + whole.ms};

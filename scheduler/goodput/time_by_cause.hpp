@@ -1,5 +1,6 @@
-// Where a run's time went. Each millisecond from its submission to its end, or now, has one cause, so the causes sum to
-// the run's wall time. docs/goodput.md is the list for users, docs/decisions/0037-goodput.md says why it is so.
+// Computes how a run's time was used. Each millisecond from its submission to its end, or now, has one cause, so the
+// causes sum to the run's wall time. docs/goodput.md is the list for users; docs/decisions/0037-goodput.md gives the
+// reasons.
 #pragma once
 
 #include <array>
@@ -11,14 +12,15 @@
 
 namespace rtrain {
 
-// In the order in which they are looked at: a second has the first one that fits, and is productive where none does.
+// In the order of precedence: a second has the first cause that applies, and is productive if none does.
 enum class TimeCause { queue, detect, schedule, start, restore, replay, checkpoint, data, straggler, productive };
 inline constexpr std::array time_causes = {
     TimeCause::queue,  TimeCause::detect,     TimeCause::schedule, TimeCause::start,     TimeCause::restore,
     TimeCause::replay, TimeCause::checkpoint, TimeCause::data,     TimeCause::straggler, TimeCause::productive};
-const char* to_text(TimeCause cause);  // "queue" ...: the words of every format
+const char* to_text(TimeCause cause);  // "queue" ...: the words of all formats
 
-// The waits of an attempt's ranks while they ran: means over its ranks. Workers measure them; the records have none.
+// The waits of an attempt's ranks while they ran, as means over the ranks. Workers measure them; records do not contain
+// them.
 struct RankWaits {
     Duration checkpoint, data, straggler;
     bool operator==(const RankWaits&) const = default;
@@ -30,8 +32,8 @@ class TimeByCause {
     Duration operator[](TimeCause cause) const { return {ms_[static_cast<std::size_t>(cause)]}; }
     std::int64_t& ms(TimeCause cause) { return ms_[static_cast<std::size_t>(cause)]; }
     Duration wall() const { return {std::accumulate(ms_.begin(), ms_.end(), std::int64_t{0})}; }
-    // The productive share of the time since the first placement; 1 while there is none. Waiting in the queue is no
-    // fault of the run.
+    // Returns the productive fraction of the time since the first placement; 1 before it. The time in the queue does
+    // not count.
     double goodput() const;
     bool operator==(const TimeByCause&) const = default;
 

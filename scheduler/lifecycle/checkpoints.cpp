@@ -135,7 +135,8 @@ void on(Change& change, const CheckpointCommitted& event) {
     if (attempt == nullptr || event.directory.empty()) return;
     const RunId id = attempt->id.run;
     const bool newest = attempt->id.number == change.seen().runs.at(id).attempts;
-    // Of an older attempt, only the checkpoint from which a later attempt started can be on the live branch.
+    // A commit of an older attempt counts only if a later attempt started from it. Others lie on a dead branch, or are
+    // older still.
     if (!newest && !named_by_an_attempt(change.seen(), id, event.directory)) return;
     if (change.seen().checkpoints.contains({.run = id, .directory = event.directory})) return;
     std::map<std::string, double> numbers = event.metrics;  // NaN is not equal to itself.

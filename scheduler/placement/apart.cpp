@@ -1,5 +1,5 @@
-// STRICT_PACK and STRICT_SPREAD of unlike bundles, exact at any size: one node that takes all, or a bipartite matching
-// of bundles to nodes.
+// Places STRICT_PACK and STRICT_SPREAD gangs of unlike bundles, exactly at any size: on one node that takes all, or by
+// a bipartite matching of bundles to nodes.
 #include <algorithm>
 
 #include "scheduler/placement/room.hpp"
@@ -7,7 +7,7 @@
 namespace rtrain::placing {
 namespace {
 
-// Fuller nodes first, bundles that need no GPU off GPU nodes, then id.
+// Orders fuller nodes first, keeps bundles without GPUs off GPU nodes, then by id.
 std::vector<const Candidate*> fuller_first(const std::vector<Candidate>& candidates, const Wanted& wanted) {
     const bool gpu_less = std::all_of(wanted.missing.begin(), wanted.missing.end(), [&](std::uint32_t i) {
         return amount_of(wanted.request.bundles[i].demand, gpu_key).ticks == 0;
@@ -25,11 +25,11 @@ std::vector<const Candidate*> fuller_first(const std::vector<Candidate>& candida
 
 constexpr std::uint32_t nobody = UINT32_MAX;
 
-// Augmenting paths, breadth first: `holder[node]` is the bundle that sits there.
+// A matching by augmenting paths, breadth first. `holder[node]` is the bundle on the node.
 struct Matching {
-    const std::vector<std::vector<std::uint32_t>>& wishes;  // per bundle, the nodes that take it
+    const std::vector<std::vector<std::uint32_t>>& wishes;  // index: the bundle; the nodes that take it
     std::vector<std::uint32_t> holder;
-    std::vector<std::uint32_t> seen;  // per node: the round it was last looked at
+    std::vector<std::uint32_t> seen;  // index: the node; the last round that reached it
     std::vector<std::uint32_t> came_from;
 
     bool seat(std::uint32_t bundle, std::uint32_t round) {
@@ -49,7 +49,7 @@ struct Matching {
         }
         return false;
     }
-    // Along the path back to `bundle`, each bundle takes the node it was looking at.
+    // Along the path back to `bundle`, each bundle takes the node that it had reached.
     void flip(std::uint32_t node, std::uint32_t bundle) {
         while (true) {
             const std::uint32_t newcomer = came_from[node];

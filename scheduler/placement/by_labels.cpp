@@ -1,6 +1,6 @@
-// PACK and SPREAD gangs whose bundles ask for the same and differ in their labels: each by a selector of its own. Which
-// bundles a node takes is then a matching of kinds of bundles with free slots, which augmenting paths decide exactly
-// and quickly: a search over nodes would try the same few slots in all orders.
+// Places PACK and SPREAD gangs whose bundles have equal demands and different label selectors. Assigning bundles to
+// nodes is then a matching of kinds of bundles with free slots. Augmenting paths decide it exactly and quickly; a
+// search over nodes would try the same few slots in all orders.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -19,20 +19,20 @@ bool selector_before(const LabelSelector& a, const LabelSelector& b) {
 namespace {
 
 constexpr std::int64_t steps_most =
-    4'000'000;  // along paths: some tens of milliseconds; seldom more than a few per bundle
+    4'000'000;  // steps along paths: some tens of milliseconds; usually only a few per bundle
 constexpr std::uint32_t unmatched = UINT32_MAX;
 
-struct Kind {  // bundles with one selector
+struct Kind {  // the bundles with one selector
     std::vector<std::uint32_t> bundles;
-    std::vector<std::uint32_t> slots;  // indices of those that match
-    std::uint64_t room = 0;            // in all of these together
+    std::vector<std::uint32_t> slots;  // indices of the matching nodes
+    std::uint64_t room = 0;            // sum of their free slots
 };
 
-struct Slots {  // of one node
+struct Slots {  // the slots of one node
     const Candidate* at = nullptr;
     std::uint32_t left = 0;
     Amount gpus, cpus;
-    bool off_gpus = false;                                           // bundles that need no GPU, a node that has none
+    bool off_gpus = false;  // true: the bundles need no GPU, and the node has none
     std::vector<std::pair<std::uint32_t, std::uint32_t>> occupants;  // kind, how many of it
 
     std::uint32_t seated() const {
@@ -57,7 +57,7 @@ class LabelMatching {
     Attempted place();
 
   private:
-    bool likes(const Slots& a, const Slots& b) const;  // rather a than b
+    bool likes(const Slots& a, const Slots& b) const;  // true if the strategy prefers a to b
     bool seat(std::uint32_t kind);
     bool move_others(std::uint32_t kind);
     Seats seats() const;
@@ -98,7 +98,7 @@ LabelMatching::LabelMatching(const std::vector<Candidate>& candidates, const Wan
     }
 }
 
-// PACK: those in use, then those that take most. SPREAD: those that have fewest.
+// PACK: nodes in use, then nodes with the most slots. SPREAD: nodes with the fewest bundles.
 bool LabelMatching::likes(const Slots& a, const Slots& b) const {
     const std::uint32_t on_a = a.seated(), on_b = b.seated();
     if (packing_ && (on_a > 0) != (on_b > 0)) return on_a > 0;
@@ -120,10 +120,10 @@ bool LabelMatching::seat(std::uint32_t kind) {
     return true;
 }
 
-// Every node that the kind may use is full: the shortest way on which each bundle moves to another node, to one with
-// room.
+// Every node that the kind may use is full. Finds the shortest path on which each bundle moves to another node, up to
+// one with room.
 bool LabelMatching::move_others(std::uint32_t kind) {
-    std::vector<std::uint32_t> from(slots_.size(), unmatched);  // the kind that came to this node
+    std::vector<std::uint32_t> from(slots_.size(), unmatched);  // the kind that reached this node
     std::vector<std::uint32_t> by(kinds_.size(), unmatched);    // the node that this kind is on and may leave
     std::vector<std::uint32_t> queue{kind};
     std::vector<bool> seen(kinds_.size());

@@ -1,5 +1,5 @@
-// Several demands on the devices of one node. Best fit first, which nearly always does; where it does not, every
-// assignment of the fractions is tried, so that a refusal is a proof.
+// Assigns several demands to the devices of one node. Best fit is tried first and nearly always succeeds. Otherwise
+// every assignment of the fractions is tried, so that a refusal is a proof.
 #include <algorithm>
 #include <set>
 
@@ -27,7 +27,7 @@ struct Fractions {
             if (gpus[i] >= demand) devices.push_back(i);
         std::stable_sort(devices.begin(), devices.end(),
                          [&](std::size_t a, std::size_t b) { return gpus[a] < gpus[b]; });
-        Amount tried;  // a device as full as one that failed fails too
+        Amount tried;  // A device as full as one that failed would fail too.
         for (const std::size_t device : devices) {
             if (gpus[device] == tried) continue;
             tried = gpus[device];
@@ -40,7 +40,7 @@ struct Fractions {
     }
 };
 
-// In the order of the bundles, each fraction on the fullest device that takes it.
+// In the order of the bundles, places each fraction on the fullest device that takes it.
 std::optional<std::vector<std::vector<GpuShare>>> best_fit(std::vector<Amount> gpus,
                                                            const std::vector<Amount>& demands) {
     std::vector<std::vector<GpuShare>> shares(demands.size());
@@ -78,7 +78,7 @@ Shared share_devices(const std::vector<Amount>& gpus, const std::vector<Amount>&
         if (!here) return {};
         shares[i] = *std::move(here);
     }
-    if (sizes.size() < 2 || sum > gpus_free(left)) return {};  // equal fractions: best fit is exact
+    if (sizes.size() < 2 || sum > gpus_free(left)) return {};  // For equal fractions best fit is exact.
     std::stable_sort(fractions.order.begin(), fractions.order.end(),
                      [&](std::size_t a, std::size_t b) { return demands[a] > demands[b]; });
     fractions.device_of.resize(demands.size());

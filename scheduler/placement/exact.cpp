@@ -1,6 +1,6 @@
-// PACK and SPREAD of a few unlike bundles: the best of all assignments. Every partition of the bundles into groups that
-// share a node is looked at, fewest groups first for PACK and most first for SPREAD; a bipartite matching gives the
-// groups their nodes. Eight bundles have 4,140 partitions, a group of them is a mask of 64 nodes.
+// Places a few unlike bundles with PACK or SPREAD: the best of all assignments. Each partition of the bundles into
+// groups that share a node is tried, fewest groups first for PACK and most first for SPREAD. A bipartite matching
+// assigns nodes to the groups. Eight bundles have 4,140 partitions; the nodes of a group are a mask of 64 bits.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,11 +12,11 @@
 namespace rtrain::placing {
 namespace {
 
-using NodeSet = std::uint64_t;  // bit = index into the candidates left
-using BundleSet = unsigned;     // bit = position in Wanted::missing
+using NodeSet = std::uint64_t;  // bit: index into the remaining candidates
+using BundleSet = unsigned;     // bit: position in Wanted::missing
 constexpr NodeSet bit(std::size_t node) { return NodeSet{1} << node; }
 
-// Of nodes that are alike for this gang no more are needed than it has bundles.
+// Keeps, of nodes that are equal for this gang, only as many as it has bundles.
 std::vector<const Candidate*> without_likes(const std::vector<Candidate>& candidates, const Wanted& wanted) {
     struct Kind {
         const Candidate* first;
@@ -48,9 +48,9 @@ struct Groups {  // one partition
     std::array<BundleSet, limits::exact_bundles> members{};
     std::size_t count = 0;
 };
-using Nodes = std::array<std::uint8_t, limits::exact_bundles>;  // per group
+using Nodes = std::array<std::uint8_t, limits::exact_bundles>;  // index: the group
 
-struct Score {  // smaller is better; the number of nodes counts before it
+struct Score {  // A smaller score is better. The number of nodes is compared before it.
     std::uint32_t breaks = UINT32_MAX;
     std::uint32_t uneven = UINT32_MAX;
     auto operator<=>(const Score&) const = default;
@@ -94,12 +94,12 @@ class Exact {
     NodeSet hosts_ = 0, with_gpus_ = 0;
     BundleSet gpu_less_ = 0;
     std::vector<BundleSet> kinds_;     // equal bundles
-    std::set<std::uint64_t> dead_;     // kinds of beginnings of partitions that lead nowhere
-    std::vector<std::uint8_t> liked_;  // nodes, best first
+    std::set<std::uint64_t> dead_;     // kinds of beginnings of partitions that have no solution
+    std::vector<std::uint8_t> liked_;  // nodes in the order of preference
     std::array<NodeSet, 1U << limits::exact_bundles> fits_{};
     std::array<bool, 1U << limits::exact_bundles> known_{};
     bool proved_ = true;
-    // The best so far: `fresh` nodes that did not host the gang yet.
+    // The best assignment so far. `fresh`: nodes that did not host the gang before.
     std::optional<Groups> best_;
     int fresh_ = 0;
     Score score_;
@@ -117,7 +117,7 @@ void Exact::rank_nodes() {
     });
 }
 
-// The group of the first bundles of each kind that asks for the same: what fits one fits the other.
+// Returns the group with each bundle replaced by the first equal one: equal groups fit the same nodes.
 BundleSet Exact::alike(BundleSet group) const {
     BundleSet first = 0;
     for (const BundleSet kind : kinds_)
@@ -126,7 +126,7 @@ BundleSet Exact::alike(BundleSet group) const {
     return first;
 }
 
-// The same for groups that ask for the same, whichever of equal bundles they hold and in whatever order they stand.
+// Returns the same for a list of groups, independent of which of equal bundles they hold, and of their order.
 std::uint64_t Exact::kind_of(const Groups& groups) const {
     std::array<std::uint8_t, limits::exact_bundles> firsts{};
     for (std::size_t g = 0; g < groups.count; ++g) firsts[g] = static_cast<std::uint8_t>(alike(groups.members[g]));
@@ -134,7 +134,7 @@ std::uint64_t Exact::kind_of(const Groups& groups) const {
     return std::bit_cast<std::uint64_t>(firsts);
 }
 
-// The nodes that take all bundles of a group at once.
+// Returns the nodes that take all bundles of a group at once.
 NodeSet Exact::fits(BundleSet group) {
     if (known_[group]) return fits_[group];
     known_[group] = true;
@@ -154,8 +154,8 @@ NodeSet Exact::fits(BundleSet group) {
     return fits_[group] = mask;
 }
 
-// How many of the groups' nodes are hosts, or -1: no assignment. PACK wants many hosts, SPREAD few: those it wants are
-// matched first, and what an augmenting path has matched stays matched.
+// Returns how many of the groups' nodes already host the gang, or -1 without an assignment. PACK prefers such hosts,
+// SPREAD avoids them. The preferred nodes are matched first, because augmenting paths keep matched nodes matched.
 int Exact::match(const std::array<NodeSet, limits::exact_bundles>& masks, std::size_t count) const {
     const NodeSet first = packs(wanted_.request.strategy) ? hosts_ : ~hosts_;
     std::array<int, limits::exact_nodes> holder;
@@ -184,7 +184,7 @@ int Exact::match(const std::array<NodeSet, limits::exact_bundles>& masks, std::s
     return hosts;
 }
 
-// Ranks contiguous per node; then even for SPREAD, and bundles without GPU beside none with GPU for PACK.
+// Ranks are contiguous per node; then even for SPREAD; and bundles without GPU beside none with GPU for PACK.
 Score Exact::score_of(const Groups& groups) const {
     Score score{.breaks = 0, .uneven = 0};
     const auto group_of = [&](std::size_t bundle) {
@@ -223,9 +223,9 @@ void Exact::consider(const Groups& groups) {
     score_ = score;
 }
 
-// `breaks`: how often the bundles so far change groups, and each group that is still to come adds one. Where the number
-// of groups decides nothing, what breaks more often than the best cannot be better. While there is no best, a beginning
-// of a kind that led nowhere leads nowhere again.
+// `breaks`: how often the bundles so far change groups; each further group adds one. If the number of groups does not
+// matter, an assignment with more breaks than the best cannot be better. While there is no best, a beginning of a kind
+// that had no solution is skipped.
 void Exact::partition(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks) {
     const std::size_t left = wanted_.missing.size() - at;
     if (groups.count + left < wanted_groups) return;
@@ -254,7 +254,7 @@ void Exact::join_or_open(Groups& groups, std::size_t at, std::size_t wanted_grou
     groups.members[--groups.count] = 0;
 }
 
-// Each group in turn takes the node it likes best that leaves the others an assignment as good.
+// Each group in turn takes its preferred node among those that leave the others an equally good assignment.
 Nodes Exact::nodes_for(const Groups& groups) {
     std::array<NodeSet, limits::exact_bundles> masks{};
     for (std::size_t g = 0; g < groups.count; ++g) masks[g] = fits(groups.members[g]);

@@ -1,4 +1,4 @@
-// Deltas of the index: which nodes there are, what is taken and given, and how a shape's counts follow.
+// Applies deltas to the index: nodes, allocations, and the counts of each shape.
 #include "scheduler/placement/free_index.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ const NodeView* FreeIndex::find(const NodeId& id) const {
     return entry == by_id_.end() ? nullptr : &nodes_[entry->second];
 }
 
-// A place between its neighbours; when there is none left between them, all are numbered afresh.
+// Returns a position between the neighbours. If there is none left, all positions are numbered again.
 void FreeIndex::order(Node node, const NodeId& id) {
     const auto here = by_id_.find(id);
     const std::uint64_t low = here == by_id_.begin() ? 0 : order_[std::prev(here)->second];
@@ -77,7 +77,7 @@ void FreeIndex::erase(const NodeId& id) {
     masks_[node] = 0;
     holds_[node] = {};
     changed(node, What::all);
-    settle();  // its place may be given to another node, in another order
+    settle();  // Its position may be given to another node, in another order.
     by_id_.erase(entry);
     unused_.push_back(node);
 }
@@ -89,7 +89,7 @@ void FreeIndex::changed(Node node, What what) {
     fullness.cpus = amount_of(nodes_[node].free, cpu_key);
     if (what == What::all) fullness.put = first_change_ + changes_.size();
     if (changes_.size() <= 8 * nodes_.size() + 64) return;
-    first_change_ += changes_.size();  // shapes that are behind are counted afresh
+    first_change_ += changes_.size();  // Shapes that are behind are counted again.
     changes_.clear();
 }
 
@@ -99,7 +99,7 @@ void FreeIndex::move(const GangRequest& gang, const Seats& seats, Moves moves) {
     };
     auto entry = by_id_.end();
     for (std::size_t i = 0; i < seats.size(); ++i) {
-        if (entry == by_id_.end() || entry->first != seats[i].node) {  // ranks of one node follow one another
+        if (entry == by_id_.end() || entry->first != seats[i].node) {  // Ranks of one node follow one another.
             if (entry != by_id_.end()) changed(entry->second, What::free);
             entry = by_id_.find(seats[i].node);
         }
@@ -129,7 +129,7 @@ FreeIndex::Demand::Demand(const Resources& all)
     others.erase(std::string(cpu_key));
 }
 
-// As placing::slots, without a look at the names.
+// Like placing::slots, without reading the names.
 std::uint32_t FreeIndex::slots(const Demand& demand, Node at) const {
     std::uint64_t count = UINT32_MAX;
     if (demand.cpus.ticks > 0)
@@ -155,7 +155,7 @@ FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
             .has_gpus = !node.gpus_free.empty()};
 }
 
-// On a node where closed reservations have seats.
+// For a node on which closed reservations have seats.
 FreeIndex::Count FreeIndex::count_rest(const Shape& shape, Node at) const {
     const NodeView& node = nodes_[at];
     if (shape.on_reserved == OnReserved::nothing || node.state != NodeState::ready ||
@@ -249,7 +249,7 @@ void FreeIndex::rebuild(Shape& shape) const {
     shape = std::move(counted);
 }
 
-// The largest gang of each strategy: a verdict is two comparisons.
+// Computes the largest gang of each strategy, so that a verdict needs two comparisons.
 void FreeIndex::set_limits(Shape& shape) {
     const auto limit = [](Limits& limits, Strategy strategy) -> std::uint64_t& {
         return limits[static_cast<std::size_t>(strategy)];

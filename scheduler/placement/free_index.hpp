@@ -1,7 +1,7 @@
-// What the nodes have free, counted per shape of bundle and kept by deltas: a gang of equal bundles is placed without
-// looking at every node, and refused by looking at none. The same answers as `place` on the same nodes, which a
-// recount (`faults`) and a property test hold it to. A derived value: never saved, rebuilt from the cluster's records.
-// Reservations hold parts of nodes. A gang says which of them are open to it, and is counted what the others leave.
+// The free amounts of the nodes, counted per shape of bundle and updated by deltas. A gang of equal bundles is placed
+// without examining every node, and refused without examining any. The answers equal those of `place` on the same
+// nodes; a recount (`faults`) and a property test check that. Derived data: never saved, rebuilt from the records.
+// Reservations hold parts of nodes. For a gang that may not use a reservation, only the rest of its nodes counts.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@
 
 namespace rtrain {
 
-// What counts of a node on which a closed reservation has seats: what the reservation leaves, or nothing.
+// The part that counts of a node with seats of a closed reservation: the rest, or nothing.
 enum class OnReserved { rest, nothing };
 
-// A gang of equal bundles without constraints on named nodes, prepared once: questions about it cost no comparison.
+// A prepared gang of equal bundles without constraints on named nodes. Questions about it compare no bundles.
 struct UniformGang {
-    std::uint32_t shape = 0;       // which of the index's shapes
-    std::uint32_t generation = 0;  // the index forgets shapes that nobody asked for lately
+    std::uint32_t shape = 0;       // number of the shape in the index
+    std::uint32_t generation = 0;  // detects that the index has forgotten the shape, because it was not used lately
     Strategy strategy = Strategy::pack;
     std::uint32_t count = 0;
     bool operator==(const UniformGang&) const = default;
@@ -30,66 +30,66 @@ struct UniformGang {
 class FreeIndex {
   public:
     // ---- deltas
-    void put(const NodeView& node);       // a new node, or one that changed in any way
-    void put_free(const NodeView& node);  // a known one, of which only the free amounts changed
+    void put(const NodeView& node);       // adds a node, or replaces one that has changed
+    void put_free(const NodeView& node);  // updates a node of which only the free amounts have changed
     void put_holds(const NodeId& id, NodeHolds holds);
     void erase(const NodeId& id);
-    void take(const GangRequest& gang, const Seats& seats);  // never below zero, as in node_views
-    void give(const GangRequest& gang, const Seats& seats);  // what `take` took
-    void settle();  // brings every shape up to date now; else the next question about a shape does
+    void take(const GangRequest& gang, const Seats& seats);  // never makes an amount negative, as in node_views
+    void give(const GangRequest& gang, const Seats& seats);  // gives back what `take` took
+    void settle();  // updates every shape now; otherwise the next question about a shape does
 
     // ---- questions
-    // none: `place` looks at every node for it
+    // Returns nullopt if the index cannot answer; `place` then examines every node.
     std::optional<UniformGang> prepare(const GangRequest& request, ReservationMask open = every_reservation,
                                        OnReserved on_reserved = OnReserved::rest);
-    bool knows(const UniformGang& gang) const;  // false: prepare it again
+    bool knows(const UniformGang& gang) const;  // false: the gang must be prepared again
     Verdict verdict(const UniformGang& gang);
     PlacementAnswer place(const UniformGang& gang);
     PlacementAnswer place(const GangRequest& request);  // any gang
-    using Limits = std::array<std::uint64_t, 4>;        // per strategy: the largest gang that fits
+    using Limits = std::array<std::uint64_t, 4>;        // index: the strategy; value: the largest gang that fits
     const Limits& limits(const UniformGang& gang);
-    std::vector<const NodeView*> with_room(const UniformGang& gang);  // for at least one bundle
+    std::vector<const NodeView*> with_room(const UniformGang& gang);  // nodes with room for at least one bundle
 
-    const std::vector<NodeView>& nodes() const { return nodes_; }  // erased ones are nameless and lost
+    const std::vector<NodeView>& nodes() const { return nodes_; }  // erased nodes have no name and are lost
     const NodeView* find(const NodeId& id) const;
-    std::vector<std::string> faults() const;  // a naive recount: what is wrong, empty when nothing
+    std::vector<std::string> faults() const;  // compares with a recount; returns the differences
 
   private:
     using Node = std::uint32_t;  // position in nodes_
     using Buckets =
         std::map<std::uint32_t, std::vector<Node>>;  // free slots -> nodes: unreserved, then fuller, then by id
-    struct Fullness {                                // of one node, the same for every shape
+    struct Fullness {                                // values of one node that are equal for all shapes
         Amount gpus, cpus;
-        std::uint64_t put = 0;  // changes counted when it was put: what it holds when empty is as it was then
+        std::uint64_t put = 0;  // number of changes when the node was put; its empty capacity has not changed since
     };
-    struct Count {                           // of one node for one shape
-        std::uint32_t slots = 0, whole = 0;  // bundles that fit now, and in the empty node
-        Amount gpus, cpus;                   // how full it is
+    struct Count {                           // the count of one node for one shape
+        std::uint32_t slots = 0, whole = 0;  // number of bundles that fit now, and on the empty node
+        Amount gpus, cpus;                   // how full the node is
         bool has_gpus = false;
-        bool reserved = false;  // in part, by a closed reservation
+        bool reserved = false;  // true: a closed reservation holds a part of it
         bool operator==(const Count&) const = default;
     };
-    struct Demand {  // of a bundle: the two that nearly all ask for, and the rest
+    struct Demand {  // the two demands that nearly all bundles have, and the others
         explicit Demand(const Resources& all);
         Amount gpus, cpus;
         Resources others;
     };
     struct Shape {
-        std::uint64_t seen = 0;  // changes counted so far
-        Limits now{}, ever{};    // with what is free; if the nodes were empty
+        std::uint64_t seen = 0;  // number of changes counted so far
+        Limits now{}, ever{};    // with the free amounts; with empty nodes
         std::uint64_t slots = 0, whole_slots = 0;
-        std::uint32_t nodes = 0, whole_nodes = 0;            // with at least one slot
-        std::map<std::uint32_t, std::uint32_t> whole_sizes;  // slots of the empty node -> nodes
-        std::vector<Count> counts;                           // per node
+        std::uint32_t nodes = 0, whole_nodes = 0;            // number of nodes with at least one slot
+        std::map<std::uint32_t, std::uint32_t> whole_sizes;  // number of slots of the empty node -> number of nodes
+        std::vector<Count> counts;                           // index: the node
         Buckets open;                                        // nodes with a free slot
-        Buckets plain;                                       // of them those without GPUs, for shapes that need none
+        Buckets plain;                                       // the open nodes without GPUs, for shapes that need none
         Bundle bundle;
         Demand demand{bundle.demand};
         ReservationMask mask = every_reservation;  // the open reservations
         OnReserved on_reserved = OnReserved::rest;
         bool gpu_less = false;
         std::uint32_t generation = 0;
-        std::uint64_t asked = 0;  // when last, by `clock_`
+        std::uint64_t asked = 0;  // time of the last question, by `clock_`
     };
     struct Pick {
         Node node = 0;
@@ -125,13 +125,13 @@ class FreeIndex {
     std::vector<std::string> faults_of(const Shape& shape) const;
 
     std::vector<NodeView> nodes_;
-    std::vector<Fullness> fullness_;      // per node
-    std::vector<ReservationMask> masks_;  // per node: the bits of `holds_`
-    std::vector<NodeHolds> holds_;        // per node
-    std::vector<std::uint64_t> order_;    // per node: grows with the id, with gaps for those to come
+    std::vector<Fullness> fullness_;      // index: the node
+    std::vector<ReservationMask> masks_;  // index: the node; the bits of `holds_`
+    std::vector<NodeHolds> holds_;        // index: the node
+    std::vector<std::uint64_t> order_;    // index: the node; ascending with the id, with gaps for further nodes
     std::map<NodeId, Node> by_id_;
     std::vector<Node> unused_;
-    std::vector<Node> changes_;  // since `first_change_`, for shapes that were not asked for since
+    std::vector<Node> changes_;  // changes since `first_change_`, for shapes that have not counted them yet
     std::uint64_t first_change_ = 0;
     std::vector<Shape> shapes_;
     std::uint64_t clock_ = 0;

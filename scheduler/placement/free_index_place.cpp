@@ -14,7 +14,7 @@ std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, Reserv
         !placing::one_shape(placing::wanted_of(request)))
         return std::nullopt;
     for (const Bundle& bundle : request.bundles)
-        if (!(bundle == request.bundles.front())) return std::nullopt;  // zero bundles among them
+        if (!(bundle == request.bundles.front())) return std::nullopt;  // including zero bundles
     const std::uint32_t shape = shape_for(request.bundles.front(), open, on_reserved);
     return UniformGang{.shape = shape,
                        .generation = shapes_[shape].generation,
@@ -36,7 +36,7 @@ Verdict FreeIndex::verdict(const UniformGang& gang) {
         bring_up_to_date(shape);
     }
     const auto strategy = static_cast<std::size_t>(gang.strategy);
-    const int not_now = gang.count > shape.now[strategy];  // without branches: many gangs are asked about in a row
+    const int not_now = gang.count > shape.now[strategy];  // without branches, because many gangs are checked in a row
     return static_cast<Verdict>(not_now + (not_now & static_cast<int>(gang.count > shape.ever[strategy])));
 }
 
@@ -67,7 +67,7 @@ PlacementAnswer FreeIndex::place(const GangRequest& request) {
     return rtrain::place(nodes_, request);
 }
 
-// The largest counts, until one node can take the rest; of those the one with the fewest slots.
+// Takes the largest counts until one node can take the rest; of such nodes the one with the fewest slots.
 FreeIndex::Picks FreeIndex::pack(const Buckets& buckets, std::uint32_t count) {
     Picks picks;
     auto largest = buckets.rbegin();
@@ -111,7 +111,7 @@ FreeIndex::Picks FreeIndex::pick(const Shape& shape, Strategy strategy, std::uin
     return {};
 }
 
-// Those off GPU nodes, then the emptiest, then by id; at least the first `most` of them.
+// Returns nodes without GPUs first, then the emptiest, then by id; at least the first `most` of them.
 std::vector<FreeIndex::Node> FreeIndex::in_spread_order(const Shape& shape, std::uint32_t most) const {
     std::vector<Node> nodes;
     const auto by_id = [&](Node a, Node b) { return order_[a] < order_[b]; };
@@ -133,7 +133,7 @@ std::vector<FreeIndex::Node> FreeIndex::in_spread_order(const Shape& shape, std:
     return nodes;
 }
 
-// Level by level: each node takes one more as long as it can.
+// Fills level by level: each node takes one more bundle as long as it can.
 FreeIndex::Picks FreeIndex::spread(const Shape& shape, std::uint32_t count) const {
     Picks picks;
     for (const Node node : in_spread_order(shape, std::min(count, shape.nodes))) picks.push_back({.node = node});
@@ -185,7 +185,7 @@ Seats FreeIndex::seats(const Shape& shape, const Picks& picks, std::uint32_t cou
 
 std::vector<std::string> FreeIndex::faults_of(const Shape& shape) const {
     Shape recount = shape;
-    recount.seen = 0;  // as if no node had been counted: all are counted again
+    recount.seen = 0;  // Counts all nodes again.
     rebuild(recount);
     std::vector<std::string> wrong;
     const auto expect = [&](bool holds, const std::string& what) {
@@ -209,7 +209,7 @@ std::vector<std::string> FreeIndex::faults_of(const Shape& shape) const {
 std::vector<std::string> FreeIndex::faults() const {
     std::vector<std::string> wrong;
     for (const Shape& shape : shapes_) {
-        if (shape.seen != first_change_ + changes_.size()) continue;  // not asked for since the last change
+        if (shape.seen != first_change_ + changes_.size()) continue;  // not used since the last change
         const auto here = faults_of(shape);
         wrong.insert(wrong.end(), here.begin(), here.end());
     }

@@ -1,6 +1,6 @@
-// Gangs of unlike bundles. Which way is exact depends on strategy and size; large PACK and SPREAD gangs are searched
-// depth first, the hardest bundle first, with a budget. When the budget is spent the answer says that nothing is
-// proved.
+// Places gangs of unlike bundles. Strategy and size decide which method is exact. Large PACK and SPREAD gangs are
+// searched depth first, the hardest bundle first, with a budget. If the budget is spent, the answer is marked as
+// unproved.
 #include <algorithm>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct Search {
     const GangRequest& request;
-    std::vector<std::uint32_t> order;  // bundles to seat, hardest first
+    std::vector<std::uint32_t> order;  // bundles to place, hardest first
     std::vector<Room> rooms;
     Seats seats;
     std::int64_t budget;
@@ -28,7 +28,7 @@ bool harder(const Bundle& a, const Bundle& b) {
     return amount_of(a.demand, memory_key) > amount_of(b.demand, memory_key);
 }
 
-// Rooms in the order the strategy would like them for a bundle.
+// Returns the rooms in the strategy's order of preference for a bundle.
 std::vector<std::size_t> preferred(const Search& search, const Bundle& bundle) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < search.rooms.size(); ++i) {
@@ -58,7 +58,7 @@ bool seat_from(Search& search, std::size_t at) {
     const Bundle& bundle = search.request.bundles[search.order[at]];
     search.budget -= static_cast<std::int64_t>(search.rooms.size());
     if (search.budget < 0) return false;
-    std::vector<Room> tried;  // a room like one that failed fails too
+    std::vector<Room> tried;  // A room equal to one that failed fails too.
     for (const std::size_t i : preferred(search, bundle)) {
         const Room before = search.rooms[i];
         if (!search.selectors &&
@@ -93,7 +93,7 @@ Search search_over(const std::vector<Candidate>& candidates, const Wanted& wante
     return search;
 }
 
-// A sum that all nodes together do not have: no search is needed to refuse.
+// Returns true if the sum of the demands exceeds what all nodes have together, which refuses without a search.
 bool more_than_there_is(const std::vector<Candidate>& candidates, const Wanted& wanted) {
     Sums left;
     Amount gpus;
@@ -113,9 +113,9 @@ bool more_than_there_is(const std::vector<Candidate>& candidates, const Wanted& 
     return false;
 }
 
-// Equal bundles change seats so that their indices follow the nodes, the first bundle's node first.
+// Exchanges the seats of equal bundles so that their indices follow the nodes, the first bundle's node first.
 void make_contiguous(Search& search) {
-    std::vector<NodeId> nodes;  // by first appearance
+    std::vector<NodeId> nodes;  // in order of first appearance
     for (const Seat& seat : search.seats)
         if (!seat.node.value.empty() && std::find(nodes.begin(), nodes.end(), seat.node) == nodes.end())
             nodes.push_back(seat.node);
@@ -138,7 +138,7 @@ void make_contiguous(Search& search) {
     }
 }
 
-// Fractions of different sizes on one device are a packing problem that the search does not enumerate.
+// Fractions of different sizes on one device are a packing problem, which the search does not enumerate.
 bool several_fractions(const GangRequest& request) {
     std::set<Amount> fractions;
     for (const Bundle& bundle : request.bundles) {

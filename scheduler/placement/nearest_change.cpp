@@ -1,5 +1,5 @@
-// The nearest change that would make a gang fit: each is one change of the request or of one node, and each is tried by
-// placing the changed gang. Only for people who ask; the words are fields of the job spec.
+// Finds the nearest change that would make a gang fit. Each candidate is one change of the request or of one node, and
+// is tried by placing the changed gang. Used for explanations only; the words are fields of the job spec.
 #include <algorithm>
 #include <set>
 
@@ -10,7 +10,8 @@
 namespace rtrain::placing {
 namespace {
 
-// What the node has for such a bundle, at most what the bundle asks for; empty: nothing of something.
+// Returns the node's free amount of each resource in the bundle's demand, capped at the demand. Returns an empty set if
+// one of them has nothing free.
 Resources capped(const Resources& demand, const Resources& room, const std::vector<Amount>& gpus) {
     Resources out;
     for (const auto& [name, wanted] : demand) {
@@ -25,7 +26,7 @@ Resources capped(const Resources& demand, const Resources& room, const std::vect
     return out;
 }
 
-// How much of the demand is left, all of it being the number of its resources.
+// Returns the fraction of the demand that is left, summed over its resources.
 double left_of(const Resources& capped, const Resources& demand) {
     double left = 0;
     for (const auto& [name, wanted] : demand)
@@ -73,7 +74,7 @@ void Nearest::another_strategy() {
     offer(looser, std::string("with scaling.placement=") + to_text(looser.strategy));
 }
 
-// The most workers of one shape; room is monotone in the number.
+// Finds the most workers of one shape. Invariant: if n fit, fewer fit.
 void Nearest::fewer_workers() {
     if (!one_shape(wanted_of(request_)) || !request_.placed.empty()) return;
     GangRequest fewer = request_;
@@ -122,7 +123,7 @@ void Nearest::fewer_constraints() {
     if (found_.empty()) offer(open, "without any constraint on nodes");
 }
 
-// Equal bundles that ask for less of one thing, in whole units.
+// Tries equal bundles with less of one resource, in whole units.
 void Nearest::smaller_bundles() {
     if (!one_shape(wanted_of(request_)) || !request_.placed.empty()) return;
     for (const auto& [name, demand] : request_.bundles.front().demand) {
@@ -143,7 +144,7 @@ void Nearest::smaller_bundles() {
     }
 }
 
-// What the nodes have for such a bundle, the least change first.
+// Returns the nodes' free amounts for such a bundle, the smallest change first.
 std::vector<Resources> Nearest::caps(const Bundle& bundle) const {
     std::vector<Resources> out;
     for (const NodeView& node : nodes_) {
@@ -159,8 +160,8 @@ std::vector<Resources> Nearest::caps(const Bundle& bundle) const {
     return out;
 }
 
-// Bundles that ask for less of several things, or of a part of a GPU: as much as some node has. Of unlike bundles those
-// that no node holds are made smaller.
+// Tries bundles with less of several resources, or with a part of a GPU: as much as some node has. Of unlike bundles,
+// those that fit on no node become smaller.
 void Nearest::bundles_of_some_node() {
     if (!request_.placed.empty()) return;
     const bool alike = one_shape(wanted_of(request_));
@@ -179,7 +180,8 @@ void Nearest::bundles_of_some_node() {
                 smaller.bundles[i].demand = cap;
             if (!alike || fits(smaller)) break;
         }
-        if (smaller.bundles[i] != bundle && ++changed > limits::bundles_changed) return;  // no near change
+        // That would be no near change.
+        if (smaller.bundles[i] != bundle && ++changed > limits::bundles_changed) return;
         for (const auto& [name, amount] : smaller.bundles[i].demand)
             if (amount != amount_of(bundle.demand, name))
                 how += (how.empty() ? "with " : " and ") +

@@ -1,5 +1,5 @@
-// Gangs whose bundles are all alike, the usual case: one pass counts the free slots of each node, then the nodes are
-// chosen by count. Exact at any size: with equal bundles the largest counts first is the fewest nodes.
+// Places gangs of equal bundles, the usual case. One pass counts the free slots of each node; then nodes are chosen by
+// their counts. Exact at any size: with equal bundles, taking the largest counts first uses the fewest nodes.
 #include <algorithm>
 
 #include "scheduler/placement/room.hpp"
@@ -9,25 +9,25 @@ namespace {
 
 struct Slot {
     const Candidate* at = nullptr;
-    std::uint32_t slots = 0;      // free for this shape
-    std::uint32_t seated = 0;     // bundles that stay here (repair)
-    std::uint32_t taken = 0;      // bundles given now
+    std::uint32_t slots = 0;      // free slots for this shape
+    std::uint32_t seated = 0;     // bundles that stay on this node (repair)
+    std::uint32_t taken = 0;      // bundles that are placed now
     Amount gpus_free, cpus_free;  // how full the node is
-    bool off_gpus = false;        // bundles that need no GPU, a node that has none
+    bool off_gpus = false;        // true: the bundles need no GPU, and the node has none
 
     const NodeId& id() const { return at->node->id; }
 };
 
-using Chosen = std::vector<Slot>;  // in order of ranks
+using Chosen = std::vector<Slot>;  // in the order of ranks
 
-// Fuller nodes first, then id: keeps nodes whole.
+// Orders fuller nodes first, then by id, which keeps other nodes whole.
 bool fuller(const Slot& a, const Slot& b) {
     if (a.gpus_free != b.gpus_free) return a.gpus_free < b.gpus_free;
     if (a.cpus_free != b.cpus_free) return a.cpus_free < b.cpus_free;
     return a.id() < b.id();
 }
 
-// Many slots first; among equals those that host the gang already, then fuller ones.
+// Orders by many slots first; among equals nodes that already host the gang, then fuller ones.
 bool roomier(const Slot& a, const Slot& b) {
     if (a.slots != b.slots) return a.slots > b.slots;
     return fuller(a, b);
@@ -51,7 +51,8 @@ std::vector<Slot> count_slots(const std::vector<Candidate>& candidates, const Bu
     return open;
 }
 
-// Fewest nodes: the largest count, until one node can take the rest; of those the one with the fewest slots.
+// Uses the fewest nodes: the largest counts until one node can take the rest; of such nodes the one with the fewest
+// slots.
 std::optional<Chosen> pack(std::vector<Slot> open, std::uint32_t wanted) {
     std::sort(open.begin(), open.end(), roomier);
     Chosen chosen;
@@ -71,7 +72,7 @@ std::optional<Chosen> pack(std::vector<Slot> open, std::uint32_t wanted) {
     return chosen;
 }
 
-// Repair under PACK: the nodes that host the gang take what they can, then as few others as possible.
+// Repair with PACK: nodes that host the gang take what they can, then as few others as possible.
 std::optional<Chosen> pack_around(const std::vector<Slot>& open, std::uint32_t wanted) {
     Chosen hosts;
     std::vector<Slot> others;
@@ -85,7 +86,7 @@ std::optional<Chosen> pack_around(const std::vector<Slot>& open, std::uint32_t w
     return hosts;
 }
 
-// Most nodes, evenly: level by level, the emptiest node of each level first.
+// Uses the most nodes, evenly: level by level, the emptiest node of each level first.
 std::optional<Chosen> spread(std::vector<Slot> open, std::uint32_t wanted) {
     std::uint64_t sum = 0;
     for (const Slot& slot : open) sum += slot.slots;
@@ -118,7 +119,7 @@ std::optional<Chosen> strict_pack(std::vector<Slot> open, std::uint32_t wanted) 
 }
 
 std::optional<Chosen> choose(const std::vector<Slot>& open, const GangRequest& request, std::uint32_t wanted) {
-    std::vector<Slot> plain;  // bundles that need no GPU stay off GPU nodes when that costs no node
+    std::vector<Slot> plain;  // Bundles without GPUs stay off GPU nodes if that costs no further node.
     for (const Slot& slot : open)
         if (slot.off_gpus) plain.push_back(slot);
     switch (request.strategy) {

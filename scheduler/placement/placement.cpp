@@ -1,4 +1,5 @@
-// The verdict on a gang: valid, feasible now, once other jobs end, or never. See README.md for what the words promise.
+// The verdict about a gang: invalid, feasible now, feasible after other jobs have ended, or never. README.md defines
+// these.
 #include "scheduler/placement/placement.hpp"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ const NodeView* find_node(const std::vector<NodeView>& nodes, const NodeId& id) 
     return nullptr;
 }
 
-// Whether the bundles that stay keep to the strategy among themselves.
+// Returns true if the bundles that stay follow the strategy among themselves.
 bool placed_well(const GangRequest& request) {
     std::set<NodeId> nodes;
     std::size_t bundles = 0;
@@ -59,7 +60,7 @@ Attempted place_group(std::vector<Candidate> candidates, const Wanted& wanted) {
     return answer;
 }
 
-// The values of the topology label that may hold the gang. Repair: only the one that hosts it already.
+// Returns the values of the topology label that may hold the gang. Repair: only the value that hosts it.
 std::map<std::string, std::vector<Candidate>> by_topology(const std::vector<NodeView>& nodes,
                                                           const std::vector<Candidate>& open,
                                                           const GangRequest& request) {
@@ -87,7 +88,7 @@ std::uint64_t room_in(const std::vector<Candidate>& group, const Wanted& wanted)
     return room;
 }
 
-// The best-fitting value: as few nodes as PACK can have, as many as SPREAD can, then the least room to spare.
+// Returns the best value: as few nodes as PACK can have, as many as SPREAD can, then the least unused room.
 Attempted place_in_topology(const std::vector<NodeView>& nodes, const std::vector<Candidate>& open,
                             const Wanted& wanted) {
     Attempted best;
@@ -205,7 +206,8 @@ PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& req
     if (settle(place_on(nodes, open, request), Verdict::feasible_now)) return answer;
     const Attempted ever = place_on(nodes, candidates(nodes, request, Capacity::whole), request);
     answer.verdict =
-        ever.seats || !ever.proved ? Verdict::pending : Verdict::infeasible;  // a search that gave up proves nothing
+        // A search that was given up proves nothing.
+        ever.seats || !ever.proved ? Verdict::pending : Verdict::infeasible;
     answer.proved = answer.proved && ever.proved;
     return answer;
 }

@@ -1,4 +1,4 @@
-// Where a gang goes: all its bundles or none. Pure; decides on the candidates' free amounts and takes nothing.
+// Places a gang: all bundles or none. Pure: reads the candidates' free amounts and reserves nothing.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,10 @@
 
 namespace rtrain {
 
-PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& request);              // hot: no reasons
+// without reasons, for frequent use
+PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& request);
 PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request);  // with reasons
-// Returns what each node, in their order, says of the gang, up to `at_most`; why the request is invalid, if it is.
+// Returns a text for each node about the gang, in the nodes' order, at most `at_most`; or why the request is invalid.
 std::vector<NodeReason> placement_reasons(const std::vector<NodeView>& nodes, const GangRequest& request,
                                           std::size_t at_most);
 

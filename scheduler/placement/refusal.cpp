@@ -1,4 +1,4 @@
-// Why a gang does not fit, node by node. Not on the hot path.
+// Explains for each node why a gang does not fit. Not used in scheduling cycles.
 #include <algorithm>
 
 #include "scheduler/model/limits.hpp"
@@ -75,7 +75,7 @@ std::string label_reason(const NodeView& node, const LabelSelector& selector) {
     return "";
 }
 
-// What is asked for, looked at once for all nodes.
+// The request, analysed once for all nodes.
 struct Asked {
     explicit Asked(const GangRequest& of) : request(of), alike(one_shape(wanted_of(of))) {
         for (const Bundle& bundle : of.bundles)
@@ -83,10 +83,10 @@ struct Asked {
     }
     const GangRequest& request;
     const bool alike;
-    std::vector<const Bundle*> kinds;  // neighbours that are equal count once
+    std::vector<const Bundle*> kinds;  // equal neighbours are counted once
 };
 
-// Empty: any number of the gang's bundles fits there.
+// Returns an empty text if any number of the gang's bundles fits there.
 std::string reason_on(const NodeView& node, const Asked& asked) {
     const GangRequest& request = asked.request;
     const std::string hard = constraint(node, request);

@@ -1,4 +1,4 @@
-// Fitting bundles into one node. GPUs are devices, never a sum: 3 x 0.6 does not fit 2 GPUs, whatever the sum says.
+// Fits bundles into one node. GPUs are devices, not a sum: 3 x 0.6 does not fit on 2 GPUs.
 #include "scheduler/placement/room.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr Amount whole = units(1);
 
-// The fullest device that takes a fraction; ties to the lower index.
+// Returns the fullest device that takes a fraction; of equal ones the lowest index.
 std::optional<std::size_t> fullest_device(const std::vector<Amount>& gpus, Amount demand) {
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < gpus.size(); ++i)

@@ -1,4 +1,4 @@
-// Bundles that hold no resource: where they sit, and how many of one user a node takes.
+// Places bundles without resources, and limits how many of one user a node takes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,9 +18,9 @@ bool calmer(const Candidate& a, const Candidate& b) {
     return calm(a) > calm(b);
 }
 
-// The nodes that the bundles of one selector may use, the calmest first.
+// The nodes that the bundles of one selector may use, the least busy first.
 struct Homes {
-    std::vector<Candidate*> nodes;  // none is full
+    std::vector<Candidate*> nodes;  // nodes that are not full
     std::size_t next = 0;           // index in `nodes` of the node that takes the next bundle
 };
 
@@ -41,9 +41,9 @@ Candidate* take_next(Homes& homes, Strategy strategy) {
     return nullptr;
 }
 
-// Exchanges the seats of alike bundles, so that the ranks of one node follow each other.
+// Exchanges the seats of equal bundles, so that the ranks of one node follow each other.
 void keep_together(const Wanted& wanted, Seats& seats) {
-    std::map<NodeId, std::size_t> first_use;  // of each node, in the order in which the first bundles took them
+    std::map<NodeId, std::size_t> first_use;  // key: the node; value: the order in which the first bundles took it
     for (const std::uint32_t index : wanted.zeros) first_use.emplace(seats[index].node, first_use.size());
     std::vector<NodeId> nodes;
     for (const std::uint32_t index : wanted.zeros) nodes.push_back(seats[index].node);
