@@ -160,8 +160,8 @@ std::vector<Resources> Nearest::caps(const Bundle& bundle) const {
     return out;
 }
 
-// Tries bundles with less of several resources, or with a part of a GPU: as much as some node has. Of unlike bundles,
-// those that fit on no node become smaller.
+// Tries bundles with less of several resources, or with a part of a GPU: as much as some node has. Among unlike
+// bundles, those that fit on no node become smaller.
 void Nearest::bundles_of_some_node() {
     if (!request_.placed.empty()) return;
     const bool alike = one_shape(wanted_of(request_));
