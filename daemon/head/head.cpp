@@ -73,15 +73,18 @@ std::optional<std::string> variable(const std::string& name) {
 Status serve_head(const HeadOptions& wished, const std::function<void(const HeadListening&)>& ready) {
     HeadOptions options = wished;
     if (options.storage_root.empty()) options.storage_root = options.data_dir + "/storage";
+    head::DiskReserve reserve(options.data_dir);
+    reserve.make_room_for_start();
     if (auto status = make_directories(options); !status) return status;
     auto traces = head::trace_settings(variable);
     if (!traces) return traces.error();
     auto journal = state::SqliteJournal::open(options.data_dir);  // refuses a second head on this directory
     if (!journal) return journal.error();
+    (*journal)->when_full([&reserve] { return reserve.give_up(); });
     auto identity = head::open_identity(options.data_dir);
     if (!identity) return identity.error();
 
-    head::Head head(std::move(options), std::move(*journal), std::move(*identity), std::move(*traces));
+    head::Head head({std::move(options), std::move(*journal), std::move(*identity), std::move(*traces), reserve});
     const std::uint64_t descriptors = std::max(net::raise_descriptor_limit(), 2 * other_descriptors);
     if (auto opened = head.open(); !opened) return opened;
     if (auto listening = head.listen(std::min(connections_wanted, descriptors - other_descriptors)); !listening)

@@ -10,6 +10,7 @@
 #include "daemon/head/access/dropped_tokens.hpp"
 #include "daemon/head/loop/auditing.hpp"
 #include "daemon/head/sessions/counting.hpp"
+#include "daemon/head/view/record_bytes.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/uri/files/store.hpp"
 
@@ -25,22 +26,25 @@ std::string host_name() {
 
 }  // namespace
 
-Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity, TraceSettings traces)
-    : options_(std::move(options)),
+Head::Head(Opened opened)
+    : options_(std::move(opened.options)),
       facts_{.started_wall_ms = wall_ms()},
-      journal_(std::move(journal)),
-      identity_(std::move(identity)),
+      journal_(std::move(opened.journal)),
+      identity_(std::move(opened.identity)),
       clock_(journal_->opened().meta.now),
+      bytes_({}),
+      reserve_(opened.reserve),
       events_(loop_, *journal_, clock_, metrics_),
+      reports_(bytes_),
       view_{events_.cluster(), clock_, names_, reports_, waits_},
       feeds_(loop_),
       planner_(events_.cluster(), loop_),
       history_(loop_, options_.data_dir),
-      logs_(loop_, events_, feeds_, options_,
-            [this](const std::string& node, const protocol::FromHead& message) { sessions_.send(node, message); }),
-      submissions_(options_, view_, events_),
+      logs_({loop_, events_, feeds_, options_, bytes_,
+             [this](const std::string& node, const protocol::FromHead& message) { sessions_.send(node, message); }}),
+      submissions_(options_, view_, events_, bytes_),
       blobs_({loop_, events_, [this](std::function<void()> work) { events_.behind_commits(std::move(work)); }, view_,
-              options_, *journal_, submissions_}),
+              options_, *journal_, submissions_, bytes_}),
       credentials_(tokens_, browser_sessions_),
       revocations_(loop_, *journal_, tokens_,
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
@@ -55,11 +59,12 @@ Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, I
       metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
       autoscaler_({loop_, events_, events_.cluster(), clock_, metrics_, options_,
                    [this](const std::string& node) { release_node(node); }}),
-      api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_,
+      api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_, bytes_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
                   blobs_, part_uploads_, history_, logs_, log_answers_, feeds_, planner_, sessions_, autoscaler_,
-                  metrics_page_, browser_sessions_, credentials_)}) {
+                  metrics_page_, browser_sessions_, credentials_, bytes_)}) {
     connect();
+    TraceSettings& traces = opened.traces;
     if (traces.url.empty()) return;
     spans_.emplace([this](Time time) { return clock_.to_wall(time); }, clock_.now());
     traces_.emplace(loop_, metrics_, std::move(traces));
@@ -80,6 +85,7 @@ void Head::connect() {
 void Head::follow(const Decisions& decisions) {
     for (const Decision& decision : decisions.by_event)
         for (const Record& record : decision.save) {
+            head::follow(bytes_, record);
             if (const Run* run = std::get_if<Run>(&record)) names_.saw(*run);
             if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == decisions.now)
                 count_placed(metrics_, events_.cluster(), *placed);
@@ -103,6 +109,11 @@ void Head::saved(const Pending& batch) {
     news_.numbers_saved(batch);
     revocations_.saved(batch);
     const state::Batch& rows = batch.batch;
+    reports_.saved(rows.metrics, batch.grown.reports);
+    for (const auto& [run, size] : batch.grown.events)
+        if (const std::string user = bytes_.user_of(run); !user.empty())
+            bytes_.add(user, Kept::events, {.database = size});
+    for (const auto& [user, size] : batch.grown.audit) bytes_.add(user, Kept::audit, {.database = size});
     for (const state::MetricRow& row : rows.metrics) history_.reported(row.attempt.run);
     if (!rows.entries.empty() || !rows.notices.empty() || !rows.metrics.empty()) feeds_.poke();
 }
@@ -170,6 +181,7 @@ Status Head::open_all() {
         if (!terminal(run.state)) (void)tokens_.run_token(run_id, run.user);
     }
     if (auto known = blobs_.recall_users(); !known) return known;
+    if (auto counted = count_kept(); !counted) return counted;
     // The newest report of each run, as far as the table has it, so that a restart does not make people's lists poorer.
     std::size_t left = recalled_at_most;
     for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left)
@@ -252,6 +264,7 @@ Status Head::serve() {
     loop_.on_signal(SIGTERM, stop_.now);
     loop_.on_signal(SIGINT, stop_.now);
     sessions_.start();
+    look_at_disk();
     look_for_tokens();
     tidy_up();
     log_audit_end();

@@ -13,6 +13,7 @@
 #include "daemon/head/access/revocation.hpp"
 #include "daemon/head/api/metrics_page.hpp"
 #include "daemon/head/autoscale/autoscaler.hpp"
+#include "daemon/head/base/disk_reserve.hpp"
 #include "daemon/head/base/facts.hpp"
 #include "daemon/head/files/blobs.hpp"
 #include "daemon/head/files/part_uploads.hpp"
@@ -32,7 +33,14 @@ namespace rtrain::head {
 
 class Head {
   public:
-    Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity, TraceSettings traces);
+    struct Opened {
+        HeadOptions options;
+        std::unique_ptr<state::SqliteJournal> journal;
+        Identity identity;
+        TraceSettings traces;
+        DiskReserve& reserve;  // of the data directory
+    };
+    explicit Head(Opened opened);
     Status open();                               // tokens, settings, cluster id
     Status listen(std::size_t connections_max);  // at most so many
     Result<HeadListening> announce();            // for whom the head was started, with a fresh join token
@@ -50,6 +58,11 @@ class Head {
     void saved(const Pending& batch);
     void forget_waits(RunId run);
 
+    // ---- keeping.cpp: what is kept for each user
+    Status count_kept();  // at the start
+    void count_rows();    // events and audit
+    void count_values();
+    void look_at_disk();  // each second
     // ---- upkeep.cpp
     void send_alive();       // whoever started it, and would end a loop that is stuck
     void look_for_tokens();  // that were made on this machine
@@ -67,6 +80,8 @@ class Head {
     net::Loop loop_;
     const HeadStop stop_{[this] { loop_.stop(); }};
     Clock clock_;
+    UserBytes bytes_;
+    DiskReserve& reserve_;
     EventLoop events_;
     RunNames names_;
     Reports reports_;

@@ -47,7 +47,10 @@ void Head::release_node(const std::string& node) {
 }
 
 void Head::tidy_up() {
-    events_.behind_commits([this, before = wall_ms() - events_kept_ms] { journal_->prune_events(before); });
+    events_.behind_commits([this, before = wall_ms() - events_kept_ms] {
+        journal_->prune_events(before);
+        loop_.post([this] { count_rows(); });
+    });
     logs_.prune(events_.cluster());
     blobs_.collect();
     const auto swept = [root = options_.storage_root] {  // removals that a head before this one did not finish

@@ -24,8 +24,6 @@ inline constexpr std::size_t selector_values_most = 256;
 inline constexpr std::size_t demand_bytes_most = 32 << 20;
 inline constexpr std::size_t array_runs_most = 10'000;
 inline constexpr std::size_t array_bytes_most = 256 << 20;  // for the jobs and workers of all runs of an array
-// The most bytes of all runs of one user that the head stores, including ended runs: some four million workers.
-inline constexpr std::size_t user_bytes_most = 512 << 20;
 inline constexpr std::size_t bytes_of_name =
     96;  // bytes for a node name of a run: its entry in a set, beside the job's text
 

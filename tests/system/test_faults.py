@@ -425,6 +425,9 @@ def test_a_head_whose_disk_is_full_takes_no_change_answers_questions_and_goes_on
             wait_for("the node", lambda: cluster.ready_nodes() == 1)
             assert agent.exists()
             spec = write_job(tmp_path, "late", ["true"])
+            reserve = place / "head" / "reserve"
+            wait_for("the reserve", reserve.exists)
+            reserve.unlink()
             with open(small / "in-the-way", "wb", buffering=0) as file:
                 fill(file)
 
@@ -432,7 +435,7 @@ def test_a_head_whose_disk_is_full_takes_no_change_answers_questions_and_goes_on
                 done = cluster.run("submit", spec, "--new")
                 return done if done.returncode != 0 else None
 
-            where = str(place / "head" / "state.db")
+            where = str(place / "head")
             for _ in range(2):  # what found the disk full, and what came later
                 done = wait_for("a submit to be refused", refused_submit)
                 assert where in done.stderr and "full" in done.stderr, done.stderr

@@ -40,8 +40,9 @@ struct HeadCore {
     metrics::Metrics metrics{"test"};
     head::Clock clock{Time{0}};
     head::EventLoop events{loop, *journal, clock, metrics};
+    head::UserBytes bytes{{.memory = 1LL << 40, .database = 1LL << 40, .files = 1LL << 40}};
     head::RunNames names;
-    head::Reports reports;
+    head::Reports reports{bytes};
     head::Waits waits;
     const head::View view{events.cluster(), clock, names, reports, waits};
 

@@ -96,7 +96,7 @@ void get_blob(Exchange& exchange, const HeadOptions& options, const Ownership& o
         .status = 200, .content_type = "application/zstd", .file = path, .permitted = exchange.permitted});
 }
 
-void put_blob(Exchange& exchange, const HeadOptions& options) {
+void put_blob(Exchange& exchange, const HeadOptions& options, UserBytes& bytes) {
     const std::string path = named_blob(exchange, options), upload = exchange.request.body_file;
     if (path.empty()) return;
     if (upload.empty()) return refuse(exchange, {ErrorCode::usage, "an upload needs a body", ""});
@@ -108,9 +108,10 @@ void put_blob(Exchange& exchange, const HeadOptions& options) {
             if (!settled) fs::remove(upload, ignored);
             return settled;
         },
-        [](Exchange& kept, const Status& settled) {
+        [&options, &bytes](Exchange& kept, const Status& settled) {
             if (!settled) return refuse(kept, settled.error());
             const std::string sha256 = kept.variables["sha256"];
+            if (kept.caller.role != Role::node) count_blob(bytes, options, sha256, kept.caller.user);
             auto answer = [kept, sha256]() mutable { reply_json(kept, 201, {{"sha256", sha256}}); };
             if (kept.caller.role == Role::node) return answer();
             kept.events.save(

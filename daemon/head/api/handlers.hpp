@@ -24,7 +24,8 @@ void delete_session(Exchange&, BrowserSessions&, const Credentials&, state::Sqli
 void get_prometheus(Exchange&, MetricsPage&);
 
 // submission.cpp
-void post_run(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&);
+void post_run(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&,
+              const UserBytes&);
 void post_plan(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Planner&);
 
 // runs.cpp
@@ -79,7 +80,7 @@ void post_certificate(Exchange&, Revocations&, const Identity&);
 // blobs.cpp
 void head_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);
 void get_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);
-void put_blob(Exchange&, const HeadOptions&);
+void put_blob(Exchange&, const HeadOptions&, UserBytes&);
 
 // storage.cpp
 void get_storage(Exchange&, const HeadOptions&, const PartUploads&);
@@ -90,7 +91,7 @@ void delete_storage(Exchange&, const HeadOptions&);
 void get_run_file(Exchange&, const HeadOptions&);
 void get_values(Exchange&, const HeadOptions&);
 void get_value(Exchange&, const HeadOptions&);
-void put_value(Exchange&, const HeadOptions&);
+void put_value(Exchange&, const HeadOptions&, UserBytes&);
 
 // access/audit.cpp
 void get_audit(Exchange&, const state::SqliteJournal&);

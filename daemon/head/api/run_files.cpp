@@ -8,6 +8,7 @@
 
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/base/data_files.hpp"
+#include "daemon/head/base/limits.hpp"
 #include "daemon/head/files/run_header.hpp"
 #include "daemon/head/requests/file_answers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
@@ -22,8 +23,6 @@ namespace rtrain::head {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t value_bytes_max = 4 << 20;
-constexpr std::size_t values_max = 1'000;  // beside those of checkpoints
 // A value of a checkpoint: its validation, or whether a trial that starts from it holds it. Both spare it from
 // deletion.
 constexpr std::string_view validation_prefix = "validation-", hold_prefix = "held-";
@@ -167,16 +166,98 @@ bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
     return !prefix_of(key).empty() && !view.cluster.checkpoints.contains({.run = run, .directory = directory_in(key)});
 }
 
-// Those that the limit is for. What was said of checkpoints that are gone is removed.
-std::size_t values_that_count(const View& view, const HeadOptions& options, RunId run) {
-    std::size_t count = 0;
+// What is in a run's directory of values, beside what is known of its checkpoints.
+struct Values {
+    std::size_t count = 0;                 // that the limit is for: beside those of checkpoints
+    std::vector<std::string> checkpoints;  // keys of values of checkpoints
+};
+Values values_in(const std::string& directory) {
+    Values values;
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(values_directory(options, run), none)) {
-        const std::string key = entry.path().filename();
-        count += prefix_of(key).empty();
-        if (of_no_checkpoint(view, run, key)) fs::remove(entry.path(), none);
+    for (fs::directory_iterator at(directory, none), end; !none && at != end; at.increment(none)) {
+        std::string key = at->path().filename();
+        if (prefix_of(key).empty())
+            ++values.count;
+        else
+            values.checkpoints.push_back(std::move(key));
     }
-    return count;
+    return values;
+}
+
+std::int64_t size_of_value(const std::string& path) {
+    std::error_code none;
+    const auto size = fs::file_size(path, none);
+    return none ? 0 : static_cast<std::int64_t>(size);
+}
+
+// Removes what was said of checkpoints that are gone.
+void remove_values_of_gone(const View& view, const std::string& directory, RunId run, const Values& values,
+                           UserBytes& bytes) {
+    for (const std::string& key : values.checkpoints) {
+        if (!of_no_checkpoint(view, run, key)) continue;
+        const std::int64_t size = size_of_value(directory + "/" + key);
+        std::error_code stays;
+        if (fs::remove(directory + "/" + key, stays)) bytes.add(run, Kept::values, {.files = -size});
+    }
+}
+
+void forget_files(const std::string& directory) {
+    std::error_code ignored;
+    fs::remove_all(directory, ignored);
+}
+
+struct ValueWrite {
+    std::string directory, key, body, aside;
+    std::string path() const { return directory + "/" + key; }
+};
+struct ValueWritten {
+    std::int64_t bytes_before = 0;
+    Values beside;
+};
+
+// Waits for the disk.
+Result<ValueWritten> write_value(const ValueWrite& value) {
+    std::error_code failed;
+    fs::create_directories(value.directory, failed);
+    ValueWritten written{.bytes_before = size_of_value(value.path()), .beside = values_in(value.directory)};
+    const bool counts = prefix_of(value.key).empty() && !fs::exists(value.path(), failed);
+    if (counts && written.beside.count >= limits::values_of_run)
+        return Error{ErrorCode::full, "the run has " + std::to_string(limits::values_of_run) + " values already",
+                     "write over those that are not needed any more"};
+    if (auto done = write_private(value.path(), value.body, value.aside); !done) return done.error();
+    return written;
+}
+
+// Counts a value that is on disk, and answers.
+void value_written(Exchange& exchange, RunId run, const ValueWrite& value, const ValueWritten& written,
+                   UserBytes& bytes) {
+    const auto size = static_cast<std::int64_t>(value.body.size());
+    if (exchange.view.cluster.runs.contains(run))
+        bytes.add(run, Kept::values, {.files = size - written.bytes_before});
+    else
+        forget_files(value.directory);  // it was removed meanwhile
+    remove_values_of_gone(exchange.view, value.directory, run, written.beside, bytes);
+    reply_json(exchange, 200, {{"key", value.key}, {"bytes", size}});
+}
+
+// A value of a checkpoint decides whether that is kept: one is written and decided after the other.
+void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrite& value, UserBytes& bytes) {
+    auto validated = validation_in(value.key, run, value.body, value.directory);
+    const bool gone = of_no_checkpoint(exchange.view, run.id, value.key);
+    if (gone && validated && validated->pending)
+        return refuse(exchange,
+                      {ErrorCode::conflict, validated->directory + " is not known to the head yet", "try again"});
+    if (gone) {
+        remove_values_of_gone(exchange.view, value.directory, run.id, values_in(value.directory), bytes);
+        return reply_json(exchange, 200, {{"key", value.key}, {"bytes", 0}});
+    }
+    const auto written = write_value(value);
+    if (!written) return refuse(exchange, written.error());
+    if (!validated) return value_written(exchange, run.id, value, *written, bytes);
+    exchange.events.take(std::move(*validated),
+                         [kept = exchange, id = run.id, value, written = *written, &bytes](const Decision&) mutable {
+                             value_written(kept, id, value, written, bytes);
+                         });
 }
 
 }  // namespace
@@ -248,32 +329,27 @@ void get_value(Exchange& exchange, const HeadOptions& options) {
     });
 }
 
-void put_value(Exchange& exchange, const HeadOptions& options) {
+void put_value(Exchange& exchange, const HeadOptions& options, UserBytes& bytes) {
     with_run(exchange, [&](const Run& run) {
-        const std::string key = exchange.variables["key"], directory = values_directory(options, run.id);
+        const std::string key = exchange.variables["key"];
         if (!is_key(key)) return refuse(exchange, bad_key(key));
-        if (exchange.request.body.size() > value_bytes_max)
+        if (exchange.request.body.size() > limits::value_bytes)
             return refuse(exchange,
                           {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
-        auto validated = validation_in(key, run, exchange.request.body, directory);
-        const bool gone = of_no_checkpoint(exchange.view, run.id, key);
-        if (gone && validated && validated->pending)
-            return refuse(exchange,
-                          {ErrorCode::conflict, validated->directory + " is not known to the head yet", "try again"});
-        std::error_code failed;
-        fs::create_directories(directory, failed);
-        const std::size_t there = values_that_count(exchange.view, options, run.id);
-        if (gone) return reply_json(exchange, 200, {{"key", key}, {"bytes", 0}});
-        const bool counts = prefix_of(key).empty() && !fs::exists(directory + "/" + key, failed);
-        if (counts && there >= values_max)
-            return refuse(exchange, {ErrorCode::full, "run " + run.name + " has 1000 values already",
-                                     "write over those that are not needed any more"});
-        if (auto written = write_private(directory + "/" + key, exchange.request.body); !written)
-            return refuse(exchange, written.error());
-        const json answer = {{"key", key}, {"bytes", exchange.request.body.size()}};
-        if (!validated) return reply_json(exchange, 200, answer);
-        exchange.events.take(std::move(*validated),
-                             [kept = exchange, answer](const Decision&) mutable { reply_json(kept, 200, answer); });
+        ValueWrite value{.directory = values_directory(options, run.id),
+                         .key = key,
+                         .body = std::move(exchange.request.body),
+                         .aside = scratch_path(options)};
+        const auto size = static_cast<std::int64_t>(value.body.size());
+        const KeptBytes more{.files = std::max<std::int64_t>(0, size - size_of_value(value.path()))};
+        if (const Status may = bytes.may_add(run.user, Kept::values, more); !may) return refuse(exchange, may.error());
+        if (!prefix_of(key).empty()) return put_value_of_checkpoint(exchange, run, value, bytes);
+        on_pool_at(
+            options.data_dir + "/values", exchange, [value] { return write_value(value); },
+            [value, id = run.id, &bytes](Exchange& kept, const Result<ValueWritten>& written) {
+                if (!written) return refuse(kept, written.error());
+                value_written(kept, id, value, *written, bytes);
+            });
     });
 }
 

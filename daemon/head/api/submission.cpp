@@ -34,6 +34,7 @@ struct Known {
 struct Stores {
     Submissions& submissions;
     Blobs& blobs;
+    const UserBytes& bytes;
 };
 
 struct Submission {
@@ -302,15 +303,14 @@ void accept(Exchange& exchange, const Known& known, const Stores& stores, const 
     const auto after = predecessors(exchange.view, submission.job.after);
     if (!after) return refuse(exchange, after.error());
     const std::string secrets = submission.secrets.empty() ? "" : json_text(submission.secrets);
-    const Submissions::Files files{.code_sha256 = submission.code_sha256,
+    const Submissions::Files files{.user = exchange.caller.user,
+                                   .code_sha256 = submission.code_sha256,
                                    .secrets_json = secrets,
+                                   .lines_json = submission.lines.empty() ? "" : json_text(submission.lines),
                                    .for_any_user = submission.resume && is_admin(exchange.caller)};
     if (auto saved = stores.submissions.save(submission.key, files); !saved) return refuse(exchange, saved.error());
     if (is_admin(exchange.caller))
         stores.blobs.let_use(spec::to_json(submission.job), submission.code_sha256, exchange.caller.user);
-    if (!submission.lines.empty())
-        exchange.events.save(
-            {.tokens = {}, .settings = {{lines_setting(submission.key), json_text(submission.lines)}}, .done = {}});
     audit_detail(exchange, "name=" + submission.job.name);
     const RunId next{exchange.view.cluster.meta.next_run};
     exchange.events.take(
@@ -366,15 +366,13 @@ Status check_name(const Known& known, const Caller& caller, Submission& submissi
     return Done{};
 }
 
-// All runs of a user together take a bounded part of the head's memory.
-Status check_memory(const Known& known, const std::string& user, const Submission& submission) {
-    const std::size_t more = std::max<std::size_t>(1, submission.array.indices.size()) * bytes_of(submission.job);
-    const std::size_t have = known.view.names.bytes_of_user(user), most = known.options.user_bytes;
-    if (have + more <= most) return Done{};
-    return Error{ErrorCode::full,
-                 "all runs of " + user + " would take " + std::to_string((have + more) >> 20) +
-                     " MiB of the head's memory; the most is " + std::to_string(most >> 20),
-                 "remove runs that have ended (rtrain runs rm), or submit this when others have"};
+// Returns what a submission makes the head keep: its runs' records, the event of it, its secrets.
+KeptBytes kept_of(const Submission& submission) {
+    const auto runs = static_cast<std::int64_t>(std::max<std::size_t>(1, submission.array.indices.size()));
+    const auto of_one = static_cast<std::int64_t>(bytes_of(submission.job));
+    const auto secrets =
+        submission.secrets.empty() ? 0 : static_cast<std::int64_t>(json_text(submission.secrets).size());
+    return {.memory = runs * of_one, .database = 2 * runs * of_one + of_one, .files = secrets};
 }
 
 void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRequest read) {
@@ -390,8 +388,8 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
     if (const Status below = mark_parent(exchange, submission.job); !below) return refuse(exchange, below.error());
     if (const Status named = check_name(known, exchange.caller, submission); !named)
         return refuse(exchange, named.error());
-    if (const Status room = check_memory(known, exchange.caller.user, submission); !room)
-        return refuse(exchange, room.error());
+    if (const Status may = stores.bytes.may_add(exchange.caller.user, Kept::runs, kept_of(submission)); !may)
+        return refuse(exchange, may.error());
     accept(exchange, known, stores, submission);
 }
 
@@ -427,9 +425,9 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
 }  // namespace
 
 void post_run(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
-              Submissions& submissions, Blobs& blobs) {
+              Submissions& submissions, Blobs& blobs, const UserBytes& bytes) {
     const Known known{exchange.view, options, facts, ownership};
-    with_request(exchange, [known, stores = Stores{submissions, blobs}](Exchange& asked, ReadRequest read) {
+    with_request(exchange, [known, stores = Stores{submissions, blobs, bytes}](Exchange& asked, ReadRequest read) {
         submit(asked, known, stores, std::move(read));
     });
 }

@@ -35,7 +35,10 @@ void sync_directory(const std::string& directory) {
 }  // namespace
 
 Status write_private(const std::string& path, const std::string& bytes) {
-    const std::string aside = path + ".new";
+    return write_private(path, bytes, path + ".new");
+}
+
+Status write_private(const std::string& path, const std::string& bytes, const std::string& aside) {
     const int descriptor = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (descriptor < 0) return failed("creating", aside);
     const bool wrote = storage::write_all(descriptor, bytes) == 0 && ::fsync(descriptor) == 0;
@@ -45,7 +48,11 @@ Status write_private(const std::string& path, const std::string& bytes) {
         ::unlink(aside.c_str());
         return why;
     }
-    if (::rename(aside.c_str(), path.c_str()) != 0) return failed("renaming to", path);
+    if (::rename(aside.c_str(), path.c_str()) != 0) {
+        const Error stays = failed("renaming to", path);
+        ::unlink(aside.c_str());
+        return stays;
+    }
     sync_directory(std::filesystem::path(path).parent_path().string());
     return Done{};
 }

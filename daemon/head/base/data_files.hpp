@@ -9,8 +9,10 @@
 
 namespace rtrain::head {
 
-// Whole or not at all, durable, readable by the owner alone.
+// Whole or not at all, durable, readable by the owner alone. `aside`: written first, on the same disk; two that write
+// the same path at a time have each its own.
 Status write_private(const std::string& path, const std::string& bytes);
+Status write_private(const std::string& path, const std::string& bytes, const std::string& aside);
 Result<std::string> read_file(const std::string& path);
 
 std::string blob_path(const HeadOptions& options, const std::string& sha256);  // with "": the directory of all

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/head/base/user_bytes.hpp"
 #include "scheduler/model/queues.hpp"
 #include "storage/spec/fields/autoscale.hpp"
-#include "storage/spec/limits.hpp"
 
 namespace rtrain {
 
@@ -23,11 +23,11 @@ struct HeadOptions {
     std::string name{};                     // of the cluster, for people; kept over restarts
     std::int64_t node_timeout_ms = 10'000;  // silence after which a node counts as lost
     std::int64_t heartbeat_ms = 1'000;
-    std::int64_t audit_end_ms = 3'600'000;     // between two lines that tell where the audit ends
-    std::int64_t join_token_ms = 3'600'000;    // validity of the join token made at each start
-    std::int64_t storage_reserve = 2LL << 30;  // bytes that uploads must leave free below the storage root
-    std::int64_t logs_reserve = 512LL << 20;   // bytes that workers' logs must leave free for the state beside them
-    std::size_t user_bytes = spec::user_bytes_most;                           // a smaller one in tests
+    std::int64_t audit_end_ms = 3'600'000;        // between two lines that tell where the audit ends
+    std::int64_t join_token_ms = 3'600'000;       // validity of the join token made at each start
+    std::int64_t storage_reserve = 2LL << 30;     // bytes that uploads must leave free below the storage root
+    std::int64_t logs_reserve = 512LL << 20;      // bytes that workers' logs must leave free for the state beside them
+    std::optional<head::KeptBytes> user_limit{};  // of each user; none: limits.hpp, less on a small disk
     std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
     std::optional<Queues> queues{};                                           // none: those it has
     std::string queues_file{};                                                // where they were read, for people

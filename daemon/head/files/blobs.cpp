@@ -124,18 +124,40 @@ void Blobs::remove_unneeded(Unneeded garbage) {
             std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
     });
     const auto remove = [blobs = blob_path(uses_.options, ""), garbage = std::move(garbage)] {
+        std::vector<std::string> removed;
         for (const std::string& sha256 : garbage.blobs) {
             std::error_code failed;
             if (age_ms(blobs + sha256) < garbage.oldest_ms) continue;  // asked for meanwhile
             if (!fs::remove(blobs + sha256, failed) || failed)
                 std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
+            else
+                removed.push_back(sha256);
         }
+        return removed;
     };
-    uses_.background.offload(remove, [] {});
+    uses_.background.offload(
+        remove, [](const Error&) { return std::vector<std::string>(); },
+        [&bytes = uses_.bytes](const std::vector<std::string>& removed) {
+            for (const std::string& sha256 : removed) bytes.forget(Kept::archives, sha256);
+        });
 }
 
 std::string blob_setting(const std::string& sha256, const std::string& user) {
     return blob_prefix + sha256 + "/" + user;
+}
+
+void count_blob(UserBytes& bytes, const HeadOptions& options, const std::string& sha256, const std::string& user) {
+    std::error_code gone;
+    const auto size = fs::file_size(blob_path(options, sha256), gone);
+    if (gone) return;
+    bytes.put(user, Kept::archives, sha256,
+              {.database = static_cast<std::int64_t>(blob_setting(sha256, user).size()),
+               .files = static_cast<std::int64_t>(size)});
+}
+
+void Blobs::count() {
+    for (const auto& [name, value] : uses_.journal.settings(blob_prefix))
+        count_blob(uses_.bytes, uses_.options, blob_of(name), name.substr(blob_prefix.size() + hash_length + 1));
 }
 
 Status Blobs::recall_users() {
@@ -163,6 +185,7 @@ void Blobs::let_use(const std::string& job_json, const std::string& code_sha256,
     for (const std::string& sha256 : named)
         if (sha256.size() == hash_length && fs::exists(blob_path(uses_.options, sha256), none))
             aside.settings[blob_setting(sha256, user)] = "1";
+    for (const auto& [setting, value] : aside.settings) count_blob(uses_.bytes, uses_.options, blob_of(setting), user);
     if (!aside.settings.empty()) uses_.events.save(std::move(aside));
 }
 

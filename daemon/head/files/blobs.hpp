@@ -16,6 +16,8 @@
 namespace rtrain::head {
 
 std::string blob_setting(const std::string& sha256, const std::string& user);  // this user has sent that blob
+// The blob counts for every user who has sent it.
+void count_blob(UserBytes& bytes, const HeadOptions& options, const std::string& sha256, const std::string& user);
 
 class Blobs {
   public:
@@ -27,11 +29,13 @@ class Blobs {
         const HeadOptions& options;
         state::SqliteJournal& journal;
         Submissions& submissions;
+        UserBytes& bytes;
     };
     explicit Blobs(Uses uses) : uses_(std::move(uses)) {}
 
     // Records the users of blobs from before that was remembered, once in a database: the users whose runs name them.
     Status recall_users();
+    void count();  // those that are there, for each user who has sent them
     // An admin's runs may use what others have sent; so may their workers.
     void let_use(const std::string& job_json, const std::string& code_sha256, const std::string& user);
     void collect();  // looks for what no run needs, on the pool, and removes it

@@ -21,14 +21,10 @@ protocol::LogAck ack_of(const LogName& name, const LogIntake::Source& from, std:
 
 }  // namespace
 
-LogIntake::LogIntake(net::Background background, Intake events, Feeds& feeds, const HeadOptions& options, Send send)
-    : background_(background),
-      events_(events),
-      feeds_(feeds),
-      options_(options),
-      send_(std::move(send)),
-      store_(options.data_dir + "/logs", static_cast<std::uint64_t>(options.logs_reserve),
-             options.free_bytes ? options.free_bytes : free_bytes) {}
+LogIntake::LogIntake(Uses uses)
+    : uses_(std::move(uses)),
+      store_(uses_.options.data_dir + "/logs", static_cast<std::uint64_t>(uses_.options.logs_reserve),
+             uses_.options.free_bytes ? uses_.options.free_bytes : free_bytes) {}
 
 void LogIntake::on_log_thread(std::function<void()> work, net::Loop::Task then) {
     writer_.add([this, work = std::move(work), then = std::move(then)]() mutable {
@@ -38,7 +34,7 @@ void LogIntake::on_log_thread(std::function<void()> work, net::Loop::Task then) 
             std::fprintf(stderr, "rtrain head: %s\n", net::thrown(wrong, "a log file").message.c_str());
         }
         work = nullptr;
-        background_.post(std::move(then));
+        uses_.background.post(std::move(then));
     });
 }
 
@@ -47,19 +43,32 @@ void LogIntake::take(LogStore::Piece piece, const Source& from) {
     if (waiting_bytes_ + bytes > waiting_bytes_max)
         return put_off(piece.name, from,
                        {ErrorCode::full, "the disk of the head's data directory is slower than what comes", ""});
+    const RunId run = piece.name.run;
+    if (const Status may = uses_.bytes.may_add(run, Kept::logs, {.files = static_cast<std::int64_t>(bytes)}); !may) {
+        note_limit(run, may.error());
+        return put_off(piece.name, from, may.error());
+    }
     waiting_bytes_ += bytes;
     const auto kept = std::make_shared<const LogStore::Piece>(std::move(piece));
     const auto size = std::make_shared<Result<std::uint64_t>>(Error{ErrorCode::internal, "it was not written", ""});
-    on_log_thread([this, kept, size] { *size = store_.take(*kept); },
-                  [this, kept, from, size, bytes] {
-                      waiting_bytes_ -= bytes;
-                      taken(kept->name, from, *size);
-                  });
+    const auto sizes = std::make_shared<std::map<RunId, std::uint64_t>>();
+    on_log_thread(
+        [this, kept, size, sizes] {
+            *size = store_.take(*kept);
+            *sizes = store_.changed_sizes();
+        },
+        [this, kept, from, size, sizes, bytes] {
+            waiting_bytes_ -= bytes;
+            for (const auto& [changed, stored] : *sizes)
+                uses_.bytes.put(changed, Kept::logs, {.files = static_cast<std::int64_t>(stored)});
+            taken(kept->name, from, *size);
+        });
 }
 
 void LogIntake::let_go(const LogName& name, const Source& from, std::uint64_t end) { taken(name, from, end); }
 
 void LogIntake::forget(RunId run) {
+    limit_noted_.erase(run);
     on_log_thread([this, run] { store_.forget(run); }, [] {});
 }
 
@@ -67,7 +76,7 @@ void LogIntake::taken(const LogName& name, const Source& from, const Result<std:
     if (!size) return put_off(name, from, size.error());
     unsynced_[name] = {.from = from, .offset = *size};
     later_sync();
-    feeds_.poke();
+    uses_.feeds.poke();
 }
 
 // Puts a piece off. It is not acknowledged: the agent keeps it, and sends it again when it is asked for.
@@ -78,13 +87,13 @@ void LogIntake::put_off(const LogName& name, const Source& from, const Error& wh
     }
     if (put_off_.empty()) {
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
-        background_.after(put_off_ms, [this] { offer_again(); });
+        uses_.background.after(put_off_ms, [this] { offer_again(); });
     }
     put_off_[name] = from;
     note_room();
     protocol::LogAck later = ack_of(name, from, 0);
     later.later = true;
-    send_(from.node, later);
+    uses_.send(from.node, later);
 }
 
 void LogIntake::offer_again() {
@@ -93,37 +102,47 @@ void LogIntake::offer_again() {
                   [this, wait] {
                       note_room();
                       if (*wait) {
-                          background_.after(put_off_ms, [this] { offer_again(); });
+                          uses_.background.after(put_off_ms, [this] { offer_again(); });
                           return;
                       }
                       for (const auto& [name, from] : std::exchange(put_off_, {}))
-                          send_(from.node, ack_of(name, from, 0));
+                          uses_.send(from.node, ack_of(name, from, 0));
                   });
+}
+
+// Notes it once for each run: at the limit small pieces are taken and large ones are not.
+void LogIntake::note_limit(RunId run, const Error& why) {
+    if (!limit_noted_.insert(run).second) return;
+    uses_.events.note({.wall_ms = wall_ms(),
+                       .text = "the logs of this run stay on their nodes: " + why.message + "; " + why.next,
+                       .about_run = run,
+                       .about_node = std::nullopt});
+    uses_.events.later_acknowledge();
 }
 
 // Notes the room for logs, once when there is none, and once when there is some again.
 void LogIntake::note_room() {
     const bool wait = store_.waiting();
     if (std::exchange(room_noted_, wait) == wait) return;
-    const std::string disk = "the disk of the head's data directory (" + options_.data_dir + ")";
+    const std::string disk = "the disk of the head's data directory (" + uses_.options.data_dir + ")";
     const std::string text = wait ? disk +
                                         " is nearly full: workers' logs stay on their nodes until there is room; "
                                         "make some, for example: rtrain runs rm of old runs"
                                   : disk + " has room again: the logs that waited on their nodes are taken";
-    events_.note({.wall_ms = wall_ms(), .text = text, .about_run = std::nullopt, .about_node = std::nullopt});
-    events_.later_acknowledge();
+    uses_.events.note({.wall_ms = wall_ms(), .text = text, .about_run = std::nullopt, .about_node = std::nullopt});
+    uses_.events.later_acknowledge();
 }
 
 void LogIntake::later_sync() {
     if (std::exchange(syncing_, true)) return;
-    background_.after(sync_pause_ms, [this] { sync(); });
+    uses_.background.after(sync_pause_ms, [this] { sync(); });
 }
 
 void LogIntake::sync() {
     auto batch = std::make_shared<Batch>(std::exchange(unsynced_, {}));
-    background_.offload([directory = store_.directory()] { return sync_logs(directory); },
-                        [](const Error& error) { return error; },
-                        [this, batch](const Status& status) { synced(*batch, status); });
+    uses_.background.offload([directory = store_.directory()] { return sync_logs(directory); },
+                             [](const Error& error) { return error; },
+                             [this, batch](const Status& status) { synced(*batch, status); });
 }
 
 void LogIntake::synced(const Batch& batch, const Status& status) {
@@ -132,7 +151,8 @@ void LogIntake::synced(const Batch& batch, const Status& status) {
         std::fprintf(stderr, "rtrain head: logs: %s\n", status.error().message.c_str());
         unsynced_.insert(batch.begin(), batch.end());
     } else {
-        for (const auto& [name, written] : batch) send_(written.from.node, ack_of(name, written.from, written.offset));
+        for (const auto& [name, written] : batch)
+            uses_.send(written.from.node, ack_of(name, written.from, written.offset));
     }
     if (!unsynced_.empty()) later_sync();
 }

@@ -1,10 +1,12 @@
 // Logs that agents send, on their way to the disk: written by a thread of their own in the order in which they came,
-// and acknowledged once they are on disk. What the disk cannot take stays on its node, and is asked for later.
+// and acknowledged once they are on disk. What the disk cannot take, or its user may not keep, stays on its node, and
+// is asked for later.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "daemon/head/base/options.hpp"
@@ -20,7 +22,15 @@ namespace rtrain::head {
 class LogIntake {
   public:
     using Send = std::function<void(const std::string& node, const protocol::FromHead& message)>;
-    LogIntake(net::Background background, Intake events, Feeds& feeds, const HeadOptions& options, Send send);
+    struct Uses {
+        net::Background background;
+        Intake events;
+        Feeds& feeds;
+        const HeadOptions& options;
+        UserBytes& bytes;
+        Send send;
+    };
+    explicit LogIntake(Uses uses);
 
     struct Source {
         std::string node;
@@ -29,8 +39,9 @@ class LogIntake {
     void take(LogStore::Piece piece, const Source& from);
     // Acknowledges what nobody will ask for: the agent may let go of it.
     void let_go(const LogName& name, const Source& from, std::uint64_t end);
-    void forget(RunId run);              // removes its logs, behind what was taken before
-    void prune(const Cluster& cluster);  // removes logs of runs that ended longer ago than their logs.keep
+    void forget(RunId run);  // removes its logs, behind what was taken before
+    // Removes the logs of runs that ended longer ago than their logs.keep, and counts what the other runs have.
+    void prune(const Cluster& cluster);
     const std::string& directory() const { return store_.directory(); }
 
   private:
@@ -40,6 +51,7 @@ class LogIntake {
     void put_off(const LogName& name, const Source& from, const Error& why);
     void offer_again();  // for what was put off
     void note_room();
+    void note_limit(RunId run, const Error& why);  // of its user
 
     struct Unsynced {
         Source from;
@@ -50,17 +62,14 @@ class LogIntake {
     void sync();
     void synced(const Batch& batch, const Status& status);
 
-    const net::Background background_;
-    const Intake events_;
-    Feeds& feeds_;
-    const HeadOptions& options_;
-    const Send send_;
+    const Uses uses_;
     LogStore store_;
     Batch unsynced_;
     bool syncing_ = false;
     std::map<LogName, Source> put_off_;  // that could not be written
     std::size_t waiting_bytes_ = 0;      // that wait for their files
     bool room_noted_ = false;
+    std::set<RunId> limit_noted_;  // runs some of whose logs stayed on their nodes because of their users' limits
     net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes to
 };
 

@@ -1,5 +1,8 @@
-// Removing the logs of runs that ended long ago.
+// Removing the logs of runs that ended long ago, and counting what is left.
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -9,28 +12,55 @@
 
 namespace rtrain::head {
 
+namespace {
+
+struct Logs {
+    RunId run;
+    std::int64_t ended_ms_ago = -1;  // below 0: the run has not ended
+    std::string job_json{};
+};
+struct Found {
+    std::vector<RunId> old;                  // ended longer ago than their logs.keep
+    std::map<RunId, std::uint64_t> sizes{};  // bytes on disk of the other runs
+};
+
+Found look(const std::vector<Logs>& all, const std::string& directory) {
+    Found found;
+    std::error_code unseen;
+    for (const Logs& logs : all) {
+        if (!std::filesystem::exists(directory + "/" + std::to_string(logs.run.value), unseen)) continue;
+        const auto job = logs.ended_ms_ago < 0 ? std::optional<spec::Job>()
+                                               : spec::job_from_json(logs.job_json, spec::JsonFrom::record).job;
+        if (logs.ended_ms_ago > (job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms))
+            found.old.push_back(logs.run);
+        else
+            found.sizes[logs.run] = logs_bytes(directory, logs.run);
+    }
+    return found;
+}
+
+}  // namespace
+
 void LogIntake::prune(const Cluster& cluster) {
-    struct Ended {
-        RunId run;
-        std::int64_t age_ms = 0;
-        std::string job_json;
-    };
-    std::vector<Ended> all;
+    std::vector<Logs> all;
     const std::int64_t now = wall_ms();
-    for (const auto& [id, run] : cluster.runs)
-        if (terminal(run.state) && run.ended_wall_ms != 0) all.push_back({id, now - run.ended_wall_ms, run.job_json});
-    const auto old = std::make_shared<std::vector<RunId>>();
-    const auto look = [all = std::move(all), old, logs = store_.directory()] {
-        std::error_code unseen;
-        for (const Ended& ended_run : all) {
-            if (!std::filesystem::exists(logs + "/" + std::to_string(ended_run.run.value), unseen)) continue;
-            const auto job = spec::job_from_json(ended_run.job_json, spec::JsonFrom::record).job;
-            if (ended_run.age_ms > (job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms)) old->push_back(ended_run.run);
-        }
-    };
-    background_.offload_at(store_.directory(), look, [this, old] {
-        for (const RunId run : *old) forget(run);
-    });
+    for (const auto& [id, run] : cluster.runs) {
+        const bool ended = terminal(run.state) && run.ended_wall_ms != 0;
+        all.push_back({.run = id,
+                       .ended_ms_ago = ended ? std::max<std::int64_t>(0, now - run.ended_wall_ms) : -1,
+                       .job_json = ended ? run.job_json : ""});
+    }
+    uses_.background.offload_at(
+        store_.directory(), [all = std::move(all), directory = store_.directory()] { return look(all, directory); },
+        [](const Error& error) {
+            std::fprintf(stderr, "rtrain head: logs: %s\n", error.message.c_str());
+            return Found{};
+        },
+        [this](const Found& found) {
+            for (const RunId run : found.old) forget(run);
+            for (const auto& [run, size] : found.sizes)
+                uses_.bytes.put(run, Kept::logs, {.files = static_cast<std::int64_t>(size)});
+        });
 }
 
 }  // namespace rtrain::head

@@ -92,13 +92,13 @@ std::uint64_t bytes_on_disk(const LogFile& file) {
     return file.bytes - storage::bytes_cut(file.cuts, 0, file.bytes) + index_bytes(file.path);
 }
 
+}  // namespace
+
 std::uint64_t logs_bytes(const std::string& directory, RunId run) {
     std::uint64_t bytes = 0;
     for (const LogFile& file : log_files(directory, run)) bytes += bytes_on_disk(file);
     return bytes;
 }
-
-}  // namespace
 
 std::uint64_t logs_of_user(const std::string& directory) {
     struct statvfs disk{};
@@ -135,6 +135,7 @@ void LogShares::came(const std::string& user, RunId run, std::uint64_t bytes) {
         known->second += bytes;
         owner.bytes += bytes;
     }
+    changed_[run] = owner.runs[run];
     hold(user);
 }
 
@@ -151,6 +152,7 @@ void LogShares::hold(const std::string& user) {
         const std::uint64_t now = hold_run(run, level);
         owner.bytes -= bytes - std::min(bytes, now);
         bytes = std::min(bytes, now);
+        changed_[run] = bytes;
     }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "scheduler/model/ids.hpp"
 
@@ -14,6 +15,9 @@ namespace rtrain::head {
 
 // Bytes of logs that each user may have: an eighth of the file system.
 std::uint64_t logs_of_user(const std::string& directory);
+
+// Returns the bytes on disk of a run's logs and of their indexes. Parts that were cut count nothing.
+std::uint64_t logs_bytes(const std::string& directory, RunId run);
 
 // For the thread that writes logs.
 class LogShares {
@@ -23,6 +27,8 @@ class LogShares {
     // `bytes` came to a log of the user's run. The user's logs are within the share afterwards.
     void came(const std::string& user, RunId run, std::uint64_t bytes);
     void gone(RunId run);  // its logs were removed
+    // Returns the bytes of each run whose logs changed since the last call.
+    std::map<RunId, std::uint64_t> changed_sizes() { return std::exchange(changed_, {}); }
 
   private:
     struct Owner {
@@ -35,6 +41,7 @@ class LogShares {
 
     std::string directory_;
     ShareOfUser share_;
+    std::map<RunId, std::uint64_t> changed_;
     std::optional<std::map<std::string, Owner>> owners_;  // once they were looked for
 };
 

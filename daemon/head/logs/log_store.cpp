@@ -44,21 +44,21 @@ Status append(const std::string& path, const char* bytes, std::size_t size, std:
     return Done{};
 }
 
-std::uint64_t size_of(const std::string& path) {
+std::uint64_t file_size_of(const std::string& path) {
     struct stat facts{};
     return ::stat(path.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : 0;
 }
 
 Status mark(const std::string& log_path, LogTimes::Mark at) {
     const std::string path = index_of(log_path);
-    const std::uint64_t whole = size_of(path) / sizeof at * sizeof at;  // a torn record of a crash is overwritten
+    const std::uint64_t whole = file_size_of(path) / sizeof at * sizeof at;  // a torn record of a crash is overwritten
     return append(path, reinterpret_cast<const char*>(&at), sizeof at, whole);
 }
 
 bool is_complete(const std::string& log_path) {
     const std::string path = index_of(log_path);
     LogTimes::Mark last;
-    const std::uint64_t size = size_of(path);
+    const std::uint64_t size = file_size_of(path);
     const Descriptor file = opened(path, O_RDONLY);
     if (!file.open() || size < sizeof last) return false;
     const auto at = static_cast<off_t>(size / sizeof last * sizeof last - sizeof last);
@@ -100,12 +100,14 @@ std::string LogStore::path_of(const LogName& name) const {
     return directory_ + text;
 }
 
+std::uint64_t LogStore::size_of(const LogName& name) const { return file_size_of(path_of(name)); }
+
 Result<std::uint64_t> LogStore::take(const Piece& piece) {
     const std::string& stream = piece.name.stream;
     if (stream != "out" && stream != "err" && stream != "setup")
         return Error{ErrorCode::invalid, "log stream '" + stream + "' is not one of out, err, setup", ""};
     const std::string path = path_of(piece.name);
-    const std::uint64_t have = size_of(path);
+    const std::uint64_t have = size_of(piece.name);
     if (piece.offset > have) return have;
     if (piece.lost > 0) return take_lost(piece, path, have);
     const std::uint64_t known = have - piece.offset;
@@ -153,7 +155,7 @@ Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run) 
     for (fs::recursive_directory_iterator at(root, none), end; !none && at != end; at.increment(none)) {
         LogFile file{.name = {.run = run, .attempt = 0, .rank = 0, .stream = ""}, .path = at->path(), .bytes = 0};
         if (!at->is_regular_file(none) || !parse(at->path(), file.name)) continue;
-        file.bytes = size_of(file.path);
+        file.bytes = file_size_of(file.path);
         file.complete = is_complete(file.path);
         file.cuts = storage::log_cuts(file.path);
         out.push_back(std::move(file));
@@ -200,7 +202,7 @@ void LogTimes::load(std::uint64_t offset) {
     constexpr std::size_t window_most = 256;
     const Descriptor file = opened(path_, O_RDONLY);
     if (!file.open() && errno != ENOENT) failed_ = true;
-    std::size_t begin = first_ + window_.size(), end = size_of(path_) / sizeof(Mark);
+    std::size_t begin = first_ + window_.size(), end = file_size_of(path_) / sizeof(Mark);
     window_.clear();
     if (!file.open()) return;
     const auto read = [&](Mark* to, std::size_t at, std::size_t count) {

@@ -65,11 +65,13 @@ class LogStore {
         std::int64_t wall_ms = 0;
         std::string user{};  // whose run it is
     };
+    std::uint64_t size_of(const LogName& name) const;
     Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards; full: the reserve is reached
     // Returns whether the reserve was reached, and there has not been a quarter more than it since.
     bool waits_for_room();
     bool waiting() const { return waits_; }  // as it was last seen
     void forget(RunId run);
+    std::map<RunId, std::uint64_t> changed_sizes() { return shares_.changed_sizes(); }  // see LogShares
     std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
     const std::string& directory() const { return directory_; }
 

@@ -40,7 +40,7 @@ class CommitQueue {
     }
     std::unique_ptr<Pending> end() { return std::move(under_way_); }  // it is durable, or has failed
 
-    const Pending& now_written() const { return *under_way_; }
+    Pending& now_written() { return *under_way_; }
     template <class Work>
     void each(const Work& work) {
         if (under_way_) work(*under_way_);

@@ -28,9 +28,9 @@ void EventLoop::begin_commit() {
 void EventLoop::write() {
     auto outcome = std::make_shared<std::promise<Status>>();
     outcome_ = outcome->get_future();
-    writer_.add([this, outcome, &batch = queue_.now_written().batch, number = ++commits_] {
+    writer_.add([this, outcome, &now = queue_.now_written(), number = ++commits_] {
         const std::int64_t begun_us = monotonic_us();
-        Status status = journal_.commit(batch);
+        Status status = journal_.commit(now.batch, &now.grown);
         metrics_.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
         outcome->set_value(std::move(status));
         loop_.post([this, number] {  // else somebody has waited for it

@@ -30,7 +30,8 @@ struct Pending {
     std::vector<std::function<void()>> once_durable;  // answers that depend on it
     std::vector<std::function<void()>> then;          // when all of it is durable and performed
     state::Batch batch;
-    std::size_t rows = 0;  // to be written, as far as they are in the batch by now
+    state::RowBytes grown;  // once it is on disk: by how much it made the rows more
+    std::size_t rows = 0;   // to be written, as far as they are in the batch by now
     // The number of a node's news that the batch's decisions go up to, beside the setting that it becomes.
     struct NewsNumber {
         std::uint64_t number = 0, installation = 0;

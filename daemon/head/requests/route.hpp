@@ -45,6 +45,7 @@ class Planner;
 class Revocations;
 class Sessions;
 class Submissions;
+class UserBytes;
 
 // What no handler may change: a handler that names it without const does not compile.
 template <class Part>
@@ -70,7 +71,7 @@ class Parts {
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
                TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
                LogIntake*, LogAnswers*, Feeds*, Planner*, Sessions*, Autoscaler*, MetricsPage*, BrowserSessions*,
-               Credentials*>
+               Credentials*, UserBytes*>
         all_;
 };
 

@@ -40,6 +40,30 @@ std::map<std::string, std::string> answer_headers() {
             {"x-content-type-options", "nosniff"}};
 }
 
+// The bytes of an upload that is under way, counted for its user.
+class CountedUpload {
+  public:
+    CountedUpload(UserBytes& bytes, std::string user) : bytes_(bytes), user_(std::move(user)) {}
+    CountedUpload(const CountedUpload&) = delete;
+    CountedUpload& operator=(const CountedUpload&) = delete;
+    ~CountedUpload() { bytes_.add(user_, Kept::uploads, -counted_); }
+    // First with all that the upload's head tells, which is not counted, then with each piece.
+    Status may_write(std::uint64_t bytes) {
+        const KeptBytes more{.files = static_cast<std::int64_t>(bytes)};
+        const Status may = bytes_.may_add(user_, Kept::uploads, more);
+        if (!may || !std::exchange(told_, true)) return may;
+        counted_ += more;
+        bytes_.add(user_, Kept::uploads, more);
+        return may;
+    }
+
+  private:
+    UserBytes& bytes_;
+    const std::string user_;
+    bool told_ = false;
+    KeptBytes counted_;
+};
+
 Error no_longer_opens() {
     return {ErrorCode::unauthorised, "the token of this upload was revoked or has expired, or its run has ended",
             "nothing of it was kept; an admin makes a new token: rtrain token create"};
@@ -71,11 +95,15 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
     }
     admission.body_file = std::move(*place);
     const Upload kind = is_blob(request) ? Upload::blob : Upload::storage;
-    admission.may_write = [this, kind, path, caller,
+    const bool counts = kind == Upload::blob && caller.role != Role::node;
+    const auto counted = counts ? std::make_shared<CountedUpload>(uses_.bytes, caller.user) : nullptr;
+    admission.may_write = [this, kind, path, caller, counted,
                            asked = path.empty()](std::uint64_t bytes) mutable -> std::optional<net::Response> {
         if (!uses_.credentials.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
         if (!std::exchange(asked, true))
             if (auto refused = refused_by_loop(caller, path)) return refused;
+        const Status may = counted ? counted->may_write(bytes) : Status(Done{});
+        if (!may) return refusal(may.error());
         const Status room = upload_room(uses_.options, kind, bytes);
         if (!room) return refusal(room.error());
         return std::nullopt;

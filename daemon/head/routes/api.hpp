@@ -26,6 +26,7 @@ class Api {
         const Credentials& credentials;
         FirstAdmin& first_admin;
         const Ownership& ownership;
+        UserBytes& bytes;
         Parts parts;  // for handlers
     };
     explicit Api(Uses uses) : uses_(uses) {}

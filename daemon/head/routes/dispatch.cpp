@@ -2,6 +2,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/head/base/limits.hpp"
 #include "daemon/head/requests/audit.hpp"
 #include "daemon/head/requests/timed.hpp"
 #include "daemon/head/routes/access.hpp"
@@ -14,6 +15,14 @@ namespace {
 bool is_change(const Exchange& exchange, const Route& route) {
     const std::string_view method = route.method, pattern = route.pattern;
     return method != "GET" && method != "HEAD" && pattern != "/v1/plan" && exchange.caller.role != Role::node;
+}
+
+// Requests that make the head keep more without a number of bytes that a handler checks. Stop, remove and what admins
+// do go through in any case.
+bool adds_rows(const Route& route) {
+    const std::string_view method = route.method, pattern = route.pattern;
+    if (method != "POST") return false;
+    return pattern.ends_with("/checkpoint") || pattern.ends_with("/resize") || pattern.ends_with("/verified");
 }
 
 }  // namespace
@@ -42,6 +51,11 @@ void Api::answer(Exchange& exchange) {
         return refuse(exchange, {no_room->code, "the head takes no change now: " + no_room->message,
                                  no_room->next + ", and ask again"});
     }
+    if (adds_rows(route))
+        if (const Status may =
+                uses_.bytes.may_add(exchange.caller.user, Kept::events, {.database = limits::request_bytes});
+            !may)
+            return refuse(exchange, may.error());
     exchange.responder = timed(uses_.durability, uses_.metrics, std::move(exchange.responder), route);
     begin_audit(exchange, route);
     const Auditing scope(uses_.events, exchange.audit);

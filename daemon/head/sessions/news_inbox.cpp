@@ -44,7 +44,9 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
         return of_unknown_attempt(cluster, news) ? std::nullopt : std::move(why_not);
     count_news(metrics_, view_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
-        for (Event& event : reports_.take(cluster, *report)) {
+        Reports::Taken taken = reports_.take(cluster, *report);
+        if (taken.first_lost) lost(*report, *taken.first_lost);
+        for (Event& event : taken.events) {
             if (const auto* first = std::get_if<FirstReport>(&event); first && first_report_)
                 first_report_(first->attempt);
             events_.take(std::move(event));
@@ -64,6 +66,15 @@ Duration NewsInbox::ago(const WorkerExited& exited) const {
     if (const auto seen = view_.waits.seen_ms(exited.attempt, exited.rank))
         ago_ms = std::min(ago_ms, monotonic_ms() - *seen);
     return {std::max<std::int64_t>(0, ago_ms)};
+}
+
+// Who looks at the run, or follows its logs, reads why its charts end.
+void NewsInbox::lost(const protocol::Reported& report, const Error& why) {
+    events_.note({.wall_ms = wall_ms(),
+                  .text = "not all reports of this run are kept, from report " + std::to_string(report.index) +
+                          " on; it goes on: " + why.message + "; " + why.next,
+                  .about_run = RunId{report.attempt.run},
+                  .about_node = std::nullopt});
 }
 
 void NewsInbox::notice(const std::string& node, const protocol::Notice& message) {

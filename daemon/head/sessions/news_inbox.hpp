@@ -42,6 +42,7 @@ class NewsInbox {
         std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
     };
     Duration ago(const WorkerExited& exited) const;  // before now
+    void lost(const protocol::Reported& report, const Error& why);
     void notice(const std::string& node, const protocol::Notice& message);
 
     const Intake events_;

@@ -20,6 +20,12 @@ std::string shown_of(std::string_view metrics) {
     return std::string(metrics.size() > Reports::last_bytes_most ? left_out : metrics);
 }
 
+// What a row takes until it is written.
+KeptBytes bytes_of(const state::MetricRow& row) {
+    const auto size = static_cast<std::int64_t>(row.ranks_json.size());
+    return {.memory = size, .database = size, .files = 0};
+}
+
 }  // namespace
 
 std::string joined(const protocol::Reported& report) {
@@ -33,34 +39,56 @@ std::string joined(const protocol::Reported& report) {
     return out + "}";
 }
 
-std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reported& report) {
+Reports::Taken Reports::take(const Cluster& cluster, const protocol::Reported& report) {
     const Attempt* attempt = find_attempt(cluster, report.attempt);
     const auto run = cluster.runs.find(RunId{report.attempt.run});
     if (!attempt || run == cluster.runs.end()) return {};
-    waiting_.push_back(
-        {.attempt = attempt->id, .index = report.index, .wall_ms = report.wall_ms, .ranks_json = joined(report)});
+    Taken taken;
     const auto rank0 = report.metrics_json.find(0);
     protocol::Reported shown{.checkpoint = report.checkpoint};
     if (rank0 != report.metrics_json.end()) shown.metrics_json[0] = shown_of(rank0->second);
-    keep(waiting_.back(), joined(shown));
+    const auto lost =
+        keep({.attempt = attempt->id, .index = report.index, .wall_ms = report.wall_ms, .ranks_json = joined(report)},
+             joined(shown));
+    if (lost && losing_.insert(attempt->id.run).second) taken.first_lost = lost;
 
-    std::vector<Event> events;
+    std::vector<Event>& events = taken.events;
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
     if (!reached_.contains(attempt->id) && rank0 != report.metrics_json.end())
         if (const auto stop = worker::reached_stop(run->second.spec.stop_at, rank0->second)) {
             reached_.insert(attempt->id);
             events.push_back(StopMetricReached{attempt->id, stop->first, stop->second});
         }
-    return events;
+    return taken;
 }
 
-void Reports::keep(const state::MetricRow& row, std::string shown_json) {
-    last_[row.attempt.run] =
-        std::make_shared<const state::MetricRow>(state::MetricRow{.attempt = row.attempt,
-                                                                  .index = row.index,
-                                                                  .wall_ms = row.wall_ms,
-                                                                  .ranks_json = std::move(shown_json),
-                                                                  .position = row.position});
+// Counts a row as it came until it is written: then the table tells what it takes.
+std::optional<Error> Reports::keep(state::MetricRow row, std::string shown_json) {
+    const RunId run = row.attempt.run;
+    const KeptBytes waits = bytes_of(row);
+    if (const Status may = bytes_.may_add(run, Kept::reports, waits); !may) return may.error();
+    bytes_.add(run, Kept::reports, waits);
+    waiting_bytes_ += row.ranks_json.size();
+    show(row, std::move(shown_json));
+    waiting_.push_back(std::move(row));
+    return std::nullopt;
+}
+
+void Reports::saved(const std::vector<state::MetricRow>& rows, const std::map<RunId, std::int64_t>& grown) {
+    for (const state::MetricRow& row : rows) bytes_.add(row.attempt.run, Kept::reports, -bytes_of(row));
+    for (const auto& [run, bytes] : grown) bytes_.add(run, Kept::reports, {.database = bytes});
+}
+
+void Reports::show(const state::MetricRow& row, std::string shown_json) {
+    auto& last = last_[row.attempt.run];
+    const std::size_t before = last ? last->ranks_json.size() : 0;
+    bytes_.add(row.attempt.run, Kept::reports,
+               {.memory = static_cast<std::int64_t>(shown_json.size()) - static_cast<std::int64_t>(before)});
+    last = std::make_shared<const state::MetricRow>(state::MetricRow{.attempt = row.attempt,
+                                                                     .index = row.index,
+                                                                     .wall_ms = row.wall_ms,
+                                                                     .ranks_json = std::move(shown_json),
+                                                                     .position = row.position});
 }
 
 void Reports::remember(const state::MetricRow& row) {
@@ -69,10 +97,18 @@ void Reports::remember(const state::MetricRow& row) {
         if (name != "0" && name != "checkpoint") return;
         shown += (shown.empty() ? "{\"" : ",\"") + std::string(name) + "\":" + shown_of(value);
     });
-    keep(row, shown.empty() ? "{}" : shown + "}");
+    show(row, shown.empty() ? "{}" : shown + "}");
 }
 
-std::vector<state::MetricRow> Reports::to_save() { return std::exchange(waiting_, {}); }
+std::vector<state::MetricRow> Reports::to_save() {
+    waiting_bytes_ = 0;
+    return std::exchange(waiting_, {});
+}
+
+std::size_t Reports::waiting() const {
+    constexpr std::size_t usual_bytes = 4 << 10;
+    return waiting_.size() + waiting_bytes_ / usual_bytes;
+}
 
 std::shared_ptr<const state::MetricRow> Reports::last(RunId run) const {
     const auto entry = last_.find(run);
@@ -88,6 +124,7 @@ void Reports::forget(RunId run) {
     end(run);
     std::erase_if(waiting_, [&](const state::MetricRow& row) { return row.attempt.run == run; });
     last_.erase(run);
+    losing_.erase(run);
 }
 
 }  // namespace rtrain::head

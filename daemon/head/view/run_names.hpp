@@ -1,5 +1,4 @@
-// Runs by what people and repeated requests call them, name and submission key, how many there are in each state, and
-// what those of a user take.
+// Runs by what people and repeated requests call them, name and submission key, and how many there are in each state.
 // Follows from the records, so that no request looks at every run.
 #pragma once
 
@@ -18,26 +17,19 @@ class RunNames {
     const std::set<RunId>& named(const std::string& name) const;
     const std::set<RunId>& submitted(const std::string& key) const;  // several: a job array, or keys of several users
 
-    // Returns about how many bytes all the user's runs take: the texts of their jobs, the nodes they name, their
-    // workers.
-    std::size_t bytes_of_user(const std::string& user) const;
-
     const std::map<RunState, std::size_t>& in_states() const { return in_states_; }
 
   private:
     using Index = std::map<std::string, std::set<RunId>>;
     struct Known {
         Index::iterator name, key;
-        std::map<std::string, std::size_t>::iterator user;
         RunState state = RunState::queued;
-        std::size_t bytes = 0;
     };
     static const std::set<RunId>& in(const Index& index, const std::string& text);
     static void leave(Index& index, Index::iterator place, RunId run);
     void leave(RunState state);
     Index names_, keys_;
-    std::map<RunState, std::size_t> in_states_;          // never 0
-    std::map<std::string, std::size_t> bytes_of_users_;  // never 0
+    std::map<RunState, std::size_t> in_states_;  // never 0
     std::map<RunId, Known> known_;
 };
 

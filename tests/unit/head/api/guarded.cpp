@@ -28,7 +28,8 @@ struct GuardedRequest {
     Clock clock{Time{0}};
     EventLoop events{loop, *journal, clock, metrics};
     RunNames names;
-    Reports reports;
+    UserBytes bytes{{}};
+    Reports reports{bytes};
     Waits waits;
     View view{events.cluster(), clock, names, reports, waits};
     std::shared_ptr<Heard> heard = std::make_shared<Heard>();

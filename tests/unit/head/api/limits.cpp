@@ -70,7 +70,8 @@ TEST_CASE("beside its job a submission has bounded secrets, lines, and a bounded
 
 TEST_CASE("the runs of one user take a bounded part of the head's memory, until they are removed") {
     const TemporaryFolder folder;
-    HeadUnderTest head({.data_dir = folder.path, .user_bytes = 1 << 20});
+    HeadUnderTest head({.data_dir = folder.path,
+                        .user_limit = head::KeptBytes{.memory = 1 << 20, .database = 1LL << 30, .files = 1 << 20}});
     const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
     const auto submit = [&](const std::string& token, const std::string& name) {
         return head.call_as(token, "POST", "/v1/runs", {{"job", job(name, 5'000)}});
@@ -78,8 +79,9 @@ TEST_CASE("the runs of one user take a bounded part of the head's memory, until 
     CHECK(submit(ann, "first").status == 201);
     const Answer refused = submit(ann, "second");
     CHECK(refused.status == 507);
-    CHECK(refused.body.at("message").get<std::string>().starts_with("all runs of ann would take 1 MiB"));
+    CHECK(refused.body.at("message").get<std::string>().starts_with("user ann has 6"));
     CHECK(refused.body.at("next").get<std::string>().find("rtrain runs rm") != std::string::npos);
+    CHECK(refused.body.at("message").get<std::string>().find("limit of 1.0 MiB") != std::string::npos);
     CHECK(submit(bob, "other").status == 201);
     CHECK(head.call_as(ann, "POST", "/v1/runs/first/stop").status == 202);
     CHECK(submit(ann, "second").status == 507);  // what has ended is remembered

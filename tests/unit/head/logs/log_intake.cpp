@@ -21,14 +21,15 @@ struct Sent {
     protocol::LogAck ack;
     bool operator==(const Sent&) const = default;
 };
-using Acks = std::vector<Sent>;
+using SentAcks = std::vector<Sent>;
 
 struct IntakeStory : test::HeadCore {
     Feeds feeds{loop};
-    Acks sent;
-    LogIntake logs{loop, events, feeds, options, [this](const std::string& node, const protocol::FromHead& message) {
-                       sent.push_back({node, std::get<protocol::LogAck>(message)});
-                   }};
+    SentAcks sent;
+    LogIntake logs{
+        {loop, events, feeds, options, bytes, [this](const std::string& node, const protocol::FromHead& message) {
+             sent.push_back({node, std::get<protocol::LogAck>(message)});
+         }}};
 
     explicit IntakeStory(HeadOptions given = {.data_dir = "", .logs_reserve = 0}) : HeadCore(std::move(given)) {
         events.connect(no_steps());
@@ -62,7 +63,7 @@ TEST_CASE("a piece is acknowledged to its sender, under the sender's name for th
     story.logs.take(piece(0, 0, "a line\n"), from_n1);
     CHECK(story.sent.empty());
     REQUIRE(story.run_until_sent(1));
-    CHECK(story.sent == Acks{ack(0, 7)});
+    CHECK(story.sent == SentAcks{ack(0, 7)});
     CHECK(story.content(0) == "a line\n");
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("what nobody will ask for is acknowledged and not written") {
     IntakeStory story;
     story.logs.let_go(log_name(0), from_n1, 900);
     REQUIRE(story.run_until_sent(1));
-    CHECK(story.sent == Acks{ack(0, 900)});
+    CHECK(story.sent == SentAcks{ack(0, 900)});
     CHECK(log_files(story.logs.directory(), RunId{7}).empty());
 }
 
@@ -99,7 +100,7 @@ TEST_CASE("a stream that is none is neither written nor acknowledged, and the ot
     story.logs.take(std::move(odd), from_n1);
     story.logs.take(piece(1, 0, "y"), from_n1);
     REQUIRE(story.run_until_sent(1));
-    CHECK(story.sent == Acks{ack(1, 1)});
+    CHECK(story.sent == SentAcks{ack(1, 1)});
     CHECK(log_files(story.logs.directory(), RunId{7}).size() == 1);
 }
 
@@ -114,7 +115,7 @@ TEST_CASE("beyond 64 MiB that wait for the disk nothing is held: it stays on its
     story.logs.take(piece(1, 0, std::string(half_of_the_bound, 'b')), from_n1);
     CHECK(story.sent.empty());
     story.logs.take(piece(2, 0, "c"), from_n1);
-    CHECK(story.sent == Acks{ack(2, 0, true)});
+    CHECK(story.sent == SentAcks{ack(2, 0, true)});
     disk_goes_on.set_value();
     REQUIRE(test::run_until(story.loop, [&] { return story.sent.back() == ack(2, 0); }));  // asked for
     CHECK(std::count(story.sent.begin(), story.sent.end(), ack(0, half_of_the_bound)) == 1);
@@ -135,11 +136,11 @@ TEST_CASE(
     story.logs.take(piece(0, 0, "zero"), from_n1);
     story.logs.take(piece(1, 0, "one"), from_n1);
     REQUIRE(story.run_until_sent(2));
-    CHECK(story.sent == Acks{ack(0, 0, true), ack(1, 0, true)});
+    CHECK(story.sent == SentAcks{ack(0, 0, true), ack(1, 0, true)});
     CHECK(log_files(story.logs.directory(), RunId{7}).empty());
     *free = 1'250;
     REQUIRE(story.run_until_sent(4));
-    CHECK(Acks(story.sent.begin() + 2, story.sent.end()) == Acks{ack(0, 0), ack(1, 0)});
+    CHECK(SentAcks(story.sent.begin() + 2, story.sent.end()) == SentAcks{ack(0, 0), ack(1, 0)});
     story.logs.take(piece(0, 0, "zero"), from_n1);
     REQUIRE(story.run_until_sent(5));
     CHECK(story.sent.back() == ack(0, 4));
@@ -162,7 +163,7 @@ TEST_CASE("what cannot be synced is not acknowledged; it is tried again, up to w
     story.logs.let_go(log_name(0), from_n1, 9);
     std::filesystem::create_directory(story.logs.directory());
     REQUIRE(story.run_until_sent(2));
-    CHECK(story.sent == Acks{ack(0, 9), ack(1, 6)});
+    CHECK(story.sent == SentAcks{ack(0, 9), ack(1, 6)});
 }
 
 TEST_CASE("the logs of a removed run go behind what was taken of it before") {

@@ -85,12 +85,12 @@ const net::DialPort dial_none = [](const std::string&, std::uint16_t, std::int64
 struct SenderStory : test::HeadCore {
     Feeds feeds{loop};
     TokenBook tokens;
-    Submissions submissions{options, view, events};
+    Submissions submissions{options, view, events, bytes};
     Revocations revocations{loop, *journal, tokens, [](const std::vector<std::string>&) {}};
     NewsInbox news{events, view, reports, metrics};
-    LogIntake logs{loop, events, feeds, options, [this](const std::string& node, const protocol::FromHead& message) {
-                       sessions.send(node, message);
-                   }};
+    LogIntake logs{
+        {loop, events, feeds, options, bytes,
+         [this](const std::string& node, const protocol::FromHead& message) { sessions.send(node, message); }}};
     ChartHistory history{loop, options.data_dir};
     Sessions sessions{
         {loop, events, events, view, waits, options, metrics, tokens, revocations, news, logs, history, dial_none}};

@@ -51,18 +51,3 @@ TEST_CASE("a removed run is forgotten, and its name is free again") {
     names.saw(run(2, "a", "k"));
     CHECK(names.named("a") == std::set<RunId>{{2}});
 }
-
-TEST_CASE("of a gang whose workers ask for unlike things every one counts for its user's memory") {
-    RunNames names;
-    Run gang = run(1, "a", "k");
-    gang.user = "ana";
-    gang.spec.gang.bundles.resize(100);
-    names.saw(gang);
-    const std::size_t plain = names.bytes_of_user("ana");
-    for (std::size_t i = 1; i < 100; ++i)
-        gang.spec.gang.bundles[i].selector = {{.key = "rack", .values = {std::string(1'000, 'x')}}};
-    names.saw(gang);
-    CHECK(names.bytes_of_user("ana") >= plain + 99 * 1'000);
-    names.forget({1});
-    CHECK(names.bytes_of_user("ana") == 0);
-}

@@ -1,0 +1,37 @@
+// Every bound of what users can make the head keep, each with its reason. `docs/security.md` has them as a table.
+// `scheduler/model/limits.hpp` has the core's, `storage/spec/limits.hpp` those of a job's text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rtrain::head::limits {
+
+inline constexpr std::int64_t MiB = 1 << 20, GiB = 1 << 30;
+
+// ---- all that is kept for one user; an admin sets others: `rtrain access quota`
+// The records of all runs in memory, also of those that have ended: some four million workers.
+inline constexpr std::int64_t user_memory = 512 * MiB;
+// Rows in the state database, which a start reads whole: some 50 million small reports.
+inline constexpr std::int64_t user_database = 4 * GiB;
+// Logs, values, code archives and secrets in files.
+inline constexpr std::int64_t user_files = 64 * GiB;
+// On a small disk, database and files of one user take at most this part of the disk each, so that one user alone
+// never reaches the reserve.
+inline constexpr std::int64_t user_part_of_disk = 4;
+
+// ---- the values that a run's workers and driver leave for each other
+inline constexpr std::size_t value_bytes = 4 * MiB;  // one is read and sent whole
+inline constexpr std::size_t values_of_run = 1'000;  // beside those of checkpoints
+
+// ---- the disk of the data directory
+// Free bytes that users' data leave, for changes that always go through; of a small disk this part.
+inline constexpr std::int64_t disk_reserve = 256 * MiB, disk_reserve_part = 8;
+// A file that is given up when the disk is full all the same, for example by other programs. A small change writes some
+// 100 KiB: its pages in SQLite's log, which cannot be emptied while the database's file cannot grow.
+inline constexpr std::int64_t reserve_file = 32 * MiB, reserve_file_part = 16;
+inline constexpr std::int64_t disk_look_ms = 1'000;  // between two looks at the disk
+// What a request such as resize writes: it is refused where its user may keep no more. Stop and remove never are.
+inline constexpr std::int64_t request_bytes = 4 << 10;
+
+}  // namespace rtrain::head::limits

@@ -1,0 +1,86 @@
+// What the head keeps for each user, in bytes, and whether it may keep more. It follows from the records and the files,
+// and is made anew from them at each start. The loop changes it; threads that take uploads may ask it, and count
+// theirs. Invariant: the sum of a user = the sum of the user's parts, by kind.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "scheduler/model/ids.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::head {
+
+// The kinds of what is kept. A submission's: its secrets, and the settings beside its runs.
+enum class Kept { runs, attempts, checkpoints, submissions, events, reports, audit, values, archives, uploads, logs };
+inline constexpr int kept_kinds = 11;
+const char* to_text(Kept kind);
+
+struct KeptBytes {
+    std::int64_t memory = 0, database = 0, files = 0;
+    KeptBytes& operator+=(const KeptBytes& more);
+    KeptBytes operator-() const { return {-memory, -database, -files}; }
+    bool operator==(const KeptBytes&) const = default;
+};
+
+class UserBytes {
+  public:
+    explicit UserBytes(KeptBytes limit) : limit_(limit) {}
+
+    // ---- limits
+    void limit_all(KeptBytes limit);                                           // who has none of their own
+    void limit(const std::string& user, const std::optional<KeptBytes>& own);  // none: as all have
+    KeptBytes limit_of(const std::string& user) const;
+    // Why nothing is added for any user while the disk has only its reserve left; none: there is room.
+    void no_room(std::optional<Error> for_files, std::optional<Error> for_rows);
+    bool scarce() const;  // there is none, for files or for rows
+
+    // ---- what belongs to a run, and goes with it. `part` tells several of one kind apart.
+    void begin(RunId run, const std::string& user);
+    void put(RunId run, Kept kind, KeptBytes now, std::uint64_t part = 0);  // in place of what it was
+    void add(RunId run, Kept kind, KeptBytes more);
+    void forget(RunId run);
+    std::string user_of(RunId run) const;  // empty: the run is not known
+
+    // ---- what belongs to a user beside the runs
+    void put(const std::string& user, Kept kind, const std::string& name, KeptBytes now);
+    void add(const std::string& user, Kept kind, KeptBytes more);
+    void forget(Kept kind, const std::string& name);  // of every user
+    void clear(Kept kind);                            // of every user, as far as `add` has counted it without a run
+
+    // ---- questions
+    // Full: with so much more the user would pass a limit, or the disk has only its reserve left. Names the user, the
+    // kind, what is kept, the limit, and what to do.
+    Status may_add(const std::string& user, Kept kind, const KeptBytes& more) const;
+    Status may_add(RunId run, Kept kind, const KeptBytes& more) const { return may_add(user_of(run), kind, more); }
+    struct Account {
+        std::map<Kept, KeptBytes> kinds;  // none that is all 0
+        KeptBytes sum;
+    };
+    Account of(const std::string& user) const;
+    std::map<std::string, Account> all() const;
+    std::map<std::string, KeptBytes> own_limits() const;
+
+  private:
+    using Parts = std::map<std::pair<Kept, std::uint64_t>, KeptBytes>;
+    struct OfRun {
+        std::string user;
+        Parts parts;
+    };
+    void count(const std::string& user, Kept kind, const KeptBytes& more);  // with `guard_` held
+
+    mutable std::mutex guard_;
+    KeptBytes limit_;
+    std::optional<Error> no_room_for_files_, no_room_for_rows_;
+    std::map<std::string, KeptBytes> own_limits_;
+    std::map<std::string, Account> accounts_;
+    std::map<RunId, OfRun> runs_;
+    std::map<std::pair<Kept, std::string>, std::map<std::string, KeptBytes>> named_;  // by user
+    std::map<std::pair<Kept, std::string>, KeptBytes> beside_;                        // by kind and user
+};
+
+}  // namespace rtrain::head

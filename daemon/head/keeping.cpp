@@ -1,0 +1,97 @@
+// What is kept for each user, counted from the records and the files, and the room on the disk.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "daemon/head/base/data_files.hpp"
+#include "daemon/head/base/limits.hpp"
+#include "daemon/head/parts.hpp"
+#include "daemon/head/view/record_bytes.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// On a small disk a user may take a part of what is beyond the reserve.
+KeptBytes limit_on(const std::string& directory) {
+    KeptBytes limit{.memory = limits::user_memory, .database = limits::user_database, .files = limits::user_files};
+    const auto disk = disk_size(directory);
+    if (!disk) return limit;
+    const DiskReserve::Sizes reserve = DiskReserve::sizes_on(disk->whole);
+    const auto part =
+        static_cast<std::int64_t>(disk->whole - reserve.for_users - reserve.file) / limits::user_part_of_disk;
+    limit.database = std::min(limit.database, part);
+    limit.files = std::min(limit.files, part);
+    return limit;
+}
+
+std::map<RunId, std::string> users_of_runs(const Cluster& cluster) {
+    std::map<RunId, std::string> users;
+    for (const auto& [id, run] : cluster.runs) users[id] = run.user;
+    return users;
+}
+
+void count_beside(UserBytes& bytes, const state::KeptRows& rows) {
+    for (const auto& [user, size] : rows.events) bytes.add(user, Kept::events, {.database = size});
+    for (const auto& [user, size] : rows.audit) bytes.add(user, Kept::audit, {.database = size});
+}
+
+}  // namespace
+
+Status Head::count_kept() {
+    bytes_.limit_all(options_.user_limit.value_or(limit_on(options_.data_dir)));
+    head::follow(bytes_, events_.cluster());
+    const auto rows = journal_->kept_rows(users_of_runs(events_.cluster()));
+    if (!rows) return rows.error();
+    count_beside(bytes_, *rows);
+    const auto reports = journal_->report_bytes();
+    if (!reports) return reports.error();
+    for (const auto& [run, size] : *reports) bytes_.add(run, Kept::reports, {.database = size});
+    submissions_.count(*journal_);
+    blobs_.count();
+    count_values();
+    return Done{};
+}
+
+void Head::count_values() {
+    std::error_code none;
+    for (const auto& [id, run] : events_.cluster().runs)
+        for (std::filesystem::directory_iterator at(values_directory(options_, id), none), end; !none && at != end;
+             at.increment(none)) {
+            std::error_code gone;
+            const auto size = at->file_size(gone);
+            if (!gone) bytes_.add(id, Kept::values, {.files = static_cast<std::int64_t>(size)});
+        }
+}
+
+// Events were pruned: those of the users are counted anew, on the pool. What is committed meanwhile is counted
+// tomorrow.
+void Head::count_rows() {
+    loop_.offload([&journal = *journal_, users = users_of_runs(events_.cluster())] { return journal.kept_rows(users); },
+                  [](const Error& error) { return Result<state::KeptRows>(error); },
+                  [this](const Result<state::KeptRows>& rows) {
+                      if (!rows)
+                          return (void)std::fprintf(stderr, "rtrain head: events and audit are counted tomorrow: %s\n",
+                                                    rows.error().message.c_str());
+                      bytes_.clear(Kept::events);
+                      bytes_.clear(Kept::audit);
+                      count_beside(bytes_, *rows);
+                  });
+}
+
+void Head::look_at_disk() {
+    events_.behind_commits([this] {
+        const auto unused = static_cast<std::uint64_t>(journal_->unused_bytes());
+        const DiskReserve::Room room = reserve_.look(unused);
+        loop_.post([this, room] {
+            const bool before = bytes_.scarce();
+            bytes_.no_room(room.files, room.rows);
+            if (const bool now = bytes_.scarce(); now != before)
+                std::fprintf(stderr, "rtrain head: %s\n",
+                             now ? (room.files ? room.files : room.rows)->message.c_str()
+                                 : "there is room again for users' data");
+            loop_.after(limits::disk_look_ms, [this] { look_at_disk(); });
+        });
+    });
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,90 @@
+// See record_bytes.hpp.
+#include "daemon/head/view/record_bytes.hpp"
+
+#include <functional>
+
+#include "storage/spec/job.hpp"
+#include "storage/spec/limits.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t copies = 2;  // a record lies in the database as it is, and as it was when the events began
+constexpr std::int64_t attempt_alone = 512, worker_alone = 160, checkpoint_alone = 384, metric_alone = 64;
+
+std::int64_t size(const std::string& text) { return static_cast<std::int64_t>(text.size()); }
+
+KeptBytes in_record(std::int64_t bytes) { return {.memory = bytes, .database = copies * bytes, .files = 0}; }
+
+}  // namespace
+
+// Workers become more and fewer while the run lives; those that ask alike stand side by side.
+std::int64_t run_bytes(const Run& run) {
+    const GangRequest& gang = run.spec.gang;
+    const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
+    std::size_t bytes = 1 + run.job_json.size() + names * spec::bytes_of_name, each = 0;
+    for (std::size_t i = 0; i < gang.bundles.size(); ++i) {
+        const Bundle& bundle = gang.bundles[i];
+        if (i == 0 || bundle != gang.bundles[i - 1]) each = spec::demand_bytes(bundle.demand, bundle.selector);
+        bytes += each;
+    }
+    return static_cast<std::int64_t>(bytes);
+}
+
+KeptBytes bytes_of(const Run& run) { return in_record(run_bytes(run)); }
+
+KeptBytes bytes_of(const Attempt& attempt) {
+    std::int64_t bytes = attempt_alone + static_cast<std::int64_t>(attempt.workers.size()) * worker_alone;
+    if (!attempt.cause.none()) bytes += size(to_text(attempt.cause));
+    for (const Worker& worker : attempt.workers)
+        if (worker.exit) bytes += size(worker.exit->detail);
+    return in_record(bytes);
+}
+
+KeptBytes bytes_of(const Checkpoint& checkpoint) {
+    std::int64_t bytes = checkpoint_alone + size(checkpoint.directory);
+    for (const auto& [name, value] : checkpoint.metrics) bytes += metric_alone + size(name);
+    return in_record(bytes);
+}
+
+namespace {
+
+// The part of a checkpoint among those of its run.
+std::uint64_t part_of(const std::string& directory) { return std::hash<std::string>{}(directory); }
+
+void count(UserBytes& bytes, const Run& run) {
+    bytes.begin(run.id, run.user);
+    bytes.put(run.id, Kept::runs, bytes_of(run));
+}
+void count(UserBytes& bytes, const Attempt& attempt) {
+    bytes.put(attempt.id.run, Kept::attempts, bytes_of(attempt), attempt.id.number);
+}
+void count(UserBytes& bytes, const Checkpoint& checkpoint) {
+    bytes.put(checkpoint.run, Kept::checkpoints, bytes_of(checkpoint), part_of(checkpoint.directory));
+}
+
+}  // namespace
+
+// A worker's end lies in its attempt's record from the attempt's end on.
+void follow(UserBytes& bytes, const Record& record) {
+    if (const Run* run = std::get_if<Run>(&record))
+        count(bytes, *run);
+    else if (const auto* attempt = std::get_if<Attempt>(&record))
+        count(bytes, *attempt);
+    else if (const auto* renumbered = std::get_if<EraseAttempt>(&record))
+        bytes.put(renumbered->id.run, Kept::attempts, {}, renumbered->id.number);
+    else if (const auto* checkpoint = std::get_if<Checkpoint>(&record))
+        count(bytes, *checkpoint);
+    else if (const auto* deleted = std::get_if<EraseCheckpoint>(&record))
+        bytes.put(deleted->key.run, Kept::checkpoints, {}, part_of(deleted->key.directory));
+    else if (const auto* gone = std::get_if<EraseRun>(&record))
+        bytes.forget(gone->id);
+}
+
+void follow(UserBytes& bytes, const Cluster& cluster) {
+    for (const auto& [id, run] : cluster.runs) count(bytes, run);
+    for (const auto& [id, attempt] : cluster.attempts) count(bytes, attempt);
+    for (const auto& [key, checkpoint] : cluster.checkpoints) count(bytes, checkpoint);
+}
+
+}  // namespace rtrain::head

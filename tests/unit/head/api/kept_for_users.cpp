@@ -1,0 +1,144 @@
+// What one user makes the head keep is bounded, by bytes: beyond the limit the user alone is refused, is told which
+// limit it is, and what was kept stays.
+#include <filesystem>
+
+#include "tests/unit/head_agent.hpp"
+#include "tests/unit/net_raw.hpp"
+
+using namespace rtrain;
+using namespace rtrain::test;
+
+namespace {
+
+constexpr std::int64_t MiB = 1 << 20, roomy = 1LL << 40;
+
+HeadOptions with_limit(const TemporaryFolder& folder, head::KeptBytes limit) {
+    return {.data_dir = folder.path, .user_limit = limit};
+}
+
+Answer put(const HeadUnderTest& head, const std::string& token, const std::string& target, std::string bytes) {
+    return HeadUnderTest::send(head.endpoint(token), {.method = "PUT", .target = target, .body = std::move(bytes)});
+}
+
+std::string blob(const std::string& bytes) { return "/v1/blobs/" + security::sha256_hex(bytes); }
+
+std::vector<std::string> notes(const HeadUnderTest& head, const std::string& run) {
+    std::vector<std::string> out;
+    const Answer answer = head.call("GET", "/v1/events?limit=1000&run=" + run);
+    for (const json& event : answer.body.at("items")) out.push_back(event.at("text"));
+    return out;
+}
+
+std::size_t notes_with(const HeadUnderTest& head, const std::string& run, const std::string& words) {
+    std::size_t count = 0;
+    for (const std::string& note : notes(head, run)) count += note.find(words) != std::string::npos;
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("the values of one user fill that user's part alone, also after a restart") {
+    const TemporaryFolder folder;
+    const HeadOptions options = with_limit(folder, {.memory = roomy, .database = roomy, .files = 2 * MiB});
+    std::string admin, ann, bob;
+    const std::string large(700'000, 'v');
+    {
+        HeadUnderTest head(options);
+        admin = head.admin;
+        ann = head.make_token("user", "ann");
+        bob = head.make_token("user", "bob");
+        for (const auto& [token, name] : {std::pair(ann, "a"), std::pair(ann, "b"), std::pair(bob, "c")})
+            REQUIRE(head.call_as(token, "POST", "/v1/runs", {{"job", job(name)}}).status == 201);
+        CHECK(put(head, ann, "/v1/runs/a/values/one", large).status == 200);
+        CHECK(put(head, ann, "/v1/runs/b/values/one", large).status == 200);
+        CHECK(put(head, ann, "/v1/runs/a/values/one", large).status == 200);  // in place of itself
+        const Answer refused = put(head, ann, "/v1/runs/b/values/two", large);
+        CHECK(refused.status == 507);
+        CHECK(says(refused, "user ann has 1.3 MiB in the head's files (values 1.3 MiB)"));
+        CHECK(says(refused, "rtrain access quota ann"));
+        CHECK(put(head, bob, "/v1/runs/c/values/one", large).status == 200);
+        REQUIRE(head.call_as(ann, "POST", "/v1/runs/a/stop").status == 202);
+    }
+    HeadUnderTest head(options);
+    head.admin = admin;
+    CHECK(put(head, ann, "/v1/runs/b/values/two", large).status == 507);
+    REQUIRE(head.call_as(ann, "DELETE", "/v1/runs/a").status == 200);
+    CHECK(put(head, ann, "/v1/runs/b/values/two", large).status == 200);
+}
+
+TEST_CASE("archives that no run needs count for their sender alone, and so does one that is under way") {
+    const TemporaryFolder folder;
+    HeadUnderTest head(with_limit(folder, {.memory = roomy, .database = roomy, .files = MiB}));
+    const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
+    const std::string one(600'000, '1'), two(600'000, '2');
+    CHECK(put(head, ann, blob(one), one).status == 201);
+    CHECK(put(head, bob, blob(one), one).status == 201);
+    const Answer refused = put(head, ann, blob(two), two);
+    CHECK(refused.status == 507);
+    CHECK(says(refused, "archives 585.9 KiB"));
+    CHECK(put(head, head.admin, blob(two), two).status == 201);
+
+    net_tests::RawTls raw(head.started.port);  // its head tells no length
+    raw.say("PUT " + blob(two) + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + bob +
+            "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+    const std::string chunk = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
+    for (int i = 0; i < 10; ++i) raw.say(chunk);
+    raw.say("0\r\n\r\n");
+    CHECK(raw.read_all().starts_with("HTTP/1.1 507"));
+    CHECK(eventually([&] {  // what the upload had taken is given back
+        const std::string small(400'000, 's');
+        return put(head, bob, blob(small), small).status == 201;
+    }));
+}
+
+TEST_CASE("reports beyond the user's limit are not kept, the run is told once, and goes on") {
+    const TemporaryFolder folder;
+    HeadUnderTest head(with_limit(folder, {.memory = roomy, .database = MiB, .files = roomy}));
+    const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    json spec = job("floods");
+    spec["stop"] = {{"epoch", 60}};
+    REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", spec}}).status == 201);
+    const auto floods = start_attempt(agent, 1);
+    const auto report = [&](std::uint64_t index, std::size_t bytes) {
+        agent.tell(protocol::Reported{.attempt = floods,
+                                      .index = index,
+                                      .metrics_json = {{0, R"({"epoch":)" + std::to_string(index) + R"(,"t":")" +
+                                                               std::string(bytes, 'x') + "\"}"}}});
+    };
+    const auto kept = [&] { return head.call("GET", "/v1/runs/floods/metrics?limit=1000").body.at("items").size(); };
+    for (std::uint64_t index = 1; index <= 50; ++index) report(index, 100'000);
+    CHECK(eventually([&] { return notes_with(head, "floods", "not all reports of this run are kept") == 1; }));
+    CHECK(notes_with(head, "floods", "user ann has") == 1);
+    CHECK(kept() < 12);
+    CHECK(kept() > 5);
+    CHECK(state_of(head, "floods") == "RUNNING");
+    CHECK(head.call_as(bob, "POST", "/v1/runs", {{"job", job("other")}}).status == 201);
+    CHECK(says(head.call_as(ann, "POST", "/v1/runs", {{"job", job("more", 5'000)}}), "reports"));
+    report(60, 200'000);  // the core hears of what is not kept
+    CHECK(agent.expect<protocol::Stop>().why.find("epoch reached 60") != std::string::npos);
+}
+
+TEST_CASE("logs beyond the user's limit stay on their node until there is room") {
+    const TemporaryFolder folder;
+    HeadUnderTest head(with_limit(folder, {.memory = roomy, .database = roomy, .files = MiB}));
+    const std::string ann = head.make_token("user", "ann");
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", job("chatty")}}).status == 201);
+    const auto attempt = start_attempt(agent, 1);
+    REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", job("old", 1'000)}}).status == 201);  // it waits for nodes
+    REQUIRE(put(head, ann, "/v1/runs/old/values/v", std::string(800'000, 'v')).status == 200);
+    const protocol::LogChunk chunk{.attempt = attempt, .stream = "out", .bytes = std::string(300'000, 'l') + "\n"};
+    agent.say(chunk);
+    CHECK(agent.expect<protocol::LogAck>().later);
+    CHECK(eventually([&] { return notes_with(head, "chatty", "logs of this run stay on their nodes") == 1; }));
+    REQUIRE(head.call_as(ann, "POST", "/v1/runs/old/stop").status == 202);
+    REQUIRE(eventually([&] { return state_of(head, "old") == "STOPPED"; }));
+    REQUIRE(head.call_as(ann, "DELETE", "/v1/runs/old").status == 200);
+    CHECK(eventually([&] {
+        agent.say(chunk);
+        return agent.expect<protocol::LogAck>().offset == chunk.bytes.size();
+    }));
+}
