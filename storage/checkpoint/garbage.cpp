@@ -99,7 +99,9 @@ Status remove_garbage(Store& store, const std::string& run_name, const Garbage& 
     const auto owner = owner_of(store, run_name, directory);
     if (owner || owner.error().code != ErrorCode::not_found) return delete_checkpoint(store, run_name, directory);
     if (!store.local()) return store.remove_tree(garbage.path);
-    return remove_all_beneath(store.local_path(""), garbage.path);  // These names are reserved for the Store.
+    const auto top = store.top();
+    if (!top) return top.error().code == ErrorCode::not_found ? Status(Done{}) : top.error();
+    return remove_all_beneath(*top, garbage.path);  // These names are reserved for the Store.
 }
 
 Result<std::vector<std::string>> list_runs(Store& store) {

@@ -132,6 +132,8 @@ bool allows(const std::string& allowed, const std::string& place) {
     return place.starts_with(allowed.ends_with('/') ? allowed : allowed + "/");
 }
 
+}  // namespace
+
 bool names_directories(const StorageRules& rules) {
     for (const StorageRule& rule : rules.rules)
         for (const std::string& allowed : rule.allow)
@@ -139,7 +141,15 @@ bool names_directories(const StorageRules& rules) {
     return false;
 }
 
-}  // namespace
+std::vector<std::string> allowed_directories(const StorageRules& rules, const StorageUser& who) {
+    std::vector<std::string> directories;
+    for (const StorageRule& rule : rules.rules) {
+        if (!holds_for(rule, who)) continue;
+        for (const std::string& allowed : rule.allow)
+            if (allowed.front() == '/') directories.push_back(allowed);
+    }
+    return directories;
+}
 
 StorageRulesAnswer read_storage_rules(const std::string& yaml_text) { return read_file<RulesReader>(yaml_text); }
 

@@ -35,6 +35,10 @@ Result<std::string> normal_place(const std::string& storage_path);
 struct StorageUser {
     std::string user, queue;
 };
+// True if a rule names a directory or "*": then the rules apply to directories.
+bool names_directories(const StorageRules& rules);
+// Returns the directories of the rules that apply to `who`.
+std::vector<std::string> allowed_directories(const StorageRules& rules, const StorageUser& who);
 // Succeeds if a rule that applies to `who` allows the path or a path above it. cluster:// is always allowed.
 // Directories are allowed unless a rule of the file names a directory (or "*"). The Error names the user and queue, the
 // path, and what is allowed.

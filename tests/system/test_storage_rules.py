@@ -193,3 +193,25 @@ def test_the_server_that_an_agent_connects_to_is_its_operators(s3, tmp_path):
         assert "without --storage-rules every user may name" in (tmp_path / "cluster/node-1.log").read_text()
     finally:
         cluster.stop()
+
+
+def test_a_link_inside_of_an_allowed_directory_leads_nowhere_else(tmp_path):
+    allowed, outside = tmp_path / "allowed", tmp_path / "outside"
+    allowed.mkdir()
+    outside.mkdir()
+    (allowed / "out").symlink_to(outside)
+    cluster = RuledCluster(tmp_path / "cluster", {"rules": [{"users": ["*"], "allow": [str(allowed)]}]})
+    try:
+        for place in (allowed / "out", allowed / "out" / "deeper"):
+            cluster.rtrain("submit", ranks_job(tmp_path, "led-out", 2, workers=1, storage_path=str(place)), "--new")
+            facts = end_of(cluster, "led-out")
+            assert facts["state"] == "FAILED" and f"{place} leads to {outside}" in facts["reason"], facts["reason"]
+        assert not list(outside.iterdir())
+        cluster.rtrain("submit", ranks_job(tmp_path, "inside", 30, 0.1, workers=1, storage_path=str(allowed / "runs")))
+        wait_for("a checkpoint", lambda: list(allowed.glob("runs/inside/checkpoint_*")))
+        (allowed / "runs").rename(allowed / "were-runs")  # a name on the way is exchanged while it runs
+        (allowed / "runs").symlink_to(outside)
+        wait_for("the link to be named", lambda: "is a link" in cluster.rtrain("events", "--run", "inside"))
+        assert not list(outside.glob("inside/checkpoint_*"))
+    finally:
+        cluster.stop()

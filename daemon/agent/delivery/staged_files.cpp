@@ -72,7 +72,7 @@ Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
     const std::string root = context_.store->local() ? context_.store->local_path("") : "";
     const bool stored = !root.empty() && stage.starts_with(root);
     const auto slash = stored ? root.size() : stage.rfind('/') + 1;
-    const auto top = storage::open_top(stage.substr(0, slash));
+    const auto top = stored ? context_.store->top() : storage::open_top(stage.substr(0, slash));
     if (!top) return top.error();
     return storage::open_beneath(*top, stage.substr(slash), a_directory);
 }

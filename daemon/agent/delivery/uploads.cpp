@@ -214,7 +214,7 @@ Status make_on_storage(const AttemptContext& context, const std::string& place) 
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return worn.taken();
     const std::string root = context.store->local_path("");
-    const auto top = storage::open_top(root);
+    const auto top = context.store->top();
     if (!top) return top.error();
     const auto stage = storage::make_beneath(*top, place.substr(root.size()), stage_mode);
     return stage ? Status(Done{}) : stage.error();
@@ -236,7 +236,7 @@ Status make_in_spool(const AttemptContext& context, const std::string& name) {
 
 // Removes a directory below the storage path where it is empty. Others of the run may be in it.
 void remove_if_empty(storage::Store& store, const std::string& path) {
-    const auto top = storage::open_top(store.local_path(""));
+    const auto top = store.top();
     if (!top) return;
     if (const auto place = storage::place_beneath(*top, path))
         ::unlinkat(place->directory.number(), place->name.c_str(), AT_REMOVEDIR);
@@ -496,18 +496,17 @@ namespace {
 // Removes the run's directory with the rights of its user alone. It is held from the look at its run.json on: who
 // exchanges a name on the way cannot have another directory removed. A removal that was cut off can be asked for again:
 // it goes on with what was set aside.
-Result<bool> clear_directory(const std::string& storage_directory, const WorkerUser& owner,
-                             const protocol::Clear& order) {
-    const Status handed = hand_over_run(storage_directory, order.run_name, owner, order.access.user);
+Result<bool> clear_directory(storage::Store& store, const WorkerUser& owner, const protocol::Clear& order) {
+    const Status handed = hand_over_run(store, order.run_name, owner, order.access.user);
     const UserRights rights(owner);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return worn.taken().error();
-    const auto top = storage::open_top(storage_directory);
+    const auto top = store.top();
     if (!top) return top.error().code == ErrorCode::not_found ? Result<bool>(false) : top.error();
     const auto run = storage::open_beneath(*top, order.run_name, O_RDONLY | O_DIRECTORY);
     if (!run && run.error().code != ErrorCode::not_found) return run.error();
     if (!run) return storage::remove_aside(*top, order.run_name);
-    const std::string name = storage_directory + "/" + order.run_name + "/run.json";
+    const std::string name = store.local_path(order.run_name + "/run.json");
     const auto header = storage::open_beneath(*run, "run.json", O_RDONLY | O_NONBLOCK);
     if (!header && header.error().code != ErrorCode::not_found) return header.error();
     if (!header) return storage::remove_aside(*top, order.run_name);
@@ -532,16 +531,14 @@ Result<bool> clear_bucket(storage::Store& store, const protocol::Clear& order) {
 
 protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order) {
     const auto removed = [&]() -> Result<bool> {
-        if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may)
-            return may.error();
-        const auto place = storage::parse_uri(order.storage_path);
-        if (!place) return place.error();
-        if (place->scheme == storage::Scheme::cluster) return false;  // the head's own: it removes that itself
+        const auto uri = storage::parse_uri(order.storage_path);
+        if (!uri) return uri.error();
+        if (uri->scheme == storage::Scheme::cluster) return false;  // the head's own: it removes that itself
         const auto owner = user_of_order(facts, order.storage_path, order.access.user);
         if (!owner) return owner.error();
-        if (place->scheme == storage::Scheme::file) return clear_directory(place->path, *owner, order);
-        const auto store = open_bucket(order.access, order.storage_path);
-        return store ? clear_bucket(**store, order) : store.error();
+        const auto store = open_store_of_run(facts, order.storage_path, order.access.user, order.access);
+        if (!store) return store.error();
+        return (*store)->local() ? clear_directory(**store, *owner, order) : clear_bucket(**store, order);
     }();
     return {.id = order.id, .removed = removed && *removed, .error = removed ? "" : removed.error().message};
 }
@@ -550,7 +547,6 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
 // result is not written, since the directory is not theirs.
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
     const json result = parse_json(order.result_json);
-    if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may) return may;
     auto store = open_store_of_run(facts, order.storage_path, order.user, order.access);
     if (!store) return store.error();
     const auto claim = storage::newest_claim(**store, order.run_name);

@@ -97,9 +97,9 @@ class HandingOver {
 };
 
 // Whether the user reaches the storage path: else the probe, which is the user's, says so. Root tells nothing of it.
-bool is_reached_by(const WorkerUser& user, const std::string& storage_directory) {
+bool is_reached_by(const WorkerUser& user, storage::Store& store) {
     const UserRights::Worn worn{UserRights(user)};
-    return worn.taken() && storage::open_top(storage_directory);
+    return worn.taken() && store.top();
 }
 
 bool is_root_s_alone(const Descriptor& header, const struct stat& directory) {
@@ -120,16 +120,16 @@ std::string not_the_user_s(const storage::RunHeader& recorded, const WorkerUser&
 
 // Everything is judged and read by descriptors of one directory: whoever can exchange a name on the way to it has
 // another directory judged, not this one given away.
-Status hand_over_run(const std::string& storage_directory, const std::string& run_name, const WorkerUser& user,
+Status hand_over_run(storage::Store& store, const std::string& run_name, const WorkerUser& user,
                      const std::string& user_name) {
-    const std::string place = storage_directory + (storage_directory.ends_with('/') ? "" : "/") + run_name;
+    const std::string place = store.local_path(run_name);
     const auto refuse = [&](const std::string& why) {
         return Error{ErrorCode::unauthorised, place + " belongs to root: " + why,
                      "the administrator hands it over with: chown -R -h " + user.name + " " + place};
     };
     if (user.uid < 0) return Done{};
-    if (!is_reached_by(user, storage_directory)) return Done{};
-    const auto top = storage::open_top(storage_directory);
+    if (!is_reached_by(user, store)) return Done{};
+    const auto top = store.top();
     if (!top) return Done{};  // whether it can be made is for the probe to say
     const auto directory = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
     struct stat seen{};

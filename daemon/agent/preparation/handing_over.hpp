@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/agent/workers/launcher.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::agent {
 
@@ -11,7 +12,7 @@ namespace rtrain::agent {
 // `user_name`. Nothing is done for a directory that is not root's. A root-owned one is refused when run.json names
 // nobody or somebody else, and when it holds what is no part of a run: it may be a directory of the system that a job
 // once named.
-Status hand_over_run(const std::string& storage_directory, const std::string& run_name, const WorkerUser& user,
+Status hand_over_run(storage::Store& store, const std::string& run_name, const WorkerUser& user,
                      const std::string& user_name);
 
 }  // namespace rtrain::agent

@@ -230,14 +230,13 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
-                                          const WorkerUser& user, const protocol::StorageAccess& access,
-                                          storage::Root look) {
-    const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
+Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const StoragePlace& place, const WorkerUser& user,
+                                          const protocol::StorageAccess& access, storage::Root look) {
+    const auto uri = storage::parse_uri(place.path.empty() ? "cluster://" : place.path);
     if (!uri) return uri.error();
     if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
-    if (uri->scheme == storage::Scheme::file) return open_user_store(storage_path, user, look);
-    auto store = open_bucket(access, storage_path);
+    if (uri->scheme == storage::Scheme::file) return open_user_store(place.path, user, look, place.links);
+    auto store = open_bucket(access, place.path);
     if (!store) return store.error();
     return std::shared_ptr<Store>(std::move(*store));
 }
@@ -258,7 +257,9 @@ Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const s
                                                  const std::string& user, const protocol::StorageAccess& access) {
     const auto owner = user_of_order(facts, storage_path, user);
     if (!owner) return owner.error();
-    return open_store(facts, storage_path, *owner, access);
+    const auto place = may_use_storage(facts.storage_rules, access, storage_path, *owner);
+    if (!place) return place.error();
+    return open_store(facts, *place, *owner, access);
 }
 
 std::string staging_below(const AttemptContext& context, const NodeFacts& facts) {
@@ -292,11 +293,13 @@ Try<std::shared_ptr<AttemptContext>> context_for_storage(const NodeFacts& facts,
     access.user = prepare.user;
     access.queue = context->job.queue;
     take_kept_credentials(access, facts.files.attempt(key_of(prepare.attempt)));
+    context->place = kept_place(prepare.storage_path, facts.files.attempt(key_of(prepare.attempt)));
     if (probing == Probing::yes) {
-        const Status may = may_use_storage(facts.storage_rules, access, prepare.storage_path);
+        auto may = may_use_storage(facts.storage_rules, access, prepare.storage_path, context->user);
         if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
+        context->place = std::move(*may);
     }
-    auto store = open_store(facts, prepare.storage_path, context->user, access, look);
+    auto store = open_store(facts, context->place, context->user, access, look);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     context->store = *store;
     return context;
@@ -321,9 +324,7 @@ Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepa
     context->kept = facts.files.checkpoints();
     if (probing == Probing::yes) {
         if (context->store->local())
-            if (Status fine =
-                    hand_over_run(context->store->local_path(""), prepare.run_name, context->user, prepare.user);
-                !fine)
+            if (Status fine = hand_over_run(*context->store, prepare.run_name, context->user, prepare.user); !fine)
                 return trouble(fine.error(), facts.node, "storage path " + prepare.storage_path);
         auto probed = probe_storage(facts, *context);
         if (auto* why = std::get_if<Trouble>(&probed)) return *why;
@@ -343,6 +344,8 @@ Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepa
     const std::string key_file = facts.files.attempt(key) + "/key";
     if (Status status = make_directory(facts.files.attempt(key), 0711); !status)
         return trouble(status.error(), facts.node, "the attempt's directory");
+    Status kept_storage = keep_place(context->place, facts.files.attempt(key));
+    if (!kept_storage) return trouble(kept_storage.error(), facts.node, "the attempt's directory");
     if (Status kept = keep_credentials(context->prepare.access, facts.files.attempt(key)); !kept)
         return trouble(kept.error(), facts.node, "the attempt's directory");
     if (auto kept = read_whole(key_file)) {

@@ -9,6 +9,7 @@
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/peers/identity.hpp"
 #include "daemon/agent/preparation/setup.hpp"
+#include "daemon/agent/preparation/storage_access.hpp"
 #include "daemon/agent/workers/launcher.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/files/store.hpp"
@@ -21,6 +22,7 @@ namespace rtrain::agent {
 struct AttemptContext {
     protocol::Prepare prepare;
     spec::Job job;
+    StoragePlace place;
     std::shared_ptr<storage::Store> store;
     WorkerUser user;
     std::string working_dir;           // unpacked code; empty: none
@@ -79,12 +81,13 @@ std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& cla
 
 // A directory is read and written with the rights of `user` (user_store.hpp), a bucket with the credentials of
 // `access`.
-Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
+Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const StoragePlace& place,
                                                    const WorkerUser& user, const protocol::StorageAccess& access,
                                                    storage::Root look = storage::Root::seen);
 // Returns the user with whose rights an order about a run's files is carried out. An Error where root's agent is told
 // of none, or of one that this machine does not have.
 Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& user);
+// The store of a run at a path that the storage rules allow to it.
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
                                                           const std::string& user,
                                                           const protocol::StorageAccess& access);

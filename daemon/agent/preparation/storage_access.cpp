@@ -18,6 +18,7 @@
 #include "storage/base/descriptor.hpp"
 #include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
+#include "storage/uri/files/beneath.hpp"
 #include "storage/uri/s3/s3.hpp"
 
 namespace rtrain::agent {
@@ -100,6 +101,34 @@ Status check_secrets(const StorageAccess& access) {
     return Done{};
 }
 
+std::string place_file(const std::string& attempt_directory) { return attempt_directory + "/storage-place"; }
+
+// The operator's own links lead where the operator wants: a rule's directory is where it leads to. Those that the path
+// does not need are not looked at, since one of them may be a mount that hangs.
+bool leads_into(const spec::StorageRules& rules, const spec::StorageUser& who, const std::string& directory) {
+    for (const std::string& allowed : spec::allowed_directories(rules, who)) {
+        const auto real = storage::real_directory(allowed);
+        if (real && (directory == *real || directory.starts_with(*real == "/" ? *real : *real + "/"))) return true;
+    }
+    return false;
+}
+
+// Judges the directory that the path leads to. No link on the way to it is followed from then on.
+Result<StoragePlace> judged_directory(const spec::StorageRules& rules, const spec::StorageUser& who,
+                                      const std::string& path, const WorkerUser& user) {
+    const auto real = [&]() -> Result<std::string> {
+        const UserRights::Worn worn{UserRights(user)};
+        if (!worn.taken()) return worn.taken().error();
+        return storage::real_directory(path);
+    }();
+    if (!real) return real.error();
+    Status fine = spec::may_use(rules, who, *real);
+    if (!fine && leads_into(rules, who, *real)) fine = Done{};
+    if (fine) return StoragePlace{.path = *real, .links = storage::Links::refused};
+    if (*real == path) return fine.error();
+    return Error{fine.error().code, path + " leads to " + *real + ": " + fine.error().message, fine.error().next};
+}
+
 }  // namespace
 
 Result<spec::StorageRules> load_storage_rules(const std::string& file) {
@@ -125,7 +154,8 @@ Result<spec::StorageRules> load_storage_rules(const std::string& file) {
     return Error{ErrorCode::unreachable, all, "configs/storage-rules.yaml shows every field"};
 }
 
-Status may_use_storage(const std::string& rules_file, const StorageAccess& access, const std::string& storage_path) {
+Result<StoragePlace> may_use_storage(const std::string& rules_file, const StorageAccess& access,
+                                     const std::string& storage_path, const WorkerUser& user) {
     const bool bucket = storage_path.starts_with("s3://");
     spec::StorageRules rules;
     if (!rules_file.empty()) {
@@ -133,12 +163,33 @@ Status may_use_storage(const std::string& rules_file, const StorageAccess& acces
         if (!read) return read.error();
         rules = std::move(*read);
     }
-    if (bucket && access.own) return check_endpoint(rules, access);
-    if (!rules_file.empty()) return spec::may_use(rules, {access.user, access.queue}, storage_path);
+    const StoragePlace as_named{.path = storage_path};
+    if (bucket && access.own) {
+        if (Status fine = check_endpoint(rules, access); !fine) return fine.error();
+        return as_named;
+    }
+    const auto place = spec::normal_place(storage_path);
+    if (!rules_file.empty() && place && place->front() == '/' && spec::names_directories(rules))
+        return judged_directory(rules, {access.user, access.queue}, *place, user);
+    if (!rules_file.empty()) {
+        if (Status fine = spec::may_use(rules, {access.user, access.queue}, storage_path); !fine) return fine.error();
+        return as_named;
+    }
     static std::atomic<bool> warned{false};
     if (bucket && !warned.exchange(true))
         warn("without --storage-rules every user may name every s3:// path that this agent's credentials reach");
-    return Done{};
+    return as_named;
+}
+
+Status keep_place(const StoragePlace& place, const std::string& attempt_directory) {
+    if (place.links == storage::Links::followed) return Done{};
+    return write_whole(place_file(attempt_directory), place.path, 0600, Durable::no);
+}
+
+StoragePlace kept_place(const std::string& storage_path, const std::string& attempt_directory) {
+    const auto kept = read_whole(place_file(attempt_directory));
+    if (!kept || kept->empty()) return {.path = storage_path};
+    return {.path = *kept, .links = storage::Links::refused};
 }
 
 Result<std::unique_ptr<storage::Store>> open_bucket(const StorageAccess& access, const std::string& storage_path) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/agent/workers/user_rights.hpp"
 #include "daemon/protocol/orders.hpp"
 #include "storage/spec/storage_rules.hpp"
 #include "storage/uri/files/store.hpp"
@@ -15,12 +16,24 @@ namespace rtrain::agent {
 // agent's user may write, or that lies in a directory where everybody may exchange it.
 Result<spec::StorageRules> load_storage_rules(const std::string& file);
 
-// Returns Done when the rules in `rules_file` (empty: there are none) allow the run the path. The file is read again
-// each time, so that a change counts without a restart; a file that cannot be used allows nothing. A run with
-// credentials of its own may use every s3:// path, but only a server that the operator names: the agent's own, or one
-// of `endpoints`.
-Status may_use_storage(const std::string& rules_file, const protocol::StorageAccess& access,
-                       const std::string& storage_path);
+// Where a run's files are read and written.
+struct StoragePlace {
+    std::string path;                                 // the storage path, or the directory that it leads to
+    storage::Links links = storage::Links::followed;  // refused: the path was judged without any
+};
+
+// Returns the place of the path when the rules in `rules_file` (empty: there are none) allow it to the run. The file is
+// read again each time, so that a change counts without a restart; a file that cannot be used allows nothing. Where
+// rules name directories, the directory that the path leads to is judged, links followed with the rights of `user`, and
+// used under its own name, so that no link leads out of it later. A run with credentials of its own may use every s3://
+// path, but only a server that the operator names: the agent's own, or one of `endpoints`.
+Result<StoragePlace> may_use_storage(const std::string& rules_file, const protocol::StorageAccess& access,
+                                     const std::string& storage_path, const WorkerUser& user);
+
+// The place of an attempt outlives a restart of the agent, and is not judged again. `kept_place` returns the storage
+// path where none was kept.
+Status keep_place(const StoragePlace& place, const std::string& attempt_directory);
+StoragePlace kept_place(const std::string& storage_path, const std::string& attempt_directory);
 
 // Returns the store of an s3:// path. Nothing is asked of the server yet.
 Result<std::unique_ptr<storage::Store>> open_bucket(const protocol::StorageAccess& access,

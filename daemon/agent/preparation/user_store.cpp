@@ -60,6 +60,10 @@ class UserStore final : public storage::Store {
         return as_user([&] { return files_->remove_tree(path); });
     }
     bool local() const override { return true; }
+    Result<Descriptor> top() override { return files_->top(); }
+    Result<Descriptor> made_top() override {
+        return as_user([&] { return files_->made_top(); });
+    }
     std::string local_path(const std::string& path) override { return files_->local_path(path); }
 
   private:
@@ -77,11 +81,11 @@ class UserStore final : public storage::Store {
 }  // namespace
 
 Result<std::shared_ptr<storage::Store>> open_user_store(const std::string& directory, const WorkerUser& user,
-                                                        storage::Root look) {
+                                                        storage::Root look, storage::Links links) {
     const UserRights rights(user);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return worn.taken().error();
-    auto files = storage::open_file_store(directory, look);
+    auto files = storage::open_file_store(directory, look, links);
     if (!files) return files.error();
     if (!rights.others()) return std::shared_ptr<storage::Store>(std::move(*files));
     return std::shared_ptr<storage::Store>(new UserStore(std::move(*files), user));

@@ -12,6 +12,7 @@ namespace rtrain::agent {
 // The Store of `directory`: every call wears the user's rights at the storage path, and the agent's own at files on the
 // agent's side. Users without a uid: the agent's own rights for both.
 Result<std::shared_ptr<storage::Store>> open_user_store(const std::string& directory, const WorkerUser& user,
-                                                        storage::Root look = storage::Root::seen);
+                                                        storage::Root look = storage::Root::seen,
+                                                        storage::Links links = storage::Links::followed);
 
 }  // namespace rtrain::agent

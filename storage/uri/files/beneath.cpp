@@ -181,6 +181,36 @@ Result<Descriptor> open_top_by(Walk walk, const std::string& directory) {
 
 Result<Descriptor> open_top(const std::string& directory) { return open_top_by(Walk::kernel, directory); }
 
+Result<Descriptor> open_real_top(const std::string& directory) {
+    const Descriptor root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root.open()) return disk::failure("opening", "/", errno);
+    const std::string path = directory.substr(std::min(directory.find_first_not_of('/'), directory.size()));
+    auto top = open_beneath(root, path, O_RDONLY | O_DIRECTORY);
+    if (top || top.error().code != ErrorCode::unauthorised) return top;
+    return open_beneath(root, path, O_PATH | O_DIRECTORY);  // passing through is enough where names are known
+}
+
+Result<std::string> real_directory(const std::string& directory) {
+    std::string there = directory, missing;
+    auto opened = open_top(there);
+    while (!opened && opened.error().code == ErrorCode::not_found && there.size() > 1) {
+        const std::size_t slash = there.rfind('/');
+        missing = there.substr(slash) + missing;
+        there = slash == 0 ? "/" : there.substr(0, slash);
+        opened = open_top(there);
+    }
+    if (!opened) return opened.error();
+    const std::string real = shown(*opened, "");
+    const auto again = open_real_top(real);
+    struct stat first{}, second{};
+    const bool same = again && ::fstat(opened->number(), &first) == 0 && ::fstat(again->number(), &second) == 0 &&
+                      first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    if (!same)
+        return Error{ErrorCode::unreachable, "where " + directory + " leads cannot be told: a part of it was exchanged",
+                     "try it again"};
+    return real == "/" && !missing.empty() ? missing : real + missing;
+}
+
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
                                    unsigned int mode) {
     int error = 0;

@@ -15,6 +15,12 @@ namespace rtrain::storage {
 // open_beneath.
 Result<Descriptor> open_top(const std::string& directory);
 
+// The same with no link followed at all.
+Result<Descriptor> open_real_top(const std::string& directory);
+// Returns where the directory lies once all links on the way to it are followed, with this thread's rights. The part of
+// it that is not there yet is added as it is. An Error where it changes meanwhile, or cannot be reached.
+Result<std::string> real_directory(const std::string& directory);
+
 // Opens `path` beneath `top` with `flags` of open(2) (O_NOFOLLOW and O_CLOEXEC are added); `mode` is that of a file
 // that O_CREAT makes. A path is relative and '/'-separated, without empty, "." or ".." parts; "" is `top` itself.
 // Errors: invalid (the path), unauthorised (a link, or no permission), not_found, full, io.

@@ -19,14 +19,19 @@ namespace {
 
 using disk::Aside;
 
-// Opens the storage path itself. Links on the way to it are followed, because the operator made them.
-Result<Descriptor> top_of(const std::string& root) { return open_top(root.empty() ? "/" : root); }
+// Makes the storage path, and follows no link on the way to it.
+Status make_real_top(const std::string& root) {
+    if (root.empty()) return Done{};
+    const Descriptor slash(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!slash.open()) return disk::failure("opening", "/", errno);
+    const auto top = make_beneath(slash, root.substr(1));
+    return top ? Status(Done{}) : top.error();
+}
 
 // Returns the directory that contains `path`; makes it if necessary.
-Result<Place> make_place(const std::string& root, const std::string& path) {
+Result<Place> make_place(Store& store, const std::string& path) {
     if (auto fine = check_path(path); !fine) return fine.error();
-    if (auto status = disk::make_directories(root.empty() ? "/" : root); !status) return status.error();
-    const auto top = top_of(root);
+    const auto top = store.made_top();
     if (!top) return top.error();
     const std::size_t slash = path.rfind('/');
     auto directory = make_beneath(*top, slash == std::string::npos ? "" : path.substr(0, slash));
@@ -76,7 +81,7 @@ Status copy(const Descriptor& source, const std::string& from, Result<Aside> asi
 
 class FileStore final : public Store {
   public:
-    explicit FileStore(std::string root) : root_(std::move(root)) {}
+    FileStore(std::string root, Links links) : root_(std::move(root)), links_(links) {}
 
     Result<bool> create(const std::string& path, const std::string& bytes) override {
         auto aside = write_aside(path, bytes);
@@ -92,7 +97,7 @@ class FileStore final : public Store {
 
     Result<Descriptor> open(const std::string& path) override {
         if (auto fine = check_path(path); !fine) return fine.error();
-        const auto top = top_of(root_);
+        const auto top = this->top();
         if (!top) return top.error();
         auto file = open_beneath(*top, path, disk::reading);
         if (!file) return file;
@@ -108,7 +113,7 @@ class FileStore final : public Store {
 
     Status append(const std::string& path, const std::string& bytes) override {
         const std::string target = local_path(path);
-        const auto place = make_place(root_, path);
+        const auto place = make_place(*this, path);
         if (!place) return place.error();
         constexpr int appending = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY;
         const auto file = open_beneath(place->directory, place->name, appending, 0666);
@@ -149,7 +154,7 @@ class FileStore final : public Store {
         if (!prefix.empty())
             if (auto fine = check_path(prefix); !fine) return fine.error();
         std::vector<StoreEntry> entries;
-        const auto top = top_of(root_);
+        const auto top = this->top();
         if (!top && top.error().code == ErrorCode::not_found) return entries;
         if (!top) return top.error();
         const auto directory = open_beneath(*top, prefix, O_RDONLY | O_DIRECTORY);
@@ -171,7 +176,7 @@ class FileStore final : public Store {
 
     Status remove(const std::string& path) override {
         if (auto fine = check_path(path); !fine) return fine;
-        const auto top = top_of(root_);
+        const auto top = this->top();
         if (!top) return top.error().code == ErrorCode::not_found ? Status(Done{}) : top.error();
         const auto place = place_beneath(*top, path);
         if (!place) return is_absent(*top, path) ? Status(Done{}) : place.error();
@@ -182,15 +187,27 @@ class FileStore final : public Store {
 
     Status remove_tree(const std::string& path) override {
         if (auto fine = check_path(path); !fine) return fine;
-        return remove_all_beneath(root_.empty() ? "/" : root_, path);
+        const auto top = this->top();
+        if (!top) return top.error().code == ErrorCode::not_found ? Status(Done{}) : top.error();
+        return remove_all_beneath(*top, path);
     }
 
     bool local() const override { return true; }
     std::string local_path(const std::string& path) override { return root_ + "/" + path; }
+    Result<Descriptor> top() override {
+        if (links_ == Links::refused && !root_.empty()) return open_real_top(root_);
+        return open_top(root_.empty() ? "/" : root_);
+    }
+    Result<Descriptor> made_top() override {
+        auto there = top();
+        if (there || there.error().code != ErrorCode::not_found) return there;
+        const Status status = links_ == Links::refused ? make_real_top(root_) : disk::make_directories(root_);
+        return status ? top() : status.error();
+    }
 
   private:
     Result<Aside> write_aside(const std::string& path, const std::string& bytes) {
-        auto place = make_place(root_, path);
+        auto place = make_place(*this, path);
         if (!place) return place.error();
         auto aside = Aside::begin(std::move(*place), local_path(path));
         if (!aside) return aside;
@@ -199,26 +216,21 @@ class FileStore final : public Store {
     }
 
     std::string root_;  // absolute, without a '/' at its end
+    Links links_;
 };
-
-std::string root_of(Store& store) {
-    std::string root = store.local_path("");
-    root.pop_back();
-    return root;
-}
 
 }  // namespace
 
 Result<bool> take_file(Store& store, const std::string& local, const std::string& path, const Progress& progress) {
     if (!store.local()) return false;
-    const auto place = make_place(root_of(store), path);
+    const auto place = make_place(store, path);
     if (!place) return place.error();
     return move(local, *place, store.local_path(path), progress);
 }
 
 Status put_opened(Store& store, const Descriptor& file, const std::string& name, const std::string& path,
                   const Progress& progress) {
-    auto place = make_place(root_of(store), path);
+    auto place = make_place(store, path);
     if (!place) return place.error();
     return copy(file, name, Aside::begin(std::move(*place), store.local_path(path)), progress);
 }
@@ -236,7 +248,7 @@ Status keep_opened(const Descriptor& file, const std::string& name, const std::s
     return copy(file, name, Aside::begin(local), progress);
 }
 
-Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look) {
+Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look, Links links) {
     auto uri = parse_uri(root);
     if (!uri) return uri.error();
     if (uri->scheme == Scheme::s3 || uri->scheme == Scheme::gs)
@@ -247,7 +259,7 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root loo
     struct stat seen{};
     if (look == Root::seen && ::stat(uri->path.c_str(), &seen) == 0 && !S_ISDIR(seen.st_mode))
         return Error{ErrorCode::invalid, "storage " + root + ": it is a file, not a directory", ""};
-    return std::unique_ptr<Store>(new FileStore(uri->path == "/" ? "" : uri->path));
+    return std::unique_ptr<Store>(new FileStore(uri->path == "/" ? "" : uri->path, links));
 }
 
 }  // namespace rtrain::storage

@@ -60,6 +60,8 @@ std::string mounted_root(const std::string& directory) {
 
 }  // namespace
 
+Result<Descriptor> Store::top() { return Error{ErrorCode::invalid, "this storage path is no directory", ""}; }
+
 Result<Descriptor> Store::open(const std::string& path) {
     return Error{ErrorCode::invalid, "opening " + path + ": this storage is not a directory here", ""};
 }

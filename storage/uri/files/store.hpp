@@ -43,12 +43,16 @@ class Store {
     virtual bool local() const = 0;  // true: files are reachable as local_path()
     virtual std::string local_path(const std::string& path) = 0;    // local stores only
     virtual Result<Descriptor> open(const std::string& path);  // local stores only: opens a plain file for reading
+    virtual Result<Descriptor> top();  // local stores only: opens the storage path itself, with this thread's rights
+    virtual Result<Descriptor> made_top() { return top(); }  // opens the storage path, and makes it if it is absent
 };
 
 // `unseen`: the root is not examined, because that may wait for a mount that hangs. If it is a file, the first call
 // fails.
 enum class Root { seen, unseen };
-Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look = Root::seen);
+// Links on the way to `root`: followed, or refused at each call, also where somebody exchanges a name for one meanwhile.
+enum class Links { followed, refused };
+Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look = Root::seen, Links links = Links::followed);
 
 enum class Scheme { cluster, file, s3, gs };
 struct StorageUri {

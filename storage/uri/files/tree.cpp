@@ -416,8 +416,12 @@ bool is_absent(const Descriptor& top, const std::string& path) {
 Status remove_all_beneath(const std::string& top, const std::string& path) {
     const auto opened = open_top(top);
     if (!opened) return opened.error().code == ErrorCode::not_found ? Status(Done{}) : opened.error();
-    const auto place = place_beneath(*opened, path);
-    if (!place) return is_absent(*opened, path) ? Status(Done{}) : place.error();
+    return remove_all_beneath(*opened, path);
+}
+
+Status remove_all_beneath(const Descriptor& top, const std::string& path) {
+    const auto place = place_beneath(top, path);
+    if (!place) return is_absent(top, path) ? Status(Done{}) : place.error();
     if (Status gone = remove_all(*place); !gone) return gone;
     return disk::sync_directory(place->directory);
 }

@@ -47,5 +47,6 @@ Status remove_all(const Place& place, Rights rights = Rights::worn);
 // also true if a part that should be a directory is a file
 bool is_absent(const Descriptor& top, const std::string& path);
 Status remove_all_beneath(const std::string& top, const std::string& path);
+Status remove_all_beneath(const Descriptor& top, const std::string& path);
 
 }  // namespace rtrain::storage

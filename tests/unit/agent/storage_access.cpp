@@ -4,6 +4,8 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "daemon/agent/disk/node_files.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -43,18 +45,18 @@ TEST_CASE("the server that a run's own credentials are sent to is one that the o
     Folder folder;
     const std::string rules = folder.path + "/rules.yaml";
     REQUIRE(write_whole(rules, "rules: []\nendpoints: [\"http://minio:9000\"]\n", 0600, Durable::no));
-    CHECK(may_use_storage(rules, own_access(), path));
-    CHECK(may_use_storage(rules, own_access({{"AWS_ENDPOINT_URL", "http://minio:9000/"}}), path));
+    CHECK(may_use_storage(rules, own_access(), path, {}));
+    CHECK(may_use_storage(rules, own_access({{"AWS_ENDPOINT_URL", "http://minio:9000/"}}), path, {}));
     for (const char* name : {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}) {
         const auto access = own_access({{name, "http://169.254.169.254"}});
         for (const std::string& file : {rules, std::string()})
-            CHECK(may_use_storage(file, access, path).error().message ==
+            CHECK(may_use_storage(file, access, path, {}).error().message ==
                   "the job's AWS_ENDPOINT_URL names http://169.254.169.254, which is not the S3 server of this node's "
                   "agent");
     }
     // The credentials are of a bucket: a directory stays under the rules.
     REQUIRE(write_whole(rules, "rules: [{users: [ben], allow: [/mnt/ben]}]\n", 0600, Durable::no));
-    CHECK_FALSE(may_use_storage(rules, own_access(), "/mnt/ben"));
+    CHECK_FALSE(may_use_storage(rules, own_access(), "/mnt/ben", {}));
 }
 
 TEST_CASE("a run's own credentials are kept for the agent's user alone, and only where a run has them") {
@@ -72,4 +74,85 @@ TEST_CASE("a run's own credentials are kept for the agent's user alone, and only
     protocol::StorageAccess agents{.user = "ana", .queue = "default"};
     take_kept_credentials(agents, folder.path);
     CHECK(agents.secrets.empty());
+}
+
+namespace {
+
+// Directories of a user's, and rules that allow one of them.
+struct RuledFolder {
+    Folder folder;
+    std::string allowed = real(folder.path) + "/allowed", outside = real(folder.path) + "/outside";
+    std::string rules = folder.path + "/rules.yaml";
+    RuledFolder() {
+        REQUIRE(make_directory(allowed, 0755));
+        REQUIRE(make_directory(outside, 0755));
+        allow(allowed);
+    }
+    static std::string real(const std::string& path) { return std::filesystem::canonical(path).string(); }
+    void allow(const std::string& directory) const {
+        REQUIRE(write_whole(rules, "rules: [{users: [ana], allow: [" + directory + "]}]\n", 0600, Durable::no));
+    }
+    Result<StoragePlace> asked(const std::string& path, const std::string& user = "ana") const {
+        return may_use_storage(rules, {.user = user, .queue = "default"}, path, {});
+    }
+    // Writes into the place as an attempt does.
+    static Status written(const StoragePlace& place) {
+        const auto store = storage::open_file_store(place.path, storage::Root::seen, place.links);
+        return store ? (*store)->put("run/run.json", "{}") : store.error();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a user's link inside of an allowed directory leads nowhere else") {
+    const RuledFolder story;
+    std::filesystem::create_directory_symlink(story.outside, story.allowed + "/out");
+    for (const std::string& path : {story.allowed + "/out", story.allowed + "/out/not/there/yet"}) {
+        const auto refused = story.asked(path);
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().code == ErrorCode::unauthorised);
+        CHECK(refused.error().message.starts_with(path + " leads to " + story.outside));
+    }
+    CHECK_FALSE(story.asked(story.allowed, "ben"));
+    const auto place = story.asked(story.allowed + "/mine");
+    REQUIRE(place);
+    CHECK(place->path == story.allowed + "/mine");
+    CHECK(RuledFolder::written(*place));
+}
+
+TEST_CASE("a name that is exchanged for a link after the rules were asked is not followed") {
+    const RuledFolder story;
+    const auto missing = story.asked(story.allowed + "/new"), there = story.asked(story.allowed + "/a/b");
+    REQUIRE((missing && there));
+    CHECK(RuledFolder::written(*there));
+    std::filesystem::create_directory_symlink(story.outside, story.allowed + "/new");
+    std::filesystem::rename(story.allowed + "/a", story.allowed + "/was-a");
+    std::filesystem::create_directory_symlink(story.outside, story.allowed + "/a");
+    for (const auto* place : {&*missing, &*there}) {
+        const Status refused = RuledFolder::written(*place);
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().message.find("is a link") != std::string::npos);
+    }
+    CHECK(std::filesystem::is_empty(story.outside));
+}
+
+TEST_CASE("the operator's own links lead where the operator wants") {
+    const RuledFolder story;
+    const std::string link = RuledFolder::real(story.folder.path) + "/by-link";
+    std::filesystem::create_directory_symlink(story.allowed, link);
+    story.allow(link);
+    for (const std::string& path : {link + "/runs", story.allowed + "/runs"}) {
+        const auto place = story.asked(path);
+        REQUIRE(place);
+        CHECK(place->path == story.allowed + "/runs");
+    }
+    CHECK_FALSE(story.asked(story.outside));
+}
+
+TEST_CASE("an attempt keeps the directory that it was allowed") {
+    const Folder folder;
+    CHECK(kept_place("/runs", folder.path).path == "/runs");
+    REQUIRE(keep_place({.path = "/real/runs", .links = storage::Links::refused}, folder.path));
+    CHECK(kept_place("/runs", folder.path).path == "/real/runs");
+    CHECK(kept_place("/runs", folder.path).links == storage::Links::refused);
 }

@@ -65,6 +65,11 @@ struct UploadStory {
     }
 };
 
+Status handed_over(const std::string& directory, const WorkerUser& user) {
+    const auto store = storage::open_file_store(directory);
+    return store ? hand_over_run(**store, "bert", user, "daemon") : store.error();
+}
+
 }  // namespace
 
 TEST_CASE("a link that leads nowhere is left out, and one that leads to itself is named: neither ends the agent") {
@@ -317,10 +322,9 @@ TEST_CASE("root gives away the run directory whose run.json it has read, however
     make_run("shared", "ana", 0);
     make_run("own", "daemon", entry->pw_uid);
     const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
-    CHECK(
-        hand_over_run(folder.path + "/shared", "bert", user, "daemon").ok());  // he does not reach it: nothing is told
+    CHECK(handed_over(folder.path + "/shared", user).ok());  // he does not reach it: nothing is told
     REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
-    CHECK(hand_over_run(folder.path + "/shared", "bert", user, "daemon").error().code == ErrorCode::unauthorised);
+    CHECK(handed_over(folder.path + "/shared", user).error().code == ErrorCode::unauthorised);
     const std::string path = folder.path + "/path", other = folder.path + "/other";
     std::filesystem::create_directory_symlink(folder.path + "/shared", path);
     std::filesystem::create_directory_symlink(folder.path + "/own", other);
@@ -334,7 +338,7 @@ TEST_CASE("root gives away the run directory whose run.json it has read, however
     const std::string victim = folder.path + "/shared/bert";
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (seen.st_uid == 0 && std::min(refused, passed) < 10'000 && std::chrono::steady_clock::now() < until) {
-        (hand_over_run(path, "bert", user, "daemon") ? passed : refused) += 1;
+        (handed_over(path, user) ? passed : refused) += 1;
         ::stat(victim.c_str(), &seen);
     }
     enough = true;
@@ -362,11 +366,10 @@ TEST_CASE(
     const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
     for (const char* others : {"plots", "epochs/plots", "epochs/1/run.json", "epochs/1/x-a001"}) {
         REQUIRE(store->put("bert/" + std::string(others) + "/loss.png", "png"));
-        CHECK(hand_over_run(folder.path, "bert", user, "daemon").error().message.find("not all of a run") !=
-              std::string::npos);
+        CHECK(handed_over(folder.path, user).error().message.find("not all of a run") != std::string::npos);
         std::filesystem::remove_all(folder.path + "/bert/" + others);
     }
-    CHECK(hand_over_run(folder.path, "bert", user, "daemon").ok());
+    CHECK(handed_over(folder.path, user).ok());
     for (const char* one : {"", "/run.json", "/best/model.pt", "/names/best", "/epochs/1/ckpt/model.pt", "/epochs"}) {
         struct stat seen{};
         REQUIRE(::stat((folder.path + "/bert" + one).c_str(), &seen) == 0);
