@@ -23,6 +23,7 @@ STATED = [
     ("docs/queues.md", "reserves seats after half an hour", "scheduler/model/limits.hpp", "starves_after{1'800'000}"),
     ("docs/autoscaling.md", "the first 64 waiting runs", "scheduler/model/limits.hpp", "autoscaled_runs = 64"),
     ("docs/workers.md", "(2GiB, and 8 templates)", "daemon/agent/base/options.hpp", "warm_memory = std::int64_t{2} << 30"),
+    ("docs/cli.md", "`--disk-reserve SIZE` (512MiB)", "daemon/agent/base/limits.hpp", "disk_reserve = std::int64_t{512} << 20"),
     ("docs/workers.md", "(2GiB, and 8 templates)", "daemon/agent/machine/templates.hpp", "templates_max = 8"),
     ("docs/workers.md", "The archive has 500 MiB and 20,000 files at most", "runtime/python/rtrain/train/_archive/_package.py",
      "_FILES_MAX, _BYTES_MAX = 20_000, 500 << 20"),

@@ -4,11 +4,12 @@ import contextlib
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import WarmCluster, wait_for
+from local_cluster import RTRAIN, WarmCluster, wait_for
 
 HOLDS = """
 import os, pathlib, sys
@@ -247,3 +248,23 @@ def test_modules_that_have_looked_for_gpus_are_in_no_worker(cluster, tmp_path):
     assert "have set CUDA_VISIBLE_DEVICES" in refusal(cluster, tmp_path, "chooses", "chooses_gpus", chooses)
     begun = "import torch\ntorch.cuda._is_in_bad_fork = lambda: True\n"
     assert "have asked CUDA for GPUs" in refusal(cluster, tmp_path, "begun", "begins_cuda", begun, has_template=True)
+
+
+def test_an_import_that_hangs_holds_up_no_other_users_template_and_ends_with_its_run(cluster, tmp_path):
+    modules, pid = tmp_path / "modules", tmp_path / "pid"
+    modules.mkdir()
+    text = f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n"
+    (modules / "hangs.py").write_text(text)
+    script = "import time\ntime.sleep(600)\n"
+    fields = {"env": {"COLOUR": "hangs", "PYTHONPATH": str(modules)}, "python": {"preload": ["hangs"]}}
+    path = job(tmp_path, "hangs", script, **fields)
+    token = cluster.json("token", "create", "--role", "user", "--user", "ana")["token"]
+    env = {**cluster.env, "RTRAIN_TOKEN": token}
+    subprocess.run([RTRAIN, "submit", path], env=env, check=True, capture_output=True)
+    wait_for("the import to hang", lambda: pid.exists() and pid.read_text(), 60)
+    importing = int(pid.read_text())
+    assert made_template(cluster, tmp_path, "of-another", env={"COLOUR": "of-another"})
+    assert parent_of(importing)
+    cluster.rtrain("stop", "hangs")
+    cluster.wait_state("hangs", "STOPPED")
+    wait_for("the import to end", lambda: not parent_of(importing), 60)
