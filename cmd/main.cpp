@@ -6,7 +6,7 @@
 #include "daemon/agent/workers/shim.h"
 
 int main(int argc, char** argv) {
-    // A worker's parent is started once for each rank: it takes no detour through the command table.
+    // One shim is started per rank, so it does not go through the command table.
     if (argc > 1 && std::strcmp(argv[1], "__shim") == 0) return shim_main(argc, argv);
     if (argc > 1 && std::strcmp(argv[1], "__keeper") == 0) return keeper_main(argc, argv);
     return rtrain::cmd::run(argc, argv);

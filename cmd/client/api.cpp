@@ -1,4 +1,4 @@
-// Calls to the head; beside the proxy of `rtrain dashboard` the only file of cmd/ that speaks HTTP.
+// Calls to the head. Only this file and the proxy of `rtrain dashboard` use HTTP in cmd/.
 #include "cmd/client/api.hpp"
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ struct Api::Body {
 
 namespace {
 
-// Pieces of a stream to events: blocks of lines, ended by an empty one.
+// Converts pieces of a stream to events: blocks of lines that an empty line ends.
 class EventReader {
   public:
     explicit EventReader(const std::function<bool(const StreamEvent&)>& on_event) : on_event_(on_event) {}

@@ -1,4 +1,4 @@
-// The head's HTTP API (docs/http-api.md), as calls that give JSON or an error with the head's own words.
+// The head's HTTP API (docs/http-api.md) as calls that return JSON, or an Error with the head's message.
 #pragma once
 
 #include <functional>
@@ -19,26 +19,26 @@ namespace rtrain::cmd {
 struct Place;
 struct StreamEvent {
     std::string id, name, data;
-};  // of server-sent events
+};  // one server-sent event
 using ByteProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 class Api {
   public:
     static Result<Api> open(Invocation& call);  // the cluster that flags, environment and context name
     static Result<Api> open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms);
-    static Result<net::Endpoint> endpoint(Invocation& call);  // the same cluster's head, for the page's proxy
+    static Result<net::Endpoint> endpoint(Invocation& call);  // the head of the same cluster, for the page's proxy
     ~Api();
     Api(Api&&) noexcept;
 
     Result<nlohmann::json> get(const std::string& target);
-    Result<nlohmann::json> list(const std::string& target);  // all pages: {"items": [...]}
+    Result<nlohmann::json> list(const std::string& target);  // reads all pages: {"items": [...]}
     Result<nlohmann::json> post(const std::string& target, const nlohmann::json& body);
     Result<nlohmann::json> remove(const std::string& target);
     Result<bool> exists(const std::string& target);        // HEAD
     Result<std::string> bytes(const std::string& target);  // a body that is not JSON
     Status save(const std::string& target, const std::string& to_file);
     Status put_file(const std::string& target, const std::string& file, const ByteProgress& progress);
-    // Follows until the stream ends, `on_event` says false, or Ctrl-C (then `interrupted()`).
+    // Follows until the stream ends, `on_event` returns false, or Ctrl-C is pressed (then `interrupted()`).
     Status follow(const std::string& target, const std::function<bool(const StreamEvent&)>& on_event);
     const std::string& address() const;
 

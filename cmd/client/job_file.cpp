@@ -1,4 +1,4 @@
-// Reads job.yaml for submit, validate and plan; lays --set over the spec of a run that exists already.
+// Reads job.yaml for submit, validate and plan, and applies --set to the spec of an existing run.
 #include "cmd/client/job_file.hpp"
 
 #include <unistd.h>
@@ -39,8 +39,8 @@ Error summed_up(Invocation& call, const std::string& file, const Problems& probl
         .code = ErrorCode::invalid, .message = file + " has " + count, .next = "rtrain schema, or docs/job-spec.md"};
 }
 
-// So that the head can say which line stands in the way. Only scaling, the queue, the priority and the runs before it
-// ever do.
+// Returns the lines of fields that the head may name in an error. These are only scaling, the queue, the priority and
+// the predecessors.
 std::string lines_of(const std::string& file, const std::string& text) {
     json at = json::object();
     for (const auto& [path, place] : spec::strict_yaml(text).positions)
@@ -50,7 +50,7 @@ std::string lines_of(const std::string& file, const std::string& text) {
     return json_text(json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}});
 }
 
-// What --set's right side means is what YAML says: 3 is a number, "3" a text, [a, b] a list.
+// The right side of --set is YAML: 3 is a number, "3" a text, [a, b] a list.
 Result<json> yaml_value(const std::string& text) {
     const spec::YamlAnswer answer = spec::strict_yaml("value: " + text + "\n");
     const json whole = parse_json(answer.json.empty() ? "null" : answer.json);

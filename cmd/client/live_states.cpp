@@ -25,7 +25,7 @@ std::size_t terminal_columns() {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : columns_unknown;
 }
 
-// Cuts the text to fewer columns than the terminal has, so that it takes one line.
+// Cuts the text to fewer columns than the terminal has, so that it fits into one line.
 std::string fitted(std::string text, std::size_t most) {
     while (width(text) >= most && !text.empty()) {
         do { text.pop_back(); } while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80);
@@ -65,7 +65,7 @@ void LiveStates::hide() {
     out_.flush();
 }
 
-// The lowest file's state stands for all: lines that change places could not be read.
+// Shows the state of the first file only: alternating lines would be unreadable.
 void LiveStates::redraw() {
     if (!terminal_ || states_.empty()) return;
     const std::size_t others = states_.size() - 1;

@@ -1,5 +1,5 @@
-// The newest states of lines that workers write over with '\r' (progress bars), as `logs -f` shows them. On a terminal
-// they have the last line, which each state replaces. Elsewhere each state is a line of its own.
+// The newest states of lines that workers overwrite with '\r' (progress bars), as `logs -f` shows them. On a terminal
+// each state replaces the last line. Elsewhere each state is a line of its own.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class LiveStates {
     std::int64_t apart_ms() const;  // the least time between two states of a file
     // Shows a file's state, one line of printable text.
     void show(const std::string& file, const std::string& text);
-    // Takes the file's state away, as its line has ended as `text`. Returns true if the text was shown as a state.
+    // Removes the file's state after its line has ended as `text`. Returns true if the text was shown as a state.
     bool line_ended(const std::string& file, const std::string& text);
-    void hide();    // before something else is printed
-    void redraw();  // behind it
+    void hide();    // called before other output
+    void redraw();  // called after it
 
   private:
     Output& out_;
     const bool terminal_;
-    std::map<std::string, std::string> states_;  // by file
+    std::map<std::string, std::string> states_;  // key: the file
     bool is_shown_ = false;
 };
 

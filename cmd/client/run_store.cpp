@@ -22,7 +22,7 @@ constexpr std::string_view cluster_scheme = "cluster://";
 Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const std::string& checkpoint) {
     Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return settings.error();
-    Result<Api> api = Api::open(call);  // says what is missing, in words
+    Result<Api> api = Api::open(call);  // its Error explains what is missing
     if (!api) return api.error();
     Result<HostPort> where = parse_host_port(settings->value("address"), 7433);
     if (!where) return where.error();
@@ -39,12 +39,12 @@ Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const
                     .shown = "cluster://" + run_name};
 }
 
-// The run that a checkpoint's path leads into: the directory above with a run.json, and the rest of the path.
+// Returns the run that a checkpoint's path belongs to: the directory above with a run.json, and the rest of the path.
 struct WithinRun {
     std::string run, checkpoint;
 };
 
-// `is_run` says whether a directory is a run's. None: `path` lies in no run.
+// `is_run` returns true for the directory of a run. Returns nullopt if `path` lies in no run.
 template <class IsRun>
 Result<std::optional<WithinRun>> within_run(const std::string& path, IsRun is_run) {
     std::size_t slash = path.rfind('/');
@@ -85,7 +85,7 @@ Result<bool> holds(storage::Store& store, const std::string& path) {
     return text.ok();
 }
 
-// Of bucket/prefix/run.
+// For bucket/prefix/run.
 Result<bool> is_run_in_bucket(const std::string& path) {
     const auto slash = path.rfind('/');
     if (slash == path.npos) return false;
@@ -94,7 +94,7 @@ Result<bool> is_run_in_bucket(const std::string& path) {
     return holds(**store, path.substr(slash + 1) + "/run.json");
 }
 
-// `path`: bucket/prefix/run, or with a checkpoint's name behind it.
+// `path`: bucket/prefix/run, optionally with a checkpoint's name behind it.
 Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoint) {
     const auto slash = path.rfind('/');
     const std::string shown = "s3://" + path;
@@ -143,7 +143,7 @@ Result<RunStore> from_path(const std::string& text, const std::string& checkpoin
 }
 
 bool is_run_at(const std::string& place) {
-    if (place.starts_with(cluster_scheme) || place.find('/') == place.npos) return true;  // the head says
+    if (place.starts_with(cluster_scheme) || place.find('/') == place.npos) return true;  // The head decides.
     if (place.find("://") == place.npos) return *is_run_on_disk(place);
     const Result<storage::StorageUri> uri = storage::parse_uri(place);
     if (uri && uri->scheme == storage::Scheme::file) return *is_run_on_disk(uri->path);
@@ -152,8 +152,8 @@ bool is_run_at(const std::string& place) {
     return run && *run;
 }
 
-// Where the name of a checkpoint begins in RUN@CHECKPOINT or PATH@CHECKPOINT; npos: none is named. A path, and the
-// directory of a checkpoint, may have a '@' in them.
+// Returns where the name of a checkpoint begins in RUN@CHECKPOINT or PATH@CHECKPOINT; npos if none is named. A path,
+// and the directory of a checkpoint, may contain '@'.
 std::size_t checkpoint_begin(const std::string& text) {
     std::error_code failed;
     const auto at = text.rfind('@');

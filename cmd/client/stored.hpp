@@ -1,4 +1,4 @@
-// Whether all that an ended run leaves is in its directory: then the machines that trained it may go.
+// Checks whether all results of an ended run are in its directory. Then the machines that trained it may be released.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,8 +10,8 @@
 
 namespace rtrain::cmd {
 
-// Files that are missing in the directory of the run, which has ended: its result, the end of its last attempt, the
-// logs of each rank that wrote some. (Its checkpoints were committed before it ended.) Empty: all are there.
+// Returns the files that are missing in the directory of the ended run: its result, the end of its last attempt, and
+// the logs of each rank with output. (Its checkpoints were committed before it ended.) Empty: none is missing.
 Result<std::vector<std::string>> files_missing(Api& api, const nlohmann::json& run, const RunStore& place);
 
 }  // namespace rtrain::cmd

@@ -1,4 +1,4 @@
-// From flags to a serving head, in the foreground or behind.
+// Makes a serving head from flags, in the foreground or detached.
 #include "cmd/daemons/head_entry.hpp"
 
 #include <arpa/inet.h>
@@ -107,7 +107,7 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
         const json started_head = started_json(options, started);
         known = write_pid_file(pid_file, started_head["address"].get<std::string>());
         if (known) return ready(started_head);
-        std::raise(SIGTERM);  // nobody would find it to end it
+        std::raise(SIGTERM);  // no program could find it to end it
     });
     remove_pid_file(pid_file);
     return served ? known : served;
@@ -115,8 +115,8 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
 
 namespace {
 
-// Where agents and people know the head to be, also when it was to choose a port at its first start. The file of a
-// killed head is still there.
+// The address of the head for agents and users, also if the port was chosen at its first start. The file of a killed
+// head still exists.
 std::uint16_t port_of_before(const std::string& pid_file, std::uint16_t asked) {
     std::ifstream file(pid_file);
     std::string pid, began, address;
@@ -157,7 +157,7 @@ Result<std::string> keep_context(Invocation& call, const json& started) {
     for (const auto& [known, other] : config->contexts)
         if (other.ca == place.ca) name = known;
     const bool first_start = !place.token.empty();
-    if (!first_start && name.empty()) return std::string();  // somebody else's cluster: he has the token
+    if (!first_start && name.empty()) return std::string();  // The cluster belongs to another user, who has the token.
     if (!name.empty() && !first_start) place.token = config->contexts[name].token;
     for (int number = 1; name.empty(); ++number) {
         const std::string candidate =

@@ -1,4 +1,4 @@
-// Starting a head from the command line: options from flags, the pid file, and what is told once it listens.
+// Starts a head from the command line: options from flags, the pid file, and the facts that are printed once it serves.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,19 +15,20 @@ inline const char* head_pid_file = "/head.pid";
 
 // Returns true if a flag or variable names a head by its address or context.
 bool names_a_cluster(const Arguments& arguments);
-// Fails if flags name two heads: --data one of this machine, --context or --address another.
+// Fails if flags name two heads: --data names one of this machine, --context or --address another.
 Status check_one_head(const Arguments& arguments);
-// Opens the head that runs on `data`: by the settings if they are of that head, else by the context with its authority.
+// Connects to the head that runs on `data`: by the settings if they belong to that head, else by the context with its
+// authority.
 Result<Api> open_head_in(Invocation& call, const std::string& data);
 
-// What people and programs are told of a started head; the text of a detached one's hand-over.
+// The facts about a started head for people and programs; the text that a detached head hands over.
 nlohmann::json started_json(const HeadOptions& options, const HeadListening& started);
-// Serves in this process, with a pid file; `ready` is given started_json.
+// Serves in this process, with a pid file. `ready` gets started_json.
 Status serve(const HeadOptions& options, const std::function<void(const nlohmann::json&)>& ready);
-Result<nlohmann::json> serve_detached(const HeadOptions& options, int until_pid = 0);  // ends with that process
-// Puts the cluster into the user's configuration: a new context on the first start, its address on later ones.
-// Returns the context's name.
+Result<nlohmann::json> serve_detached(const HeadOptions& options, int until_pid = 0);  // ends when that process ends
+// Adds the cluster to the user's configuration: a new context at the first start, its address at later ones. Returns
+// the context's name.
 Result<std::string> keep_context(Invocation& call, const nlohmann::json& started);
-std::string reachable_host(const std::string& bound);  // of "0.0.0.0": this machine's own address
+std::string reachable_host(const std::string& bound);  // for "0.0.0.0": this machine's own address
 
 }  // namespace rtrain::cmd

@@ -25,7 +25,7 @@ std::string base_directory(const Arguments& arguments) { return absolute(argumen
 
 int until_pid(const Arguments& arguments) { return static_cast<int>(arguments.number("until-pid", 0)); }
 
-// The head: started, or the one that runs already.
+// Returns the head: a new one, or the one that already runs.
 Result<json> head_of(Invocation& call, const std::string& base) {
     HeadOptions options;
     options.data_dir = base + "/head";
@@ -78,7 +78,7 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     return run_node_detached(options);
 }
 
-// What the log ends with: why its daemon ended, when it did so by itself.
+// Returns the end of the log, which explains why its daemon ended by itself.
 std::string last_line(const std::string& file) {
     std::ifstream in(file);
     std::string line, last;
@@ -118,7 +118,8 @@ Status wait_ready(Api& api, const std::string& base, std::int64_t count) {
 struct LocalDaemon {
     std::string what, pid_file;
 };
-std::vector<LocalDaemon> daemons_of(const std::string& base) {  // agents first: the head hears them leave
+// Agents end first, so that the head receives that they leave.
+std::vector<LocalDaemon> daemons_of(const std::string& base) {
     std::vector<LocalDaemon> daemons;
     std::error_code failed;
     for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed))
@@ -170,7 +171,7 @@ Result<int> up(Invocation& call) {
     }
     if (done) done = wait_ready(*api, base, nodes);
     if (!done) {
-        Result<json> ended = end_all(base);  // nothing is left half up
+        Result<json> ended = end_all(base);  // Ends everything after a failure in the middle.
         if (!ended) call.out.talk("warning: " + ended.error().message);
         return done.error();
     }
@@ -185,7 +186,7 @@ Result<int> up(Invocation& call) {
     return 0;
 }
 
-// The head of this cluster, when it serves and the configuration knows it.
+// Returns the head of this cluster if it serves and the configuration contains it.
 std::optional<Api> head_below(Invocation& call, const std::string& base) {
     if (!read_pid_file(base + "/head" + head_pid_file)) return std::nullopt;
     Result<Api> api = open_head_in(call, base + "/head");
@@ -211,7 +212,8 @@ std::string joined(const std::vector<std::string>& names) {
     return out;
 }
 
-// Agents leave their workers to the next agent. Who ends a cluster means its trainings too, unless he says otherwise.
+// Agents leave their workers running for the next agent. Ending a cluster ends its trainings too, unless the user
+// decides otherwise.
 Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& names) {
     if (Status sure =
             confirm(call, "Running: " + joined(names) +

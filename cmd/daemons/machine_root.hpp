@@ -10,18 +10,18 @@
 
 namespace rtrain::cmd {
 
-// A link in an image leads to where it would lead on that machine: no path leaves the image.
+// A link in an image leads where it would lead on that machine: no path leaves the image.
 class MachineRoot {
   public:
     static Result<MachineRoot> open(const std::string& directory);  // "/": this machine
 
     Result<storage::Descriptor> open_path(const std::string& path, int flags) const;
     Result<struct stat> look_at(const std::string& path) const;  // links are followed
-    // Returns `path` without links, as it is called in this tree.
+    // Returns the path in this tree without links.
     Result<std::string> resolved(const std::string& path) const;
-    // Opens a directory, and makes what is missing of it, with mode 0755.
+    // Opens a directory, and makes its missing parts with mode 0755.
     Result<storage::Descriptor> make_directory(const std::string& path) const;
-    // Returns the path as it is called from this machine, for messages: "/image/etc/systemd".
+    // Returns the path as seen from this machine, for messages: "/image/etc/systemd".
     std::string shown(const std::string& path) const { return name_ + path; }
     const storage::Descriptor& top() const { return top_; }
 

@@ -1,4 +1,5 @@
-// One datagram a message. A manager that does not read delays a daemon's start for a bounded time, and nothing later.
+// Sends one datagram per message. A manager that does not read delays a daemon's start for a bounded time, and nothing
+// later.
 #include "cmd/daemons/notify.hpp"
 
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// See supervisor.hpp. The supervisor has one thread, and waits for signals alone.
+// See supervisor.hpp. The supervisor has one thread, which only waits for signals.
 #include "cmd/daemons/supervisor.hpp"
 
 #include <fcntl.h>
@@ -21,8 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t pause_first_ms = 50, pause_most_ms = 10'000;
-constexpr std::int64_t settled_ms = 10'000;  // a daemon that ran for so long is started again after the first pause
-// Done; wrong flags, nothing found, wrong configuration, not authorised (revoked), damaged data.
+constexpr std::int64_t settled_ms = 10'000;  // after this time a daemon is started again with the first pause
+// Success; wrong flags, not found, wrong configuration, not authorised (revoked), damaged data.
 constexpr std::array not_again{0, 2, 3, 4, 6, 11};
 
 std::int64_t since(Clock::time_point from) {
@@ -42,7 +42,7 @@ class Supervisor {
   public:
     Supervisor(const Daemon& daemon, const Starter& starter) : daemon_(daemon), starter_(starter) {}
 
-    // In the supervisor: the exit code of what it ends with. In the daemon's process: what the daemon returns.
+    // In the supervisor: its own exit code. In the daemon's process: the daemon's return value.
     Result<int> run(const std::string& pid_file) {
         const sigset_t watched = watched_signals();
         sigprocmask(SIG_BLOCK, &watched, &before_);
@@ -92,7 +92,7 @@ class Supervisor {
         return ready;
     }
 
-    // SIGTERM and SIGINT are passed on, and end the supervisor with its daemon.
+    // SIGTERM and SIGINT are passed on and end the supervisor with its daemon.
     int wait_for(pid_t pid) {
         const sigset_t watched = watched_signals();
         for (;;) {
@@ -105,7 +105,7 @@ class Supervisor {
         }
     }
 
-    // False: told to end meanwhile.
+    // Returns false if it was ended meanwhile.
     bool pass(std::int64_t ms) {
         sigset_t ends;
         sigemptyset(&ends);
@@ -160,7 +160,7 @@ std::optional<Running> read_daemon(const std::string& pid_file) {
     return running ? running : read_pid_file(supervisor_file(pid_file));
 }
 
-// The supervisor first: it would start anew what is ended under it.
+// Ends the supervisor first, because it would start the daemon again.
 std::optional<Result<EndedDaemon>> end_daemon(const std::string& pid_file, std::int64_t wait_ms) {
     const auto running = read_daemon(pid_file);
     if (!running) return std::nullopt;

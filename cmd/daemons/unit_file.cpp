@@ -13,11 +13,11 @@
 namespace rtrain::cmd {
 namespace {
 
-constexpr const char* mark = "# rtrain's ";  // what each form begins with
+constexpr const char* mark = "# rtrain's ";  // each form begins with it
 constexpr std::int64_t unit_bytes_most = 1 << 20;
 constexpr mode_t for_all_to_read = 0644;
 
-// Returns the content of the file; nothing: there is no file.
+// Returns the content of the file; nullopt if it does not exist.
 Result<std::optional<std::string>> content(const storage::Descriptor& directory, const std::string& name,
                                            const std::string& path) {
     struct stat seen{};

@@ -1,5 +1,5 @@
-// A unit of systemd as a file: written beside its place first, so that what cannot be written is known before anything
-// else is done for it.
+// A systemd unit as a file. It is first written beside its place, so that a failure is known before anything else is
+// changed.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ enum class Change { none, created, replaced };
 
 class UnitFile {
   public:
-    // Makes the directory, and has `text` on the disk beside <directory>/<name>; where that has this very text, nothing
-    // is written. Errors: conflict (a masked unit, or a file that rtrain did not write), invalid (the text), and those
-    // of a disk.
+    // Makes the directory, and writes `text` to the disk beside <directory>/<name>. Writes nothing if the file has this
+    // text already. Errors: conflict (a masked unit, or a file that rtrain did not write), invalid (the text), and
+    // those of a disk.
     static Result<UnitFile> prepare(const MachineRoot& root, const std::string& directory, const std::string& name,
                                     const std::string& text);
-    // Puts the text in its place, durable. Without it nothing has changed.
+    // Moves the text to its place, durably. Without this call nothing has changed.
     Result<Change> put();
-    const std::string& path() const { return path_; }  // as it is called from this machine
+    const std::string& path() const { return path_; }  // as seen from this machine
 
   private:
     std::string path_;

@@ -22,7 +22,7 @@ Result<std::string> own_program() {
                  .next = "if it was replaced while it runs, run the new one; and /proc must be mounted"};
 }
 
-// The program in an image: this one, where it lies in the image or the image has one of its path, else the package's.
+// Returns the program in an image: this program if the image contains it or a file at its path, else the package's.
 Result<std::string> program_in(const MachineRoot& root, std::string own) {
     const std::string outside = root.shown("/");
     if (own.starts_with(outside)) own.erase(0, outside.size() - 1);
@@ -35,7 +35,7 @@ Result<std::string> program_in(const MachineRoot& root, std::string own) {
                  .next = "install rtrain into the image first"};
 }
 
-// A unit written by root into another account's directory would be that account's to change.
+// A unit that root writes into another account's directory could be changed by that account.
 Result<std::string> directory_of_user() {
     const std::string home = environment("HOME"), config = environment("XDG_CONFIG_HOME");
     const std::string folder = absolute(config.empty() ? home + "/.config" : config);
@@ -85,7 +85,7 @@ Result<UnitTarget> unit_target(const Arguments& arguments) {
 }
 
 Status check_program_of_root(const UnitTarget& target) {
-    const uid_t also = target.elsewhere ? ::geteuid() : 0;  // an image may be made by somebody who is not root
+    const uid_t also = target.elsewhere ? ::geteuid() : 0;  // an image may be made by a user who is not root
     Result<std::string> behind = target.root.resolved(target.program);
     if (!behind) return behind.error();
     for (const std::string& program : {target.program, *behind})

@@ -1,4 +1,4 @@
-// Line by line: what a wish does not touch stays as the form has it.
+// Changes a unit line by line: lines that a wish does not concern stay as in the form.
 #include "cmd/daemons/units.hpp"
 
 #include <algorithm>
@@ -9,9 +9,11 @@
 namespace rtrain::cmd {
 namespace {
 
-constexpr const char* confined_from = "# A user of its own";  // from this line to [Install]: confinement
+// from this line to [Install] the form confines the service
+constexpr const char* confined_from = "# A user of its own";
 
-// A word of a list: quoted where it must be, and "%" is no specifier. An end of a line is no end of the unit's.
+// Quotes one argument for a systemd unit: escapes quotes and backslashes, doubles "%", and writes newlines as `
+// `.
 std::string unit_word(const std::string& word) {
     std::string text;
     for (const char c : word) {
@@ -34,7 +36,7 @@ std::string joined(const std::vector<std::string>& words, Write write) {
     return text;
 }
 
-// The program is no word that a "$" is replaced in.
+// systemd replaces no "$" in the path of the program.
 std::string command_line(const std::vector<std::string>& command) {
     const std::vector<std::string> rest(command.begin() + 1, command.end());
     return unit_word(command.front()) + (rest.empty() ? "" : " ") + joined(rest, command_word);
@@ -42,11 +44,11 @@ std::string command_line(const std::vector<std::string>& command) {
 
 std::string environment_lines(const std::string& file, const UnitWish& wish) {
     const std::string path = wish.path.empty() ? "" : "Environment=" + unit_word("PATH=" + wish.path);
-    if (wish.of_user) return path;  // the file is the system's
+    if (wish.of_user) return path;  // the file belongs to the system
     return path + (path.empty() ? "" : "\n") + file;
 }
 
-// A line that says who the service is, and what is his.
+// True for a line that sets the service's user or its directories.
 std::string owner_line(const std::string& line, const UnitWish& wish) {
     const auto is = [&line](const char* key) { return line.starts_with(key); };
     if (!wish.as.empty() && is("DynamicUser=")) return "";
@@ -57,14 +59,14 @@ std::string owner_line(const std::string& line, const UnitWish& wish) {
     return line;
 }
 
-// The line of the unit, as wished; empty: it is left out.
+// Returns the changed line of the unit; empty: the line is left out.
 std::string wished_line(const std::string& line, const UnitWish& wish) {
     const auto is = [&line](const char* key) { return line.starts_with(key); };
     if (is("ExecStart=")) return "ExecStart=" + command_line(wish.command);
     if (is("EnvironmentFile=")) return environment_lines(line, wish);
-    if (is("# RTRAIN_")) return "";  // the flags are in ExecStart
+    if (is("# RTRAIN_")) return "";  // ExecStart contains the flags
     if (wish.of_user && is("WantedBy=")) return "WantedBy=default.target";
-    if (wish.of_user && (is("Wants=") || is("After="))) return "";  // there are none of the system's units
+    if (wish.of_user && (is("Wants=") || is("After="))) return "";  // units of the system do not exist there
     if (wish.writable.empty()) return owner_line(line, wish);
     if (is("After=")) return line + "\nRequiresMountsFor=" + joined(wish.writable, unit_word);
     if (is("ProtectSystem=")) return line + "\nReadWritePaths=" + joined(wish.writable, unit_word);

@@ -1,4 +1,4 @@
-// systemd's units of head and node: the files of configs/systemd, changed where a command line says otherwise.
+// The systemd units of head and node: the files of configs/systemd, changed by the command line.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ extern const char* const head_unit;  // configs/systemd/rtrain-head.service
 extern const char* const node_unit;
 
 struct UnitWish {
-    std::vector<std::string> command;     // what is started, the program's path first
-    bool of_user = false;                 // of a user's own manager: it cannot confine services
-    std::string as;                       // an account that exists, instead of a user of its own; empty: that
-    std::string data;                     // instead of the unit's own directory; empty: that
-    std::vector<std::string> writable{};  // further directories that it may write below; they may be mounts
+    std::vector<std::string> command;     // the started command, with the program's path first
+    bool of_user = false;                 // for a user's own manager, which cannot confine services
+    std::string as;                       // an existing account; empty: the service's own user
+    std::string data;                     // replaces the unit's own directory; empty: that directory
+    std::vector<std::string> writable{};  // further directories with write permission; they may be mounts
     std::string path{};                   // PATH of the service; empty: the manager's
 };
 std::string unit_text(const std::string& form, const UnitWish& wish);
 
-// A word of ExecStart= behind the program: quoted where systemd would read more into it.
+// Returns a word for ExecStart= after the program, quoted if systemd would interpret it.
 std::string command_word(const std::string& word);
-// The flags that were given, of those that `known` has: "--name", "value". Files are made absolute.
+// Returns the given flags out of `known`: "--name", "value". Paths of files are made absolute.
 std::vector<std::string> given_flags(const Arguments& arguments, const std::vector<Flag>& known);
 
 }  // namespace rtrain::cmd

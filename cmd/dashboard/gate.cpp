@@ -21,7 +21,7 @@ Gate::Verdict refuse(int status, std::string words) {
     return {.what = What::refuse, .status = status, .words = std::move(words)};
 }
 
-// A browser that only looks ahead has nobody in front of it yet.
+// The request is a browser's prefetch (`Sec-Purpose: prefetch`). It does not use up the one-time link.
 bool prefetches(const net::MessageHead& request) {
     return (value_of(request, "sec-purpose") + value_of(request, "purpose")).find("prefetch") != std::string::npos;
 }

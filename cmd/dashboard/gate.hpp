@@ -1,4 +1,5 @@
-// The gate of the local proxy lets in the one browser that opened the one-time link, and no page but its own. Pure.
+// The gate of the local proxy admits the one browser that opened the one-time link, and requests of its own page only.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ class Gate {
 
     struct Verdict {
         enum class What { pass, open, refuse } what = What::refuse;
-        int status = 403;   // of a refusal
-        std::string words;  // of a refusal, for a person
+        int status = 403;   // for a refusal
+        std::string words;  // for a refusal: text for a person
     };
     Verdict judge(const net::MessageHead& request, std::int64_t now_ms);
 

@@ -17,7 +17,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// An absolute directory that is there; /tmp else.
+// Returns an existing absolute directory; /tmp otherwise.
 std::string directory_for_secrets() {
     for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR"}) {
         const char* value = std::getenv(name);

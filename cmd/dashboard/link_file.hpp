@@ -1,5 +1,5 @@
-// A file that leads a browser to the one-time link. Every user of a machine reads the arguments of its programs, so a
-// browser is given the file's address, and the link stands in the file.
+// A file that redirects a browser to the one-time link. Every user of a machine can read the arguments of its programs,
+// so the browser gets the file's address, and only the file contains the link.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ class LinkFile {
     LinkFile& operator=(LinkFile&&) = delete;
 
     std::string address() const;  // "file:///run/user/1000/rtrain-x7Gh2k/page.html"
-    void remove();                // with its folder
+    void remove();                // also removes its folder
 
   private:
     explicit LinkFile(std::string folder) : folder_(std::move(folder)) {}
     std::string path() const { return folder_ + "/page.html"; }
-    std::string folder_;  // empty: it was removed
+    std::string folder_;  // empty: removed
 };
 
 }  // namespace rtrain::cmd

@@ -1,4 +1,4 @@
-// See local_proxy.hpp. A thread a connection: a browser opens six.
+// See local_proxy.hpp. Uses one thread per connection: a browser opens six.
 #include "cmd/dashboard/local_proxy.hpp"
 
 #include <arpa/inet.h>
@@ -49,7 +49,8 @@ bool send_all(int socket, std::string_view bytes) {
     return true;
 }
 
-// Waits for bytes, and appends them. False: the peer has gone, or sent nothing for too long.
+// Waits for bytes and appends them. Returns false if the peer has closed the connection, or has sent nothing for too
+// long.
 bool read_some(int socket, std::string& into) {
     pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, idle_ms) <= 0) return false;
@@ -66,7 +67,7 @@ std::string head_text(int status, const std::map<std::string, std::string>& head
     return out + "\r\n";
 }
 
-// A page of the proxy's own: text, no script.
+// Returns a page of the proxy itself: text without a script.
 std::string own_page(int status, const std::string& words, std::map<std::string, std::string> headers) {
     const std::string body =
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>rtrain</title>" + words + "</html>\n";
@@ -79,7 +80,7 @@ std::string own_page(int status, const std::string& words, std::map<std::string,
     return head_text(status, headers) + body;
 }
 
-// The head's headers that the browser does not get: each belongs to one connection, or to head and proxy alone.
+// Headers that the browser does not get: each belongs to one connection, or to head and proxy only.
 const std::set<std::string> kept_back = {"connection",        "content-length",   "keep-alive", "set-cookie",
                                          "transfer-encoding", "www-authenticate", "trailer",    "upgrade"};
 constexpr std::array passed_on = {"accept",        "accept-encoding", "content-type",
@@ -101,8 +102,7 @@ Result<std::unique_ptr<LocalProxy>> LocalProxy::start(net::Endpoint head) {
     return proxy;
 }
 
-// The head takes a browser's requests only for a name of its own. `rtrain-head` is one, by whatever address it is
-// reached.
+// The head accepts browsers' requests only for one of its own names. `rtrain-head` is one at any address.
 std::string LocalProxy::head_origin() const { return "https://rtrain-head"; }
 
 Status LocalProxy::sign_in(const std::string& token) {
@@ -139,7 +139,7 @@ void LocalProxy::sign_out() {
     call.method = "DELETE";
     call.headers["origin"] = head_origin();
     call.headers["x-rtrain-csrf"] = facts.is_object() ? facts.value("csrf", "") : "";
-    (void)client.call(call);  // it ends by itself, too
+    (void)client.call(call);  // It also ends by itself.
 }
 
 Status LocalProxy::listen() {
@@ -211,7 +211,7 @@ void LocalProxy::reap() {
     }
 }
 
-// A stream of the head may have nothing to say for hours; its browser has gone meanwhile.
+// A stream of the head may send nothing for hours, while its browser has closed the connection.
 void LocalProxy::cut_left_behind() {
     const std::lock_guard lock(guard_);
     for (Connection& connection : connections_) {
@@ -230,7 +230,7 @@ void LocalProxy::serve(Connection& connection) {
     connection.done = true;
 }
 
-// Reads a request and answers it. True: the connection may be used again.
+// Reads a request and answers it. Returns true if the connection can be used again.
 bool LocalProxy::serve_one(Connection& connection, std::string& read) {
     std::string body;
     net::HttpParser parser(net::HttpParser::Kind::request, [&](std::string_view piece) {
@@ -264,7 +264,7 @@ bool LocalProxy::answer(Connection& connection, const net::MessageHead& head, st
                      own_page(verdict.status, "<p>" + verdict.words + "</p>", {{"connection", "close"}}));
             return false;
         case Gate::Verdict::What::open:
-            // Not a redirect: a browser sends no strict cookie along with one that another program's link began.
+            // No redirect: browsers do not send strict cookies after a navigation that another program started.
             return send_all(
                 connection.socket,
                 own_page(200, "<meta http-equiv=\"refresh\" content=\"0;url=/\"><p><a href=\"/\">Open the page</a></p>",
@@ -286,7 +286,7 @@ net::Call LocalProxy::call_for(const net::MessageHead& head, std::string body) {
     return call;
 }
 
-// Carries an answer to the browser while it comes.
+// Passes an answer on to the browser while it arrives.
 class LocalProxy::Carrier {
   public:
     Carrier(int socket, bool with_body, const std::string& head_address)
@@ -333,7 +333,7 @@ bool LocalProxy::forward(Connection& connection, const net::MessageHead& head, s
     net::Call call = call_for(head, std::move(body));
     call.on_head = [&](const net::Response& answer) {
         keep_cookie(answer);
-        if (answer.status >= 300) return;  // comes whole
+        if (answer.status >= 300) return;  // The body arrives as a whole.
         connection.streams = true;
         carrier.begin(answer);
     };

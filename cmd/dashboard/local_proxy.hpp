@@ -1,5 +1,5 @@
-// A plain HTTP server on 127.0.0.1 that carries one browser's requests to the head, over TLS and as the person whose
-// token it was given. The browser never sees that token, nor the cookie of the head's session.
+// A plain HTTP server on 127.0.0.1 that passes one browser's requests on to the head, over TLS and with the rights of
+// the token's user. The browser receives neither that token nor the cookie of the head's session.
 #pragma once
 
 #include <atomic>
@@ -20,18 +20,18 @@ class LocalProxy {
   public:
     // Signs in at the head and listens on a free port. The endpoint's bearer is the token.
     static Result<std::unique_ptr<LocalProxy>> start(net::Endpoint head);
-    ~LocalProxy();  // signs out, and ends every connection
+    ~LocalProxy();  // signs out and ends every connection
     LocalProxy(const LocalProxy&) = delete;
     LocalProxy& operator=(const LocalProxy&) = delete;
 
     const std::string& link() const { return link_; }
-    bool link_opens();  // nobody has used it yet, and it is not too old
+    bool link_opens();  // false if it was used, or is too old
 
   private:
     struct Connection {
         int socket = -1;  // closed by its own thread
         std::atomic<bool> done = false;
-        std::atomic<bool> streams = false;  // an answer that goes on: only the browser's end ends it
+        std::atomic<bool> streams = false;  // an answer without an end: only the browser ends it
         std::unique_ptr<net::Client> client;
         std::thread thread;
     };
@@ -43,7 +43,7 @@ class LocalProxy {
 
     void accept_all();
     void reap();
-    void cut_left_behind();  // streams whose browser has gone
+    void cut_left_behind();  // cuts streams whose browser has closed the connection
     void serve(Connection& connection);
     bool serve_one(Connection& connection, std::string& read);
     bool answer(Connection& connection, const net::MessageHead& head, std::string body);
@@ -53,12 +53,12 @@ class LocalProxy {
     std::string head_origin() const;
 
     const net::Endpoint head_;
-    const std::string host_;  // of the head, as its own page would name it
+    const std::string host_;  // the head's name, as its own page would use it
     storage::Descriptor listener_;
     std::unique_ptr<Gate> gate_;
     std::string link_;
-    std::mutex guard_;    // of the gate, the cookie and the list
-    std::string cookie_;  // of the head's session
+    std::mutex guard_;    // protects the gate, the cookie and the list
+    std::string cookie_;  // cookie of the head's session
     std::list<Connection> connections_;
     std::atomic<bool> ends_ = false;
     std::thread acceptor_;

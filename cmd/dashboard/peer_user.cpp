@@ -14,10 +14,10 @@
 namespace rtrain::cmd {
 namespace {
 
-// An end of a connection as the kernel's tables write it: "0100007F:1D09".
+// Returns an end of a connection as in the kernel's tables: "0100007F:1D09".
 struct TableEnd {
     std::string ipv4;
-    std::string mapped() const { return "0000000000000000FFFF0000" + ipv4; }  // of a socket of IPv6 (::ffff:127.0.0.1)
+    std::string mapped() const { return "0000000000000000FFFF0000" + ipv4; }  // for an IPv6 socket (::ffff:127.0.0.1)
 };
 
 std::optional<TableEnd> table_end(int socket, int (*name)(int, sockaddr*, socklen_t*)) {
@@ -30,8 +30,8 @@ std::optional<TableEnd> table_end(int socket, int (*name)(int, sockaddr*, sockle
     return TableEnd{text};
 }
 
-// Returns the user of the open socket that has these ends. A socket that its process has closed is nobody's: the kernel
-// shows it as root's.
+// Returns the user of the open socket with these ends. A socket that its process has closed is not counted: the kernel
+// lists it as root's.
 std::optional<uid_t> user_in(const char* table, const std::string& local, const std::string& remote) {
     const std::string established = "01";
     std::ifstream rows(table);
@@ -52,7 +52,7 @@ std::optional<uid_t> user_in(const char* table, const std::string& local, const 
 bool is_own_peer(int socket) {
     const auto here = table_end(socket, ::getsockname), there = table_end(socket, ::getpeername);
     if (!here || !there) return false;
-    // A table that changes while it is read may leave a row out.
+    // A table that changes while it is read may miss a row.
     constexpr int looks_most = 3;
     for (int look = 0; look < looks_most; ++look) {
         auto user = user_in("/proc/net/tcp", there->ipv4, here->ipv4);

@@ -1,4 +1,4 @@
-// rtrain on machines that others hand out: rows of the command table.
+// The verbs that run rtrain on machines of other systems: rows of the command table.
 #pragma once
 
 #include <vector>

@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t code_most = 700 << 10;  // a ConfigMap holds 1 MiB, and base64 makes a third more of it
+constexpr std::size_t code_most = 700 << 10;  // a ConfigMap holds 1 MiB, and base64 adds a third
 constexpr std::int64_t user_id = 10001;       // configs/kubernetes/Containerfile
-constexpr std::int64_t stop_seconds = 120;    // the script's 90 s, and some
+constexpr std::int64_t stop_seconds = 120;    // the 90 s of the script, and a reserve
 constexpr const char* code_folder_in_pod = "/tmp/code";
 
 bool letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -53,7 +53,7 @@ bool beneath(const std::string& path, const std::string& folder) {
     return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
 }
 
-// Storage on a pod's own disk goes with the pod.
+// Returns true for storage on a pod's own disk, which is lost with the pod.
 Status check_storage(const ManifestWish& wish) {
     const std::string& path = wish.job.storage_path;
     if (path.empty()) return Done{};
@@ -100,7 +100,7 @@ void escape_variables(json& value) {
     value = out;
 }
 
-// The spec as the pod reads it: its variables were replaced here, and its code lies elsewhere there.
+// Returns the spec for the pod: its variables are replaced here, and its code has another path there.
 std::string spec_text(const ManifestWish& wish) {
     json job = parse_json(spec::to_json(wish.job));
     const std::string folder = wish.code.empty() ? wish.code_in_pod : code_folder_in_pod;
@@ -110,7 +110,7 @@ std::string spec_text(const ManifestWish& wish) {
     return yaml_text(job);
 }
 
-// The policy of the head lets pods with these in.
+// The head's policy accepts pods with these labels.
 json client_labels() { return {{"app.kubernetes.io/part-of", "rtrain"}, {"app.kubernetes.io/component", "client"}}; }
 
 json metadata(const ManifestWish& wish, const std::string& name) {
@@ -183,7 +183,7 @@ json pod(const ManifestWish& wish, const std::string& name) {
 }
 
 json job(const ManifestWish& wish, const std::string& name) {
-    // A pod that the cluster takes away (upgrade, eviction) is no failure of the run: the next one goes on with it.
+    // A pod that the cluster removes (upgrade, eviction) is no failure of the run: the next one continues it.
     const json disrupted = {{"action", "Ignore"},
                             {"onPodConditions", json::array({{{"type", "DisruptionTarget"}, {"status", "True"}}})}};
     json spec = {{"backoffLimit", 0},
@@ -191,13 +191,13 @@ json job(const ManifestWish& wish, const std::string& name) {
                  {"template", {{"metadata", {{"labels", client_labels()}}}, {"spec", pod(wish, name)}}}};
     constexpr std::int64_t second_ms = 1'000;
     if (wish.job.wall_time_ms) spec["activeDeadlineSeconds"] = (*wish.job.wall_time_ms + second_ms - 1) / second_ms;
-    if (!wish.kueue_queue.empty()) spec["suspend"] = true;  // Kueue lets it begin
+    if (!wish.kueue_queue.empty()) spec["suspend"] = true;  // Kueue starts it later
     json about = metadata(wish, name);
     if (!wish.kueue_queue.empty()) about["labels"]["kueue.x-k8s.io/queue-name"] = wish.kueue_queue;
     return {{"apiVersion", "batch/v1"}, {"kind", "Job"}, {"metadata", std::move(about)}, {"spec", std::move(spec)}};
 }
 
-// The Job's account, which may scale that one set and nothing else.
+// The account of the Job, which may scale that one set only.
 void add_account(const ManifestWish& wish, const std::string& name, std::vector<json>& documents) {
     const char* group = "rbac.authorization.k8s.io";
     const std::string version = std::string(group) + "/v1";
@@ -221,7 +221,7 @@ void add_account(const ManifestWish& wish, const std::string& name, std::vector<
 }  // namespace
 
 std::string object_name(const std::string& run_name) {
-    constexpr std::size_t name_most = 63;  // it is a label of the Job's pods, too
+    constexpr std::size_t name_most = 63;  // it is also a label of the Job's pods
     std::string name;
     for (const char c : run_name) {
         const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -1,4 +1,4 @@
-// The documents of Kubernetes that `rtrain kubernetes render` makes of a job, as JSON. Pure.
+// Makes the Kubernetes documents of `rtrain kubernetes render` from a job, as JSON. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 namespace rtrain::cmd {
 
 struct WorkerSet {     // a StatefulSet whose pods are nodes
-    std::string name;  // empty: it is left as it is
+    std::string name;  // empty: no worker set is scaled
     std::optional<std::uint32_t> replicas;
 };
 struct ManifestWish {
-    spec::Job job;            // with its name
-    std::string code;         // a zstd tar of the working directory; empty: nothing travels along
-    std::string code_in_pod;  // where the pods have it already; empty: nowhere
+    spec::Job job;            // includes its name
+    std::string code;         // a zstd tar of the working directory; empty: no code is included
+    std::string code_in_pod;  // path of the code in the pods; empty: none
     std::string image, name_space = "rtrain", head = "rtrain-head:7433", token_secret = "rtrain-user";
-    std::string claim = "rtrain-shared", claim_path = "/mnt/shared";  // claim empty: none
-    std::string secrets_from;                                         // a Secret with the values of the job's secrets
-    std::string kueue_queue;                                          // empty: Kueue has no part in it
+    std::string claim = "rtrain-shared", claim_path = "/mnt/shared";  // empty `claim`: none
+    std::string secrets_from;  // name of a Secret with the values of the job's secrets
+    std::string kueue_queue;   // empty: without Kueue
     WorkerSet workers;
     bool shutdown_after_finish = false;
 };
 
-// A ConfigMap with spec and code, the Job, and for worker sets an account that may scale just that one. Refused is what
-// Kubernetes could not hold, and storage that ends with the workers where these are to end.
+// Returns a ConfigMap with spec and code, the Job, and for worker sets an account that may scale that one set. Refuses
+// what Kubernetes cannot hold, and storage that is lost with the workers if these are ended.
 Result<std::vector<nlohmann::json>> job_manifests(const ManifestWish& wish);
-std::string object_name(const std::string& run_name);  // as Kubernetes allows it: "gpt-1b" of "GPT_1b"
+std::string object_name(const std::string& run_name);  // a valid Kubernetes name: "gpt-1b" for "GPT_1b"
 
 }  // namespace rtrain::cmd

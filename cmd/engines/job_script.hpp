@@ -1,5 +1,4 @@
-// The script of the Job's pod. It is the same for every job: names come in by variables, so nothing in it needs
-// quoting.
+// The script of the Job's pod. It is equal for all jobs: names are passed as variables, so it needs no quoting.
 #pragma once
 
 namespace rtrain::cmd {

@@ -1,4 +1,4 @@
-// rtrain kubernetes render: a job spec becomes a Job of Kubernetes that submits it.
+// rtrain kubernetes render: converts a job spec to a Kubernetes Job that submits it.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/code_folder.hpp"

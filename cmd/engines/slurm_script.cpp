@@ -1,5 +1,4 @@
-// See slurm_script.hpp. Values stand in the script as quoted assignments at its top; the rest is the same for every
-// job.
+// See slurm_script.hpp. The script begins with values as quoted assignments; the rest is equal for all jobs.
 #include "cmd/engines/slurm_script.hpp"
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// From the allocation's start to its end. $SLURM_* are Slurm's own; values of the job are quoted wherever they are
+// Runs from the allocation's start to its end. Slurm sets $SLURM_*; values of the job are quoted wherever they are
 // used.
 constexpr const char* body = R"sh(
 set -u
@@ -129,7 +128,8 @@ bool plain(const std::string& text, const char* more) {
     });
 }
 
-// How long the run has for its checkpoint: what the warning leaves after logs, agents and head have ended.
+// Returns the time that the run has for its checkpoint: the warning time less the time in which logs, agents and head
+// end.
 std::string deadline_of(const std::vector<std::string>& options) {
     constexpr int for_the_end = 45, least = 15;
     int warning = 0;
@@ -139,10 +139,10 @@ std::string deadline_of(const std::vector<std::string>& options) {
     return std::to_string(std::max(warning - for_the_end, least)) + "s";
 }
 
-// sbatch reads these lines by rules of its own, so only what needs no quotes may stand in them.
+// sbatch reads these lines by its own rules, so they contain only values that need no quotes.
 Status check_option(const std::string& option) {
     const std::string name = option.substr(0, option.find('='));
-    if (name.size() > 2 && std::string_view("--array").starts_with(name))  // sbatch takes shortened names
+    if (name.size() > 2 && std::string_view("--array").starts_with(name))  // sbatch accepts abbreviated names
         return Error{.code = ErrorCode::usage,
                      .message = "--sbatch: \"" + option + "\" would start heads that all write one run's directory",
                      .next = "submit one job for each run, with a name of its own: --set name=..."};
@@ -177,7 +177,7 @@ Result<std::string> slurm_script(const SlurmWish& wish) {
         if (Status fine = check_option(option); !fine) return fine.error();
         text += "#SBATCH " + option + "\n";
     }
-    // run.json tells whether a run on disk had begun; for a run in a bucket only the count of starts can tell.
+    // run.json shows whether a run on disk had begun. For a run in a bucket only the number of starts shows it.
     const bool on_disk = wish.storage_path.starts_with('/');
     text += "program=" + shell_quoted(wish.program) + "\nrun=" + shell_quoted(wish.run) +
             "\nspec=" + shell_quoted(wish.spec_file) + "\nsets=(";

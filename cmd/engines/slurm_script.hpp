@@ -10,16 +10,16 @@
 namespace rtrain::cmd {
 
 struct SlurmWish {
-    std::string run, spec_file, storage_path;  // the run's name; absolute path of its spec
+    std::string run, spec_file, storage_path;  // `run`: name; `spec_file`: absolute path
     std::string program = "rtrain";            // rtrain on the nodes
-    std::vector<std::string> sets;             // --set of the submission
+    std::vector<std::string> sets;             // the --set options of the submission
     std::uint32_t nodes = 1;
-    std::int64_t time_minutes = 0;     // 0: the partition's
+    std::int64_t time_minutes = 0;     // 0: the default of the partition
     std::string output;                // empty: Slurm's default
-    std::string interface;             // network card of the head's node; empty: where Slurm reaches that node
-    std::vector<std::string> options;  // of sbatch: --partition=gpu
+    std::string interface;             // network interface of the head's node; empty: the one that Slurm uses
+    std::vector<std::string> options;  // options for sbatch: --partition=gpu
 };
-// Refused: options that are none, and storage that ends with the allocation.
+// Refuses invalid options, and storage that is lost with the allocation.
 Result<std::string> slurm_script(const SlurmWish& wish);
 
 }  // namespace rtrain::cmd

@@ -1,4 +1,4 @@
-// rtrain slurm submit: a job spec becomes a batch job of Slurm that brings a cluster of its own.
+// rtrain slurm submit: converts a job spec to a Slurm batch job that starts its own cluster.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -48,7 +48,7 @@ Result<SlurmWish> wish_of(Invocation& call) {
     if (nodes < 1 || nodes > nodes_most)
         return Error{.code = ErrorCode::usage, .message = "--nodes: 1 to 100000", .next = usage_line(call.command)};
     wish.nodes = static_cast<std::uint32_t>(nodes);
-    // The limit of the allocation counts its start as well: five minutes more than the run may take.
+    // The allocation's limit includes its start: five minutes more than the run's limit.
     constexpr std::int64_t start_minutes = 5;
     if (file->job.wall_time_ms)
         wish.time_minutes = (*file->job.wall_time_ms + minute_ms - 1) / minute_ms + start_minutes;
@@ -72,7 +72,7 @@ std::string all_of(int descriptor) {
     return text;
 }
 
-// The script goes in through standard input: it is in no file and no argument.
+// The script is passed by standard input, so it is in no file and no argument.
 Result<std::string> sbatch(const std::string& script) {
     const storage::Descriptor input(::memfd_create("script", MFD_CLOEXEC)),
         output(::memfd_create("answer", MFD_CLOEXEC));
@@ -105,7 +105,7 @@ Result<int> slurm_submit(Invocation& call) {
     }
     const Result<std::string> answer = sbatch(*script);
     if (!answer) return answer.error();
-    const std::string id = answer->substr(0, answer->find(';'));  // of several clusters: ID;CLUSTER
+    const std::string id = answer->substr(0, answer->find(';'));  // with several clusters: ID;CLUSTER
     call.out.document({{"job_id", id}, {"name", wish->run}, {"nodes", wish->nodes}}, "job_id",
                       "Slurm's job " + id + " runs " + wish->run + " on " + std::to_string(wish->nodes) +
                           (wish->nodes == 1 ? " node\n" : " nodes\n"));

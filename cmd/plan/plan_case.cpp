@@ -1,4 +1,4 @@
-// Questions to placement and their answers. What is wrong with a question is its answer: invalid, with the reason.
+// Answers questions to placement. A faulty question gets the answer "invalid" with the reason.
 #include "cmd/plan/plan_case.hpp"
 
 #include <nlohmann/json.hpp>
@@ -93,7 +93,7 @@ Result<GangRequest> request_from(const json& request) {
 
 namespace {
 
-// Bundles that stay in place show the devices they hold, as far as the allocations tell.
+// Bundles that stay in place show their devices, as far as the allocations contain them.
 void fill_placed(const DescribedCluster& cluster, const GangRequest& request, PlacementAnswer& answer) {
     std::map<NodeId, std::size_t> next;
     for (const auto& [bundle, node] : request.placed) {
@@ -107,7 +107,7 @@ void fill_placed(const DescribedCluster& cluster, const GangRequest& request, Pl
 
 }  // namespace
 
-// A soft target is asked first and alone; where the gang does not fit there, it changes nothing.
+// A soft target is tried first. If the gang does not fit there, it has no effect.
 PlacementAnswer answer_case(const DescribedCluster& cluster, const GangRequest& request,
                             const std::string& soft_target) {
     const bool together =
@@ -150,7 +150,7 @@ json answer_json(const PlacementAnswer& answer) {
 
 namespace {
 
-// A case's answer has one text for all of them.
+// All errors of a case have one text.
 Error joined(const Problems& wrong) {
     std::string text;
     for (const Problem& problem : wrong) text += (text.empty() ? "" : "; ") + problem.message;

@@ -10,26 +10,29 @@
 
 namespace rtrain::cmd {
 
-Error invalid(std::string message);                // of a question that cannot be answered
-std::string text_of(const nlohmann::json& value);  // a string as it is, anything else as its JSON
+Error invalid(std::string message);                // for a question that cannot be answered
+std::string text_of(const nlohmann::json& value);  // returns a string unchanged, and other values as JSON
 
-// JSON whose fractions keep their digits (as strings): amounts are exact decimals, a double is not. NaN and Infinity,
-// which are no JSON but which some writers emit, become strings as well, and so are refused as amounts with their name.
+// Parses JSON and keeps the digits of fractions (as strings), because amounts are exact decimals and a double is not.
+// NaN and Infinity, which are not JSON but which some writers emit, become strings too, and are then refused as amounts
+// by name.
 Result<nlohmann::json> parse_exact(const std::string& text);
 
 struct DescribedCluster {
     std::vector<NodeView> now;
-    std::vector<NodeView> later;                                    // once all other jobs have ended
-    std::map<NodeId, std::vector<std::vector<GpuShare>>> own_gpus;  // of the asking gang, allocation by allocation
+    std::vector<NodeView> later;  // the nodes after all other jobs have ended
+    // devices of the gang itself, one entry per allocation
+    std::map<NodeId, std::vector<std::vector<GpuShare>>> own_gpus;
 };
-// "nodes" and "allocations". All that is wrong with them is told at once, each with its path (nodes[2].state); the
-// cluster is then not to be used.
+// Reads "nodes" and "allocations". All faults are reported at once, each with its path (nodes[2].state); the cluster
+// must then not be used.
 DescribedCluster cluster_from(const nlohmann::json& question, Problems& wrong);
 Result<Resources> exact_resources(const nlohmann::json& value, const std::string& what);
 Result<GangRequest> request_from(const nlohmann::json& request);
 PlacementAnswer answer_case(const DescribedCluster& cluster, const GangRequest& request,
                             const std::string& soft_target);
 nlohmann::json answer_json(const PlacementAnswer& answer);
-std::string answer_line(const std::string& line);  // a line in, a line out; what is wrong with it is its answer
+// takes one line and returns one line; a fault of the line is its answer
+std::string answer_line(const std::string& line);
 
 }  // namespace rtrain::cmd

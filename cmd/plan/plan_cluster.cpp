@@ -1,5 +1,5 @@
-// Questions to placement, read strictly: an amount that is not exact, a node that is not there, a word that is not
-// known make the case invalid, with the reason.
+// Reads questions to placement strictly: an inexact amount, an unknown node or an unknown word makes the case invalid,
+// with the reason.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// "1.50e1" to "15": parse_amount reads plain decimals.
+// Converts "1.50e1" to "15": parse_amount reads plain decimals.
 std::string plain_decimal(const std::string& text) {
     const auto mark = text.find_first_of("eE");
     std::string digits = text.substr(0, mark);
@@ -41,7 +41,7 @@ std::string plain_decimal(const std::string& text) {
     return (negative ? "-" : "") + front + (fraction.empty() ? "" : "." + fraction);
 }
 
-// Most amounts are whole numbers, or decimals as parse_amount reads them; only others are brought into that form.
+// Most amounts are whole numbers or decimals that parse_amount reads. Only others are converted.
 Result<Amount> amount(const json& value) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX / Amount::per_unit)
         return units(static_cast<std::int64_t>(value.get<std::uint64_t>()));
@@ -51,7 +51,7 @@ Result<Amount> amount(const json& value) {
     return plain ? plain : parse_amount(plain_decimal(text));
 }
 
-// Where a problem lies (nodes[2]) and of whom it speaks ("node a"): texts are made only when there is one.
+// The place of a problem (nodes[2]) and its object ("node a"). The texts are made only if there is a problem.
 struct Spot {
     const char* list;
     std::size_t index;
@@ -66,8 +66,7 @@ struct Spot {
     }
 };
 
-// All that is wrong with the map's entries is reported at once: `on_problem` gets the key, empty for the map itself,
-// and why.
+// Reports all faults of the map's entries at once. `on_problem` gets the key (empty for the map itself) and the fault.
 template <class OnProblem>
 Resources resources(const json& value, const OnProblem& on_problem) {
     Resources amounts;
@@ -91,11 +90,11 @@ Resources resources_at(const json& value, const Spot& spot) {
     });
 }
 
-constexpr std::int64_t gpus_most = 4096;  // of a node
+constexpr std::int64_t gpus_most = 4096;  // per node
 const json no_list = json::array();
 const json no_map = json::object();
 
-// A member, or what stands for it where it is left out; never a copy, for a case is mostly nodes.
+// Returns a member, or its default; never a copy, because a case consists mostly of nodes.
 const json& member(const json& map, const char* key, const json& otherwise) {
     const auto entry = map.find(key);
     return entry == map.end() ? otherwise : *entry;
@@ -147,7 +146,7 @@ Status take_device(NodeView& node, std::size_t device, Amount share) {
     return Done{};
 }
 
-// An allocation that says how many GPUs but not which: whole devices first to last, a fraction on the fullest that
+// Assigns GPUs to an allocation that has only their number: whole devices first to last, a fraction on the fullest that
 // takes it.
 Status take_any_device(NodeView& node, Amount share) {
     while (share.ticks >= Amount::per_unit) {
@@ -165,7 +164,7 @@ Status take_any_device(NodeView& node, Amount share) {
     return take_device(node, best, share);
 }
 
-// The allocation's GPUs, which `gpu` may name; without it, any that are free.
+// Assigns the allocation's GPUs, which `gpu` may name; otherwise any free ones.
 Result<std::vector<GpuShare>> take_gpus(NodeView& node, const json& allocation, Amount gpus) {
     std::vector<GpuShare> shares;
     const std::string what = "allocation on " + node.id.value;
@@ -195,7 +194,7 @@ NodeView* find(std::vector<NodeView>& nodes, const std::string& id) {
     return nullptr;
 }
 
-// What the gang itself holds is held now and also once all other jobs have ended.
+// Bundles of the gang itself are held now and also after all other jobs have ended.
 void allocate(DescribedCluster& cluster, const json& allocation, std::size_t index, Problems& wrong) {
     const std::string id = allocation.is_object() && allocation.contains("node") ? text_of(allocation["node"]) : "";
     const std::string nobody;
@@ -224,7 +223,7 @@ void allocate(DescribedCluster& cluster, const json& allocation, std::size_t ind
     cluster.own_gpus[node->id].push_back(std::move(*shares));
 }
 
-// The entries of a member that is a list; of another the problem.
+// Returns the entries of a member that is a list; reports other types.
 const json& list_of(const json& question, const char* key, Problems& wrong) {
     const json& list = member(question, key, no_list);
     if (list.is_array() || list.is_null()) return list;

@@ -1,4 +1,4 @@
-// One table: the codes of the API, their words, their HTTP status and the exit codes of docs/cli.md.
+// One table with the codes of the API, their names, their HTTP status and the exit codes of docs/cli.md.
 #include <array>
 
 #include "cmd/text/output.hpp"

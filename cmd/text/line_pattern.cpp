@@ -5,7 +5,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// One escape: what it is outside of brackets, and within.
+// One escape: its meaning outside of brackets and inside.
 std::string escape(char letter, bool in_brackets) {
     switch (letter) {
         case 'd':
@@ -25,7 +25,7 @@ std::string escape(char letter, bool in_brackets) {
 
 std::string as_extended(const std::string& text) {
     std::string out;
-    std::size_t bracket_from = std::string::npos;  // where its first member stands
+    std::size_t bracket_from = std::string::npos;  // position of its first member
     for (std::size_t i = 0; i < text.size(); ++i) {
         const bool in_brackets = bracket_from != std::string::npos;
         if (text[i] == '\\' && i + 1 < text.size()) {

@@ -1,5 +1,5 @@
-// What `logs --grep` looks for: a regular expression of the C library, which searches a line of any length, whatever
-// the pattern (std::regex recurses with each character, and ends the process on a long one).
+// The pattern of `logs --grep`: a regular expression of the C library, which searches a line of any length with any
+// pattern. (std::regex recurses with each character, and ends the process on a long line.)
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace rtrain::cmd {
 
 class LinePattern {
   public:
-    // Extended regular expressions, and of Perl's and Python's the shorthands \d \D \t and (?: ).
+    // Extended regular expressions, with the shorthands \d \D \t and (?: ) of Perl and Python.
     static Result<LinePattern> compile(const std::string& text);
     bool found_in(const std::string& line) const;
 

@@ -1,5 +1,5 @@
-// stdout is data, stderr is talk. One value, six formats: the same JSON is printed as a table for people and as json,
-// jsonl, yaml or name for programs, so that no format knows something that another does not.
+// Data goes to stdout, messages to stderr. One JSON value is printed in six formats: as a table or text for people and
+// as json, jsonl, yaml or name for programs, so that no format contains more than another.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,12 +12,12 @@
 namespace rtrain::cmd {
 
 enum class Format { table, wide, json, jsonl, yaml, name };
-Format format_from(std::string_view text);  // of the flag's choices
+Format format_from(std::string_view text);  // `text`: one of the flag's choices
 
 enum class Shape { text, state, age, time, duration, bytes, list, pairs };
 struct Column {
     const char* title;
-    const char* field;  // "a.b" goes into objects
+    const char* field;  // "a.b" names a field of an object
     Shape shape = Shape::text;
     bool wide = false;  // only with -o wide
 };
@@ -26,19 +26,19 @@ class Output {
   public:
     Output(Format format, std::string colour_choice);
 
-    // `answer` is {"items": [...]}; without items a table says `none` on stderr.
+    // `answer` is {"items": [...]}. Without items a table prints `none` on stderr.
     void list(const nlohmann::json& answer, const std::vector<Column>& columns, const char* name_field,
               const char* none);
-    // One thing; `text` is what people read.
+    // Prints one object; `text` is its form for people.
     void document(const nlohmann::json& value, const char* name_field, const std::string& text);
-    // One of a stream: printed at once, one line each in json and jsonl.
+    // Prints one item of a stream at once, on one line in json and jsonl.
     void each(const nlohmann::json& value, const char* name_field, const std::string& text);
-    void raw(std::string_view text);     // a schema, a script: the same in every format
-    void talk(const std::string& text);  // stderr, one line; silent with -q
+    void raw(std::string_view text);     // prints a schema or a script, equal in every format
+    void talk(const std::string& text);  // prints one line on stderr; nothing with -q
     void error(const Error& error, const Problems& problems);
 
-    std::string take();  // what waits to be written (for --watch)
-    bool flush();        // false: stdout does not take it
+    std::string take();  // returns the text that is not written yet (for --watch)
+    bool flush();        // false: stdout does not accept it
     Format format() const { return format_; }
     bool for_people() const { return format_ == Format::table || format_ == Format::wide; }
     bool colour() const { return colour_; }
@@ -49,7 +49,7 @@ class Output {
     std::string waiting_;
 };
 
-std::string terminal_json(const nlohmann::json& value, int indent);  // control characters beyond ASCII escaped too
+std::string terminal_json(const nlohmann::json& value, int indent);  // also escapes control characters beyond ASCII
 std::string yaml_text(const nlohmann::json& value);
 std::string table_text(const nlohmann::json& items, const std::vector<Column>& columns, Format format, bool colour);
 std::string cell_text(const nlohmann::json& item, const Column& column);

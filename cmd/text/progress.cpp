@@ -1,4 +1,4 @@
-// A line that is redrawn, or lines that are few.
+// Shows progress by redrawing a line, or by few lines.
 #include "cmd/text/progress.hpp"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ Progress::~Progress() {
 }
 
 void Progress::at(std::uint64_t done, std::uint64_t total) {
-    constexpr std::uint64_t quiet_below = 1u << 20;  // gone before it could be read
+    constexpr std::uint64_t quiet_below = 1u << 20;  // below it the line would be gone before anybody could read it
     constexpr std::int64_t redraw_ms = 200;
     if (total < quiet_below) return;
     const std::int64_t now = steady_ms();

@@ -1,4 +1,5 @@
-// Long work: bytes and time left on a terminal, one line per tenth without one. On stderr; stdout is data.
+// The progress of long work: bytes and remaining time on a terminal, otherwise one line per tenth. On stderr, because
+// stdout is for data.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reasons per node, grouped by what they say; the most frequent first.
+// Groups the reasons of nodes by text, the most frequent first.
 #include "cmd/text/reasons.hpp"
 
 #include <algorithm>

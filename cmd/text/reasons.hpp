@@ -1,4 +1,4 @@
-// Reasons per node, grouped by what they say.
+// Groups the reasons of nodes by text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,7 +6,7 @@
 
 namespace rtrain::cmd {
 
-std::string explanation_text(const nlohmann::json& answer);  // of GET /v1/runs/{run}/explain
+std::string explanation_text(const nlohmann::json& answer);  // `answer`: of GET /v1/runs/{run}/explain
 std::string reasons_text(const nlohmann::json& reasons);     // "    5  GPUs busy      n1 n2 n3 n4 n5"
 
 }  // namespace rtrain::cmd

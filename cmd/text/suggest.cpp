@@ -21,7 +21,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-    // A third of the word may be wrong, at least one letter; longer slips are guesses.
+    // At most a third of the word may differ, at least one letter; words with more differences are guesses.
     std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
     std::string nearest;
     for (const std::string& candidate : known) {

@@ -1,4 +1,4 @@
-// Items to columns. Cells hold what other people wrote: their control characters are made visible first.
+// Lays items out in columns. Cells contain text of other users: their control characters are escaped first.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// "a.b" is the field b of a; a key with dots in it ("metrics.val.loss") is found too.
+// "a.b" is the field b of a. A key that contains dots ("metrics.val.loss") is found too.
 const json* field_of(const json& item, std::string_view path) {
     const json* at = &item;
     while (at->is_object()) {

@@ -1,4 +1,4 @@
-// JSON values as block YAML 1.2. A string is left bare only when no YAML version could read it as something else.
+// Writes JSON values as block YAML 1.2. A string is unquoted only if no YAML version could read it as another value.
 #include <nlohmann/json.hpp>
 
 #include "cmd/text/output.hpp"

@@ -25,7 +25,7 @@ std::string_view type_of(Kind kind) {
     return "untyped";
 }
 
-// The shortest digits that read back as the same number; whole numbers without an exponent.
+// Returns the shortest digits that read back as the same number; whole numbers without an exponent.
 std::string number_text(double value) {
     constexpr double exact_most = 9007199254740992.0;  // 2^53
     if (std::isnan(value)) return "NaN";
@@ -48,7 +48,7 @@ void append_escaped(std::string& to, std::string_view text, bool quotes) {
     }
 }
 
-// One line: the name with its ending, the labels, one more label (`le`) if it has a value, the number.
+// Writes one line: the name with its ending, the labels, one more label (`le`) if it has a value, the number.
 struct Line {
     std::string_view name, ending;
     const SampleLabels& labels;

@@ -1,4 +1,4 @@
-// Samples of one scrape, gathered by name, as Prometheus' text format 0.0.4 has them.
+// The samples of one scrape, grouped by name, and their text in Prometheus' format 0.0.4.
 #pragma once
 
 #include <map>
@@ -19,16 +19,16 @@ using SampleLabels = std::vector<Label>;
 
 class Families {
   public:
-    void add(std::string_view name, const SampleLabels& labels, double value);  // a counter or a gauge
+    void add(std::string_view name, const SampleLabels& labels, double value);  // for a counter or a gauge
     void add(std::string_view name, const SampleLabels& labels, const HistogramCounts& histogram);
-    std::string text() &&;  // in the table's order
+    std::string text() &&;  // in the order of the table
 
   private:
     std::string& samples(const Description& known) { return samples_[known.name]; }
-    std::map<std::string_view, std::string> samples_;  // by name: the lines below its help and its type
+    std::map<std::string_view, std::string> samples_;  // key: the name; value: the lines below its help and type
 };
 
-// Adds what is known of the traffic to the counters "<of>_network_receive_bytes_total" and so on.
+// Adds the known traffic to the counters "<of>_network_receive_bytes_total" and so on.
 void add_traffic(Families& families, const std::string& of, const SampleLabels& labels, const LiveTraffic& traffic);
 void add_disk(Families& families, const std::string& of, SampleLabels labels, const LiveDisk& disk);
 

@@ -1,4 +1,4 @@
-// Each value is counted once, in its bucket; sums over the buckets are made when somebody reads.
+// Each value is counted once, in its bucket. The cumulative sums are computed when the histogram is read.
 #include "daemon/metrics/histogram.hpp"
 
 #include <algorithm>

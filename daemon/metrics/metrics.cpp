@@ -1,4 +1,5 @@
-// Counters and histograms of what the head tells, and the scrape. Those of a run go when the run is no longer shown.
+// Counters and histograms of the head's events, and the scrape. The counters of a run are removed when the run is no
+// longer shown.
 #include "daemon/metrics/metrics.hpp"
 
 #include <algorithm>
@@ -21,15 +22,15 @@ constexpr std::array minutes = {0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 constexpr std::array hours = {0.1,   1.0,     5.0,      15.0,     60.0,     300.0,
                               900.0, 3'600.0, 14'400.0, 43'200.0, 86'400.0, 604'800.0};
 
-constexpr std::size_t series_limit = 2'000;  // of requests: routes x methods x statuses stay far below
+constexpr std::size_t series_limit = 2'000;  // series of requests; routes x methods x statuses stay far below
 
-struct OfRun {  // what the head has counted of one run
+struct OfRun {  // the counters of one run
     Histogram report_interval{milliseconds};
     Histogram save{minutes};
     double blocked_seconds = 0;
     bool has_reports = false, has_saves = false;
-    std::map<std::string, std::uint64_t> checkpoint_failures, warnings;  // by reason
-    TimeByCause shown;                                                   // at the last scrape
+    std::map<std::string, std::uint64_t> checkpoint_failures, warnings;  // key: the reason
+    TimeByCause shown;                                                   // values of the last scrape
 };
 
 void add_run_metrics(Families& families, const std::string& id, const OfRun& of_run) {
@@ -51,10 +52,10 @@ struct Metrics::Body {
     std::string program_version;
     std::mutex mutex;
     Histogram commit{microseconds}, scheduling{microseconds}, decision{fine};
-    std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
+    std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // key: method, route, status
     std::map<std::string, Histogram> queue_wait;
     std::map<std::string, std::uint64_t, std::less<>> spans;                  // by outcome
-    std::map<std::pair<std::string, std::string>, std::uint64_t> autoscaled;  // action, result
+    std::map<std::pair<std::string, std::string>, std::uint64_t> autoscaled;  // key: action, result
     std::map<RunId, OfRun> runs;
     WorkerTotals totals;
 
@@ -119,7 +120,7 @@ void Metrics::warned(RunId run, const std::string& reason) {
     ++body_->runs[run].warnings[reason];
 }
 
-// The mutex is held for one run at a time: the loop, which counts meanwhile, never waits long.
+// The mutex is held for one run at a time, so the loop, which counts meanwhile, never waits long.
 void Metrics::Body::add_all_runs(Families& families, const Records& records) {
     std::vector<RunId> known;
     {
@@ -137,8 +138,8 @@ void Metrics::Body::add_all_runs(Families& families, const Records& records) {
     }
 }
 
-// A death that is heard of late takes a moment from other causes. Counters do not fall for that: Prometheus would take
-// it for a restart of the head.
+// A death that is reported late reduces the time of other causes. Counters must not fall because of that: Prometheus
+// would take it for a restart of the head.
 void Metrics::Body::keep_rising(ShownRun& shown, RunId run) {
     std::lock_guard held(mutex);
     TimeByCause& before = runs[run].shown;

@@ -1,4 +1,4 @@
-// The table of all metrics, in the order in which they are shown.
+// The table of all metrics, in the order in which they are exported.
 #include "daemon/metrics/names.hpp"
 
 #include <array>

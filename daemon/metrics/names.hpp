@@ -1,4 +1,4 @@
-// Every metric of the head: its name without the prefix, its kind, its help text. Nothing else may be exported.
+// All metrics of the head: name without the prefix, kind, and help text. Nothing else may be exported.
 #pragma once
 
 #include <span>
@@ -13,6 +13,6 @@ struct Description {
     std::string_view help;
 };
 std::span<const Description> descriptions();
-const Description& description(std::string_view name);  // RTRAIN_CHECK: it is in the table
+const Description& description(std::string_view name);  // RTRAIN_CHECK: the name is in the table
 
 }  // namespace rtrain::metrics

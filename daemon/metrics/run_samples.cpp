@@ -1,4 +1,4 @@
-// Samples of each run: its state, its attempts, why they failed, how much time went where; and of its workers.
+// Samples of each run: its state, its attempts, the causes of failures, its time by cause; and of its workers.
 #include <array>
 #include <utility>
 
@@ -14,7 +14,7 @@ constexpr std::array states = {RunState::queued,     RunState::starting, RunStat
 
 double seconds(Duration duration) { return static_cast<double>(duration.ms) / 1e3; }
 
-// Of a run that was never placed there is the time in the queue alone: thousands may wait.
+// A run that was never placed has the time in the queue only, because thousands may wait.
 void add_times(Families& families, const std::string& id, const ShownRun& run) {
     for (const TimeCause cause : time_causes)
         if (cause == TimeCause::queue || (cause != TimeCause::productive && run.attempts > 0))

@@ -6,7 +6,7 @@
 namespace rtrain::metrics {
 namespace {
 
-// A counter that fell began again.
+// A counter that fell has started again.
 double growth(double now, double before) { return now >= before ? now - before : now; }
 
 void grow(std::optional<double>& total, const std::optional<double>& now, const std::optional<double>& before) {

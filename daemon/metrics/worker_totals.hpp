@@ -1,5 +1,5 @@
-// Sums over the workers of each run. Counters of workers begin again with each attempt, and are not told while a node
-// is cut off: here only their growth counts, so that a sum never falls.
+// Sums over the workers of each run. Counters of workers start again with each attempt, and are missing while a node is
+// cut off. Only their growth is added, so that a sum never falls.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@ namespace rtrain::metrics {
 
 inline constexpr std::size_t workers_shown_most = 5'000;
 
-// Which workers have samples of their own: all, or above `workers_shown_most` rank 0 and the slowest rank of each run.
+// Decides which workers have samples of their own: all, or with more than `workers_shown_most` only rank 0 and the
+// slowest rank of each run.
 std::set<std::pair<AttemptId, Rank>> shown_workers(const Live& live);
 
 class WorkerTotals {
