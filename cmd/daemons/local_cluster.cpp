@@ -212,7 +212,7 @@ std::string joined(const std::vector<std::string>& names) {
     return out;
 }
 
-// Agents leave their workers running for the next agent. Ending a cluster ends its trainings too, unless the user
+// An ended agent keeps its workers running for the next agent. Ending a cluster ends its trainings too, unless the user
 // decides otherwise.
 Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& names) {
     if (Status sure =
