@@ -15,7 +15,7 @@ VOCABULARY = 256  # bytes
 
 @dataclass(frozen=True)
 class Config:
-    """What a file such as tiny.json says: the model's size, and how it is trained."""
+    """The content of a file such as tiny.json: the model's size, and how it is trained."""
 
     layers: int
     heads: int

@@ -70,7 +70,7 @@ def save(model: Any, optimizer: torch.optim.Optimizer, metrics: dict[str, Any], 
 
 
 def die_once(step: int, fail_at: int) -> None:
-    """What a machine's failure looks like: in the first attempt, the last rank is gone after that step."""
+    """Imitates a machine's failure: in the first attempt, the last rank exits after that step."""
     context = rtrain.train.get_context()
     last = context.get_world_rank() == context.get_world_size() - 1
     if step == fail_at and last and context.get_attempt() == 1:

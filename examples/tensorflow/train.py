@@ -17,7 +17,7 @@ BATCH, RATE = 64, 0.1  # the batch of all workers together
 
 
 class Network(tf.Module):
-    """Two layers. What a worker subtracts from a weight is averaged over all workers."""
+    """Two layers. The update of a weight is averaged over all workers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the three parts of the tutorial share: the images, and a ResNet-18 for them."""
+"""Shared by the three parts of the tutorial: the images, and a ResNet-18 for them."""
 
 import torch
 from sklearn.datasets import load_digits

@@ -33,7 +33,7 @@ def write_files(folder: pathlib.Path) -> None:
         parquet.write_table(pyarrow.table(columns), folder / f"part-{number:03}.parquet")
 
 
-Batches = Callable[[int], Iterable[Any]]  # of an epoch
+Batches = Callable[[int], Iterable[Any]]  # returns the batches of an epoch
 
 
 class ParquetImages(Dataset[tuple[torch.Tensor, int]]):

@@ -33,7 +33,7 @@ def resume(model: Any, optimizer: torch.optim.Optimizer) -> int:
 
 
 def die_once(epoch: int) -> None:
-    """What a machine's failure looks like: in the first attempt, the last rank is gone after the first epoch."""
+    """Imitates a machine's failure: in the first attempt, the last rank exits after the first epoch."""
     context = rtrain.train.get_context()
     last = context.get_world_rank() == context.get_world_size() - 1
     if epoch == 1 and last and context.get_attempt() == 1:

@@ -11,7 +11,7 @@
 namespace rtrain::ddp {
 namespace {
 
-// Appends a line's numbers; false: something is no number.
+// Appends the numbers of a line. Returns false if a field is not a number.
 bool parse_row(std::string_view line, std::vector<double>& out) {
     for (;;) {
         double value = 0;

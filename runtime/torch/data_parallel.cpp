@@ -28,8 +28,8 @@ struct Plan {
     bool find_unused;
 };
 
-// PyTorch changes this constructor between releases; what the wheel has is found by the compiler. Gradients stay the
-// parameters' own (no bucket views), since C++ optimizers detach them in zero_grad().
+// PyTorch changes this constructor between releases; the compiler finds the one of the present wheel. Gradients belong
+// to the parameters (no bucket views), because C++ optimizers detach them in zero_grad().
 template <class Reducer>
 std::unique_ptr<Reducer> make_reducer(const Plan& p) {
     constexpr bool views = false;
@@ -57,7 +57,7 @@ std::unique_ptr<Reducer> make_reducer(const Plan& p) {
 }  // namespace
 
 struct DataParallel::Engine {
-    std::unique_ptr<c10d::Reducer> reducer;  // none when this process is alone
+    std::unique_ptr<c10d::Reducer> reducer;  // null if this process is alone in the group
     bool find_unused = false;
 };
 
@@ -84,15 +84,15 @@ DataParallel::DataParallel(Group group, const std::vector<at::Tensor>& parameter
     group.broadcast(state);
 
     plan.sparse.assign(plan.parameters.size(), false);
-    // The buckets are those of Python: one for the first step, since the buckets are then rebuilt in the order in which
-    // gradients came; with unused parameters they are not rebuilt.
+    // The buckets equal those of Python: one for the first step, because the buckets are then rebuilt in the order in
+    // which gradients arrived. With unused parameters they are not rebuilt.
     std::vector<std::size_t> limits{static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
     if (plan.find_unused) {
         limits = {static_cast<std::size_t>(options.first_bucket_bytes), static_cast<std::size_t>(options.bucket_bytes)};
     }
     std::tie(plan.buckets, plan.bucket_limits) =
         c10d::compute_bucket_assignment_by_size(plan.parameters, limits, plan.sparse);
-    // Backward makes the last parameters' gradients first, so they are exchanged first.
+    // Backward computes the last parameters' gradients first, so they are exchanged first.
     std::reverse(plan.buckets.begin(), plan.buckets.end());
     std::reverse(plan.bucket_limits.begin(), plan.bucket_limits.end());
     engine_->reducer = make_reducer<c10d::Reducer>(plan);
@@ -111,7 +111,7 @@ void DataParallel::before_forward() {
 
 void DataParallel::before_backward(const at::Tensor& output) {
     if (!engine_->reducer) return;
-    // The outputs are searched for unused parameters; without that wish the list stays empty, as in Python.
+    // The outputs are searched for unused parameters only on request; otherwise the list stays empty, as in Python.
     std::vector<at::Tensor> outputs;
     if (engine_->find_unused) outputs.push_back(output);
     engine_->reducer->prepare_for_backward(outputs);

@@ -20,26 +20,26 @@ namespace rtrain::ddp {
 // ones.
 struct DataParallelOptions {
     std::int64_t first_bucket_bytes = std::int64_t{1} << 20;  // small, so that the first exchange starts early
-    std::int64_t bucket_bytes = std::int64_t{25} << 20;       // how much is exchanged at once
+    std::int64_t bucket_bytes = std::int64_t{25} << 20;       // bytes that are exchanged at once
     // Whether a step may leave parameters without a gradient.
     enum class Unused {
-        none,                 // every parameter gets one in every step
-        may_occur,            // some may get none; each step then looks for them
+        none,                 // every parameter gets a gradient in every step
+        may_occur,            // some parameters may get none; each step then searches for them
     } unused = Unused::none;  // with `none`, a parameter without a gradient makes the next step throw
 };
 
-// Averages gradients over the ranks of a group. Alone in its group it does nothing.
+// Averages gradients over the ranks of a group. Has no effect if the process is alone in its group.
 class DataParallel {
   public:
     // Checks that all ranks have the same `parameters` (those that require a gradient, in their order), then gives
     // every rank the values that rank 0 has in `parameters` and `buffers`. Throws c10::Error when the ranks differ.
     DataParallel(Group group, const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers,
                  const DataParallelOptions& options = {});
-    // Gives the buckets back. The group stays.
+    // Frees the buckets. The group stays.
     ~DataParallel();
-    // Takes the exchange over; the other one must not be used again.
+    // Moves the exchange; the other object must not be used again.
     DataParallel(DataParallel&&) noexcept;
-    // Takes the exchange over; the other one must not be used again.
+    // Moves the exchange; the other object must not be used again.
     DataParallel& operator=(DataParallel&&) noexcept;
 
     // Returns what `body` returns, the loss or the output as one tensor, and makes the next backward() exchange
@@ -52,7 +52,8 @@ class DataParallel {
         return output;
     }
 
-    // The two halves of forward(), for loops that cannot give a body. This one comes before the model's own forward.
+    // The two halves of forward(), for loops that cannot pass a body. This half is called before the model's own
+    // forward.
     void before_forward();
     // Makes the next backward() exchange gradients; `output` is the tensor that backward() starts from.
     void before_backward(const at::Tensor& output);

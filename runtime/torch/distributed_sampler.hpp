@@ -1,6 +1,6 @@
-// Which samples this rank sees in which order: the same indices as Python's torch.utils.data.DistributedSampler with
-// the same seed and epoch, so a run that resumes, or is half C++ and half Python, sees each sample exactly once per
-// epoch.
+// Decides which samples this rank sees in which order: the same indices as Python's torch.utils.data.DistributedSampler
+// with the same seed and epoch. So a run that resumes, or is half C++ and half Python, sees each sample exactly once
+// per epoch.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,20 @@
 
 namespace rtrain::ddp {
 
-// Which order, and what happens to samples that do not divide by the ranks. All ranks need the same options.
+// The order of the samples, and the treatment of samples that do not divide by the ranks. All ranks need the same
+// options.
 struct SamplerOptions {
-    // The order of all samples, before they are divided.
+    // The order of all samples before they are divided.
     enum class Order {
         shuffled,               // another one in each epoch
         as_stored,              // 0, 1, 2 ...
     } order = Order::shuffled;  // the order of all samples
-    // What happens when the samples do not divide by the ranks.
+    // The treatment of samples that do not divide by the ranks.
     enum class Tail {
-        repeated,             // the first samples of the epoch come a second time
-        dropped,              // the last ones of the epoch are left out
+        repeated,             // the first samples of the epoch are used a second time
+        dropped,              // the last samples of the epoch are left out
     } tail = Tail::repeated;  // `dropped` is Python's drop_last=True
-    std::uint64_t seed = 0;   // of the shuffle, with the epoch added
+    std::uint64_t seed = 0;   // seed of the shuffle; the epoch is added
 };
 
 // The samples of one rank. Rank r has the positions r, r + world_size, r + 2 world_size ... of the epoch's order.

@@ -1,4 +1,4 @@
-// The one file that sees gloo's names (gloo_names/): its headers are not in the wheel.
+// The only file that uses gloo's names (gloo_names/): the wheel does not contain its headers.
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "runtime/torch/held_group.hpp"

@@ -1,4 +1,4 @@
-// What a Group holds, and how its backends are made. For this folder's .cpp files only.
+// The content of a Group, and the functions that make its backends. For this folder's .cpp files only.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -18,7 +18,7 @@ struct Group::Held {
 using BackendPointer = c10::intrusive_ptr<c10d::Backend>;
 BackendPointer make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const Place& place,
                          std::chrono::milliseconds timeout);
-// Linked beside a CUDA wheel only (RTRAIN_WITH_NCCL).
+// Linked with a CUDA wheel only (RTRAIN_WITH_NCCL).
 BackendPointer make_nccl(const c10::intrusive_ptr<c10d::Store>& store, const Place& place,
                          std::chrono::milliseconds timeout);
 

@@ -1,5 +1,5 @@
-// The one file that needs NCCL's and CUDA's headers. Compiled wherever nccl.h can be had, so that it stays right;
-// linked only beside a CUDA wheel, whose libtorch_cuda.so carries ProcessGroupNCCL.
+// The only file that needs the headers of NCCL and CUDA. It is compiled wherever nccl.h exists, so that it stays
+// correct. It is linked only with a CUDA wheel, whose libtorch_cuda.so contains ProcessGroupNCCL.
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "runtime/torch/held_group.hpp"

@@ -12,7 +12,7 @@ namespace {
 
 using torch::optim::SGDParamState;
 
-// SGD keeps its state by the parameter's implementation pointer; none before the first step.
+// SGD stores its state under the parameter's implementation pointer. There is none before the first step.
 SGDParamState* momentum_of(torch::optim::SGD& optimizer, const at::Tensor& parameter) {
     auto& states = optimizer.state();
     const auto entry = states.find(parameter.unsafeGetTensorImpl());

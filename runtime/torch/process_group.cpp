@@ -14,7 +14,7 @@
 namespace rtrain::ddp {
 namespace {
 
-constexpr std::size_t broadcast_bytes = std::size_t{250} << 20;  // as Python's DistributedDataParallel
+constexpr std::size_t broadcast_bytes = std::size_t{250} << 20;  // as in Python's DistributedDataParallel
 
 std::string variable(const char* name, const std::string& otherwise) {
     const char* value = std::getenv(name);
@@ -38,7 +38,7 @@ int number(const char* name, int otherwise) {
 c10::intrusive_ptr<c10d::Store> rendezvous(const Place& place, std::chrono::milliseconds timeout) {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 29500));
-    // torchrun's own agent may serve the store already; rtrain says False: rank 0 serves it.
+    // torchrun's agent may serve the store already. rtrain sets False: rank 0 serves it.
     options.isServer = place.rank == 0 && variable("TORCHELASTIC_USE_AGENT_STORE", "False") != "True";
     options.numWorkers = static_cast<std::size_t>(place.world_size);
     options.waitWorkers = true;
@@ -90,7 +90,7 @@ Place place_from_environment() {
     return place;
 }
 
-// The prefixes are those of Python: its default group, group name "0", and the device's backend.
+// The prefixes equal those of Python: its default group, group name "0", and the device's backend.
 Group process_group_from_environment(const GroupOptions& options) {
     using c10d::PrefixStore;
     const Place place = place_from_environment();

@@ -1,8 +1,8 @@
 // The process group of this attempt, from torchrun's environment variables: the same store, keys and backend as
 // Python's torch.distributed.init_process_group, so that a C++ rank and a Python rank can be in one group.
 //
-// LibTorch throws; so does runtime/torch: std::runtime_error (c10::Error from LibTorch itself), and the text says what
-// to do.
+// LibTorch throws exceptions, and so does runtime/torch: std::runtime_error (c10::Error from LibTorch itself). Their
+// texts say what to do.
 #pragma once
 
 #include <chrono>
@@ -16,26 +16,26 @@ class Tensor;
 
 namespace rtrain::ddp {
 
-// Where this process is among the ranks. Ranks count from 0.
+// The place of this process among the ranks. Ranks count from 0.
 struct Place {
     int rank = 0;              // among all ranks
-    int world_size = 1;        // how many ranks there are
+    int world_size = 1;        // number of all ranks
     int local_rank = 0;        // among the ranks of this node
-    int local_world_size = 1;  // how many ranks this node has
+    int local_world_size = 1;  // number of ranks on this node
 };
-// Returns what RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE say; one process alone when they are not set. Throws
-// std::runtime_error when one is no number, or RANK is not below WORLD_SIZE.
+// Returns the values of RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE; a single process if they are not set. Throws
+// std::runtime_error if one is not a number, or if RANK is not below WORLD_SIZE.
 Place place_from_environment();
 
-// Which library carries tensors between the ranks.
+// The library that carries tensors between the ranks.
 enum class Backend {
     automatic,  // nccl when this build has it and a GPU is there, else gloo
     gloo,       // between processors
     nccl,       // between GPUs
 };
 
-// The ranks of this attempt. All ranks must call sum, broadcast and barrier in the same order; a rank that does not
-// come fails the others when the group's timeout is over. Copies are the same group.
+// The ranks of this attempt. All ranks must call sum, broadcast and barrier in the same order. A rank that does not
+// call makes the others fail after the group's timeout. Copies are the same group.
 class Group {
   public:
     // Returns this process's rank, from 0.
@@ -48,7 +48,7 @@ class Group {
     void broadcast(std::vector<at::Tensor>& tensors) const;
     // Returns when every rank has called it.
     void barrier() const;
-    // Ends the group: call it last, when every rank has come here.
+    // Ends the group: the last call, after every rank has arrived here.
     void shutdown();
 
     struct Held;  // the c10d group; complete in this folder's .cpp files only
@@ -61,14 +61,14 @@ class Group {
     std::shared_ptr<Held> held_;
 };
 
-// What is left out comes from the job's `backend` (RTRAIN_BACKEND, RTRAIN_BACKEND_TIMEOUT_S).
+// Options that are left out are set by the job's `backend` (RTRAIN_BACKEND, RTRAIN_BACKEND_TIMEOUT_S).
 struct GroupOptions {
-    std::optional<Backend> backend{};                    // else automatic
-    std::optional<std::chrono::milliseconds> timeout{};  // of the rendezvous and of each call; else 30 minutes
+    std::optional<Backend> backend{};                    // default: automatic
+    std::optional<std::chrono::milliseconds> timeout{};  // for the rendezvous and for each call; default: 30 minutes
 };
-// Returns the group of all ranks, who meet at MASTER_ADDR:MASTER_PORT. Call it once per process. Throws
-// std::runtime_error when the ranks cannot meet within the timeout, when a variable is wrong, and when nccl is asked
-// for and this build has none.
+// Returns the group of all ranks, which meet at MASTER_ADDR:MASTER_PORT. Call it once per process. Throws
+// std::runtime_error if the ranks cannot meet within the timeout, if a variable is wrong, and if nccl is requested but
+// missing in this build.
 Group process_group_from_environment(const GroupOptions& options = {});
 
 }  // namespace rtrain::ddp

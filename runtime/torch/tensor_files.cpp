@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
               "the format is little-endian and this code copies bytes as they lie");
 
 using Json = nlohmann::ordered_json;
-constexpr std::uint64_t header_bytes_max = 100'000'000;  // as the reference implementation
+constexpr std::uint64_t header_bytes_max = 100'000'000;  // as in the reference implementation
 
 struct Kind {
     const char* name;
@@ -73,7 +73,7 @@ struct Entry {
     std::uint64_t begin = 0, end = 0;
 };
 
-// Everything in the header is doubted: a checkpoint may come from anywhere.
+// Each value of the header is checked, because a checkpoint may come from anywhere.
 Entry read_entry(const Json& value, std::uint64_t data_bytes, const std::string& path, const std::string& name) {
     Entry entry;
     try {
@@ -141,7 +141,7 @@ void save_tensors(const std::string& directory, const std::string& name, const T
         offset += bytes;
     }
     std::string text = header.dump();
-    text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
+    text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
     const std::uint64_t length = text.size();
     std::vector<std::pair<const char*, std::size_t>> pieces = {{reinterpret_cast<const char*>(&length), sizeof length},
                                                                {text.data(), text.size()}};

@@ -10,9 +10,9 @@
 
 namespace rtrain::ddp {
 
-// What the two files hold.
+// The content of the two files.
 struct TensorFiles {
-    std::map<std::string, at::Tensor> tensors;  // by name; any shape, types that safetensors has
+    std::map<std::string, at::Tensor> tensors;  // key: the name; any shape, types of safetensors
     std::string values_json = "{}";             // one JSON object
 };
 

@@ -1,4 +1,4 @@
-// Left out of the CPU wheel; a CUDA wheel has its own, which is found first.
+// Missing in the CPU wheel. A CUDA wheel has its own file, which is found first.
 #pragma once
 
 #define C10_CUDA_BUILD_SHARED_LIBS
