@@ -154,7 +154,7 @@ def kill(work):
             wait_for("peers to stop", lambda p=pids[1:]: not any(pathlib.Path(f"/proc/{x}").exists() for x in p), 20, 0.001)
             millis.append((time.monotonic() - begin) * 1e3)
             cluster.wait_state(name, "FAILED")
-            cluster.rtrain("node", "undrain", workers[0]["node"])  # else three such deaths would put it in quarantine
+            cluster.rtrain("node", "undrain", workers[0]["node"])  # without it three such deaths would put the node in quarantine
     finally:
         cluster.stop()
     return f"p99 {quantile(millis, 0.99):.0f} ms", f"30 kills, 4 workers on 2 nodes; median {statistics.median(millis):.0f} ms"

@@ -144,7 +144,7 @@ def serve(device):
         except OSError as wrong:
             if wrong.errno == errno.ENODEV:  # unmounted
                 return
-            if wrong.errno in (errno.EINTR, errno.ENOENT):  # who asked has gone
+            if wrong.errno in (errno.EINTR, errno.ENOENT):  # the caller no longer waits
                 continue
             raise
         _, operation, unique, at = struct.unpack_from("<IIQQ", message)
@@ -154,7 +154,7 @@ def serve(device):
         try:
             os.write(device, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
         except OSError as wrong:
-            if wrong.errno != errno.ENOENT:  # who asked has gone
+            if wrong.errno != errno.ENOENT:  # the caller no longer waits
                 raise
 
 

@@ -25,7 +25,7 @@ from bench_scale import CrowdedCluster, loop_seconds, start_nodes
 WAITING = int(os.environ.get("RTRAIN_BENCH_WAITING", "9000"))
 FOLLOWERS = 20
 ROUNDS = 3
-FILLING = 1_550  # of the mixed gangs of bench_load.py, 2,000 nodes hold so many
+FILLING = 1_550  # 2,000 nodes hold this many of the mixed gangs of bench_load.py
 HEARTBEAT_MS = 1_000
 UPLOADS, UPLOAD_BYTES, STALL_SECONDS = 4, 1 << 30, 15
 
@@ -174,7 +174,7 @@ def send_all(connect, pid):
 
 
 def upload_while_it_hangs(cluster, ca, token):
-    """What the uploads were answered. The storage hangs once they are under way."""
+    """Returns the answers to the uploads. The storage hangs once they have begun."""
     command = ["nice", "-n", str(NICE), sys.executable, __file__, str(cluster.port), ca, token]
     uploads = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     group_gives_way(uploads.pid)

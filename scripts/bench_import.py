@@ -1,4 +1,4 @@
-"""What `import rtrain` costs a script, beside the start of the interpreter that it needs anyway."""
+"""Measures the cost of `import rtrain` for a script, in addition to the start of the interpreter."""
 
 import os
 import statistics

@@ -1,5 +1,5 @@
-"""What forked workers save, on a node that joined with --warm: the first step, a restart, `fit()` and a remote function, each in
-alternating rounds with torchrun, or with a plain start."""
+"""Measures what forked workers save on a node that joined with --warm: the first step, a restart, `fit()` and a remote function,
+each in alternating rounds with torchrun, or with a plain start."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def warm(work):
 
 
 def forks(cluster, run):
-    """What the node said of the run's start."""
+    """Returns the node's texts about the run's start."""
     return "; ".join(start["text"] for start in cluster.json("describe", run)["starts"])
 
 

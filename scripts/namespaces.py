@@ -114,7 +114,7 @@ class NamespacedCluster(LocalCluster):
         shell(*self.inside(from_name, "ip", "route", "add", "prohibit", f"{self.address(to_name)}/32"))
 
     def swallow(self, from_name, to_name):
-        """What `from_name` sends to `to_name` is lost without a word, as behind a firewall that drops."""
+        """Drops all packets from `from_name` to `to_name` without a notice, as a firewall does."""
         far = f"q{self.tag}{from_name.rsplit('-', 1)[1]}"
         nobody = ("lladdr", "02:00:00:00:00:99", "nud", "permanent")
         shell(*self.inside(from_name, "ip", "neigh", "replace", self.address(to_name), *nobody, "dev", far))

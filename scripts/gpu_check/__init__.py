@@ -1,1 +1,1 @@
-"""What `scripts/gpu-check` is made of: rows in groups, each group a process with a deadline, one table of all."""
+"""The parts of `scripts/gpu-check`: rows in groups, each group a process with a deadline, and one table of all rows."""

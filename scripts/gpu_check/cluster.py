@@ -71,7 +71,8 @@ class GpuCluster(LocalCluster):
         self.rtrain("submit", file)
 
     def fact(self, run, what, rank=0, attempt=1, within=180):
-        """What that rank has told of `what`. Wrong, with the end of its log, when the run ends without."""
+        """Returns the facts about `what` that the rank has written. Raises Wrong, with the end of its log, if the run ends
+        without them."""
         file = self.facts / f"{run}-a{attempt}-r{rank}-{what}.json"
         deadline = time.monotonic() + within
         while not file.exists():
@@ -82,11 +83,11 @@ class GpuCluster(LocalCluster):
         return json.loads(file.read_text())
 
     def word(self, name):
-        """Lets workers go on that wait for `name`."""
+        """Releases the workers that wait for `name`."""
         (self.facts / name).touch()
 
     def finished(self, run, within=300):
-        """What describes the run, once it has succeeded; else Wrong."""
+        """Returns the description of the run after it has succeeded; otherwise raises Wrong."""
         wait_for(f"the end of {run}", lambda: self.json("describe", run)["state"] in _ENDED, within)
         described = self.json("describe", run)
         if described["state"] != "SUCCEEDED":

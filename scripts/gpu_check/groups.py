@@ -28,7 +28,7 @@ GROUPS = {  # in the order of the table
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a group is run with."""
+    """The options of a group."""
 
     work: str  # a folder of its own
     rows: str  # the file for its rows
@@ -50,7 +50,7 @@ class Options:
 
 
 def command(group, options):
-    """What runs the group in a process of its own."""
+    """Returns the command that runs the group in a process of its own."""
     return [sys.executable, "-m", "gpu_check.groups", group, json.dumps(dataclasses.asdict(options))]
 
 

@@ -1,4 +1,5 @@
-"""What this machine has: GPUs by the driver's word, a PyTorch with CUDA, the program; and what is missing, said plainly."""
+"""Finds the equipment of this machine: GPUs by the driver's list, a PyTorch with CUDA, the program; and reports what is
+missing."""
 
 import json
 import os

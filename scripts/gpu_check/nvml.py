@@ -1,5 +1,5 @@
-"""What the driver says of its GPUs, by NVML through ctypes and by `nvidia-smi`: for the driver of the rows and for workers.
-It imports nothing but Python's own library, so a worker can ask before it touches CUDA."""
+"""Reads the driver's values about its GPUs, by NVML through ctypes and by `nvidia-smi`: for the driver of the rows and for
+workers. It imports only Python's own library, so that a worker can call it before it uses CUDA."""
 
 import ctypes
 import dataclasses

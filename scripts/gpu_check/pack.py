@@ -19,7 +19,8 @@ _FILES = (
     "runtime/torch/**/*.[ch]pp", "runtime/torch/*_names/**/*.h", "runtime/worker/rtrain.hpp", "runtime/worker/rtrain_worker.h",
 )  # fmt: skip
 _BUILT = ("rtrain", "librtrain_worker.so")
-_CARRIED = {"cloudpickle": (2, 2), "pyyaml": (6, 0)}  # what the package asks for and PyTorch does not, and the oldest release
+# the package's requirements that PyTorch does not have, with the oldest release
+_CARRIED = {"cloudpickle": (2, 2), "pyyaml": (6, 0)}
 
 
 def files():
@@ -33,7 +34,8 @@ def files():
 
 
 def installed(package, oldest):
-    """The package as scripts/bootstrap or else this interpreter has it. None: neither does, or as a release before `oldest`."""
+    """Returns the package as scripts/bootstrap or else this interpreter has it. Returns None if neither has a release from
+    `oldest` on."""
     for path in ([*map(str, ROOT.glob(".venv/lib/python3.*/site-packages"))], sys.path):
         for distribution in importlib.metadata.distributions(name=package, path=path):
             numbers = [int(part) for part in distribution.version.split(".")[:2] if part.isdigit()]

@@ -28,7 +28,7 @@ class Skip(Exception):
 
 
 class Wrong(Exception):
-    """What was seen is not what was expected. `seen` is for the row's cell."""
+    """The observed value is not the expected one. `seen` is for the row's cell."""
 
     def __init__(self, reason, seen=""):
         super().__init__(reason)

@@ -44,7 +44,7 @@ def make(folder, count, root):
 
 
 def take(uuid, count):
-    """What an allocation of `count` bytes on the GPU `uuid` is here: it lasts as long as this process."""
+    """Imitates an allocation of `count` bytes on the GPU `uuid`: it lasts as long as this process."""
     held = pathlib.Path(os.environ[FOLDER_VARIABLE]) / uuid / str(os.getpid())
     held.parent.mkdir(exist_ok=True)
     held.write_text(str(count))

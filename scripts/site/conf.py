@@ -14,7 +14,7 @@ html_use_index = False
 html_theme_options = {"top_of_page_buttons": [], "navigation_with_keys": True}
 pygments_style = "tango"
 pygments_dark_style = "monokai"
-highlight_language = "text"  # of code blocks that name none: shells, pictures
+highlight_language = "text"  # for code blocks that name no language: shells, pictures
 smartquotes = False
 
 # The pages are written for the repository, so anchors are those of GitHub, and nothing else of MyST's syntax means anything.

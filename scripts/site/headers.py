@@ -58,7 +58,8 @@ def comment_of(element):
 
 
 def silent_parts(document):
-    """What Doxygen does not ask for: comments of the values of enumerations, and the names of parameters in a function's comment."""
+    """Checks what Doxygen does not require: comments of the values of enumerations, and the names of parameters in a function's
+    comment."""
     for member in document.getroot().iter("memberdef"):
         if member.get("prot") != "public":
             continue

@@ -1,4 +1,4 @@
-"""What is wrong with the links of a built site: files and anchors that are not there, and files from other servers."""
+"""Finds faults in the links of a built site: missing files and anchors, and files from other servers."""
 
 import functools
 import os
@@ -46,7 +46,7 @@ def page(file):
 
 
 def breach(file, target):
-    """What is wrong with a link from `file` to `target`; None if it leads to something, or out of the site."""
+    """Returns the fault of a link from `file` to `target`; None if its target exists, or is outside of the site."""
     url = urllib.parse.urlsplit(target)
     if url.scheme or url.netloc or target in ("#", "#top"):
         return None

@@ -1,4 +1,5 @@
-"""What scripts/docs runs: the references by pdoc and Doxygen, the pages by Sphinx, then a check of every link. Warnings are errors."""
+"""The program of scripts/docs: makes the references with pdoc and Doxygen and the pages with Sphinx, then checks every link.
+Warnings are errors."""
 
 import argparse
 import pathlib

@@ -21,7 +21,7 @@ MAPS = """# Maps of the folders
 
 Every folder of the sources has a README: what lives there, how it flows, its rules.
 """
-# What the navigation calls a page whose own title says too little outside of its folder.
+# The name in the navigation of a page whose own title is unclear outside of its folder.
 TITLES = {
     "docs/data": "Datasets",
     "docs/tune": "Sweeps",
@@ -77,7 +77,7 @@ def owner(name, names):
 
 
 def navigation_below(name, names):
-    """What is added to the end of the copy of `name`: its part of the navigation."""
+    """Returns the text that is added to the end of the copy of `name`: its part of the navigation."""
     if name == "README.md":
         return "\n".join(toctree([entry(page) for page in pages], caption) for caption, pages in NAVIGATION)
     named = {page for _, pages in NAVIGATION for page in pages}

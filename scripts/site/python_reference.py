@@ -35,7 +35,8 @@ def public_modules():
         except ImportError as error:
             left_out.append(f"{'.'.join(parts)} ({error})")
             continue
-        vars(module).update({name: getattr(module, name) for name in getattr(module, "__all__", ())})  # what is loaded late, too
+        # includes names that are loaded late
+        vars(module).update({name: getattr(module, name) for name in getattr(module, "__all__", ())})
         modules.append(module.__name__)
     return modules, left_out
 
@@ -54,7 +55,8 @@ def is_private(module):
 
 
 def show_private_bases(pdoc):
-    """pdoc leaves out what a class inherits from modules without a page. What comes from the package's own ones counts as the class's."""
+    """Makes pdoc count members from the package's own private modules as members of the class. By default pdoc leaves out what a
+    class inherits from modules without a page."""
     own, inherited = pdoc.doc.Class.own_members.func, pdoc.doc.Class.inherited_members.func
 
     def own_members(kind):

@@ -8,9 +8,9 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
 _GB = 1e9
-ROOM = 3.5  # of the checkpoint: itself, the copy beside it, and what the file system needs
+ROOM = 3.5  # times the size of the checkpoint: itself, the copy beside it, and the need of the file system
 JUDGED_GB = 1.0  # times of less say nothing
-BLOCKED_SHARE, COMMIT_SHARE = 0.1, 1.5  # of the time of a plain copy that is on disk
+BLOCKED_SHARE, COMMIT_SHARE = 0.1, 1.5  # in relation to the time of a plain copy that is on disk
 
 
 def check(rows, options):

@@ -1,5 +1,5 @@
-"""Which GPUs workers see: whole ones, fractions, none, several, those that a batch system left the agent, a GPU divided by MIG.
-A worker's word (CUDA's UUIDs) stands beside the agent's (the heartbeat's UUIDs of the run's allocation)."""
+"""Checks which GPUs workers see: whole ones, fractions, none, several, those that a batch system left to the agent, a GPU divided
+by MIG. The worker's CUDA UUIDs are compared with the agent's (the heartbeat's UUIDs of the run's allocation)."""
 
 import pathlib
 
@@ -38,7 +38,7 @@ def check(rows, options):
 
 
 def seen_by(cluster, run, workers, gpus):
-    """(what each worker saw, which UUIDs the head says that it has) of a run that then ends well."""
+    """Returns (what each worker saw, the UUIDs that the head lists for it) of a run that then succeeds."""
     cluster.submit(run, "sees.py", workers=workers, gpus=gpus)
     sights = [cluster.fact(run, "result", rank) for rank in range(workers)]
     given = [cluster.assigned_uuids(run, rank) if gpus else [] for rank in range(workers)]

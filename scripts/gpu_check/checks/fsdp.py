@@ -26,7 +26,7 @@ def check(rows, options):
 
 
 def alone(rows, cluster, strategies, options):
-    """The rows of one worker. What the run without sharding gave: (losses, weights), or None."""
+    """The rows of one worker. Returns (losses, weights) of the run without sharding, or None."""
     plain = None
     with rows.row("one process, not sharded", "the loss falls") as seen:
         cluster.submit("alone", "sharded.py", STEPS, "none", *strategies)

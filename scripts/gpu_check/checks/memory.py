@@ -12,7 +12,7 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Wrong
 
 _MIB, _GIB = 1 << 20, 1 << 30
-TOLERANCE = 64 * _MIB  # what a driver may keep for itself; a CUDA context alone is several times that
+TOLERANCE = 64 * _MIB  # a driver may keep this much for itself; a CUDA context alone is several times that
 
 
 def check(rows, options):

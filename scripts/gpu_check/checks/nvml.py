@@ -1,4 +1,4 @@
-"""What the agent and the head say of the GPUs, beside what `nvidia-smi` says."""
+"""Compares the agent's and the head's values about the GPUs with those of `nvidia-smi`."""
 
 import pathlib
 import sys
@@ -10,7 +10,7 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
 _MIB = 1 << 20
-_MEMORY_MIB, _CELSIUS = 64, 15  # what may change between two looks at an idle GPU
+_MEMORY_MIB, _CELSIUS = 64, 15  # permitted differences between two readings of an idle GPU
 
 
 def check(rows, options):

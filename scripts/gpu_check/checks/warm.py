@@ -50,7 +50,7 @@ def templates(cluster):
 
 
 def starts(cluster, run):
-    """What the node said of the starts of each attempt."""
+    """Returns the node's texts about the starts of each attempt."""
     return [event["text"] for event in cluster.json("events", "--run", run)["items"] if event["kind"] == "WorkerStarts"]
 
 
