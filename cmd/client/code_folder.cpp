@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace rtrain::cmd {
 namespace {
@@ -55,6 +56,26 @@ std::string file_beside(const JobFile& file) {
     return "";
 }
 
+// Returns the relative path of the script that the entrypoint starts; empty if it is none, or if only a shell could
+// say.
+std::string script_of(const std::vector<std::string>& entrypoint) {
+    std::vector<std::string> words = entrypoint;
+    if (entrypoint.size() == 3 && entrypoint[0] == "sh" && entrypoint[1] == "-c") {  // a text in the spec
+        if (entrypoint[2].find_first_of("$`;&|<>(){}*?'\"\\\n~=#") != std::string::npos) return "";
+        words = words_of(entrypoint[2]);
+        std::erase(words, "");
+    }
+    if (words.empty()) return "";
+    if (words[0].starts_with("./")) return words[0];
+    const std::string program = fs::path(words[0]).filename().string();
+    const bool runs_script = program.starts_with("python") || program == "sh" || program == "bash";
+    if (!runs_script || words.size() < 2) return "";
+    const std::string& script = words[1];
+    const bool named = script.ends_with(".py") || script.ends_with(".sh");
+    const bool below = named && !script.starts_with('/') && !script.starts_with("..") && !script.starts_with('-');
+    return below ? script : "";
+}
+
 // Whether that is a home directory, or holds one: HOME may be unset, or another's under sudo.
 bool holds_home(const fs::path& folder) {
     std::error_code failed;
@@ -70,8 +91,37 @@ bool holds_home(const fs::path& folder) {
 
 }  // namespace
 
+Status check_entrypoint(const JobFile& file) {
+    const std::string script = script_of(file.job.entrypoint);
+    const bool travels = !file.folder_named || !file.job.working_dir.empty();
+    if (script.empty() || !travels || !file.job.setup.empty()) return Done{};  // `setup` may bring the file
+    std::error_code failed;
+    const fs::path folder = (fs::path(file.folder) / file.job.working_dir).lexically_normal();
+    const fs::path path = (folder / script).lexically_normal();
+    const auto wrong = [](const std::string& message, const std::string& next) {
+        return Error{.code = ErrorCode::invalid, .message = "entrypoint: " + message, .next = next};
+    };
+    if (!fs::is_directory(folder, failed)) return Done{};  // an error of its own
+    if (!fs::exists(path, failed))
+        return wrong("there is no file " + script + " in " + folder.string() + ", which would travel along",
+                     "correct the name, or working_dir; working_dir: null says that the nodes have the file");
+    if (!script.starts_with("./") || !fs::is_regular_file(path, failed)) return Done{};
+    if (::access(path.c_str(), X_OK) != 0)
+        return wrong(script + " is not executable",
+                     "chmod +x " + path.string() + ", or name its interpreter before it");
+    std::ifstream in(path, std::ios::binary);
+    std::string first;
+    std::getline(in, first);
+    if (first.starts_with("#!") && first.ends_with('\r'))
+        return wrong(
+            "the first line of " + script + " ends with \\r\\n, as on Windows, so its interpreter is not found",
+            "sed -i 's/\\r$//' " + path.string());
+    return Done{};
+}
+
 Result<CodeFolder> code_folder(Invocation& call, const JobFile& file) {
     std::error_code failed;
+    if (Status fine = check_entrypoint(file); !fine) return fine.error();
     if (file.folder_named) {
         if (file.job.working_dir.empty()) return CodeFolder{};
         const std::string path = (fs::path(file.folder) / file.job.working_dir).lexically_normal().string();

@@ -16,4 +16,8 @@ struct CodeFolder {
 // The working directory that the spec names; where it names none, its own folder, if the entrypoint is in it.
 Result<CodeFolder> code_folder(Invocation& call, const JobFile& file);
 
+// Fails if the entrypoint is certain not to start: its script is not in the directory that travels along, cannot be
+// executed, or names its interpreter in a line that ends with \r\n. A command that a shell has to read is not judged.
+Status check_entrypoint(const JobFile& file);
+
 }  // namespace rtrain::cmd

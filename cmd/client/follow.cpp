@@ -27,12 +27,24 @@ std::string file_of(const json& line) {
            string_of(line, "stream");
 }
 
+// Shortens the path of the job's code in a line of a traceback, as the reasons of a failure have it:
+//   File "/data/node-1/.../rank-00000/cwd/train.py", line 3  ->  File "train.py", line 3
+std::string with_short_path(const std::string& line) {
+    constexpr std::string_view quote = "File \"/", worker = "/rank-", folder = "/cwd/";
+    const auto begin = line.find(quote);
+    if (begin == line.npos) return line;
+    const auto rank = line.find(worker, begin), end = line.find('"', begin + quote.size());
+    const auto inside = rank == line.npos ? line.npos : line.find(folder, rank);
+    if (inside == line.npos || end == line.npos || inside > end) return line;
+    return line.substr(0, begin + quote.size() - 1) + line.substr(inside + folder.size());
+}
+
 // The text behind the rank and time that the user wishes to see with it.
 std::string line_text(const LogWish& wish, const json& line, const std::string& text) {
     const json rank = line.value("rank", json(0));
     std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
     if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
-    return prefix + shown_line(text);
+    return prefix + shown_line(with_short_path(text));
 }
 
 std::string without_digits(std::string text) {

@@ -44,8 +44,8 @@ Error summed_up(Invocation& call, const std::string& file, const Problems& probl
 std::string lines_of(const std::string& file, const std::string& text) {
     json at = json::object();
     for (const auto& [path, place] : spec::strict_yaml(text).positions)
-        if (place.first > 0 &&
-            (path.starts_with("scaling.") || path == "queue" || path == "priority" || path == "after"))
+        if (place.first > 0 && (path.starts_with("scaling.") || path == "queue" || path == "priority" ||
+                                path == "after" || path == "entrypoint"))
             if (path.find('[') == std::string::npos) at[path] = place.first;
     return json_text(json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}});
 }

@@ -166,7 +166,7 @@ Result<int> print_and_follow(Invocation& call, Api& api, const json& run) {
     Result<std::optional<json>> end = follow_run(call, api, run, wish);
     if (!end) return end.error();
     if (!end->has_value()) return detached(call, name);
-    call.out.talk(run_line(**end));
+    call.out.talk(end_text(**end));
     return followed_exit(api, **end, call.arguments.has("propagate-exit"));
 }
 

@@ -1,6 +1,7 @@
 // Verbs that need nobody: version, schema, validate, help, completion.
 #include <nlohmann/json.hpp>
 
+#include "cmd/client/code_folder.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/dispatch/completion.hpp"
 #include "cmd/dispatch/dispatch.hpp"
@@ -30,6 +31,7 @@ Result<int> validate(Invocation& call) {
     const std::string path = call.arguments.argument(0);
     Result<JobFile> file = read_job_file(call, path);
     if (!file) return file.error();
+    if (Status starts = check_entrypoint(*file); !starts) return with_line(starts.error(), *file, path);
     const json job = parse_json(spec::to_json(file->job));
     call.out.document({{"valid", true}, {"file", path}, {"name", file->job.name}, {"job", job}}, "file",
                       path + " is valid\n");

@@ -209,6 +209,13 @@ std::string run_line(const json& run) {
            (reason.empty() ? "" : ": " + reason);
 }
 
+std::string end_text(const json& run) {
+    const std::string name = string_of(run, "name");
+    return run_line(run) + (string_of(run, "state") == "FAILED"
+                                ? "\n  next: rtrain describe " + name + ", rtrain logs " + name + " --rank failed"
+                                : "");
+}
+
 std::string run_text(const json& run, const json& attempts) {
     const std::string name = string_of(run, "name");
     const auto started = parse_time(string_of(run, "started"));

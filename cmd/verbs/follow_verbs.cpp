@@ -43,6 +43,22 @@ Result<LogWish> log_wish(const Arguments& arguments) {
     return wish;
 }
 
+// Says why there are no lines: the run has not started, or printed nothing, or nothing that the flags choose.
+std::string no_lines_text(const Arguments& arguments, const json& run) {
+    const std::string name = string_of(run, "name");
+    const int attempts = run.value("attempts", 0), workers = run.value("workers", 0);
+    if (attempts == 0) return run_line(run) + ". It has not started, so it has no lines; next: rtrain explain " + name;
+    std::string chosen;
+    for (const char* flag : {"rank", "attempt", "stream", "since", "grep"})
+        if (arguments.has(flag)) chosen += std::string(" --") + flag + " " + arguments.text(flag);
+    if (chosen.empty())
+        return run_line(run) + ". Its newest attempt has printed nothing" +
+               (attempts > 1 ? "; next: rtrain logs " + name + " --attempt all" : std::string());
+    return run_line(run) + ". It has no line with" + chosen + ": it has " + std::to_string(attempts) +
+           (attempts == 1 ? " attempt, and rank 0" : " attempts, and ranks 0") +
+           (workers > 1 ? " to " + std::to_string(workers - 1) : "");
+}
+
 Result<int> logs(Invocation& call) {
     Result<LogWish> wish = log_wish(call.arguments);
     if (!wish) return wish.error();
@@ -57,7 +73,7 @@ Result<int> logs(Invocation& call) {
         Result<std::optional<json>> end = follow_run(call, *api, *run, *wish);
         if (!end) return end.error();
         if (!end->has_value()) return detached(call, string_of(*run, "name"));
-        call.out.talk(run_line(**end));
+        call.out.talk(end_text(**end));
         return 0;
     }
     Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
@@ -67,10 +83,7 @@ Result<int> logs(Invocation& call) {
         if (json line = parse_json(text); line.is_object()) parsed.push_back(std::move(line));
     const bool any = !parsed.empty();
     print_lines(call, *wish, std::move(parsed));
-    if (!any)
-        call.out.talk("no line of " + run_line(*run) + " was written that was asked for; it has " +
-                      std::to_string(run->value("attempts", 0)) + " attempts, of " +
-                      std::to_string(run->value("workers", 0)) + " ranks from 0");
+    if (!any) call.out.talk(no_lines_text(call.arguments, *run));
     return 0;
 }
 

@@ -131,7 +131,7 @@ Result<int> submit(Invocation& call) {
     for (const std::string& before : call.arguments.list("after")) file->job.after.push_back(before);
     if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
     const Result<CodeFolder> code = code_folder(call, *file);
-    if (!code) return code.error();
+    if (!code) return with_line(code.error(), *file, path);
     Submission submission{.job = file->job,
                           .code_sha256 = "",
                           .restore_from = "",

@@ -11,6 +11,24 @@
 namespace rtrain {
 namespace {
 
+// Says what a signal means that a program gets for an error of its own. Other signals are sent by somebody.
+std::string signal_meaning(int signal) {
+    switch (signal) {
+        case 4:
+            return " (SIGILL: an instruction that this processor does not have)";
+        case 6:
+            return " (SIGABRT: the program called abort())";
+        case 7:
+            return " (SIGBUS: memory behind a file or in /dev/shm that is not there; is /dev/shm full?)";
+        case 8:
+            return " (SIGFPE: an integer division by zero)";
+        case 11:
+            return " (SIGSEGV: an access to memory that is not the program's)";
+        default:
+            return "";
+    }
+}
+
 template <class Value, std::size_t Size>
 using Words = std::array<std::pair<Value, const char*>, Size>;
 
@@ -172,7 +190,7 @@ struct Sentence {
         if (exit.never_started)
             text = "could not start";
         else if (exit.signal)
-            text = "killed by signal " + std::to_string(*exit.signal);
+            text = "killed by signal " + std::to_string(*exit.signal) + signal_meaning(*exit.signal);
         else if (exit.exit_code)
             text = "exited with code " + std::to_string(*exit.exit_code);
         std::string evidence = exit.out_of_memory ? "out of memory" : "";
@@ -306,7 +324,7 @@ std::string to_text(const ExitCause& exit) {
     if (exit.never_started)
         text = "could not be started";
     else if (exit.signal)
-        text = "killed by signal " + std::to_string(*exit.signal);
+        text = "killed by signal " + std::to_string(*exit.signal) + signal_meaning(*exit.signal);
     else if (exit.exit_code)
         text = "exit code " + std::to_string(*exit.exit_code);
     if (exit.out_of_memory) text += " (out of memory)";

@@ -38,6 +38,17 @@ std::string gpu_reason(const std::vector<Amount>& gpus, Amount demand) {
     return std::to_string(untouched) + " of " + all + " GPUs untouched, bundle needs " + to_text(demand);
 }
 
+constexpr std::string_view accelerator_prefix = "accelerator_type:";
+
+// Says which GPUs the node has instead. A node offers 1 of "accelerator_type:T" for each type T.
+std::string accelerator_reason(const NodeView& node, std::string_view wanted) {
+    std::string types;
+    for (const auto& [name, amount] : node.total)
+        if (std::string_view(name).starts_with(accelerator_prefix))
+            types += (types.empty() ? "" : ", ") + name.substr(accelerator_prefix.size());
+    return (types.empty() ? "has no GPU" : "has GPUs of type " + types) + ", bundle needs type " + std::string(wanted);
+}
+
 std::string shortage(const NodeView& node, const Resources& demand) {
     for (const auto& [name, amount] : demand) {
         if (amount.ticks == 0) continue;
@@ -46,6 +57,8 @@ std::string shortage(const NodeView& node, const Resources& demand) {
             continue;
         }
         const Amount total = amount_of(node.total, name), free = amount_of(node.free, name);
+        if (total.ticks == 0 && std::string_view(name).starts_with(accelerator_prefix))
+            return accelerator_reason(node, std::string_view(name).substr(accelerator_prefix.size()));
         if (total.ticks == 0) return "has no " + name + ", bundle needs " + to_text(amount);
         if (total < amount) return "has " + to_text(total) + " " + name + ", bundle needs " + to_text(amount);
         if (free < amount)

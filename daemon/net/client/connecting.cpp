@@ -116,8 +116,10 @@ void Connecting::shook_hands(error_code error) {
     if (!outcome_) return;
     if (!tls_->refusal.empty())
         return finish(Error{ErrorCode::unauthorised, where_ + " cannot be trusted: " + tls_->refusal,
-                            endpoint_.ca.empty() ? "check the address and the token; somebody may be in between"
-                                                 : "check the address, and that ca.pem is this cluster's"});
+                            endpoint_.ca.empty()
+                                ? "check the address and the token; somebody may be in between"
+                                : "check the address. A head that was made anew has another CA: take <data>/ca.crt "
+                                  "of the head with rtrain context add NAME --ca FILE"});
     if (error) return finish(broken(endpoint_, "shaking hands", error));
     auto wire = wire_;
     finish(wire);

@@ -9,9 +9,29 @@ using nlohmann::json;
 using R = Reading;
 using V = Value;
 
+// Returns the resource that a name such as "gpus" or "cpu" stands for, if it is another name. A node that offers "cpu"
+// is rare, and a job that waits for one waits for ever.
+std::string meant_resource(const std::string& name) {
+    std::string word;
+    for (const char c : name) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (word.ends_with('s')) word.pop_back();
+    for (const std::string_view known : {cpu_key, gpu_key, memory_key}) {
+        std::string lower;
+        for (const char c : known) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (word == lower && name != known) return std::string(known);
+    }
+    return "";
+}
+
 Resources taken_amounts(Reading& reading, const std::string& path, const Value& map) {
     Resources out;
     for (const Entry& entry : map.entries) {
+        if (const std::string meant = meant_resource(entry.key);
+            !meant.empty() && reading.from == JsonFrom::submitter) {
+            reading.problem(below(path, entry.key), entry.value, "no node offers " + shown(entry.key),
+                            "did you mean " + meant + "?");
+            continue;
+        }
         const auto amount = amount_from(entry.key, entry.value);
         if (!amount)
             reading.problem(below(path, entry.key), entry.value, amount.error().message, amount.error().next);

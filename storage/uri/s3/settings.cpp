@@ -111,8 +111,8 @@ Error none_found(const Files& files, const std::optional<Error>& why_not_lent) {
             files.profile + "' is not in " + files.credentials_file +
             (why_not_lent ? ", and no role of a container or an EC2 instance lends any (" + why_not_lent->message + ")"
                           : ""),
-        "set both in the environment of the program that reports this (the agent of a node is such a program), or "
-        "write them into that file for its user"};
+        "for a job, name both in its spec (secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]) and set them where you "
+        "submit; for this command or an agent, set them in its environment, or write them into that file"};
 }
 
 }  // namespace

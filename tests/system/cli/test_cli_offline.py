@@ -310,3 +310,45 @@ def test_links_and_special_files_that_stay_behind_are_named_once(rtrain, tmp_pat
     done = rtrain("submit", "job.yaml", "--dry-run")
     assert done.returncode == 0 and done.stderr.count("left out: ") == 1, done
     assert f"left out: data -> /etc leads out of {tmp_path / 'app'}; pipe is a FIFO. Give the program" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "text"),
+    [
+        ("python train.py", "entrypoint: there is no file train.py in"),
+        ("[python3, pkg/train.py, --lr, '1']", "entrypoint: there is no file pkg/train.py in"),
+        ("./missing.sh", "entrypoint: there is no file ./missing.sh in"),
+        ("./plain.sh 3", "entrypoint: ./plain.sh is not executable"),
+        ("bash missing.sh", "entrypoint: there is no file missing.sh in"),
+        ("./windows.sh", r"the first line of ./windows.sh ends with \r\n"),
+    ],
+)
+def test_an_entrypoint_that_cannot_start_is_refused_with_its_line(rtrain, tmp_path, entrypoint, text):
+    (tmp_path / "plain.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "windows.sh").write_bytes(b"#!/bin/sh\r\necho\r\n")
+    (tmp_path / "windows.sh").chmod(0o755)
+    (tmp_path / "job.yaml").write_text(f"version: 1\nworking_dir: .\nentrypoint: {entrypoint}\n")
+    done = rtrain("validate", "job.yaml")
+    assert done.returncode == 4, done.stdout
+    assert "job.yaml:3: " in done.stderr
+    assert text in done.stderr
+    assert "next: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "entrypoint: cd src && python train.py",
+        "entrypoint: python -m pkg.train",
+        "entrypoint: python /opt/train.py",
+        "entrypoint: python train.py\nworking_dir: null",
+        "entrypoint: python train.py\nsetup: git clone somewhere",
+        "entrypoint: $HOME/run.sh",
+        "entrypoint: [python, there.py]",
+    ],
+)
+def test_an_entrypoint_that_may_start_is_valid(rtrain, tmp_path, lines):
+    (tmp_path / "there.py").write_text("")
+    (tmp_path / "job.yaml").write_text(f"version: 1\n{lines}\n")
+    done = rtrain("validate", "job.yaml")
+    assert done.returncode == 0, done.stderr

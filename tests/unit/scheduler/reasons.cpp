@@ -49,6 +49,15 @@ TEST_CASE("the short form has the first line of what others said, and the place 
     CHECK(brief(reasons::Silent{"away\nfor long"}) == "away");
 }
 
+TEST_CASE("a signal of the program's own error is named, with what it means", "[reasons]") {
+    const auto sentence = [](int signal) {
+        return to_text(Reason{reasons::RankFailed{.rank = {0}, .node = {"n1"}, .exit = {.signal = signal}}});
+    };
+    CHECK(sentence(11) == "rank 0 on n1: killed by signal 11 (SIGSEGV: an access to memory that is not the program's)");
+    CHECK(sentence(6) == "rank 0 on n1: killed by signal 6 (SIGABRT: the program called abort())");
+    CHECK(sentence(9) == "rank 0 on n1: killed by signal 9");
+}
+
 TEST_CASE("the sentence of an earlier version keeps its end in the short form", "[reasons]") {
     const std::string begin = "rank 0 on n1: exited with code 1 (ValueError: x\n  at train.py:3\nTraceback ...";
     CHECK(brief(reasons::Text{begin + ") (failure 1, failure.max_failures is 0)"}) ==

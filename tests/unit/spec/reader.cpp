@@ -287,6 +287,18 @@ TEST_CASE("all wrong entries of a map are told at once, whatever is wrong with e
     CHECK(says(problems[3], "finer than 0.0001"));
 }
 
+TEST_CASE("a resource by another name than CPU, GPU or memory is refused, but not in a stored job") {
+    const Problems problems =
+        problems_of(job_with("scaling: {resources_per_worker: {gpus: 1, cpu: 2, Memory: 3, cpu_hours: 1}}"));
+    REQUIRE(problems.size() == 3);
+    CHECK(says(problems[0], "\"gpus\"; did you mean GPU?"));
+    CHECK(says(problems[1], "\"cpu\"; did you mean CPU?"));
+    CHECK(says(problems[2], "\"Memory\"; did you mean memory?"));
+    const std::string stored = R"({"version":1,"entrypoint":["a"],"scaling":{"resources_per_worker":{"gpus":1}}})";
+    CHECK(job_from_json(stored, JsonFrom::record).job);
+    CHECK_FALSE(job_from_json(stored).job);
+}
+
 TEST_CASE("use_gpu gives one GPU, which other resources do not take away") {
     const auto resources = [](const std::string& scaling) {
         return job_of(job_with("scaling: " + scaling + "\n")).resources_per_worker;

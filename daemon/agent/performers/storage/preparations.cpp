@@ -24,14 +24,14 @@ UploadMode mode_of(const std::string& text) {
     return text == "none" ? UploadMode::none : UploadMode::async;
 }
 
-// Below the backend's timeout nothing is called a hang: until then a collective may still come to its end. Who hangs is
-// named before those who wait for it are.
+// The job's own hang_timeout counts, also where it is shorter than the backend's timeout. The rank that hangs is named
+// before the ranks that wait for it.
 AttemptPolicy policy_of(const spec::Job& job) {
     AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0),
                          .report_timeout_ms = job.backend_timeout_s * 1000,
                          .stop_at = job.stop};
     if (!job.hang_timeout_ms) return policy;
-    policy.hang_timeout_ms = std::max(*job.hang_timeout_ms, job.backend_timeout_s * 1000);
+    policy.hang_timeout_ms = *job.hang_timeout_ms;
     policy.report_timeout_ms = policy.hang_timeout_ms + hang_named_ms;
     return policy;
 }
