@@ -85,13 +85,12 @@ struct NodePrepared {
     AttemptId attempt;  // the attempt as PrepareNode named it
     std::uint32_t incarnation = 0;
     NodeId node;
-    // from rank 0's node: the number that it claimed on storage (>= the requested one); from others: 0
-    std::uint32_t claimed_number = 0;
-    std::string from;  // from rank 0's node: the newest committed checkpoint on the live branch
-    std::string master_address;  // from rank 0's node
-    std::uint16_t master_port = 0;  // from rank 0's node
-    // from rank 0's node: checkpoints of earlier runs of the name, from which this run continues
-    std::vector<Checkpoint> earlier;
+    // ---- from rank 0's node alone
+    std::uint32_t claimed_number = 0;  // the number that it claimed on storage, >= the requested one
+    std::string from;                  // the newest committed checkpoint on the live branch
+    std::string master_address;
+    std::uint16_t master_port = 0;
+    std::vector<Checkpoint> earlier;  // of earlier runs of the name, from which this run continues
     bool operator==(const NodePrepared&) const = default;
 };
 struct NodePrepareFailed {
@@ -163,8 +162,7 @@ struct PrepareNode {  // sent to each node of a new attempt; `claim` is true for
     bool operator==(const PrepareNode&) const = default;
 };
 struct LaunchWorkers {  // Every node is prepared: starts this node's workers. All facts are in the Attempt record.
-    AttemptId attempt;
-    NodeId node;
+    AttemptId attempt; NodeId node;
     bool operator==(const LaunchWorkers&) const = default;
 };
 struct StopAttempt {  // end everything of this attempt on this node, answer NodeEmptied; also for attempts given up long ago
@@ -193,8 +191,7 @@ struct DeleteCheckpoint {
 };
 // the run is terminal: writes result.json beside it and copies its logs; `node` was part of it (empty: the head)
 struct WriteResult {
-    RunId run;
-    NodeId node;
+    RunId run; NodeId node;
     bool operator==(const WriteResult&) const = default;
 };
 using Effect = std::variant<PrepareNode, LaunchWorkers, StopAttempt, RequestCheckpoint, DeleteCheckpoint, WriteResult>;

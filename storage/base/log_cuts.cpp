@@ -74,7 +74,7 @@ std::string cut_note(const LogCut& cut) {
 LogCut middle_of(std::uint64_t size, const LogCuts& cuts, std::uint64_t most) {
     if (size - bytes_cut(cuts, 0, size) <= most) return {};
     const std::uint64_t first = std::min(most / 4, log_first_most), newest = most - first;
-    // What is cut already counts for nothing: the newest bytes may lie on both sides of it.
+    // Bytes that are cut already count for nothing: the newest bytes may lie on both sides of it.
     std::uint64_t end = size, left = newest;
     for (auto cut = cuts.rbegin(); cut != cuts.rend() && cut->end < end; ++cut) {
         const std::uint64_t behind = end - cut->end;

@@ -195,6 +195,14 @@ Status SqliteJournal::commit(const Batch& batch, RowBytes* written) {
     return done;
 }
 
+static Status save_beside_records(Database& database, const Batch& batch) {
+    for (const auto& [key, value] : batch.settings)
+        if (Status saved = write_setting(database, setting_prefix + key, value); !saved) return saved.error();
+    for (const TokenRow& token : batch.tokens)
+        if (Status saved = write_token(database, token); !saved) return saved.error();
+    return Done{};
+}
+
 Status SqliteJournal::commit_once(const Batch& batch, RowBytes& grown) {
     Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
@@ -213,10 +221,7 @@ Status SqliteJournal::commit_once(const Batch& batch, RowBytes& grown) {
         if (notice.about_run) grown.events[*notice.about_run] += event_row_bytes("", notice.text);
         if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
     }
-    for (const auto& [key, value] : batch.settings)
-        if (Status saved = write_setting(body_->database, setting_prefix + key, value); !saved) return saved.error();
-    for (const TokenRow& token : batch.tokens)
-        if (Status saved = write_token(body_->database, token); !saved) return saved.error();
+    if (Status saved = save_beside_records(body_->database, batch); !saved) return saved.error();
     AuditEnd audit_end = body_->audit_end;
     if (Status added = add_audit(body_->database, audit_end, batch.audit); !added) return added.error();
     for (const AuditRow& row : batch.audit) grown.audit[row.user] += audit_row_bytes(row);

@@ -19,24 +19,24 @@ struct Logs {
     std::int64_t ended_ms_ago = -1;  // below 0: the run has not ended
     std::string job_json{};
 };
-struct Found {
+struct Scan {
     std::vector<RunId> old;                  // ended longer ago than their logs.keep
     std::map<RunId, std::uint64_t> sizes{};  // bytes on disk of the other runs
 };
 
-Found look(const std::vector<Logs>& all, const std::string& directory) {
-    Found found;
+Scan look(const std::vector<Logs>& all, const std::string& directory) {
+    Scan scan;
     std::error_code unseen;
     for (const Logs& logs : all) {
         if (!std::filesystem::exists(directory + "/" + std::to_string(logs.run.value), unseen)) continue;
         const auto job = logs.ended_ms_ago < 0 ? std::optional<spec::Job>()
                                                : spec::job_from_json(logs.job_json, spec::JsonFrom::record).job;
         if (logs.ended_ms_ago > (job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms))
-            found.old.push_back(logs.run);
+            scan.old.push_back(logs.run);
         else
-            found.sizes[logs.run] = logs_bytes(directory, logs.run);
+            scan.sizes[logs.run] = logs_bytes(directory, logs.run);
     }
-    return found;
+    return scan;
 }
 
 }  // namespace
@@ -54,11 +54,11 @@ void LogIntake::prune(const Cluster& cluster) {
         store_.directory(), [all = std::move(all), directory = store_.directory()] { return look(all, directory); },
         [](const Error& error) {
             std::fprintf(stderr, "rtrain head: logs: %s\n", error.message.c_str());
-            return Found{};
+            return Scan{};
         },
-        [this](const Found& found) {
-            for (const RunId run : found.old) forget(run);
-            for (const auto& [run, size] : found.sizes)
+        [this](const Scan& scan) {
+            for (const RunId run : scan.old) forget(run);
+            for (const auto& [run, size] : scan.sizes)
                 uses_.bytes.put(run, Kept::logs, {.files = static_cast<std::int64_t>(size)});
         });
 }
