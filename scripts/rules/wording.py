@@ -74,6 +74,8 @@ def sentence_breaches(name: str, text: str) -> Iterator[str]:
         return
     for comment in comments_of(name, text):
         for match in FIRST_WORD.finditer(comment.text):
+            if match[0] == "None" and pathlib.Path(name).suffix in ("", ".py"):
+                continue  # the value
             if match.start() == 0 or CAPITAL_FIRST_WORD.match(match[0]):
                 yield f"{name}:{comment.line}: a sentence begins with {match[0]!r}; name its subject, or begin with a verb"
         for match in MACHINE_VERB.finditer(comment.text):

@@ -17,6 +17,8 @@ BREACHES = [
     ("a.py", '"""Starts a run.\n\nNobody waits."""\n', ""),
     ("a.py", 'def f():\n    """What the run prints."""\n', "a sentence begins with 'What'"),
     ("a.py", "a = 1  # One that waits.\n", "a sentence begins with 'One that'"),
+    ("a.cpp", "// Returns the run. None: it has ended.\n", "a sentence begins with 'None'"),
+    ("a.py", "# None: the run has ended.\n", ""),
     ("a.ts", "// Which run is shown.\n", "a sentence begins with 'Which'"),
     ("a.cpp", "// Removes the run once the head knows its end.\n", "'head knows'"),
     ("a.py", "# The agents tell the head.\n", "'agents tell'"),
