@@ -6,7 +6,6 @@ An import of an old name gives the module of the new name. `python -m` and new c
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
@@ -45,14 +44,16 @@ _NEW_NAMES = {  # below rtrain.train
 }
 
 
-class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _Moved:
+    """A finder and loader; the base classes in importlib.abc import a good deal."""
+
     def __init__(self, package: str) -> None:
         self._new_names = {f"{package}.{old}": f"{package}.{new}" for old, new in _NEW_NAMES.items()}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(fullname, self) if fullname in self._new_names else None
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname in self._new_names else None  # type: ignore[arg-type]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return None

@@ -65,7 +65,7 @@ class Result:
             raise ValueError(f"mode is {mode!r}; it is 'max' or 'min'")
         if not self.best_checkpoints:
             return None
-        if all(_missing(nested(metrics, metric)) for _, metrics in self.best_checkpoints):
+        if all(_missing(_metrics.nested(metrics, metric)) for _, metrics in self.best_checkpoints):
             there = sorted({key for _, metrics in self.best_checkpoints for key in metrics})
             raise RuntimeError(f"no kept checkpoint has the metric {metric!r}; there are: {', '.join(there) or 'none'}")
         return max(self.best_checkpoints[::-1], key=lambda pair: score(pair[1], metric, mode))[0]
@@ -123,27 +123,13 @@ class Result:
         return rows
 
 
-def nested(metrics: Mapping[str, Any], name: str) -> Any:
-    """metrics["a/b"], else metrics["a"]["b"]; None: there is none. The head's retention reads a score alike."""
-    if name in metrics:
-        return metrics[name]
-    at = name.find("/")
-    while at >= 0:
-        inner = metrics.get(name[:at])
-        value = nested(inner, name[at + 1 :]) if isinstance(inner, Mapping) else None
-        if value is not None:
-            return value
-        at = name.find("/", at + 1)
-    return None
-
-
 def _missing(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value)
 
 
 def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
     """Larger is better; what is missing or NaN is the worst, in either order."""
-    value = nested(metrics, name)
+    value = _metrics.nested(metrics, name)
     if _missing(value):
         return -math.inf
     return float(value) if order == "max" else -float(value)
@@ -157,7 +143,7 @@ def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> lis
 
     def key(place: int) -> tuple[bool, float, int]:
         metrics = pairs[place][1]
-        return not _missing(nested(metrics, name)), score(metrics, name, order), place
+        return not _missing(_metrics.nested(metrics, name)), score(metrics, name, order), place
 
     return [pairs[place] for place in sorted(range(len(pairs)), key=key)]
 
@@ -170,7 +156,7 @@ def best(checkpoints: list[Checkpoint], rules: Mapping[str, Any]) -> list[tuple[
     """
     name = rules.get("score_attribute") or None
     ordered = by_score(checkpoints, name, rules.get("score_order") or "max")
-    ranked = name is None or any(nested(metrics, name) is not None for _, metrics in ordered)
+    ranked = name is None or any(_metrics.nested(metrics, name) is not None for _, metrics in ordered)
     return ordered[-(rules.get("num_to_keep") or 0) :] if ranked else ordered
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from rtrain._lazy import public_in
 from rtrain._nested import flatten
-from rtrain.train._result import Result, best, nested, score
+from rtrain.train._result import Result, best, score
 from rtrain.train._run_directory import _reading, _views
+from rtrain.train._values._metrics import nested
 from rtrain.tune._trial import ERROR, TERMINATED, Trial
 
 _SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")

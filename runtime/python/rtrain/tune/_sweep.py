@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rtrain._nested import flatten
-from rtrain.train._result import nested
+from rtrain.train._values._metrics import nested
 from rtrain.tune._errors import TuneError
 from rtrain.tune._trial import ERROR, PENDING, RUNNING, TERMINATED, Leg, Trial
 from rtrain.tune.schedulers._scheduler import Exploit, TrialScheduler

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtrain.train._driver._submission import say
-from rtrain.train._result import nested, score
+from rtrain.train._result import score
+from rtrain.train._values._metrics import nested
 from rtrain.tune._sweep import AUTOMATIC, Sweep
 from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
 from rtrain.tune.progress_reporter import CLIReporter, ProgressReporter

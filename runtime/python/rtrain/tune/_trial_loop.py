@@ -94,7 +94,7 @@ class TrialStop:
         self.trial_id, self.stopper, self.last = trial_id, stopper, last
 
     def __call__(self, _run_name: str, metrics: dict[str, Any]) -> bool:
-        from rtrain.train._result import nested
+        from rtrain.train._values._metrics import nested
 
         if self.last is not None:
             value = nested(metrics, self.last[0])

@@ -21,7 +21,7 @@ from rtrain.train._report._bring import brought_by_fn, one_in_the_other
 from rtrain.train._report._call import ReportCall
 from rtrain.train._report._left_over import LeftOver
 from rtrain.train._report._place import is_place, name_of, place_in_run, taken
-from rtrain.train._result import by_score, nested, no_score
+from rtrain.train._result import by_score, no_score
 from rtrain.train._run_directory import _elsewhere
 from rtrain.train._run_directory._claims import Claim, claim_in_place
 from rtrain.train._run_directory._writer import Directory, Found, files_below, give_back, take_files
@@ -38,6 +38,7 @@ from rtrain.train._values._facts import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._values._metrics import nested
 from rtrain.train._worker import _behind
 from rtrain.train._worker._library import CheckpointUploadError
 

@@ -7,6 +7,7 @@ import datetime
 import json
 import math
 from collections.abc import Mapping
+from typing import Any
 
 _text = json.encoder.encode_basestring_ascii
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -107,3 +108,17 @@ def _described(value: object) -> str:
     shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
     device = str(getattr(value, "device", "cpu"))
     return type(value).__name__ + shape + ("" if device == "cpu" else f" on {device}")
+
+
+def nested(metrics: Mapping[str, Any], name: str) -> Any:
+    """metrics["a/b"], else metrics["a"]["b"]; None: there is none. The head's retention reads a score alike."""
+    if name in metrics:
+        return metrics[name]
+    at = name.find("/")
+    while at >= 0:
+        inner = metrics.get(name[:at])
+        value = nested(inner, name[at + 1 :]) if isinstance(inner, Mapping) else None
+        if value is not None:
+            return value
+        at = name.find("/", at + 1)
+    return None

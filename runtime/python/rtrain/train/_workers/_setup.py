@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rtrain.train._archive._package import Payload
-from rtrain.train._result import nested
 from rtrain.train._run_directory import _elsewhere, _views
 from rtrain.train._session._cluster import ClusterSession
 from rtrain.train._session._protocol import Session
+from rtrain.train._values._metrics import nested
 from rtrain.train._workers._datasets import Shards
 
 

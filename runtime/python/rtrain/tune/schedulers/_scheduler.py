@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._lazy import public_in
-from rtrain.train._result import nested
+from rtrain.train._values._metrics import nested
 from rtrain.tune._objective import Objective
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
-from rtrain.train._result import nested
+from rtrain.train._values._metrics import nested
 
 
 class Stopper:
