@@ -90,7 +90,7 @@ struct NodePrepared {
     std::string from;                  // the newest committed checkpoint on the live branch
     std::string master_address;
     std::uint16_t master_port = 0;
-    std::vector<Checkpoint> earlier;  // of earlier runs of the name, from which this run continues
+    std::vector<Checkpoint> earlier;  // checkpoints of earlier runs of the name, from which this run continues
     bool operator==(const NodePrepared&) const = default;
 };
 struct NodePrepareFailed {
@@ -190,10 +190,7 @@ struct DeleteCheckpoint {
     bool operator==(const DeleteCheckpoint&) const = default;
 };
 // the run is terminal: writes result.json beside it and copies its logs; `node` was part of it (empty: the head)
-struct WriteResult {
-    RunId run; NodeId node;
-    bool operator==(const WriteResult&) const = default;
-};
+struct WriteResult { RunId run; NodeId node; bool operator==(const WriteResult&) const = default; };
 using Effect = std::variant<PrepareNode, LaunchWorkers, StopAttempt, RequestCheckpoint, DeleteCheckpoint, WriteResult>;
 // clang-format on
 
