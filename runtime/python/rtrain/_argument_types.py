@@ -1,7 +1,6 @@
-"""What a type checker allows in the `**` arguments of public functions. Only type checkers read this module.
+"""The types of the `**` arguments of public functions, for type checkers. Only type checkers read this module.
 
-The names are those of the tables in `_arguments` (a test compares them), of `Options` and of `restore()`.
-"""
+The names are those of the tables in `_arguments` (a test compares them), of `Options` and of `restore()`."""
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ class RemoteArguments(TypedDict, total=False):
 
 
 class RestoreArguments(TypedDict, total=False):
-    """What `restore()` of a trainer takes in the place of what the run was made with."""
+    """The arguments of a trainer's `restore()` that replace those of the original run."""
 
     train_loop_per_worker: Callable[[], Any] | Callable[[dict[str, Any]], Any]
     train_loop_config: Mapping[str, Any] | None

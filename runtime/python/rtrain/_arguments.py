@@ -1,7 +1,7 @@
-"""What happens to an argument that rtrain does not carry out: it is told of once, or refused. No argument is dropped.
+"""Handles arguments that rtrain does not carry out: each gets one notice, or is refused. No argument is dropped.
 
 Functions that take arguments of the incumbent's by `**` name the tables that those may be in and call `check`; ones that have
-them in their signature call `check_named`, configs `check_fields`. What is in no table is a TypeError. A test goes over all public signatures: a parameter is
+them in their signature call `check_named`, configs `check_fields`. An argument in no table is a TypeError. A test goes over all public signatures: a parameter is
 used by its function, or stands here.
 """
 
@@ -26,7 +26,7 @@ def _callers_level() -> int:
 
 
 def once(key: str, message: str) -> None:
-    """Says it, the first time that this process comes here."""
+    """Prints the message the first time that this process calls it with the key."""
     if key not in _warned:
         _warned.add(key)
         warnings.warn(message, DeprecationWarning, stacklevel=_callers_level())

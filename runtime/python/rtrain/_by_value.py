@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 _lock = threading.Lock()
-_holders: Counter[str] = Counter()  # of those that were registered here
+_holders: Counter[str] = Counter()  # how often each module was registered here
 
 
 def _in_a_child() -> None:
@@ -23,7 +23,7 @@ os.register_at_fork(after_in_child=_in_a_child)
 
 @contextlib.contextmanager
 def by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """What the program itself has registered with cloudpickle stays so afterwards."""
+    """Modules that the program itself has registered with cloudpickle stay registered."""
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     held: list[ModuleType] = []

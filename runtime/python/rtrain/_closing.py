@@ -1,4 +1,4 @@
-"""What has to end before the connection to the cluster does: tasks and actors of this process, say."""
+"""Objects that must end before the connection to the cluster does, such as tasks and actors of this process."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from rtrain._settings import ConfigurationError, Place, current_place
 SERVER_NAME = "rtrain-head"
 _CONNECT_S = 5.0
 _ANSWER_S = 120.0
-_STREAM_SILENCE_S = 65.0  # the head says something every 20 s
+_STREAM_SILENCE_S = 65.0  # the head sends a line every 20 s
 _AWAY_S = 600.0  # a head that stays away longer is not coming back
 _AGAIN_S = 0.5
 _PIECE = 1 << 20
@@ -72,7 +72,7 @@ class Unplaceable(HeadError):
 
 
 class Unreachable(HeadError):
-    """Nobody answers, or not with the cluster's certificate."""
+    """No answer arrived, or one without the cluster's certificate."""
 
 
 _KINDS: dict[str, type[HeadError]] = {

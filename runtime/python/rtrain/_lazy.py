@@ -48,7 +48,7 @@ def lazy_names(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def listing() -> list[str]:
-        """What the package says of itself, its public names and submodules: not what it imports for its own use."""
+        """Returns the package's own attributes, public names and submodules, without its imports."""
         own = vars(sys.modules[package])
         loaded = (name for name in own if f"{package}.{name}" in sys.modules and not name.startswith("_"))
         special = (name for name in own if name.startswith("__"))

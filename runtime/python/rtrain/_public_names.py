@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-_PROTOCOL = 4  # of what classes say of their instances
+_PROTOCOL = 4  # the protocol of `__reduce_ex__` for instances
 _public_names: dict[type, str] = {}
 
 
@@ -25,7 +25,7 @@ def register(package: str, member: type) -> None:
 
 
 def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
-    """As cloudpickle.dumps, with the public names of rtrain's classes. What it writes is read by pickle alone."""
+    """Like cloudpickle.dumps, with the public names of rtrain's classes. Plain pickle reads the result."""
     with io.BytesIO() as out:
         pickler()(out, protocol=protocol, buffer_callback=buffer_callback).dump(value)
         return out.getvalue()
@@ -67,7 +67,7 @@ class _Named:
 
 
 def _reduced(value: Any) -> Any:
-    """What the class says of `value`, with public names for classes."""
+    """Returns the class's reduction of `value`, with public names for classes."""
     reduction = value.__reduce_ex__(_PROTOCOL)
     if isinstance(reduction, str):
         return reduction

@@ -1,5 +1,5 @@
-"""Which cluster is meant: RTRAIN_* variables, else the user's context file, else the system's, as the command line reads
-them. Of the context file every value is a text, as it stands there."""
+"""Finds the cluster as the command line does: RTRAIN_* variables, else the user's context file, else the system's. Every value of
+the context file is text, as it stands there."""
 
 from __future__ import annotations
 

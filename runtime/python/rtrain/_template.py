@@ -38,7 +38,7 @@ _OPENBLAS = ("", "64_")
 _OFTEN = ("encodings.idna", "cloudpickle")
 _GPU_COUNTER = "libnvidia-ml.so"  # torch.cuda.device_count() loads it where the template belongs to workers with GPUs
 _VISIBLE_GPUS = b"CUDA_VISIBLE_DEVICES"
-_TORCH_SEED = 67280421310721  # of versions of torch whose processes all begin with the same one
+_TORCH_SEED = 67280421310721  # the seed with which all processes begin in some versions of torch
 
 
 class Area:
@@ -72,7 +72,7 @@ class Area:
 
 
 _FIELDS = {"start_code": 26, "end_code": 27, "start_stack": 28, "start_data": 45, "end_data": 46, "start_brk": 47}
-_FIELDS |= {"arg_start": 48, "arg_end": 49, "env_start": 50, "env_end": 51}  # of /proc/self/stat
+_FIELDS |= {"arg_start": 48, "arg_end": 49, "env_start": 50, "env_end": 51}  # fields of /proc/self/stat
 
 
 def tell(text: str) -> None:
@@ -124,7 +124,7 @@ def facts_of(path: str) -> tuple[int, int, int] | None:
 
 
 class Files:
-    """What a plain start would load: each file with its inode, size and time."""
+    """The files that a plain start would load, each with its inode, size and time."""
 
     def __init__(self) -> None:
         paths = {sys.executable, f"{sys.prefix}/pyvenv.cfg"}
@@ -163,7 +163,7 @@ class Files:
 
 
 class Origin:
-    """What modules hold of the directory and the processors of the process that imported them: a worker has its own.
+    """The values in modules that depend on the directory and the processors of the process that imported them: a worker has its own.
 
     The keeper starts the template in a directory whose name nothing has by chance (/proc/PID/net), so a value that begins with it was
     made from the working directory. Found are texts and paths in a module's names, and settings of torch."""
@@ -227,7 +227,7 @@ class Order:
         return "" if self.program[1] == "-m" else self.program[1]
 
     def first_folder(self) -> str:
-        """What becomes sys.path[0]."""
+        """Returns the entry that becomes sys.path[0]."""
         script = self.script()
         return os.path.dirname(os.path.realpath(f"{self.cwd}/{script}")) if script else os.path.realpath(self.cwd)  # noqa: PTH120
 
@@ -240,7 +240,7 @@ class Template:
         self._umask = os.umask(0o022)
         os.umask(self._umask)
         if not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [""]:
-            del sys.path[0]  # of `-c`
+            del sys.path[0]  # the entry of `-c`
 
     def serve(self, modules: list[str]) -> Order | None:
         """The order of a worker, in its own process; nothing when the keeper has no more of them."""
@@ -398,7 +398,7 @@ def _listens(port: str) -> bool:
 
 
 def _take_threads(count: int) -> None:
-    """What OMP_NUM_THREADS makes of a plain start."""
+    """Applies OMP_NUM_THREADS as a plain start does."""
     if count == 1:
         return  # as the template has it
     if torch := _loaded("torch"):
@@ -426,7 +426,7 @@ def _loaded(name: str) -> Any:
 
 
 def _seed_anew() -> None:
-    """What a process draws at its start. `random` does so itself after a fork."""
+    """Makes the random seeds of a new process. `random` does so itself after a fork."""
     if (torch := _loaded("torch")) and torch.initial_seed() != _TORCH_SEED:
         torch.default_generator.seed()
     if "numpy.random" in sys.modules:

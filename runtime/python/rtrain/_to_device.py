@@ -11,7 +11,7 @@ import torch
 
 def to_device(batch: Any, device: torch.device | None, *, non_blocking: bool = False, pin: bool = False) -> Any:
     """`batch` with every tensor in it on `device` (None: where it is): in dicts, lists, tuples, named tuples and data classes of
-    any depth, and in objects with a `to` method. What holds no tensor is the same object as before.
+    any depth, and in objects with a `to` method. An object without tensors is returned unchanged.
 
     non_blocking: copies need not be done when this returns. pin: tensors are put into page-locked memory first.
     """

@@ -10,8 +10,8 @@ _REASONS = 3
 
 
 def why_waits(explanation: dict[str, Any]) -> str:
-    """One line of what GET /v1/runs/{run}/explain gave: its place in the queue, and where no present node could ever hold it that,
-    with the reasons. What would start now changes too often for a terminal: `rtrain explain` has it."""
+    """Returns one line from an answer of GET /v1/runs/{run}/explain: the place in the queue, and the reasons if no present node
+    could ever hold the run. Reasons that change quickly are left to `rtrain explain`."""
     headline = str(explanation.get("headline") or "").partition("\n")[0]
     if explanation.get("verdict") != "infeasible":
         return headline
@@ -21,5 +21,5 @@ def why_waits(explanation: dict[str, Any]) -> str:
 
 
 def without_times(line: str) -> str:
-    """What passes by itself does not make a line another one; a place in the queue, or an amount, does."""
+    """Removes times from the line. A change of the time alone makes no new line; a place in the queue, or an amount, does."""
     return _TIME.sub("", line)

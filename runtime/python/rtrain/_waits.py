@@ -21,7 +21,7 @@ _waiting = False  # a batch is waited for: what that reads in its turn is a part
 
 
 def _tell(name: str) -> Callable[[int], None] | None:
-    """What takes the microseconds of a wait; None where nobody listens, or another process is the worker."""
+    """Returns the function that takes the microseconds of a wait; None if this process is no worker."""
     worker = sys.modules.get("rtrain.train._worker")
     if worker is None or not os.environ.get("RTRAIN_WORKER_SOCKET") or worker.is_a_child_of_multiprocessing():
         return None

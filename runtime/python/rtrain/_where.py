@@ -1,8 +1,7 @@
-"""Which cluster this process talks to: `init`, `shutdown`, `is_initialized`.
+"""Chooses the cluster that this process uses: `init`, `shutdown`, `is_initialized`.
 
-`init` decides by setting RTRAIN_* variables of this process, so the package, and programs that it starts, mean the same
-cluster; `shutdown` puts them back.
-"""
+`init` sets RTRAIN_* variables of this process, so that the package, and programs that it starts, use the same cluster. `shutdown`
+restores them."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _LOOPBACK = ("127.", "localhost", "::1")
 
 @dataclass
 class ClusterInfo:
-    """What `init` connected to; `with rtrain.init():` disconnects at the block's end."""
+    """The cluster that `init` connected to. `with rtrain.init():` disconnects at the block's end."""
 
     address: str
     local: bool

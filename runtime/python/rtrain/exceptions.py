@@ -1,4 +1,4 @@
-"""What `rtrain.get` and its kin raise."""
+"""The exceptions that `rtrain.get` and related functions raise."""
 
 from rtrain._remote._errors import (
     ActorDiedError,

@@ -1,4 +1,4 @@
-"""What `rtrain.get` raises."""
+"""The exceptions that `rtrain.get` raises."""
 
 from __future__ import annotations
 

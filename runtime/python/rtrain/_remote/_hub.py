@@ -37,7 +37,7 @@ from rtrain._remote._refs import ObjectRef, settled
 from rtrain._waiting import why_waits, without_times
 
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
-_PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # of a run that had a worker
+_PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # states of a run that had a worker
 _EXPLAIN_AFTER_S = 3.0
 _PATIENCE_S = 5.0  # with a head that does not answer: what is posted here may be posted twice
 _REFUSED_S = 30.0  # a head that will not say for so long how a run is
@@ -127,7 +127,7 @@ class Slot:
             self.calls.extendleft(reversed(again))
             self.changed.notify_all()
         if before is not None:
-            before.close()  # of a node that fell silent
+            before.close()  # the connection of a node that fell silent
         threading.Thread(target=self._send_all, args=(channel,), daemon=True, name=f"rtrain {self.what} send").start()
         threading.Thread(target=self._receive_all, args=(channel,), daemon=True, name=f"rtrain {self.what} receive").start()
         if again:
@@ -157,7 +157,7 @@ class Slot:
     def _send(self, channel: Channel, call: Call) -> None:
         try:
             parts = _values.pack(call.resolved(), f"an argument of {call.what}")
-        except Exception as error:  # of an argument: what its own task raised, or it cannot be pickled
+        except Exception as error:  # an argument fails: its own task raised an error, or it cannot be pickled
             with self.changed:
                 self.sent.pop(call.number, None)
             for ref in call.refs:

@@ -1,4 +1,4 @@
-"""What `@rtrain.remote(...)` and `.options(...)` take, and the job that it becomes."""
+"""The options of `@rtrain.remote(...)` and `.options(...)`, and the job that is made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The modules that lie beside a driver script. A worker asks for its own as well, so nothing here imports what only a driver needs."""
+"""The modules that lie beside a driver script. Workers list their own modules too, so nothing here imports what only a driver
+needs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a remote function or actor prints, line by line on its way to the driver, beside the run's own logs. Python's stdout and stderr
-alone: what C code or a child process writes is in `rtrain logs`."""
+"""Sends the output of a remote function or actor to the driver, line by line, in addition to the run's own logs. Only Python's
+stdout and stderr: `rtrain logs` has the output of C code and of child processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run a tracker's run belongs to, from inside a worker."""
+"""Finds the run that a tracker's run belongs to, from inside of a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a Tuner is given: how trials are compared, how many there are, where they run; checks before anything is submitted."""
+"""The configuration of a Tuner: how trials are compared, how many there are, where they run; with checks before anything is
+submitted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from rtrain.tune.stopper import CombinedStopper, DictStopper, FunctionStopper, S
 
 @dataclass
 class CheckpointConfig(_configs.CheckpointConfig):
-    """Which checkpoints of each trial stay, as in rtrain.train.
+    """Decides which checkpoints of each trial stay, as in rtrain.train.
 
     checkpoint_frequency: a Trainable class takes one every so many steps; 0: none.
     checkpoint_at_end: a Trainable class takes one at its last step as well.
@@ -25,7 +26,7 @@ class CheckpointConfig(_configs.CheckpointConfig):
     def __post_init__(self) -> None:
         _config_types.check("CheckpointConfig", self)
         frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
-        self.checkpoint_frequency = self.checkpoint_at_end = None  # of functions, which decide themselves: no remark
+        self.checkpoint_frequency = self.checkpoint_at_end = None  # functions decide themselves, so no notice is given
         super().__post_init__()
         if frequency is not None and frequency < 0:
             raise ValueError(f"checkpoint_frequency is {frequency!r}; it is a whole number from 0 (never)")
@@ -92,7 +93,7 @@ class TuneConfig:
     num_samples: how often the space is drawn, a grid counting once. -1: without end, until time_budget_s or a Stopper ends the
     sweep.
     max_concurrent_trials: how many are submitted at a time; left out, 64. The cluster queues what does not fit.
-    trial_name_creator, trial_dirname_creator: functions of the trial. What the latter returns is the end of its run's name, and
+    trial_name_creator, trial_dirname_creator: functions of the trial. The result of the latter is the end of its run's name, and
     so of its directory's.
     reuse_actors: each trial has processes of its own. With True, a moved trial of a Trainable class that overrides
     `reset_config` starts with the earlier config, and `reset_config` is called with the new one.
@@ -142,7 +143,7 @@ class TuneConfig:
 
 
 def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
-    """RunConfig(stop=): what each trial's worker asks, and what the driver asks."""
+    """Divides RunConfig(stop=) into the part that each trial's worker evaluates, and the part that the driver evaluates."""
     if stop is None:
         return None, None
     if isinstance(stop, Mapping):

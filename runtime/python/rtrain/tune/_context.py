@@ -36,12 +36,12 @@ class TuneContext(TrainContext):
         return str(self._trial.get("trial_name") or super().get_trial_name())
 
     def get_trial_resources(self) -> dict[str, float]:
-        """What the trial holds, all its workers together: {"CPU": 1}."""
+        """Returns the resources of all workers of the trial together: {"CPU": 1}."""
         return dict(self._trial.get("resources") or {})
 
 
 def trial_of_environment() -> dict[str, Any]:
-    """What the driver says of this trial; empty where this process is none."""
+    """Returns the driver's facts about this trial; empty if this process is no trial."""
     text = os.environ.get(VARIABLE, "")
     trial = json.loads(text) if text else {}
     return trial if isinstance(trial, dict) else {}

@@ -142,7 +142,7 @@ class SweepDriver:
         self.callbacks.call(hook, iteration=self._iteration, trials=self.sweep.trials, trial=trial, **named)
 
     def _observe(self, trial: Trial, run: Mapping[str, Any]) -> None:
-        """Calls the hooks for what the head knows of the trial's run beside its reports."""
+        """Calls the hooks for facts about the trial's run that are not in its reports."""
         observed = self._observed.setdefault(trial.leg.run_id, Observed())
         for hook in observed.recovered(run):
             self._tell(hook, trial)
@@ -174,7 +174,7 @@ class SweepDriver:
 
     # -- news ---------------------------------------------------------------------------------------------------------
     def _take(self) -> None:
-        """What has come; waits a little where nothing has."""
+        """Handles the news that have arrived. Waits a little if there are none."""
         with contextlib.suppress(queue.Empty):
             self._handle_news(self.runs.news.get(timeout=_TICK_S))
             while True:
@@ -189,7 +189,7 @@ class SweepDriver:
             return
         trial = self.sweep.trial(news.trial_id)
         if news.leg != len(trial.legs) - 1 or trial.finished:
-            return  # of a run that this trial has left behind
+            return  # a run that this trial no longer uses
         if isinstance(news, Report):
             self._report(trial, news)
         else:
@@ -218,7 +218,7 @@ class SweepDriver:
     def _ended(self, trial: Trial, news: RunEnded) -> None:
         self.results.setdefault(trial.trial_id, []).append(news.result)
         if news.result.metrics and not trial.last_result:
-            trial.last_result = dict(news.result.metrics)  # of a run that was over before this driver came
+            trial.last_result = dict(news.result.metrics)  # a run that ended before this driver started
         if self.callbacks.callbacks:
             with contextlib.suppress(NotFound):
                 self._observe(trial, self.runs.run_of(trial))
@@ -234,7 +234,7 @@ class SweepDriver:
         self._tell("on_trial_complete" if trial.error is None else "on_trial_error", trial)
 
     def _poll(self) -> None:
-        """Which trials run by now, and which have checkpoints."""
+        """Finds out which trials run by now, and which have checkpoints."""
         if time.monotonic() - self._polled < _POLL_S:
             return
         self._polled = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a sweep raises for itself; a trial's own error stays in its Result."""
+"""The exceptions of a sweep itself. A trial's own error stays in its Result."""
 
 from __future__ import annotations
 

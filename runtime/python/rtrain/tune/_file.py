@@ -35,8 +35,8 @@ _VERSION = 1
 class SweepFile:
     folder: pathlib.Path
     name: str
-    storage_path: str | None  # of the trials' runs
-    kept_callbacks: list[Any] | None = None  # those that are in tuner.pkl; None: all
+    storage_path: str | None  # storage path of the trials' runs
+    kept_callbacks: list[Any] | None = None  # the callbacks in tuner.pkl; None: all
     _written: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
     def save(self, sweep: Sweep, callback_states: Sequence[Any] = ()) -> None:
@@ -71,7 +71,7 @@ class SweepFile:
         return kept[1]
 
     def save_tuner(self, settings: dict[str, Any]) -> None:
-        """What the Tuner was made with. TuneError names what cannot be pickled."""
+        """Stores the arguments of the Tuner. TuneError names what cannot be pickled."""
         for name, value in settings.items():
             try:
                 _public_names.dumps(value)
@@ -163,7 +163,7 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def take_over(sweep: Sweep, state: dict[str, Any]) -> None:
-    """What an earlier driver has kept becomes the sweep's state."""
+    """Applies the stored state of an earlier driver to the sweep."""
     sweep.token, sweep.asked, sweep.exhausted = state["token"], state["asked"], state["exhausted"]
     sweep.elapsed_s, sweep.over = state["elapsed_s"], state["over"]
     sweep.names_seen = dict.fromkeys(state["names_seen"])

@@ -1,4 +1,4 @@
-"""What a sweep looks for: the part that schedulers and searchers have alike."""
+"""The metric and mode of a sweep: shared by schedulers and searchers."""
 
 from __future__ import annotations
 

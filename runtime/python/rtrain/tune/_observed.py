@@ -1,7 +1,7 @@
-"""What callbacks hear of a trial's run besides its reports: failures that it recovers from, starts from a checkpoint, commits.
+"""Finds the events of a trial's run, besides its reports, for which callbacks are called: failures that it recovers from, starts
+from a checkpoint, commits.
 
-Pure: records of the head come in, hooks go out.
-"""
+Pure: takes records of the head, returns hooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Hook = Literal["on_trial_recover", "on_trial_restore"]
 
 @dataclass
 class Observed:
-    """What of one run the callbacks have been called for.
+    """The events of one run for which the callbacks have been called.
 
     attempt: the number of the newest attempt that had started. failures: how many failures the run has recovered from.
     reported: the directories of reports, in their order, whose checkpoints are not known to be committed.

@@ -1,4 +1,4 @@
-"""What a sweep came to: a Result for each trial, and the grid of them."""
+"""The results of a sweep: a Result for each trial, and the grid of them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TrialResult(Result):
 
 
 def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapping[str, Any]) -> TrialResult:
-    """The Results of the trial's runs, in their order, as one; `wanted`: `checkpoint` of their jobs. Of a trial that did not come to a
-    result: what it reported last."""
+    """Joins the Results of the trial's runs, in their order. `wanted`: `checkpoint` of their jobs. For a trial without a result:
+    its last report."""
     rows = [row for run_result in run_results for row in run_result.all_metrics]
     last = run_results[-1] if run_results else _without_result(trial)
     metrics = dict(last.metrics or trial.last_result)
@@ -206,8 +206,8 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
 
 
 def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
-    """One Result for each of the trial's runs, in their order. Of a run that ended under an earlier driver: from its directory, else by
-    the cluster; the last run of a trial that is not over has none yet."""
+    """One Result for each of the trial's runs, in their order. The Result of a run that ended under an
+    earlier driver is read from its directory, else from the cluster; the last run of a trial that is not over has none yet."""
     ended = {result._run_path or result.path: result for result in known}  # a run that went on has a later one, with all that it reported
     results: list[Result] = []
     for leg in trial.legs:

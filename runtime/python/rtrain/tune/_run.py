@@ -18,7 +18,7 @@ from rtrain.tune.search._searcher import Searcher
 
 
 class ExperimentAnalysis:
-    """What `tune.run` returns: the Results of the trials, for one metric and mode."""
+    """The result of `tune.run`: the Results of the trials, for one metric and mode."""
 
     def __init__(self, grid: ResultGrid, metric: str | None = None, mode: str | None = None) -> None:
         self.results_grid, self.default_metric, self.default_mode = grid, metric, mode
@@ -67,7 +67,7 @@ class ExperimentAnalysis:
 
     @property
     def best_result(self) -> dict[str, Any]:
-        """What the best trial reported last; empty where it reported nothing."""
+        """Returns the last report of the best trial; empty if it has none."""
         return dict(self.best_trial.metrics or {})
 
     @property

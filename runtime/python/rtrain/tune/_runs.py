@@ -95,7 +95,7 @@ class TrialRuns:
         submission = Submission(self.trials.trainer(trial, donor), self.head, self.project)
         self._known(trial.leg, submission.start())
         for warning in submission.warnings:
-            if warning not in self._warned:  # of many trials it is the same
+            if warning not in self._warned:  # the same warning for many trials
                 self._warned.add(warning)
                 say(f"{submission.name}: {warning}")
         self.follow(trial)
@@ -190,7 +190,7 @@ class TrialRuns:
             kept = directory in [checkpoint["directory"] for checkpoint in self._checkpoints(run_id)]
         except (Conflict, NotFound):
             return False
-        if kept:  # else its deletion had begun before, and the head takes the value for nothing
+        if kept:  # otherwise its deletion had begun before, and the head ignores the value
             trial.leg.holds = route
         return kept
 
@@ -215,7 +215,7 @@ class TrialRuns:
         trial.leg.holds = ""
 
     def stop(self, trial: Trial) -> None:
-        """Asks for the end of its run. One that has ended meanwhile is let be."""
+        """Requests the end of the trial's run, unless it has ended already."""
         with contextlib.suppress(NotFound, Conflict):
             self.head.post(f"/v1/runs/{part(trial.leg.run_id)}/stop")
 
@@ -247,12 +247,13 @@ class TrialRuns:
                 self.news.put(RunEnded(trial_id, leg, _HOW[run["state"]], self._result(run)))
         except NotFound as error:
             self.news.put(RunEnded(trial_id, leg, "failed", Result(error=error)))  # somebody has removed the run
-        except Exception as error:  # nobody else hears of it, and the sweep would wait for ever
+        except Exception as error:  # raised here, because otherwise the sweep would wait for ever
             if not self._leaving.is_set():
                 self.news.put(Fault(error))
 
     def _result(self, run: dict[str, Any]) -> Result:
-        """What it came to; without what this process cannot read (a return value of a module that is not here, a bucket)."""
+        """Returns the run's Result, without parts that this process cannot read (a return value of a missing module, a
+        bucket)."""
         try:
             return result_of(self.head, run)
         except HeadError:
@@ -281,7 +282,7 @@ class TrialRuns:
             self.news.put(Report(trial_id, leg, int(row["position"] or 0), metrics, attempt, checkpoint))
 
     def why_waiting(self, trial: Trial) -> str:
-        """What `rtrain explain` says of its run, in a line; empty where there is none."""
+        """Returns a line of `rtrain explain` about the trial's run; empty if there is none."""
         with contextlib.suppress(HeadError):
             return why_waits(self.head.get(f"/v1/runs/{part(trial.leg.run_id)}/explain"))
         return ""

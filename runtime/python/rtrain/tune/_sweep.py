@@ -24,7 +24,7 @@ Ended = Literal["succeeded", "failed", "stopped"]  # how a run ended, as the clu
 
 @dataclass
 class Limits:
-    """What of TuneConfig and RunConfig the decisions need."""
+    """The values of TuneConfig and RunConfig that the decisions use."""
 
     metric: str | None = None
     mode: str | None = None
@@ -39,7 +39,7 @@ class Sweep:
     limits: Limits
     searcher: Searcher
     scheduler: TrialScheduler
-    stopper: Stopper | None  # one that the driver asks
+    stopper: Stopper | None  # the stopper that the driver evaluates
     space: dict[str, Any]
     token: str  # begins each trial's id, so that no two sweeps of one name share a run
     run_name: Callable[[Trial], str]
@@ -48,10 +48,10 @@ class Sweep:
     elapsed_s: float = 0.0
     over: str = ""  # why no more trials start
     asked: int = 0  # suggestions that became trials
-    names_seen: dict[str, None] = field(default_factory=dict)  # of metrics, in their order
+    names_seen: dict[str, None] = field(default_factory=dict)  # names of metrics, in the order of their arrival
     checkpoints: set[str] = field(default_factory=set)  # trials that have reported one
     exhausted: bool = False  # the searcher has no more
-    by_id: dict[str, Trial] = field(default_factory=dict)  # of `trials`, as far as it was asked
+    by_id: dict[str, Trial] = field(default_factory=dict)  # key: the id of a trial; filled on demand
 
     # -- what schedulers see ------------------------------------------------------------------------------------------
     def get_trials(self) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""What a Tuner tries out: a function, a Trainable class, or a trainer; what belongs to it; a run's trainer for each trial."""
+"""The trainable of a Tuner: a function, a Trainable class, or a trainer; and the trainer of each trial's run."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def with_parameters(trainable: Any, **parameters: Any) -> Wrapped:
 
 
 def name_of(trainable: Any) -> str:
-    """What a sweep is called that has no name."""
+    """Returns the name of a sweep that has none."""
     if isinstance(trainable, Wrapped):
         return name_of(trainable.trainable)
     if isinstance(trainable, DataParallelTrainer):
@@ -156,14 +156,14 @@ def resources_of(given: Any, config: dict[str, Any]) -> dict[str, float]:
 
 @dataclass
 class Trials:
-    """Makes the trainer of each trial's run. What all of them share is pickled once."""
+    """Makes the trainer of each trial's run. Shared objects are pickled once."""
 
     wrapped: Wrapped
     run_config: _configs.RunConfig
     experiment: str
     storage_path: str | None
     packed: pathlib.Path | None
-    stopper: Any  # one that each worker asks
+    stopper: Any  # the stopper that each worker evaluates
     last_time: tuple[str, float] | None
     loop: _package.Pickled | None = None
     parameters: str = ""  # the blob of with_parameters
@@ -285,7 +285,7 @@ def checked_space(space: Any, wrapped: Wrapped) -> dict[str, Any]:
 
 
 def _check_flat(trainer: DataParallelTrainer, space: Mapping[Any, Any]) -> None:
-    """What is not the trainer's is for its loop's config. ValueError where that cannot be meant."""
+    """Keys that are no fields of the trainer belong to its loop's config. Raises ValueError if that cannot be meant."""
     flat = [name for name in space if name not in _OF_TRAINER]
     whole = space.get("train_loop_config")
     wrong = [

@@ -37,7 +37,7 @@ class Trial:
     trial_id: str
     name: str
     config: dict[str, Any]
-    drawn: dict[str, Any]  # what differs among trials, "a/b" to the value
+    drawn: dict[str, Any]  # the values that differ among trials; key: "a/b"
     legs: list[Leg]
     status: str = PENDING
     last_result: dict[str, Any] = field(default_factory=dict)

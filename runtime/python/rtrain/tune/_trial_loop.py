@@ -88,7 +88,7 @@ class ClassTrial:
 
 
 class TrialStop:
-    """A run's `stop`, which its worker asks: the sweep's own, and the scheduler's last time."""
+    """The `stop` of a run, which its worker evaluates: the sweep's own, and the scheduler's last time."""
 
     def __init__(self, trial_id: str, stopper: Stopper | None, last: tuple[str, float] | None) -> None:
         self.trial_id, self.stopper, self.last = trial_id, stopper, last
@@ -104,7 +104,7 @@ class TrialStop:
 
 
 def given_parameters() -> dict[str, Any]:
-    """What `with_parameters` was given, from the head."""
+    """Returns the objects of `with_parameters`, from the head."""
     digest = os.environ.get(PARAMETERS_VARIABLE, "")
     if not digest:
         return {}

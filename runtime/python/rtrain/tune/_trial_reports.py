@@ -1,4 +1,5 @@
-"""What a trial's worker adds to its reports: iteration, times and the trial's id, carried on where the trial goes on."""
+"""The values that a trial's worker adds to its reports: iteration, times and the trial's id, continued when the trial
+continues."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Callbacks:
 
 
 def _call(hook: Any, named: dict[str, Any]) -> None:
-    """Calls a hook by names. One that has other names for its arguments gets them in their order; `setup(self)` gets none."""
+    """Calls a hook with named arguments. A hook with other argument names gets them in their order; `setup(self)` gets none."""
     try:
         signature = inspect.signature(hook)
     except (TypeError, ValueError):

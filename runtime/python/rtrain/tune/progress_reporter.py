@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: the interface, and the table of trials. A script may derive a reporter of its own."""
+"""The display of a running sweep: the interface, and the table of trials. A script may derive a reporter of its own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class CLIReporter(ProgressReporter):
         check("CLIReporter", others, REPORTER)
         check_named("CLIReporter", max_error_rows=max_error_rows)
 
-    # Of the class, since a reporter that version 0.1.0 has pickled has none of its own.
+    # A class attribute, because a reporter that version 0.1.0 has pickled has none of its own.
     render: Callable[[bool], list[str]] | None = None
     """What makes the lines of the table; the driver sets it."""
     _shown_at, _reports, _states = 0.0, 0, ""

@@ -1,4 +1,4 @@
-"""What ends trials before their own end, or changes them on the way."""
+"""Schedulers: they end trials early, or change them while they run."""
 
 from rtrain.train._refused import refused
 from rtrain.tune.schedulers._scheduler import Exploit, FIFOScheduler, TrialScheduler

@@ -1,4 +1,5 @@
-"""What every scheduler is: told of each report, it says whether the trial goes on. Pure: no clock, no cluster."""
+"""The interface of schedulers: a scheduler gets each report and returns whether the trial continues. Pure: no clock, no
+cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from rtrain.tune._objective import Objective
 
 
 class TrialFacts(Protocol):
-    """What a scheduler reads of a trial."""
+    """The facts about a trial that a scheduler reads."""
 
     trial_id: str
     config: dict[str, Any]
@@ -33,7 +34,7 @@ class Trials(Protocol):
 
 @dataclass(frozen=True)
 class Exploit:
-    """What a scheduler may decide: the trial goes on from the newest checkpoint of the trial `donor_id`, with another config."""
+    """A decision of a scheduler: the trial continues from the newest checkpoint of the trial `donor_id`, with another config."""
 
     donor_id: str
     config: dict[str, Any]

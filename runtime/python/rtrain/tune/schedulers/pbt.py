@@ -24,7 +24,7 @@ class PopulationBasedTraining(TrialScheduler):
     time_attr, perturbation_interval: how far a trial goes between two judgements. burn_in_period: no judgement before.
     hyperparam_mutations: names in the config (nested dicts as there) to a domain such as tune.uniform(0, 1), a list of values,
     or a function without arguments.
-    resample_probability: how likely a value is drawn anew. Else a number is multiplied by one of `perturbation_factors`, and of
+    resample_probability: how likely a value is drawn anew. Otherwise a number is multiplied by one of `perturbation_factors`, and of
     a list the value beside it is taken.
     custom_explore_fn: a function of the changed config; what it returns is used.
     quantile_fraction: which part of the trials is among the best, and among the worst.

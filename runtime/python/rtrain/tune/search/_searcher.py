@@ -1,4 +1,4 @@
-"""What proposes configs: the interface, and one that limits how many of another's proposals are alive."""
+"""Searchers: the interface of objects that propose configs, and one that limits how many proposals of another are alive."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class _Open:
 
 
 class Spec:
-    """What `sample_from` is given: `spec.config.a.b`, `spec.config["a"]`, or `spec["a"]`."""
+    """The argument of `sample_from`: `spec.config.a.b`, `spec.config["a"]`, or `spec["a"]`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = _View(config)

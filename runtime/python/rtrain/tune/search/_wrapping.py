@@ -1,4 +1,4 @@
-"""What the searchers of other libraries say, which rtrain does not have."""
+"""The refusals of the searchers of other libraries, which rtrain does not have."""
 
 WRAP_IT = (
     "tune.search.BasicVariantGenerator (grids and random draws) is there; another library's searcher is wrapped by a class "

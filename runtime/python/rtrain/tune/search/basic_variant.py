@@ -40,7 +40,7 @@ class BasicVariantGenerator(Searcher):
         self._constant_grid = constant_grid_search
         self._given_seed = random_state
         self.seed = 0
-        self.drawn: dict[str, Any] = {}  # of the latest suggestion, by "a/b": what differs among trials
+        self.drawn: dict[str, Any] = {}  # values of the latest suggestion that differ among trials; key: "a/b"
         self._space: Mapping[str, Any] = {}
         self._total: int | None = None
         self._at = 0

@@ -1,4 +1,4 @@
-"""What a search space is made of: the names that draw a value, and the classes behind them, which a searcher may read."""
+"""The parts of a search space: functions that draw a value, and the classes behind them, which a searcher may read."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Categorical(Domain):
 
 
 class Function(Domain):
-    """What a function returns: a function of `spec` (`spec.config` is what is drawn so far), or one without arguments."""
+    """The result of a function: of `spec` (`spec.config` contains the values drawn so far), or without arguments."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func

@@ -1,4 +1,4 @@
-"""What ends a trial, or all of them, by what was reported. Pure, but for TimeoutStopper's clock."""
+"""Stoppers: they end a trial, or all trials, depending on the reports. Pure, except for TimeoutStopper's clock."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rtrain.train._values._metrics import nested
 class Stopper:
     """Decides which trials end. It is called with each report: True ends that trial. `stop_all()`: True ends all.
 
-    Where `per_trial` is True, the trial's own worker asks a copy of it, and the trial ends at that very report. Else the driver
-    asks, and the trial may report some more before it ends.
+    If `per_trial` is True, the trial's own worker evaluates a copy of it, and the trial ends at that report. Otherwise the driver
+    evaluates it, and the trial may report some more before it ends.
     """
 
     per_trial = False
