@@ -81,7 +81,7 @@ class ClusterIndex {
     // Returns the next run of a job array that waits only because of the array's limit of parallel runs.
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const;
     const std::set<RunId>& elastic() const { return elastic_; }  // running runs whose number of workers may change
-    std::vector<AttemptId> requests_due(Time now) const;         // whose deadline has passed
+    std::vector<AttemptId> requests_due(Time now) const;         // attempts with an overdue request
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     const std::map<std::string, Sums>& in_use() const { return in_use_; }  // key: the queue

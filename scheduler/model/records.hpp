@@ -151,7 +151,7 @@ struct Run {
     std::vector<NodeId> nodes_reserved;  // nodes of the run's reservation, sorted by id
     Time reserved_from;                  // expected start on them; 0: unknown
     Seats seats_reserved;                // by rank; empty beside `nodes_reserved` (earlier versions): the whole nodes
-    std::vector<AttemptId> reserved_after;  // time unknown: the reservation waits for their ends
+    std::vector<AttemptId> reserved_after;  // if the start is unknown: it waits for their ends
     std::uint32_t workers_asked = 0;        // exact number of workers by `rtrain resize`; 0: as in the spec
     std::optional<Time> grow_since;         // elastic: the time since which there has been room for more workers
     std::vector<After> after;               // predecessors that the run still waits for

@@ -76,7 +76,7 @@ void wait_before(int tries) {
 struct Meaning {
     const char* code;
     ErrorCode kind;
-    const char* why;  // with {key}: the source of the credentials; {region}, {ours}, {date}, {bucket}, {server}
+    const char* why;  // may contain {key} (source of the credentials), {region}, {ours}, {date}, {bucket}, {server}
     const char* next;
 };
 constexpr std::array meanings{
