@@ -145,7 +145,7 @@ def print_sample(arguments: list[str]) -> int:
     every = []
     for name in names:
         text = pathlib.Path(name).read_text(errors="replace")
-        every += [(name, comment, text.split("\n")) for comment in comments_of(name, text) if not comment.text.startswith("namespace ")]
+        every += [(name, comment, text.split("\n")) for comment in comments_of(name, text) if not comment.text.startswith(("namespace", "----", "clang-format"))]
     sample = random.Random(given.seed).sample(every, min(given.count, len(every)))
     print(f"{len(sample)} of {len(every)} comments in {given.folder}, seed {given.seed}")
     for name, comment, lines in sorted(sample, key=lambda picked: picked[:2]):
