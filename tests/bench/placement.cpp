@@ -26,7 +26,7 @@ FreeIndex busy_cluster(std::uint32_t nodes) {
     Dice dice;
     for (std::uint32_t n = 0; n < nodes; ++n) {
         NodeView view{.id = {"node-" + std::to_string(100'000 + n)}};
-        const std::uint32_t used = 5 + (dice(2) == 0 ? 0 : dice(3));  // of 8, 62-87 %, 70 % on average
+        const std::uint32_t used = 5 + (dice(2) == 0 ? 0 : dice(3));  // out of 8: 62-87 %, 70 % on average
         view.labels["rack"] = "r" + std::to_string(n % 40);
         view.total = {{std::string(cpu_key), units(64)}};
         view.free = {{std::string(cpu_key), units(64 - 8 * used)}};

@@ -43,7 +43,7 @@ std::int64_t number(const std::string& text, Range range, const std::string& nam
 struct Team {
     const char* queue;
     std::int64_t share;
-    double part;  // of the jobs
+    double part;  // as a fraction of the jobs
 };
 constexpr Team teams[] = {{"research", 5, 0.50}, {"product", 3, 0.35}, {"default", 2, 0.15}};
 

@@ -13,7 +13,7 @@ inline constexpr std::uint32_t gpus_per_node = 8;
 struct TraceJob {
     std::int64_t submit_s = 0;
     std::uint32_t workers = 1;
-    std::uint32_t gpus = 1;  // of each worker
+    std::uint32_t gpus = 1;  // per worker
     std::int64_t run_s = 60;
     std::string queue = "default";
     std::int32_t priority = 50;
@@ -32,7 +32,7 @@ struct Profile {
     std::size_t jobs = 70'000;
     std::uint32_t nodes = 64;
     std::uint64_t seed = 1;
-    double load = 0.95;  // of the cluster's GPUs, on average
+    double load = 0.95;  // mean fraction of the cluster's GPUs in use
 };
 Trace draw_trace(const Profile& profile);
 

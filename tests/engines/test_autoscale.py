@@ -181,7 +181,7 @@ def test_machines_that_never_join_are_given_back_also_by_a_new_head(started, tmp
     wait_for("the order", lambda: cluster.commands("provision", "done") == 1, 60)
     named = {file.stem for file in cluster.place.glob("*.pid")}
     assert len(named) == 2
-    cluster.json("token", "create", "--role", "node")  # what was ordered is on disk before it
+    cluster.json("token", "create", "--role", "node")  # the head has stored the order before this answer
     cluster.kill("head")
     cluster.restart("head")
     wait_for("both machines to go", lambda: not list(cluster.place.glob("*.pid")), 90)

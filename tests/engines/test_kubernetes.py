@@ -148,7 +148,7 @@ def test_gpu_limits_are_requests_and_sets_stay_apart():
         agent["resources"]["limits"]["nvidia.com/gpu"] == "8" and agent["resources"]["requests"] == agent["resources"]["limits"]
     )
     assert agent["image"] == "registry.example.com/rtrain:0.1.0"
-    assert not any("GPU" in word for word in agent["args"])  # what the device plugin gives is what NVML shows
+    assert not any("GPU" in word for word in agent["args"])  # the device plugin's GPUs are those that NVML shows
     sets = {one["metadata"]["name"]: one for one in of_kind(rendered("mixed"), "StatefulSet")}
     assert set(sets) == {"rtrain-head", "rtrain-workers-cpu", "rtrain-workers-a100"}
     for name in ("rtrain-workers-cpu", "rtrain-workers-a100"):
@@ -194,8 +194,8 @@ def test_the_image_runs_as_the_user_of_the_pods():
 
 
 class FromManifests(LocalCluster):
-    """A head and one agent, started with the arguments and variables that the pods of an overlay have. What a cluster of Kubernetes
-    would put in is put in here: volumes, the Service's name, limits; ports, since others may be taken."""
+    """A head and one agent, started with the arguments and variables of an overlay's pods. The test sets the values that a
+    Kubernetes cluster would set: volumes, the Service's name, limits; and ports, because others may be taken."""
 
     def __init__(self, folder, documents, node="rtrain-workers-0"):
         folder.mkdir()
@@ -244,7 +244,7 @@ class FromManifests(LocalCluster):
 
 
 def amount(text):
-    """What the Downward API gives for a limit: whole processors, bytes."""
+    """Returns a limit as the Downward API gives it: whole processors, bytes."""
     return str(int(text[:-2]) << 30) if text.endswith("Gi") else text
 
 

@@ -112,7 +112,8 @@ def test_refused_before_anything_is_made(tmp_path):
 
 
 class ApiServer:
-    """What the script asks of Kubernetes: PATCH of a scale. Remembers each, and what `look` says at that moment."""
+    """Imitates the part of Kubernetes' API that the script uses: PATCH of a scale. Stores each request, and the result of `look`
+    at that time."""
 
     def __init__(self, folder, look):
         self.scaled = []

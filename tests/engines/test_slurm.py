@@ -35,7 +35,7 @@ def test_the_script_says_what_the_job_says(tmp_path):
     assert directives == ["--job-name=one", "--nodes=3", "--ntasks-per-node=1", "--requeue", "--open-mode=append",
                           "--signal=B:TERM@120", "--time=65", "--output=/logs/%j.out", "--partition=gpu", "--gpus-per-node=8"]  # fmt: skip
     assert "--time=30" in printed(job, "--time", "30m")
-    assert "\ndeadline=75s\n" in script  # of the 120 s
+    assert "\ndeadline=75s\n" in script  # out of the 120 s
     assert "\ninterface=''\n" in script and "\ninterface='ib0'\n" in printed(job, "--interface", "ib0")
     assert "\ndeadline=555s\n" in printed(job, "--sbatch=--signal=B:TERM@600")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return body_bytes < 4096;
     });
     const std::size_t cut = input.empty() ? 0 : choice * 7u % input.size();
-    std::string waiting;  // what the parser has not taken is given to it again, with what came behind it
+    std::string waiting;  // bytes that the parser has not consumed are given to it again with the following ones
     for (const std::string_view piece : {input.substr(0, cut), input.substr(cut)}) {
         waiting += piece;
         while (!waiting.empty() && !parser.done() && !parser.fault()) {

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     socket.accept(error);
     fuzz::promise(!error, "an upgrade is accepted");
     below.append({reinterpret_cast<const char*>(data), size});
-    peer.close();  // what was written is all there is
+    peer.close();  // no further bytes follow the written ones
     while (!error) {
         beast::flat_buffer in;
         socket.read(in, error);

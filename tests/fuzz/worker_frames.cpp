@@ -1,4 +1,4 @@
-// What a worker, or who pretends to be one, sends over the agent's Unix socket; and the worker's side of it.
+// Messages of a worker, or of a stranger, over the agent's Unix socket; and the worker's side of it.
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/base/base64.hpp"
 #include "tests/fuzz/input.hpp"

@@ -1,4 +1,4 @@
-"""What is wrong must be a FAILED row: observations of the kind that rows judge, with one fault in each."""
+"""A faulty observation must give a FAILED row: observations of the kind that rows judge, with one fault in each."""
 
 import os
 import pathlib

@@ -57,7 +57,7 @@ def pip_settings():
 
 
 def folders_of_pip(settings):
-    """What these settings name on this machine: folders of packages, and files such as a certificate."""
+    """Returns the paths that these settings name on this machine: folders of packages, and files such as a certificate."""
     words = [word.removeprefix("file://") for value in settings.values() for word in str(value).split()]
     folders = {pathlib.Path(urllib.parse.unquote(word)) for word in words if word.startswith("/")}
     folders = {

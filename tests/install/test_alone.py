@@ -58,7 +58,8 @@ def record(folder):
 
 def git(folder, *arguments):
     names = ["-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "init.defaultBranch=main"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # of a hook that runs this
+    # set by a hook that runs this test
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", folder, *names, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, env={**environment, "GIT_CONFIG_GLOBAL": os.devnull})
 

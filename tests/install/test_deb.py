@@ -1,4 +1,4 @@
-"""What is in the Debian package. test_roots.py installs it."""
+"""Checks the content of the Debian package. test_roots.py installs it."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""What daemons tell a service manager, on a socket of the test's own: systemd's protocol, sd_notify(3)."""
+"""Receives the messages of daemons to a service manager, on a socket of the test's own: systemd's protocol, sd_notify(3)."""
 
 import contextlib
 import os
@@ -73,7 +73,7 @@ def test_a_head_is_ready_once_it_answers_and_prints_no_token(address, tmp_path):
         asked = subprocess.run([RTRAIN, "status"], env=manager.env, capture_output=True, text=True)
         assert asked.returncode == 0, asked.stderr
         assert "rtn1." not in manager.log.read_text()  # a join token would stay in the machine's log
-        assert manager.next_message(1) is None  # nobody asked for a watchdog
+        assert manager.next_message(1) is None  # no watchdog was requested
     finally:
         manager.stop()
 
@@ -85,7 +85,7 @@ def test_the_watchdog_is_fed_as_often_as_it_wants_and_not_by_a_process_that_does
         for _ in range(5):
             assert manager.next_message(10) == "WATCHDOG=1"
         manager.daemon.send_signal(signal.SIGSTOP)
-        while manager.next_message(1):  # what was on its way
+        while manager.next_message(1):  # reads the messages that were on their way
             pass
         manager.daemon.send_signal(signal.SIGCONT)
         assert manager.next_message(5) == "WATCHDOG=1"
@@ -109,7 +109,7 @@ def test_a_daemon_without_a_free_descriptor_feeds_the_watchdog(address, tmp_path
     try:
         manager.wait_for("READY=1")
         resource.prlimit(manager.daemon.pid, resource.RLIMIT_NOFILE, (1, 1))
-        while manager.next_message(0.01):  # what was on its way
+        while manager.next_message(0.01):  # reads the messages that were on their way
             pass
         for _ in range(3):
             assert manager.next_message(10) == "WATCHDOG=1"

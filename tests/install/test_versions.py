@@ -1,4 +1,5 @@
-"""What scripts/versions counts, and what it says of a pair that it cannot try. The pairs themselves take gigabytes: scripts/nightly."""
+"""Tests which tests scripts/versions counts, and its report about a pair that it cannot try. The pairs themselves take gigabytes:
+scripts/nightly."""
 
 import importlib.machinery
 import importlib.util

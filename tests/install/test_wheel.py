@@ -1,4 +1,4 @@
-"""What is in the wheel, and that pip makes a working program of it."""
+"""Checks the content of the wheel, and that pip makes a working program of it."""
 
 import csv
 import hashlib

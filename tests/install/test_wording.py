@@ -5,7 +5,7 @@ from rules import wording
 from rules.comments import comments_of
 from rules.references import reference_breaches
 
-CPP = '// A comment of\n// two lines.\nint a = f("// no comment");  // the first\n/* Another\n * one. */\nchar b = \'"\';  // second\nint c = 1\'000;  // third\n'
+CPP = "// A comment of\n// two lines.\nint a = f(\"// no comment\");  // the first\n/* Another\n * one. */\nchar b = '\"';  // second\nint c = 1'000;  // third\n"
 PYTHON = '"""A module."""\n# One\n# comment.\na = "# no comment"  # beside code\n\n\ndef f():\n    """Returns.\n\n    More."""\n'
 SCRIPT = 'const a = `// no comment`; // a\n/** A link. */\nconst b = <a href="http://a">don\'t</a>; // b\n'
 CMAKE = "# Two\n# lines.\nset(a b) # c\n"
@@ -84,7 +84,12 @@ def test_a_word_of_the_table_is_found_in_the_name_of_a_file():
 
 @pytest.mark.parametrize(("name", "text", "breach"), REFERENCES)
 def test_a_reference_to_nothing_is_found(tmp_path, monkeypatch, name, text, breach):
-    tree = {"b/here.py": "", "c.cpp": "int here_mutex;  // gone_mutex, gone_name\n", "docs/decisions/0001-one.md": "# 0001: One\n", name: text}
+    tree = {
+        "b/here.py": "",
+        "c.cpp": "int here_mutex;  // gone_mutex, gone_name\n",
+        "docs/decisions/0001-one.md": "# 0001: One\n",
+        name: text,
+    }
     for file, content in tree.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(content)

@@ -194,7 +194,7 @@ def every_panel_shows_something(prometheus, run_ids):
 
 
 def numbers_are_those_of_the_machine(prometheus, run_id):
-    """What the job and the driver do, as Prometheus has it."""
+    """Compares the values in Prometheus with those of the job and the driver."""
 
     def value(expression):
         ((_, number),) = prometheus.values(expression)

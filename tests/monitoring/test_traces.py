@@ -1,5 +1,5 @@
-"""What a real head sends of a run's life, decoded by OpenTelemetry's own types: a tree of spans that agrees with the run's attempts; and a
-dead endpoint, which nobody notices but a counter."""
+"""Decodes the traces that a real head sends about a run, by OpenTelemetry's own types: a tree of spans that agrees with the run's
+attempts; and a dead endpoint, which only a counter shows."""
 
 import base64
 import contextlib

@@ -64,7 +64,7 @@ Bundle make_bundle(Dice& dice) {
     return bundle;
 }
 
-// What a bundle can hold there now, if it fits.
+// Returns the devices for a bundle on this node now, if it fits.
 std::optional<Held> hold(const Room& room, const Bundle& bundle, std::size_t node) {
     Held held{.node = node, .what = bundle.what, .gpu = {}};
     for (std::size_t k = 0; k < kinds; ++k)

@@ -1,5 +1,5 @@
-// Random small cases against the oracle: `test_placement_oracle [--cases N] [--seed FIRST]`. What disagrees is printed
-// as a line for `rtrain plan --cases -`, with what is wrong about it. The answer must not depend on the nodes' order.
+// Compares random small cases with the oracle: `test_placement_oracle [--cases N] [--seed FIRST]`. A disagreement is
+// printed as a line for `rtrain plan --cases -`, with the difference. The answer must not depend on the nodes' order.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

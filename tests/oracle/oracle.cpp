@@ -86,7 +86,7 @@ void Enumeration::seat_on(std::size_t at, std::size_t node) {
     auto& gpus = rooms[node].gpus;
     if (wanted.gpu == 0) {
         seat_from(at + 1);
-    } else if (wanted.gpu >= unit) {  // which untouched devices: all the same
+    } else if (wanted.gpu >= unit) {  // all untouched devices are equal
         std::int64_t left = wanted.gpu / unit;
         for (auto& gpu : gpus)
             if (gpu == unit && left > 0) {
@@ -134,7 +134,7 @@ std::optional<Best> assign(const Case& question, When when, Search search) {
                     .any_will_do = search == Search::any,
                     .best = {}};
     for (const auto& [bundle, node] : question.placed) all.seat[bundle] = node;
-    for (const auto& [bundle, node] : question.placed)  // what stays must keep to the strategy as well
+    for (const auto& [bundle, node] : question.placed)  // bundles that stay must follow the strategy as well
         if (!all.strict_allows(bundle, node) || !all.topology_allows(node)) return std::nullopt;
     for (std::size_t i = 0; i < question.bundles.size(); ++i)
         if (!question.placed.contains(i)) all.missing.push_back(i);

@@ -1,5 +1,5 @@
-// What placement must answer, found by trying every assignment. Written from the contract alone; no code of the product
-// is used here, not even its amounts: a tick is 1/10,000, in an int64.
+// Computes the correct answers of placement by trying every assignment. Written from the contract only: it uses no code
+// of the product, not even its amounts. A tick is 1/10,000, in an int64.
 #pragma once
 
 #include <array>
@@ -52,7 +52,7 @@ struct Case {
 
 struct Best {
     int nodes = 0;     // PACK: the fewest that host something; SPREAD: the most
-    int breaks = 0;    // of those, the fewest changes of node between neighbouring ranks
+    int breaks = 0;    // with equal nodes, the fewest changes of node between neighbouring ranks
     int heaviest = 0;  // SPREAD: of those, the smallest number on the fullest node
     std::optional<int>
         without_gpus;  // PACK of bundles that need no GPU: the fewest nodes when only GPU-less ones count

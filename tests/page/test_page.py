@@ -1,5 +1,5 @@
-"""The page in Debian's Chromium, on a real head with real runs. What the browser does is in daemon/dashboard/tests/head; this starts
-the cluster and does to it what a scenario asks for. PAGE_SHOTS=FOLDER keeps pictures."""
+"""The page in Debian's Chromium, on a real head with real runs. daemon/dashboard/tests/head contains the browser's part. This
+part starts the cluster and changes it as a scenario requests. PAGE_SHOTS=FOLDER keeps pictures."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def node():
 
 
 def missing():
-    """What these tests need and is not here; empty: nothing."""
+    """Returns what these tests need and this machine lacks; empty if nothing is missing."""
     if not node():
         return "needs node: scripts/bootstrap page"
     if not (DASHBOARD / "node_modules" / "playwright-core").exists():

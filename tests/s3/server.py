@@ -79,7 +79,8 @@ class Checked:
             return list(self.inner(environ, start_response))
 
     def instance(self, environ, start_response):
-        """What an EC2 instance or a container is told of its role. What it lends ends within the hour, and differs each time."""
+        """Answers as the metadata service of an EC2 instance or a container. The lent credentials end within the hour and differ
+        each time."""
         asked, text = environ["PATH_INFO"].removeprefix("/latest/"), None
         if asked == "api/token" and environ["REQUEST_METHOD"] == "PUT" and "HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS" in environ:
             text = "instance-token"
@@ -116,7 +117,7 @@ def authorization(environ):
 
 
 def signature(environ, fields):
-    """What botocore makes of the request as it came."""
+    """Returns botocore's signature for the received request."""
     names = fields["SignedHeaders"].split(";")
     headers = {name: environ.get("HTTP_" + name.upper().replace("-", "_"), "") for name in names}
     region = fields["Credential"].split("/")[2]

@@ -1,4 +1,4 @@
-"""The S3 server of the tests as a process, for tests in Python. What it starts, it stops, by pid."""
+"""The S3 server of the tests as a process, for tests in Python. It ends the processes that it started, by pid."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class S3Server:
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_MAX_ATTEMPTS": "3",
-            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",  # of botocore, which would add trailers
+            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",  # otherwise botocore adds trailers
         }
 
     def signers(self):

@@ -18,7 +18,7 @@ from page_text import ROOT, blocks, spans
 EXAMPLES = {"version", "name", "entrypoint", "working_dir", "env", "setup", "scaling.workers", "stop", "tracking", "labels"}
 
 FIELD = re.compile(r"[a-z_]+(\.(?!(?:cpp|hpp|ckpt|json|yaml|pkl|txt|md|py)$)[a-z_]+)+")
-LEFT_OUT = {"storage_path": "cluster://"}  # what a field that is left out stands for
+LEFT_OUT = {"storage_path": "cluster://"}  # the meaning of a field that is left out
 
 
 @functools.cache

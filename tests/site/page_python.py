@@ -16,7 +16,7 @@ from page_text import blocks, sources, spans
 
 MODULES = ("rtrain", "rtrain.train", "rtrain.train.torch", "rtrain.tune", "rtrain.data", "rtrain.tune.search",
            "rtrain.tune.schedulers", "rtrain.tune.stopper", "rtrain.train.backend")  # fmt: skip
-SHORT = {"train": "rtrain.train", "tune": "rtrain.tune"}  # what sentences call the modules
+SHORT = {"train": "rtrain.train", "tune": "rtrain.tune"}  # names of the modules in sentences
 
 
 @functools.cache

@@ -1,5 +1,5 @@
-"""What pages say of the program is so: each command, spec, piece of Python, name and default is held against the program. A wrong
-line of a page is found: each check is shown one."""
+"""Holds every page against the program: each command, spec, piece of Python, name and default. A planted wrong line shows that
+each check can fail."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ NodeId nth_word(const Command& command, std::size_t n) {
     return {n < command.words.size() ? command.words[n] : std::string{}};
 }
 
-// What submit and plan ask for: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1 exclude=n2;
-// "also=cpu:4" is one bundle more, unlike the others; placed=0:n1,1:n1 says which bundles stay where they are.
+// Reads the request of submit and plan: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1 exclude=n2;
+// "also=cpu:4" is one bundle more, unlike the others; placed=0:n1,1:n1 lists bundles that stay on their nodes.
 GangRequest gang_of(const Command& command) {
     GangRequest gang;
     Bundle bundle;
@@ -101,7 +101,7 @@ std::string Stage::pass(std::int64_t ms) {
     return text;
 }
 
-// What placement says on the nodes as they are: what `rtrain plan` asks.
+// Returns placement's answer for the present nodes, as `rtrain plan` does.
 std::string Stage::planned(const Command& command) const {
     const PlacementAnswer answer = explain_placement(node_views(cluster_), gang_of(command));
     std::string text = to_text(answer.verdict);

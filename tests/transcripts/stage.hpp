@@ -1,4 +1,4 @@
-// What a transcript's commands act on: one cluster and its time.
+// The state that a transcript's commands change: one cluster and its time.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ Command parse_command(const std::string& line);
 class Stage {
   public:
     Stage() { cluster_.meta.cluster_id = "c0ffee00"; }
-    std::string perform(const Command& command);  // what it prints
+    std::string perform(const Command& command);  // returns the output
 
   private:
     std::string tell(const Event& event);

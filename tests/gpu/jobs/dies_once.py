@@ -30,7 +30,7 @@ if ATTEMPT == 1 and dist.get_world_size() - 1 == RANK:
     tell("died", at=time.time())
     os.kill(os.getpid(), signal.SIGKILL)
 if ATTEMPT == 1:
-    signal.pause()  # whoever started this ends it
+    signal.pause()  # the process that started this one ends it
 if RANK == 0:
     tell("stepped", begun=begun, imported=imported, grouped=grouped, at=stepped, backend=dist.get_backend())
 dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""What the module that is named by the argument has found of this worker's GPUs when it was imported."""
+"""Prints the GPUs of this worker that a module, named by the argument, found when it was imported."""
 
 import importlib
 import sys

@@ -1,4 +1,5 @@
-"""Which devices this worker sees, and that it can compute on its own one. It stays until the row has asked the head about it."""
+"""Reports the devices that this worker sees, and that it can compute on its own one. Stays until the row has queried the head
+about it."""
 
 import os
 

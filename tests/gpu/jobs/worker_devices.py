@@ -1,4 +1,4 @@
-"""Which GPUs a worker has, by its environment and by CUDA, and how it takes memory of one. Without CUDA the stand-in answers."""
+"""Finds the GPUs of a worker, by its environment and by CUDA, and allocates memory on one. Without CUDA the stand-in answers."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a worker of a row tells, in files of its own, and how it waits for the row: the same under rtrain and under torchrun."""
+"""Writes the facts of a row's worker to files, and waits for the row: the same under rtrain and under torchrun."""
 
 import json
 import os

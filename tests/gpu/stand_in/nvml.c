@@ -206,7 +206,7 @@ int nvmlDeviceGetMigMode(Device device, unsigned int* now, unsigned int* later) 
     return success;
 }
 
-// What a driver in a container may lack, and the agent does without.
+// Functions that a driver in a container may lack; the agent works without them.
 int nvmlDeviceGetCpuAffinity(Device device, unsigned int words, unsigned long* mask) {
     (void)device;
     (void)words;

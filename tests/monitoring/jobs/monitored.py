@@ -18,7 +18,7 @@ folder = pathlib.Path(sys.argv[1])
 rank = train.get_context().get_world_rank()
 failed = folder / "failed"
 
-uuids = os.environ["CUDA_VISIBLE_DEVICES"].split(",")  # of all ranks on this node
+uuids = os.environ["CUDA_VISIBLE_DEVICES"].split(",")  # for all ranks on this node
 gpu = pathlib.Path(os.environ["GPU_CHECK_STAND_IN"]) / uuids[train.get_context().get_local_rank()]
 gpu.mkdir(exist_ok=True)
 (gpu / str(os.getpid())).write_text(str(8 << 30))
