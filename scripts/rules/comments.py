@@ -19,7 +19,8 @@ PIECE = re.compile(
 )
 CPP_PIECE = re.compile(PIECE.pattern.replace(r"|`(?:\\.|[^`\\])*`", ""), re.DOTALL)
 PYTHON_PIECE = re.compile(
-    r"""\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?P<comment>\#[^\n]*)""", re.DOTALL
+    r"""\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?P<comment>\#[^\n]*)""",
+    re.DOTALL,
 )
 SAMPLED_LINES_BELOW = 2
 
@@ -134,18 +135,26 @@ def comments_of(name: str, text: str) -> list[Comment]:
 
 def print_sample(arguments: list[str]) -> int:
     """Prints comments at random, each with the lines below it: usually its declaration, not the body."""
-    parser = argparse.ArgumentParser(prog="scripts/tidy --sample", description="Prints comments of a folder at random, each with the declaration below it.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/tidy --sample", description="Prints comments of a folder at random, each with the declaration below it."
+    )
     parser.add_argument("folder")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.randrange(10000))
-    parser.add_argument("--without", nargs="*", default=[], metavar="WORD", help="leave out files whose path contains one of these words")
+    parser.add_argument(
+        "--without", nargs="*", default=[], metavar="WORD", help="leave out files whose path contains one of these words"
+    )
     given = parser.parse_args(arguments)
     listed = subprocess.run(["git", "ls-files", "-z", "--", given.folder], capture_output=True, text=True, check=True).stdout
     names = [name for name in listed.split("\0") if name and not any(word in name for word in given.without)]
     every = []
     for name in names:
         text = pathlib.Path(name).read_text(errors="replace")
-        every += [(name, comment, text.split("\n")) for comment in comments_of(name, text) if not comment.text.startswith(("namespace", "----", "clang-format"))]
+        every += [
+            (name, comment, text.split("\n"))
+            for comment in comments_of(name, text)
+            if not comment.text.startswith(("namespace", "----", "clang-format"))
+        ]
     sample = random.Random(given.seed).sample(every, min(given.count, len(every)))
     print(f"{len(sample)} of {len(every)} comments in {given.folder}, seed {given.seed}")
     for name, comment, lines in sorted(sample, key=lambda picked: picked[:2]):

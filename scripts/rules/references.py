@@ -13,7 +13,9 @@ DECISIONS = "docs/decisions/"
 FILE = re.compile(r"(?<![\w./{}*<>-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|h|c|py|tsx?|mjs|cmake))\b(?![\w(])")
 SYMBOL = re.compile(r"`(?:[A-Za-z_]\w*(?:\.|::|->))*([A-Za-z_]\w*)(?:\(\))?`")
 DECISION = re.compile(r"\b[Dd]ecisions? (\d{4})\b|\b(00\d\d)(?=[-),.;: ]|$)(?!-\d)")
-ELSEWHERE = re.compile(r"\b(?:[Dd]esign|[Cc]onventions?),? (?:section )?\d+\b|\((?:design|conventions?)(?:[:,][^)]*)?\)|\b[Dd]esign,? section\b")
+ELSEWHERE = re.compile(
+    r"\b(?:[Dd]esign|[Cc]onventions?),? (?:section )?\d+\b|\((?:design|conventions?)(?:[:,][^)]*)?\)|\b[Dd]esign,? section\b"
+)
 # Files and names of others: of libraries, systemd, Slurm, Kubernetes, AWS; and examples of a user's own files.
 FILES_OF_OTHERS = set(
     "nvml.h nccl.h cuda_runtime_api.h sysexits.h magic.h fuse.h host_config.h oom_kill.c memcontrol.c ProcessGroupGloo.hpp gpu.cpp SCRIPT.py a.py b.py beside.py "

@@ -49,21 +49,58 @@ EMPTY_NAMES_OUTSIDE_OF_TESTS = EMPTY_NAMES | {"one", "made", "mine"}
 SOME_WORD = re.compile("|".join([*WORDS, *WORDS_WITHIN, *EMPTY_NAMES_OUTSIDE_OF_TESTS]), re.IGNORECASE)
 NO_NAME = re.compile(r'R"\(.*?\)"|"(?:\\.|[^"\\])*"|//.*|^\s*#\s*include.*')
 PROSE = re.compile(r'R"(\w*)\(.*?\)\1"|/\*.*?\*/', re.DOTALL)  # raw texts and block comments: no names
-SCRIPT_PROSE = re.compile(r"""/\*.*?\*/|(?<!:)//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`$]*`|>[^<>{}=;()]+<""", re.DOTALL)
+SCRIPT_PROSE = re.compile(
+    r"""/\*.*?\*/|(?<!:)//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`$]*`|>[^<>{}=;()]+<""", re.DOTALL
+)
 
 FIRST_WORDS = r"(?:of|those|who|whom|whoever|what|which|nobody|none|else|one that)"
 FIRST_WORD = re.compile(rf"^{FIRST_WORDS}\b|(?<=[.!?] ){FIRST_WORDS.title().replace('That', 'that')}\b", re.IGNORECASE)
 CAPITAL_FIRST_WORD = re.compile(r"[A-Z]")
 MACHINE_VERB = re.compile(
-    r"(?<!`)\b(?:head|agent|node|worker|daemon|process|server)s? (?:tells?|hears?|says?|asks?|knows?|wants?|comes?|leaves?|goe?s? on)\b", re.IGNORECASE
+    r"(?<!`)\b(?:head|agent|node|worker|daemon|process|server)s? (?:tells?|hears?|says?|asks?|knows?|wants?|comes?|leaves?|goe?s? on)\b",
+    re.IGNORECASE,
 )
 # Folders whose sentences, and folders whose names, are still to be replaced. A folder that is done leaves its list; none joins it.
 SENTENCES_NOT_YET = (
-    *("cmd/client/", "cmd/dispatch/", "cmd/line/", "cmd/text/process", "cmd/verbs/", "daemon/agent/", "daemon/head/", "daemon/metrics/records",
-     "examples/tune/", "runtime/python/rtrain/_remote/_api.py", "runtime/python/rtrain/data/", "runtime/python/rtrain/train/", "scripts/alone", "scripts/versions", "storage/state/"),
-    *("daemon/protocol/heartbeat.hpp", "daemon/protocol/messages.hpp", "tests/"),
-    *("scheduler/cycle/", "scheduler/index/ends.cpp", "scheduler/index/holds.cpp", "scheduler/index/outlook", "scheduler/queue/backfill"),
-    *("scheduler/lifecycle/drain.cpp", "scheduler/lifecycle/handlers.hpp", "scheduler/placement/node_holds", "scheduler/placement/reserved_seats"),
+    *(
+        "cmd/client/",
+        "cmd/dispatch/",
+        "cmd/line/",
+        "cmd/text/process",
+        "cmd/verbs/",
+        "daemon/agent/",
+        "daemon/head/",
+        "daemon/metrics/records",
+        "examples/tune/",
+        "runtime/python/rtrain/_remote/_api.py",
+        "runtime/python/rtrain/data/",
+        "runtime/python/rtrain/train/",
+        "scripts/alone",
+        "scripts/versions",
+        "storage/state/",
+    ),
+    *(
+        "daemon/protocol/heartbeat.hpp",
+        "daemon/protocol/messages.hpp",
+        "tests/data/",
+        "tests/python/",
+        "tests/sim/",
+        "tests/system/",
+        "tests/unit/",
+    ),
+    *(
+        "scheduler/cycle/",
+        "scheduler/index/ends.cpp",
+        "scheduler/index/holds.cpp",
+        "scheduler/index/outlook",
+        "scheduler/queue/backfill",
+    ),
+    *(
+        "scheduler/lifecycle/drain.cpp",
+        "scheduler/lifecycle/handlers.hpp",
+        "scheduler/placement/node_holds",
+        "scheduler/placement/reserved_seats",
+    ),
 )
 NAMES_NOT_YET = ("daemon/dashboard/", "runtime/python/", "tests/python/")
 
