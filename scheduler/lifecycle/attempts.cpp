@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/causes.hpp"
 #include "scheduler/model/limits.hpp"
 #include "scheduler/placement/largest.hpp"
 
@@ -38,9 +39,9 @@ bool backoff_is_set(const FailurePolicy& policy) {
 }
 
 Duration backoff(const FailurePolicy& policy, std::uint32_t failures) {
-    std::int64_t wait = std::max<std::int64_t>(policy.backoff_first.ms, 0);
+    std::int64_t wait = std::max(policy.backoff_first, limits::backoff_least).ms;
     for (std::uint32_t i = 1; i < failures && wait < policy.backoff_last.ms; ++i) wait *= 2;
-    return {std::min(wait, std::max(policy.backoff_last.ms, policy.backoff_first.ms))};
+    return {std::min(wait, std::max({policy.backoff_last, policy.backoff_first, limits::backoff_least}).ms)};
 }
 
 // Returns the number of last attempts in a row that ended uncounted before their workers ran or had formed their group.
@@ -60,9 +61,11 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
 Duration wait_before_next(const Cluster& cluster, const Run& run, const Attempt& ended, std::uint32_t beginnings) {
     const FailurePolicy& policy = run.spec.failure;
     const std::uint32_t failures = ended.counted ? run.failures : beginnings;
-    if (backoff_is_set(policy)) return backoff(policy, failures);
+    const std::uint32_t in_series = failures_without_progress(cluster, run.id);
+    const Duration least = in_series >= limits::failures_of_series ? limits::backoff_least_in_series : Duration{};
+    if (backoff_is_set(policy)) return std::max(backoff(policy, failures), least);
     if (made_progress(ended)) return {};
-    return backoff(policy, ended.counted ? failures_without_progress(cluster, run.id) : beginnings);
+    return std::max(backoff(policy, ended.counted ? in_series : beginnings), least);
 }
 
 NodeId result_writer(const Cluster& cluster, const Run& run) {
@@ -86,8 +89,10 @@ void recover(Change& change, const Attempt& attempt) {
     if (attempt.first_failure && policy.avoid_bad_nodes && attempt.counted)
         avoid(change, run.id, attempt.workers[attempt.first_failure->value].seat.node);
     if (attempt.counted) ++run.failures;
-    const auto allowed = static_cast<std::uint32_t>(std::max(policy.max_failures, 0));
-    if (attempt.counted && policy.max_failures >= 0 && run.failures > allowed)
+    const auto allowed =
+        std::min(policy.max_failures < 0 ? limits::failures_most : static_cast<std::uint32_t>(policy.max_failures),
+                 limits::failures_most);
+    if (attempt.counted && run.failures > allowed)
         return end_run(
             change, run.id, RunState::failed,
             reasons::FailuresSpent{.failures = run.failures, .max_failures = allowed, .cause = {attempt.cause}});
@@ -106,6 +111,22 @@ void recover(Change& change, const Attempt& attempt) {
     change.note(notes::backoff(run, run.retry_at - change.now()));
 }
 
+// The newest attempt and the first one keep their causes whole.
+void cut_older_causes(Change& change, AttemptId newest) {
+    const auto& attempts = change.seen().attempts;
+    auto at = attempts.find(newest);
+    for (std::size_t back = 1; back <= limits::attempts_with_causes; ++back) {
+        const bool is_first = at == attempts.begin() || std::prev(at)->first.run != newest.run;
+        if (is_first || std::prev(at) == attempts.begin() || std::prev(at, 2)->first.run != newest.run) return;
+        --at;
+        if (back != 1 && back != limits::attempts_with_causes) continue;
+        const std::size_t most = back == 1 ? limits::cause_bytes_of_older : limits::cause_bytes_of_old;
+        const std::size_t others = back == 1 ? limits::causes_bytes_of_older : 0;
+        Attempt cut = at->second;
+        if (cut_causes(cut, most, others)) change.edit(at->first) = std::move(cut);
+    }
+}
+
 void finish_attempt(Change& change, AttemptId id) {
     Attempt& attempt = change.edit(id);
     attempt.state = attempt.end_as;
@@ -113,6 +134,7 @@ void finish_attempt(Change& change, AttemptId id) {
     change.look_for_room();
     change.about(id.run);
     judge_nodes(change, attempt);
+    cut_older_causes(change, id);
     const Run& run = change.edit(id.run);
     if (attempt.end_as == AttemptState::succeeded) {
         end_run(change, id.run, RunState::succeeded, attempt.cause);

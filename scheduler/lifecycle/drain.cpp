@@ -7,6 +7,7 @@
 #include <set>
 
 #include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/causes.hpp"
 #include "scheduler/model/limits.hpp"
 #include "scheduler/placement/largest.hpp"
 
@@ -117,7 +118,7 @@ Reason evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures
         reason.evidence.push_back({.run = name_of(cluster, id.run),
                                    .attempt = id.number,
                                    .went_on = by_its_own_doing(attempt),
-                                   .cause = {in_brief(attempt.cause)}});
+                                   .cause = {cut_to(in_brief(attempt.cause), limits::note_bytes)}});
     }
     return reason;
 }

@@ -74,5 +74,24 @@ inline constexpr std::size_t deletions_most = 10;
 // A result that was written longer ago than this is written again, because the order may have been lost.
 inline constexpr Duration result_repeats{600'000};
 inline constexpr std::size_t node_failures = 16;  // the most failures that are stored for a node
+// The least wait before the next attempt of a run that failed. The second value holds after `failures_of_series`
+// attempts in a row without progress. A run that fails at once would fill the records with its attempts.
+inline constexpr Duration backoff_least{100}, backoff_least_in_series{1'000};
+inline constexpr std::uint32_t failures_of_series = 32;  // Invariant: failures_of_series <= backoffs_doubled
+// The most failures of a run that has `max_failures: -1`, or more. Each failure leaves an attempt, which stays until the
+// run is removed.
+inline constexpr std::uint32_t failures_most = 100'000;
+
+// ---- causes of failure ----------------------------------------------------------------------------------------------
+// The most bytes of one cause. The newest attempts and the first one keep `cause_bytes`. The others keep the first and
+// the last bytes of it, as do ranks that failed after another rank.
+inline constexpr std::size_t cause_bytes = 256 << 10, cause_bytes_of_older = 4 << 10, cause_bytes_of_old = 256;
+inline constexpr std::size_t causes_bytes_of_attempt = 1 << 20;  // the sum over all ranks but the first one that failed
+inline constexpr std::size_t causes_bytes_of_older = 64 << 10;   // the same sum, once another attempt has ended
+// Failures of a run that are stored whole however quickly they follow each other. Later ones of an attempt that ran for
+// less than `progress_after` are cut: their events stay in the database until they are pruned.
+inline constexpr std::uint32_t failures_whole = 16;
+inline constexpr std::size_t note_bytes = 4 << 10;       // the most bytes of a cause in the line of an event
+inline constexpr std::size_t attempts_with_causes = 32;  // the newest attempts; older ones keep `cause_bytes_of_old`
 
 }  // namespace rtrain::limits

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "scheduler/model/causes.hpp"
+#include "scheduler/model/limits.hpp"
 #include "scheduler/model/notes.hpp"
 #include "scheduler/model/records.hpp"
 
@@ -279,6 +281,27 @@ struct Shorten {
             for (Reason& cause : why.cause) cause = changed(cause, *this);
     }
 };
+struct Cut {
+    std::size_t most;
+    void operator()(reasons::RankFailed& why) const { why.exit.detail = cut_text(std::move(why.exit.detail), most); }
+    void operator()(reasons::NotPrepared& why) const { why.why = cut_text(std::move(why.why), most); }
+    void operator()(reasons::Text& why) const { why.text = cut_text(std::move(why.text), most); }
+    void operator()(reasons::Silent& why) const { why.why = cut_text(std::move(why.why), most); }
+    void operator()(reasons::DrainedBy& why) const { why.text = cut_text(std::move(why.text), most); }
+    void operator()(reasons::NodeLost& why) const {
+        why.why = cut_text(std::move(why.why), most);
+        for (Reason& cause : why.cause) cause = changed(cause, *this);
+    }
+    void operator()(reasons::Quarantined& why) const {
+        for (reasons::Evidence& evidence : why.evidence)
+            for (Reason& cause : evidence.cause) cause = changed(cause, *this);
+    }
+    template <class Other>
+    void operator()(Other& why) const {
+        if constexpr (requires { why.cause; })
+            for (Reason& cause : why.cause) cause = changed(cause, *this);
+    }
+};
 struct Hide {
     void operator()(reasons::RankFailed& why) const {
         if (!why.exit.detail.empty()) why.exit.detail = "hidden";
@@ -335,6 +358,8 @@ std::string to_text(const ExitCause& exit) {
 
 Reason in_brief(const Reason& reason) { return changed(reason, Shorten{}); }
 
+Reason cut_to(const Reason& reason, std::size_t most) { return reason.none() ? reason : changed(reason, Cut{most}); }
+
 Reason without_job_words(const Reason& reason) { return changed(reason, Hide{}); }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
@@ -346,6 +371,9 @@ std::string attempt_text(const std::string& run, std::uint32_t number) {
 }
 
 std::string node_text(const NodeId& node) { return "node " + node.value; }
+
+// A cause as a part of an event's line.
+std::string in_line(const Reason& cause, JobWords words) { return to_text(cut_to(cause, limits::note_bytes), words); }
 
 std::string behind(const char* before, const std::string& text) { return text.empty() ? "" : before + text; }
 
@@ -377,10 +405,10 @@ std::string array_submitted(const std::string& array, std::size_t runs, const st
     return "array " + array + " of " + std::to_string(runs) + " runs was submitted by " + user;
 }
 std::string stopping(const Run& run, JobWords words) {
-    return run.name + " is STOPPING: " + to_text(run.reason, words);
+    return run.name + " is STOPPING: " + in_line(run.reason, words);
 }
 std::string ended(const Run& run, JobWords words) {
-    return run.name + " is " + to_text(run.state) + behind(": ", to_text(run.reason, words));
+    return run.name + " is " + to_text(run.state) + behind(": ", in_line(run.reason, words));
 }
 std::string removed(const Run& run) { return run.name + " was removed"; }
 std::string stop_metric(const std::string& run, const Reason& why) { return run + ": " + to_text(why); }
@@ -409,7 +437,7 @@ std::string running(const std::string& run, const Attempt& attempt) {
     return attempt_text(run, attempt.id.number) + " is RUNNING";
 }
 std::string failed(const std::string& run, AttemptId id, const Reason& cause, JobWords words) {
-    return attempt_text(run, id.number) + ": " + to_text(cause, words);
+    return attempt_text(run, id.number) + ": " + in_line(cause, words);
 }
 
 std::string checkpoint_requested(const std::string& run, const CheckpointRequest& request) {

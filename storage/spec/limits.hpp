@@ -27,6 +27,9 @@ inline constexpr std::size_t array_bytes_most = 256 << 20;  // for the jobs and 
 inline constexpr std::size_t bytes_of_name =
     96;  // bytes for a node name of a run: its entry in a set, beside the job's text
 
+// What each failed attempt of a run counts, beside so much for each of its workers.
+inline constexpr std::size_t bytes_of_failure = 1'024, bytes_of_failed_worker = 256;
+
 struct ListLimit {
     std::string_view path;  // path of the field
     std::size_t most;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "daemon/protocol/metric_numbers.hpp"
+#include "scheduler/model/causes.hpp"
+#include "scheduler/model/limits.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -30,6 +32,7 @@ AttemptId id_of(const Cluster& cluster, const protocol::AttemptRef& ref) {
 struct ToEvent {
     const Cluster& cluster;
     const NodeId& node;
+    const Time now;
     using Answer = std::optional<Event>;
 
     Answer operator()(const protocol::Prepared& news) const {
@@ -63,14 +66,22 @@ struct ToEvent {
         return NodePrepareFailed{.attempt = id_of(cluster, news.attempt),
                                  .incarnation = news.attempt.incarnation,
                                  .node = node,
-                                 .why = news.why,
+                                 .why = cut_text(news.why, limits::cause_bytes_of_older),
                                  .permanent = news.permanent};
     }
     Answer operator()(const protocol::Started& news) const {
         return WorkerStarted{id_of(cluster, news.attempt), Rank{news.rank}, news.pid};
     }
     Answer operator()(const protocol::Exited& news) const {
-        return WorkerExited{id_of(cluster, news.attempt), Rank{news.rank}, news.cause, news.exit_wall_us};
+        const AttemptId id = id_of(cluster, news.attempt);
+        WorkerExited event{id, Rank{news.rank}, news.cause, news.exit_wall_us};
+        const auto run = cluster.runs.find(id.run);
+        const auto attempt = cluster.attempts.find(id);
+        const bool known = run != cluster.runs.end() && attempt != cluster.attempts.end();
+        // The event is saved as well: what the record would cut is cut before.
+        event.cause.detail = cut_text(std::move(event.cause.detail),
+                                      known ? cause_bytes_of(run->second, attempt->second, now) : limits::note_bytes);
+        return event;
     }
     Answer operator()(const protocol::Emptied& news) const { return NodeEmptied{id_of(cluster, news.attempt), node}; }
     Answer operator()(const protocol::Reported&) const { return std::nullopt; }
@@ -93,10 +104,10 @@ struct ToEvent {
 }  // namespace
 
 const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref) {
-    const AttemptId first{RunId{ref.run}, 0}, last{RunId{ref.run}, ~0u};
-    if (ref.incarnation != 0)
-        for (auto it = cluster.attempts.lower_bound(first); it != cluster.attempts.end() && !(last < it->first); ++it)
-            if (it->second.incarnation == ref.incarnation) return &it->second;
+    const auto first = cluster.attempts.lower_bound({RunId{ref.run}, 0});
+    if (ref.incarnation != 0)  // the newest ones first: it is one of them, and a run may have thousands
+        for (auto at = cluster.attempts.upper_bound({RunId{ref.run}, ~0u}); at != first;)
+            if ((--at)->second.incarnation == ref.incarnation) return &at->second;
     const auto entry = cluster.attempts.find({RunId{ref.run}, ref.number});
     if (entry == cluster.attempts.end() || ref.incarnation != 0) return nullptr;
     return &entry->second;
@@ -106,8 +117,8 @@ protocol::AttemptRef reference(const Attempt& attempt) {
     return {attempt.id.run.value, attempt.incarnation, attempt.id.number};
 }
 
-std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, const protocol::News& news) {
-    return std::visit(ToEvent{cluster, node}, news.what);
+std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, Time now, const protocol::News& news) {
+    return std::visit(ToEvent{cluster, node, now}, news.what);
 }
 
 Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& registration,

@@ -15,7 +15,7 @@ protocol::AttemptRef reference(const Attempt& attempt);
 
 // Returns the event that a piece of news is to the core; nothing where it goes to tables beside the core (reports,
 // notices).
-std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, const protocol::News& news);
+std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, Time now, const protocol::News& news);
 Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& registration,
                  const std::string& far_address);
 

@@ -53,7 +53,7 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
         }
     } else if (const auto* message = std::get_if<protocol::Notice>(&news.what)) {
         notice(node, *message);
-    } else if (auto event = event_of(cluster, NodeId{node}, news)) {
+    } else if (auto event = event_of(cluster, NodeId{node}, view_.clock.now(), news)) {
         if (auto* exited = std::get_if<WorkerExited>(&*event)) exited->ago = ago(*exited);
         events_.take(std::move(*event));
     }

@@ -39,26 +39,26 @@ TEST_CASE("news are about the attempt of their incarnation, whatever number they
     const Cluster cluster = cluster_with_attempt();
     const protocol::News claimed{
         1, protocol::Prepared{.attempt = {1, 9, 4}, .claimed = true, .from = "checkpoint_000001-a001"}};
-    const auto event = std::get<NodePrepared>(event_of(cluster, NodeId{"n1"}, claimed).value());
+    const auto event = std::get<NodePrepared>(event_of(cluster, NodeId{"n1"}, {}, claimed).value());
     CHECK(event.attempt == AttemptId{RunId{1}, 2});  // as asked for
     CHECK(event.claimed_number == 4);                // as claimed
     CHECK(event.from == "checkpoint_000001-a001");
     const protocol::News stranger{2, protocol::Emptied{.attempt = {1, 8, 2}}};
     CHECK(find_attempt(cluster, {1, 8, 2}) == nullptr);
-    CHECK(std::get<NodeEmptied>(event_of(cluster, NodeId{"n1"}, stranger).value()).attempt.number == 2);
+    CHECK(std::get<NodeEmptied>(event_of(cluster, NodeId{"n1"}, {}, stranger).value()).attempt.number == 2);
 }
 
 TEST_CASE("reports and notices stay out of the core") {
     const Cluster cluster = cluster_with_attempt();
-    CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {1, protocol::Reported{}}).has_value());
-    CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {1, protocol::Notice{}}).has_value());
+    CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {}, {1, protocol::Reported{}}).has_value());
+    CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {}, {1, protocol::Notice{}}).has_value());
 }
 
 TEST_CASE("only the numbers of a commit's metrics go into the records") {
     const Cluster cluster = cluster_with_attempt();
     const protocol::News news{
         1, protocol::Committed{.attempt = {1, 9, 2}, .metrics_json = R"({"loss":0.5,"note":"x","on":true})"}};
-    const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value());
+    const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, {}, news).value());
     CHECK(event.metrics == std::map<std::string, double>{{"loss", 0.5}});
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("the score of a commit may be nested; a key that is spelled like its p
     cluster.runs.at(RunId{1}).spec.retention.score_attribute = "eval/top/acc";
     const auto score = [&](const char* metrics) {
         const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .metrics_json = metrics}};
-        const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value());
+        const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, {}, news).value());
         const auto entry = event.metrics.find("eval/top/acc");
         return entry == event.metrics.end() ? std::optional<double>() : entry->second;
     };
@@ -85,7 +85,7 @@ TEST_CASE("a commit carries which ask it answers; an older agent does not say") 
     const Cluster cluster = cluster_with_attempt();
     const auto answers = [&](std::optional<std::int64_t> request) {
         const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .answers = request}};
-        return std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value()).answers;
+        return std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, {}, news).value()).answers;
     };
     CHECK(answers(7'000) == Time{7'000});
     CHECK(answers(0) == Time{});
