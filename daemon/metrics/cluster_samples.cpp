@@ -64,9 +64,10 @@ void add_cluster_samples(Families& families, const Records& records) {
     std::map<NodeState, int> nodes;
     for (const auto& [id, node] : records.nodes) ++nodes[node.state];
     for (NodeState state : node_states) families.add("nodes", {{"state", to_text(state)}}, nodes[state]);
-    std::map<RunState, int> runs;
+    std::map<RunState, std::size_t> runs = records.not_shown;
     for (const auto& [id, run] : records.runs) ++runs[run.state];
-    for (RunState state : run_states) families.add("runs", {{"state", to_text(state)}}, runs[state]);
+    for (RunState state : run_states)
+        families.add("runs", {{"state", to_text(state)}}, static_cast<double>(runs[state]));
     for (const auto& [queue, length] : records.queue_lengths)
         families.add("queue_length", {{"queue", queue}}, static_cast<double>(length));
     families.add("gpus", {{"state", "free"}}, records.gpus_free);

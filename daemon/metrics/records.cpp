@@ -82,10 +82,23 @@ bool Sampling::step() {
     }
     records_.last_seen = run->first;
     if (!terminal(run->second.state))
-        take(run->second);
+        may_show(run->second) ? take(run->second) : void(++records_.not_shown[run->second.state]);
     else if (run->second.ended_wall_ms > wall_ms_ - shown_after_end_ms)
         ended_.emplace_back(run->second.ended_wall_ms, run->first);
     if (ended_.size() >= 4 * ended_runs_limit) choose_ended();
+    return true;
+}
+
+// One user's waiting runs hide no other's.
+bool Sampling::may_show(const Run& live) {
+    if (live_shown_ >= runs_shown_most) return false;
+    if (live.attempts == 0) {
+        std::size_t& of_user = waiting_shown_of_[live.user];
+        if (waiting_shown_ >= waiting_shown_most || of_user >= waiting_shown_of_user) return false;
+        ++waiting_shown_;
+        ++of_user;
+    }
+    ++live_shown_;
     return true;
 }
 

@@ -41,12 +41,18 @@ struct Records {
     std::map<NodeId, ShownNode> nodes;
     std::map<RunId, ShownRun> runs;
     RunId last_seen{};  // of all runs, also those that are not shown; later ones came too late for this scrape
+    std::map<RunState, std::size_t> not_shown;  // live runs beyond the bounds of Sampling, by their state
     std::map<std::string, std::size_t> queue_lengths;
     double gpus_total = 0, gpus_free = 0;
 };
 
+// Live runs that have samples of their own; and of them those that were never placed, of all users and of one. The
+// others are counted by their state, as all are.
+inline constexpr std::size_t runs_shown_most = 5'000, waiting_shown_most = 2'500, waiting_shown_of_user = 500;
+
 // Takes one run at a time. The cluster may change between two steps: each run is shown as it was at its own. Shown are
-// the runs that live, and those that ended within 15 minutes, but of these no more than the last 500.
+// the runs that live, up to the bounds above, and those that ended within 15 minutes, but of these no more than the
+// last 500.
 class Sampling {
   public:
     using Taken = std::function<void(RunId)>;
@@ -56,6 +62,7 @@ class Sampling {
 
   private:
     void choose_ended();
+    bool may_show(const Run& live);
     void take(const Run& run);
 
     const Cluster& cluster_;
@@ -65,6 +72,8 @@ class Sampling {
     const WaitsOf waits_of_;
     Records records_;
     std::vector<std::pair<std::int64_t, RunId>> ended_;  // when, and who
+    std::size_t live_shown_ = 0, waiting_shown_ = 0;
+    std::map<std::string, std::size_t> waiting_shown_of_;  // by user
     bool all_seen_ = false;
 };
 

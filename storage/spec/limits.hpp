@@ -24,11 +24,10 @@ inline constexpr std::size_t selector_values_most = 256;
 inline constexpr std::size_t demand_bytes_most = 32 << 20;
 inline constexpr std::size_t array_runs_most = 10'000;
 inline constexpr std::size_t array_bytes_most = 256 << 20;  // for the jobs and workers of all runs of an array
+// The bytes that the head stores of a run beside its job: its record, and the indexes of its name, key and state.
+inline constexpr std::size_t bytes_of_run = 4'096;
 inline constexpr std::size_t bytes_of_name =
     96;  // bytes for a node name of a run: its entry in a set, beside the job's text
-
-// What each failed attempt of a run counts, beside so much for each of its workers.
-inline constexpr std::size_t bytes_of_failure = 1'024, bytes_of_failed_worker = 256;
 
 struct ListLimit {
     std::string_view path;  // path of the field

@@ -219,10 +219,22 @@ bool taken(const Known& known, const spec::Job& job, const std::string& name) {
            std::filesystem::exists(known.options.storage_root + "/" + name + "/run.json", unseen);
 }
 
+// Returns a free name: the first free one of few, and of many one behind a name that is taken. The work grows with the
+// number's digits, not with the number.
 std::string free_name(const Known& known, const spec::Job& job) {
-    std::string name = job.name;
-    for (int n = 2; taken(known, job, name); ++n) name = job.name + "-" + std::to_string(n);
-    return name;
+    constexpr std::uint64_t tried_in_order = 16;
+    const auto numbered = [&](std::uint64_t n) { return job.name + "-" + std::to_string(n); };
+    if (!taken(known, job, job.name)) return job.name;
+    std::uint64_t is_taken = 1, is_free = 2;
+    while (taken(known, job, numbered(is_free))) {
+        is_taken = is_free;
+        is_free = is_free < tried_in_order ? is_free + 1 : 2 * is_free;
+    }
+    while (is_free - is_taken > 1) {
+        const std::uint64_t middle = is_taken + (is_free - is_taken) / 2;
+        (taken(known, job, numbered(middle)) ? is_taken : is_free) = middle;
+    }
+    return numbered(is_free);
 }
 
 // A field that the spec allows and this version does not carry out, or not on every node. The run's warnings name it.
@@ -369,10 +381,21 @@ Status check_name(const Known& known, const Caller& caller, Submission& submissi
 // Returns what a submission makes the head keep: its runs' records, the event of it, its secrets.
 KeptBytes kept_of(const Submission& submission) {
     const auto runs = static_cast<std::int64_t>(std::max<std::size_t>(1, submission.array.indices.size()));
-    const auto of_one = static_cast<std::int64_t>(bytes_of(submission.job));
+    const auto of_one = static_cast<std::int64_t>(spec::bytes_of_run + bytes_of(submission.job));
     const auto secrets =
         submission.secrets.empty() ? 0 : static_cast<std::int64_t>(json_text(submission.secrets).size());
     return {.memory = runs * of_one, .database = 2 * runs * of_one + of_one, .files = secrets};
+}
+
+// Fails if the user's runs that have not ended would become too many: lists, metrics and the scheduler look at each.
+Status check_live_runs(const Known& known, const std::string& user, const Submission& submission) {
+    const std::size_t runs = std::max<std::size_t>(1, submission.array.indices.size());
+    const std::size_t live = known.view.names.live_runs_of(user), most = known.options.user_live_runs;
+    if (live + runs <= most) return Done{};
+    return Error{ErrorCode::full,
+                 user + " has " + std::to_string(live) + " runs that have not ended, and this adds " +
+                     std::to_string(runs) + "; the most is " + std::to_string(most),
+                 "submit this when others have ended, or stop some (rtrain stop)"};
 }
 
 void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRequest read) {
@@ -388,6 +411,8 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
     if (const Status below = mark_parent(exchange, submission.job); !below) return refuse(exchange, below.error());
     if (const Status named = check_name(known, exchange.caller, submission); !named)
         return refuse(exchange, named.error());
+    if (const Status live = check_live_runs(known, exchange.caller.user, submission); !live)
+        return refuse(exchange, live.error());
     if (const Status may = stores.bytes.may_add(exchange.caller.user, Kept::runs, kept_of(submission)); !may)
         return refuse(exchange, may.error());
     accept(exchange, known, stores, submission);

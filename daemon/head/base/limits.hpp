@@ -14,6 +14,8 @@ inline constexpr std::int64_t MiB = 1 << 20, GiB = 1 << 30;
 inline constexpr std::int64_t user_memory = 512 * MiB;
 // Rows in the state database, which a start reads whole: some 50 million small reports.
 inline constexpr std::int64_t user_database = 4 * GiB;
+// Runs that have not ended. Lists, metrics and the scheduler look at each of them.
+inline constexpr std::size_t user_live_runs = 20'000;
 // Logs, values, code archives and secrets in files.
 inline constexpr std::int64_t user_files = 64 * GiB;
 // On a small disk, database and files of one user take at most this part of the disk each, so that one user alone

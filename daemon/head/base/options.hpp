@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/head/base/limits.hpp"
 #include "daemon/head/base/user_bytes.hpp"
 #include "scheduler/model/queues.hpp"
 #include "storage/spec/fields/autoscale.hpp"
@@ -28,6 +29,7 @@ struct HeadOptions {
     std::int64_t storage_reserve = 2LL << 30;     // bytes that uploads must leave free below the storage root
     std::int64_t logs_reserve = 512LL << 20;      // bytes that workers' logs must leave free for the state beside them
     std::optional<head::KeptBytes> user_limit{};  // of each user; none: limits.hpp, less on a small disk
+    std::size_t user_live_runs = head::limits::user_live_runs;                // a smaller one in tests
     std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
     std::optional<Queues> queues{};                                           // none: those it has
     std::string queues_file{};                                                // where they were read, for people

@@ -22,7 +22,7 @@ KeptBytes in_record(std::int64_t bytes) { return {.memory = bytes, .database = c
 std::int64_t run_bytes(const Run& run) {
     const GangRequest& gang = run.spec.gang;
     const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
-    std::size_t bytes = 1 + run.job_json.size() + names * spec::bytes_of_name, each = 0;
+    std::size_t bytes = spec::bytes_of_run + run.job_json.size() + names * spec::bytes_of_name, each = 0;
     for (std::size_t i = 0; i < gang.bundles.size(); ++i) {
         const Bundle& bundle = gang.bundles[i];
         if (i == 0 || bundle != gang.bundles[i - 1]) each = spec::demand_bytes(bundle.demand, bundle.selector);

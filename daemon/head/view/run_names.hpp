@@ -17,12 +17,17 @@ class RunNames {
     const std::set<RunId>& named(const std::string& name) const;
     const std::set<RunId>& submitted(const std::string& key) const;  // several: a job array, or keys of several users
 
+    std::size_t live_runs_of(const std::string& user) const;  // the user's runs that have not ended
     const std::map<RunState, std::size_t>& in_states() const { return in_states_; }
 
   private:
     using Index = std::map<std::string, std::set<RunId>>;
+    struct OfUser {
+        std::size_t runs = 0, live = 0;  // live: those that have not ended
+    };
     struct Known {
         Index::iterator name, key;
+        std::map<std::string, OfUser>::iterator user;
         RunState state = RunState::queued;
     };
     static const std::set<RunId>& in(const Index& index, const std::string& text);
@@ -30,6 +35,7 @@ class RunNames {
     void leave(RunState state);
     Index names_, keys_;
     std::map<RunState, std::size_t> in_states_;  // never 0
+    std::map<std::string, OfUser> of_users_;     // users that have runs
     std::map<RunId, Known> known_;
 };
 

@@ -122,3 +122,24 @@ TEST_CASE("sums over workers never fall: not when a node is cut off, nor when th
     CHECK(metrics.text(records(2, 2), next).find("rtrain_run_disk_read_bytes_total{run_id=\"c0ffee-1\"} 120") !=
           std::string::npos);
 }
+
+TEST_CASE("of many waiting runs a bounded number has samples, of each user, and all are counted") {
+    Cluster cluster;
+    cluster.meta.cluster_id = "c0ffee00";
+    constexpr std::size_t runs = 20'000;
+    for (std::uint64_t number = 1; number <= runs; ++number) {
+        Run& run = cluster.runs[{number}];
+        run.id = {number};
+        run.user = number < runs ? "ana" : "ben";
+        run.name = "r" + std::to_string(number);
+    }
+    Sampling sampling(cluster, Time{1'000}, 1'000);
+    while (sampling.step()) {}
+    const Records taken = sampling.finish();
+    CHECK(taken.runs.size() == waiting_shown_of_user + 1);
+    CHECK(taken.runs.contains({runs}));  // ana's runs hide no run of ben's
+    Metrics metrics("1.2.3");
+    const std::string text = metrics.text(taken, {});
+    CHECK(text.size() < 1'000'000);
+    CHECK(text.find("rtrain_runs{state=\"QUEUED\"} 20000") != std::string::npos);
+}

@@ -2,6 +2,8 @@
 // refusal says it.
 #include "storage/spec/limits.hpp"
 
+#include <set>
+
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -93,6 +95,39 @@ TEST_CASE("the runs of one user take a bounded part of the head's memory, until 
     for (heavy["name"] = "h0"; head.call_as(bob, "POST", "/v1/runs", {{"job", heavy}}).status == 201;)
         heavy["name"] = "h" + std::to_string(++taken);
     CHECK(taken == 3);  // beside the 630 KiB of the run with many workers
+}
+
+TEST_CASE("a user has a bounded number of runs that have not ended") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path, .user_live_runs = 4});
+    const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
+    const auto submit = [&](const std::string& token, const std::string& name, const std::string& array) {
+        return head.call_as(token, "POST", "/v1/runs", {{"job", job(name)}, {"array", array}});
+    };
+    CHECK(submit(ann, "many", "0-2").status == 201);
+    const Answer refused = submit(ann, "more", "0-1");
+    CHECK(refused.status == 507);
+    CHECK(refused.body.at("message") == "ann has 3 runs that have not ended, and this adds 2; the most is 4");
+    CHECK(says(refused, "rtrain stop"));
+    CHECK(submit(bob, "other", "0-1").status == 201);
+    CHECK(head.call_as(ann, "POST", "/v1/runs/many-0/stop").status == 202);
+    REQUIRE(eventually([&] { return head.call("GET", "/v1/runs/many-0").body.at("state") == "STOPPED"; }));
+    CHECK(submit(ann, "more", "0-1").status == 201);
+}
+
+TEST_CASE("a fresh name is free, also behind many that are taken") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    std::set<std::string> names;
+    for (int i = 0; i < 50; ++i) {
+        const Answer made = head.call("POST", "/v1/runs", {{"job", job("digits")}, {"new", true}});
+        REQUIRE(made.status == 201);
+        names.insert(made.body.at("name").get<std::string>());
+    }
+    CHECK(names.size() == 50);
+    CHECK(names.contains("digits"));
+    CHECK(names.contains("digits-2"));
+    CHECK(names.contains("digits-50"));
 }
 
 TEST_CASE("a long request is read beside the loop, and answered like a short one") {

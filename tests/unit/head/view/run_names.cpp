@@ -51,3 +51,19 @@ TEST_CASE("a removed run is forgotten, and its name is free again") {
     names.saw(run(2, "a", "k"));
     CHECK(names.named("a") == std::set<RunId>{{2}});
 }
+
+TEST_CASE("the runs of a user that have not ended are counted as their states change") {
+    RunNames names;
+    Run first = run(1, "a", "k"), second = run(2, "b", "l");
+    first.user = second.user = "ana";
+    names.saw(first);
+    names.saw(second);
+    CHECK(names.live_runs_of("ana") == 2);
+    first.state = RunState::failed;
+    names.saw(first);
+    CHECK(names.live_runs_of("ana") == 1);
+    names.forget({1});
+    CHECK(names.live_runs_of("ana") == 1);
+    names.forget({2});
+    CHECK(names.live_runs_of("ana") == 0);
+}
