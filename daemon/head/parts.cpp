@@ -268,6 +268,7 @@ Status Head::serve() {
     look_for_tokens();
     tidy_up();
     log_audit_end();
+    archive_audit();
     sweep_later();
     if (options_.alive) send_alive();
     autoscaler_.start(journal_->setting(Autoscaler::setting));

@@ -67,6 +67,7 @@ class Head {
     void send_alive();       // whoever started it, and would end a loop that is stuck
     void look_for_tokens();  // that were made on this machine
     void log_audit_end();    // on standard error, each hour
+    void archive_audit();    // each minute, beside the loop
     void tidy_up();          // at the start and daily: old events, logs and blobs
     void sweep();            // daily: the same, and a fresh leaf
     void sweep_later();

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
 constexpr std::int64_t token_look_ms = 1'000;
+constexpr std::int64_t archive_pause_ms = 60'000;
 constexpr std::int64_t uploads_kept_ms = 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
 
@@ -33,6 +34,24 @@ void Head::log_audit_end() {
         std::fprintf(stderr, "rtrain head: the audit ends at %llu:%s\n", static_cast<unsigned long long>(end.sequence),
                      end.hash.c_str());
     loop_.after(options_.audit_end_ms, [this] { log_audit_end(); });
+}
+
+// The audit grows with what people do: its oldest rows leave the database.
+void Head::archive_audit() {
+    loop_.offload(
+        [this]() -> Status {
+            for (bool more = true; more;) {
+                const auto archived = journal_->archive_audit({});
+                if (!archived) return archived.error();
+                more = *archived;
+            }
+            return Done{};
+        },
+        [](const Error& error) { return Status(error); },
+        [this](const Status& done) {
+            if (!done) std::fprintf(stderr, "rtrain head: archiving the audit: %s\n", done.error().message.c_str());
+            loop_.after(archive_pause_ms, [this] { archive_audit(); });
+        });
 }
 
 // The node leaves as by `rtrain node leave`: its certificates are revoked with every agent, and only a new join token

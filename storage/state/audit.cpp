@@ -86,13 +86,17 @@ Result<AuditEnd> last_audit(Database& database) {
     return end;
 }
 
+std::size_t text_bytes(const AuditRow& row) { return row.user.size() + row.action.size() + row.target.size(); }
+
 Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, PageBounds most) {
-    Filling<AuditRow> to(most);
+    return read_audit(database, after, Filling<AuditRow>(most));
+}
+
+Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, Filling<AuditRow> to) {
     Status read = database.each_while(std::string("SELECT ") + columns + " FROM audit WHERE seq > ? ORDER BY seq",
                                       {static_cast<std::int64_t>(after)}, [&](const Row& stored) {
                                           AuditRow row = audit_row(stored);
-                                          const std::size_t bytes =
-                                              row.user.size() + row.action.size() + row.target.size();
+                                          const std::size_t bytes = text_bytes(row);
                                           return to.add(std::move(row), bytes);
                                       });
     if (!read) return read.error();
@@ -100,10 +104,11 @@ Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, Pag
 }
 
 Result<AuditEnd> check_audit(Database& database) {
-    AuditEnd end;
+    Result<AuditEnd> end = archived_audit(database);
+    if (!end) return end.error();
     Status whole = Done{};
     Status read = database.each(std::string("SELECT ") + columns + " FROM audit ORDER BY seq", {}, [&](const Row& row) {
-        if (whole) whole = follow(end, audit_row(row));
+        if (whole) whole = follow(*end, audit_row(row));
     });
     if (!read) return read.error();
     if (!whole) return whole.error();
@@ -112,7 +117,10 @@ Result<AuditEnd> check_audit(Database& database) {
 
 PageOf<AuditRow> SqliteJournal::audit(std::uint64_t after, PageBounds most) const {
     std::lock_guard held(body_->paging);
-    auto page = read_audit(body_->pages, after, most);
+    Result<Transaction> one_view =
+        Transaction::begin(body_->pages, Transaction::Kind::read);  // rows move into segments
+    if (!one_view) throw ReadFailed(one_view.error());
+    auto page = read_whole_audit(body_->pages, audit_folder(body_->directory), after, most);
     if (!page) throw ReadFailed(page.error());
     return std::move(*page);
 }

@@ -18,6 +18,7 @@ namespace rtrain::state {
 struct SqliteJournal::Body {
     std::string path;
     DirectoryLock lock;
+    std::string directory;
     Database database;  // destroyed before the lock is let go
     Database reader;
     std::mutex reading;
@@ -38,8 +39,9 @@ struct SqliteJournal::Body {
         if (opened_beside) opened_beside->leave_wal_on_close();
         return opened_beside;
     }
-    Body(DirectoryLock lock_taken, Database opened_database, Database second, Database third)
+    Body(DirectoryLock lock_taken, std::string of_directory, Database opened_database, Database second, Database third)
         : lock(std::move(lock_taken)),
+          directory(std::move(of_directory)),
           database(std::move(opened_database)),
           reader(std::move(second)),
           pages(std::move(third)) {}

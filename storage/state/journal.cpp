@@ -166,8 +166,8 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     if (!pages) return at_directory(pages.error(), directory);
 
     auto journal = std::unique_ptr<SqliteJournal>(new SqliteJournal());
-    journal->body_ =
-        std::make_unique<Body>(std::move(*lock), std::move(*database), std::move(*reader), std::move(*pages));
+    journal->body_ = std::make_unique<Body>(std::move(*lock), directory, std::move(*database), std::move(*reader),
+                                            std::move(*pages));
     journal->body_->path = path;
     journal->body_->opened = std::move(loaded->cluster);
     journal->body_->kept = std::move(loaded->kept);

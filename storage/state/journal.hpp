@@ -15,8 +15,8 @@
 #include "scheduler/controller.hpp"
 #include "scheduler/model/result.hpp"
 #include "storage/state/audit.hpp"
+#include "storage/state/codec/pages.hpp"
 #include "storage/state/codec/text.hpp"
-#include "storage/state/pages.hpp"
 
 namespace rtrain::state {
 
@@ -134,6 +134,13 @@ class SqliteJournal : public Journal {
     Status erase_settings(const std::vector<std::string>& keys);
     PageOf<AuditRow> audit(std::uint64_t after, PageBounds most) const;  // oldest first; durable ones; as `metrics`
     AuditEnd audit_end() const;
+    // How many of the newest rows stay in the database, and how many older ones become one file.
+    struct AuditBounds {
+        std::size_t kept = 100'000, segment = 20'000;
+    };
+    // Moves the oldest rows of the audit into one file of the data directory. Returns false if there are too few; true:
+    // there may be more. Takes some hundred milliseconds, while commits go on.
+    Result<bool> archive_audit(AuditBounds most);
     // Reads a page of the audit in `directory`, oldest first. A head may have the database open.
     static Result<std::vector<AuditRow>> audit_of(const std::string& directory, std::uint64_t after, std::size_t limit);
     // By a connection of its own: it may take long, and is no work for the loop.

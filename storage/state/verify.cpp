@@ -117,7 +117,12 @@ Result<std::string> SqliteJournal::verify(const std::string& directory) {
     Result<Database> database = Database::open(path, Database::Mode::existing);
     if (!database) return database.error();
     database->leave_wal_on_close();  // leave the files as they are
-    return verify_database(*database);
+    Result<AuditEnd> archived = archived_audit(*database);
+    if (!archived) return archived.error();
+    Result<std::string> verified = verify_database(*database);
+    if (!verified) return verified;
+    if (Status whole = check_segments(audit_folder(directory), *archived); !whole) return whole.error();
+    return verified;
 }
 
 Result<std::vector<AuditRow>> SqliteJournal::audit_of(const std::string& directory, std::uint64_t after,
@@ -131,7 +136,9 @@ Result<std::vector<AuditRow>> SqliteJournal::audit_of(const std::string& directo
     Result<std::int64_t> there = database->integer("SELECT count(*) FROM sqlite_schema WHERE name='audit'");
     if (!there) return there.error();
     if (*there == 0) return std::vector<AuditRow>{};  // of a version before: nothing was kept
-    auto page = read_audit(*database, after, {.rows = limit, .bytes = ~std::size_t{0}});
+    Result<Transaction> one_view = Transaction::begin(*database, Transaction::Kind::read);  // rows move into segments
+    if (!one_view) return one_view.error();
+    auto page = read_whole_audit(*database, audit_folder(directory), after, {.rows = limit, .bytes = ~std::size_t{0}});
     if (!page) return page.error();
     return std::move(page->rows);
 }

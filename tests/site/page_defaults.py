@@ -38,6 +38,12 @@ STATED = [
     ("docs/troubleshooting.md", "7434 between agents", "cmd/daemons/node_entry.hpp", "peer_port = 7434"),
     ("docs/dashboard.md", "12 hours after the last use", "daemon/head/access/browser_sessions.hpp", "session_idle_most_ms = 12LL * 3'600'000"),
     ("docs/http-api.md", "`limit` is 1 to 1000, 100 when left out", "daemon/head/requests/pages_json.hpp", "limit = 100"),
+    ("docs/http-api.md", "at most 20,000 runs that have not ended", "storage/spec/limits.hpp", "user_live_runs_most = 20'000"),
+    ("docs/http-api.md", "2,000 times at once, then 100 times a second", "daemon/head/access/change_rate.hpp",
+     "burst = 2'000, each_second = 100"),
+    ("docs/job-spec.md", "A shorter wait than 100 ms is 100 ms", "scheduler/model/limits.hpp", "backoff_least{100}"),
+    ("docs/job-spec.md", "ends with 100,000 failures", "scheduler/model/limits.hpp", "failures_most = 100'000"),
+    ("docs/reliability.md", "the newest 100,000 rows of the audit", "storage/state/journal.hpp", "kept = 100'000"),
     ("docs/install.md", "started again after 200 ms", "configs/systemd/rtrain-head.service", "RestartSec=200ms"),
     ("docs/where-it-runs.md", "500 MiB at most", "runtime/python/rtrain/train/_archive/_package.py", "500 << 20"),
 ]  # fmt: skip

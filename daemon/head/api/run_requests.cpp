@@ -12,6 +12,7 @@
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/sessions/sessions.hpp"
 #include "daemon/security/security.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -126,6 +127,7 @@ void post_stop(Exchange& exchange) {
         drop_audit(exchange);
         return reply_json(exchange, 200, full_run_json(exchange.view, run, words_for(exchange.caller, run)));
     }
+    if (run.state == RunState::stopping && now == json(false)) drop_audit(exchange);  // said again, it changes nothing
     RunStopAsked event{
         .run = *id, .by = exchange.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
     if (*deadline) event.deadline = Duration{**deadline};
@@ -150,6 +152,13 @@ void post_stop(Exchange& exchange) {
 void post_checkpoint_request(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
+    // The same request again, while the checkpoint has not come, is that request.
+    const Attempt* attempt = running_attempt(exchange.view, *id);
+    if (attempt != nullptr && core::request_pending(*attempt)) {
+        drop_audit(exchange);
+        const Run& run = exchange.view.cluster.runs.at(*id);
+        return reply_json(exchange, 202, full_run_json(exchange.view, run, words_for(exchange.caller, run)));
+    }
     request_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
 }
 

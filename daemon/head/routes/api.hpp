@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "daemon/head/access/change_rate.hpp"
 #include "daemon/head/access/credentials.hpp"
 #include "daemon/head/access/first_admin.hpp"
 #include "daemon/head/access/identity.hpp"
@@ -36,6 +37,7 @@ class Api {
 
   private:
     void answer(Exchange& exchange);
+    std::int64_t wait_for_change(const Exchange& exchange);
 
     // ---- admission.cpp, on the server's threads
     net::Admission admission_of(const net::Request& request);
@@ -43,6 +45,7 @@ class Api {
     std::optional<net::Response> refused_by_loop(const Caller& caller, const std::string& path);
 
     const Uses uses_;
+    ChangeRate changes_;
 };
 
 }  // namespace rtrain::head

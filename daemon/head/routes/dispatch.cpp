@@ -2,6 +2,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/head/base/clock.hpp"
 #include "daemon/head/base/limits.hpp"
 #include "daemon/head/requests/audit.hpp"
 #include "daemon/head/requests/timed.hpp"
@@ -58,8 +59,27 @@ void Api::answer(Exchange& exchange) {
             return refuse(exchange, may.error());
     exchange.responder = timed(uses_.durability, uses_.metrics, std::move(exchange.responder), route);
     begin_audit(exchange, route);
+    if (const std::int64_t wait_ms = wait_for_change(exchange); wait_ms > 0) {
+        drop_audit(exchange);
+        drop_body(exchange);
+        return refuse_for_now(
+            exchange,
+            {ErrorCode::full,
+             "this token has changed something " + std::to_string(ChangeRate::burst) +
+                 " times in a row; from then on it may " + std::to_string(ChangeRate::each_second) + " times a second",
+             "send it again in " + std::to_string(wait_ms) + " ms"},
+            (wait_ms + 999) / 1'000);
+    }
     const Auditing scope(uses_.events, exchange.audit);
     route.answer(exchange, uses_.parts);
+}
+
+// How long the caller has to wait until it may change something, in milliseconds. What has no row in the audit counts
+// for none.
+std::int64_t Api::wait_for_change(const Exchange& exchange) {
+    if (!exchange.audit || !*exchange.audit || exchange.caller.user.empty()) return 0;
+    const std::string party = party_of_changes(exchange.caller);
+    return party.empty() ? 0 : changes_.take(party, monotonic_us() / 1'000);
 }
 
 void Api::dispatch(net::Request request, std::shared_ptr<net::Responder> responder) {

@@ -183,3 +183,63 @@ TEST_CASE("rows of the audit are chained in the transaction of their change; a c
     story.open();
     CHECK(story.journal->audit_end().sequence == 3);
 }
+
+TEST_CASE("old rows of the audit leave the database for files, and the chain holds through both") {
+    ScratchDirectory scratch;
+    Story story(scratch / "data");
+    constexpr std::size_t rows = 100;
+    for (std::size_t i = 1; i <= rows; ++i) {
+        Batch batch;
+        batch.audit.push_back(
+            {.wall_ms = static_cast<std::int64_t>(i), .user = "ana", .target = "/\u20ac\n" + std::to_string(i)});
+        REQUIRE(story.journal->commit(batch).ok());
+    }
+    const std::vector<AuditRow> before = story.journal->audit(0, {}).rows;
+    REQUIRE(before.size() == rows);
+    constexpr SqliteJournal::AuditBounds most{.kept = 25, .segment = 20};
+    std::size_t segments = 0;
+    for (auto more = story.journal->archive_audit(most); more.value(); more = story.journal->archive_audit(most))
+        ++segments;
+    CHECK(segments == 3);
+    CHECK(story.journal->audit(0, {}).rows == before);
+    for (const std::size_t page : {1, 7, 20, 41}) {
+        std::vector<AuditRow> paged;
+        for (bool more = true; more;) {
+            PageOf<AuditRow> some = story.journal->audit(paged.empty() ? 0 : paged.back().sequence, {.rows = page});
+            std::move(some.rows.begin(), some.rows.end(), std::back_inserter(paged));
+            more = some.more;
+        }
+        CHECK(paged == before);
+    }
+    Batch later;
+    later.audit.push_back({.wall_ms = 1'000, .user = "ben"});
+    REQUIRE(story.journal->commit(later).ok());
+    story.journal.reset();
+    CHECK(SqliteJournal::audit_of(scratch / "data", 0, 1'000).value().size() == rows + 1);
+    {
+        Database database = Database::open(scratch / "data/state.db", Database::Mode::existing).value();
+        CHECK(database.integer("SELECT count(*) FROM audit").value() == 41);
+    }
+    CHECK(SqliteJournal::verify(scratch / "data").ok());
+    story.open();
+    CHECK(story.journal->audit_end().sequence == rows + 1);
+    story.journal.reset();
+
+    const std::string segment = scratch / "data/audit/000000000021.zst";
+    const std::string sound = read_bytes(segment);
+    std::string changed = sound;
+    changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
+    write_bytes(segment, changed);
+    CHECK_FALSE(SqliteJournal::verify(scratch / "data").ok());
+    std::vector<AuditRow> forged(before.begin() + 20, before.begin() + 40);
+    forged[5].user = "eve";
+    std::filesystem::remove(segment);
+    REQUIRE(write_segment(scratch / "data/audit", forged).ok());
+    const auto verified = SqliteJournal::verify(scratch / "data");
+    REQUIRE_FALSE(verified.ok());
+    CHECK(verified.error().message.find("row 26 does not have the hash") != std::string::npos);
+    std::filesystem::remove(segment);
+    const auto missing = SqliteJournal::audit_of(scratch / "data", 0, 1'000);
+    REQUIRE_FALSE(missing.ok());
+    CHECK(missing.error().message.find("rows 21 to 60 of the audit are missing") != std::string::npos);
+}

@@ -38,7 +38,7 @@ class Filling {
     PageOf<Row> page;
 
   private:
-    const PageBounds most_;
+    PageBounds most_;
     std::size_t bytes_ = 0;
 };
 
