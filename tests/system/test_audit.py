@@ -48,6 +48,19 @@ def test_a_run_that_is_stopped_with_the_one_that_submitted_it_has_a_row(cluster,
         assert len(rows) == 1, rows
 
 
+def test_a_checkpoint_that_is_asked_for_again_and_a_stop_said_again_leave_one_row(cluster, tmp_path):
+    run = cluster.json("submit", write_job(tmp_path, "asked", "trap '' TERM; sleep 600"))["run_id"]
+    cluster.wait_state("asked", "RUNNING")
+    for _ in range(5):
+        cluster.rtrain("checkpoints", "ask", "asked")
+    for _ in range(3):
+        cluster.rtrain("stop", "asked")
+    rows = [row["action"] for row in cluster.json("audit")["items"] if row["run"] == run]
+    assert rows.count("POST /v1/runs/{run}/checkpoint") == 1
+    assert rows.count("POST /v1/runs/{run}/stop") == 1
+    cluster.rtrain("stop", "asked", "--now")
+
+
 def test_the_audit_tells_who_changed_what_and_shows_a_changed_row_and_a_cut_end(cluster, tmp_path):
     made = cluster.json("submit", write_job(tmp_path, "seen", "true"))
     cluster.wait_state("seen", "SUCCEEDED")
