@@ -25,6 +25,7 @@ from bench_gone import gone
 from bench_history import history
 from bench_hostile import hostile
 from bench_import import import_
+from bench_one_user import hostile_arrays, hostile_causes, hostile_reports
 from bench_recovery import recovery
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
@@ -241,6 +242,9 @@ row(api)
 row(import_)
 row(scale)
 row(hostile)
+row(hostile_reports)
+row(hostile_causes)
+row(hostile_arrays)
 row(million_reports)
 row(history)
 row(recovery)

@@ -1,0 +1,8 @@
+"""Reports of a megabyte each, as many as its argument says."""
+
+import sys
+
+import rtrain.train
+
+for number in range(int(sys.argv[1])):
+    rtrain.train.report({"step": number, "text": "x" * 1_000_000})
