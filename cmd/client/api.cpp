@@ -202,9 +202,12 @@ Result<json> Api::list(const std::string& target) {
     }
 }
 
-Result<json> Api::post(const std::string& target, const json& body) {
+Result<json> Api::post(const std::string& target, const json& body) { return send_body("POST", target, body); }
+Result<json> Api::put(const std::string& target, const json& body) { return send_body("PUT", target, body); }
+
+Result<json> Api::send_body(const char* method, const std::string& target, const json& body) {
     net::Call request;
-    request.method = "POST";
+    request.method = method;
     request.target = target;
     std::optional<std::string> text = exact_json_text(body);
     if (!text)

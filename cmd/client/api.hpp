@@ -33,6 +33,7 @@ class Api {
     Result<nlohmann::json> get(const std::string& target);
     Result<nlohmann::json> list(const std::string& target);  // reads all pages: {"items": [...]}
     Result<nlohmann::json> post(const std::string& target, const nlohmann::json& body);
+    Result<nlohmann::json> put(const std::string& target, const nlohmann::json& body);
     Result<nlohmann::json> remove(const std::string& target);
     Result<bool> exists(const std::string& target);        // HEAD
     Result<std::string> bytes(const std::string& target);  // a body that is not JSON
@@ -44,6 +45,7 @@ class Api {
 
   private:
     struct Body;
+    Result<nlohmann::json> send_body(const char* method, const std::string& target, const nlohmann::json& body);
     explicit Api(std::unique_ptr<Body> body);
     std::unique_ptr<Body> body_;
 };

@@ -20,6 +20,7 @@ std::vector<Command> node_commands();
 std::vector<Command> node_use_commands();
 std::vector<Command> plan_commands();
 std::vector<Command> program_commands();
+std::vector<Command> quota_commands();
 std::vector<Command> request_commands();
 std::vector<Command> restore_commands();
 std::vector<Command> run_commands();

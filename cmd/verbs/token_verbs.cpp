@@ -1,4 +1,4 @@
-// rtrain token create|list|revoke.
+// rtrain token create|list|revoke; rtrain access quota: what the head keeps for a user, and how much it may.
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -140,6 +140,63 @@ Result<int> token_revoke(Invocation& call) {
     return 0;
 }
 
+constexpr const char* kept_places[] = {"memory", "database", "files"};
+
+std::int64_t bytes_at(const json& of, const char* place) { return of.value(place, std::int64_t{0}); }
+
+std::string padded(std::string text, std::size_t width) {
+    if (text.size() < width) text.append(width - text.size(), ' ');
+    return text;
+}
+
+// A line for each kind, then the sum and the limit.
+std::string table(const json& quota) {
+    constexpr std::size_t width = 14;
+    const auto line = [](const std::string& name, const json& of) {
+        std::string text = padded(name, width);
+        for (const char* place : kept_places) text += padded(bytes_text(bytes_at(of, place)), width);
+        return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+    };
+    std::string out = padded("KIND", width);
+    for (const char* title : {"MEMORY", "DATABASE"}) out += padded(title, width);
+    out += "FILES\n";
+    for (const auto& [kind, of] : quota["kinds"].items()) out += line(kind, of);
+    out += line("all", quota["used"]);
+    return out + line(quota.value("own_limit", false) ? "own limit" : "limit", quota["limit"]);
+}
+
+Result<json> wished(const Arguments& arguments) {
+    json body = json::object();
+    for (const char* place : kept_places) {
+        if (!arguments.has(place)) continue;
+        const auto bytes = parse_bytes(arguments.text(place));
+        if (!bytes)
+            return Error{.code = ErrorCode::usage,
+                         .message = std::string("--") + place + " " + arguments.text(place) + " is no size",
+                         .next = "for example --files 100GiB"};
+        body[place] = *bytes;
+    }
+    if (arguments.has("default")) {
+        if (!body.empty())
+            return Error{
+                .code = ErrorCode::usage, .message = "--default takes the place of all other limits", .next = ""};
+        body["default"] = true;
+    }
+    return body;
+}
+
+Result<int> quota(Invocation& call) {
+    const auto body = wished(call.arguments);
+    if (!body) return body.error();
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string target = "/v1/quotas/" + url_part(call.arguments.argument(0));
+    Result<json> answer = body->empty() ? api->get(target) : api->put(target, *body);
+    if (!answer) return answer.error();
+    call.out.document(*answer, "user", table(*answer));
+    return 0;
+}
+
 }  // namespace
 
 std::vector<Command> token_commands() {
@@ -174,6 +231,21 @@ std::vector<Command> token_commands() {
          .arguments = {{.name = "ID", .value = Value::text}},
          .flags = {{.name = "dry-run", .help = "say which"}},
          .handler = token_revoke}};
+}
+
+std::vector<Command> quota_commands() {
+    const auto size = [](const char* name, const char* help) {
+        return Flag{.name = name, .takes = Value::text, .shown = "SIZE", .help = help};
+    };
+    return {{.words = "access quota",
+             .group = "Access",
+             .help = "what the head keeps for a user, and how much it may",
+             .arguments = {{.name = "USER", .value = Value::text}},
+             .flags = {size("memory", "let the user's records take so much memory, such as 1GiB"),
+                       size("database", "let the user's rows take so much of the state database"),
+                       size("files", "let logs, values and archives take so much on the head's disk"),
+                       {.name = "default", .help = "give the user the limit that all have"}},
+             .handler = quota}};
 }
 
 }  // namespace rtrain::cmd

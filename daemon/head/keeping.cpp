@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "daemon/head/access/quotas.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/base/limits.hpp"
 #include "daemon/head/parts.hpp"
@@ -39,6 +40,7 @@ void count_beside(UserBytes& bytes, const state::KeptRows& rows) {
 
 Status Head::count_kept() {
     bytes_.limit_all(options_.user_limit.value_or(limit_on(options_.data_dir)));
+    recall_quotas(bytes_, journal_->settings(quota_prefix));
     head::follow(bytes_, events_.cluster());
     const auto rows = journal_->kept_rows(users_of_runs(events_.cluster()));
     if (!rows) return rows.error();

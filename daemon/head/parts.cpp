@@ -56,7 +56,7 @@ Head::Head(Opened opened)
                      net::dial_port(loop_, host, port, patience_ms, std::move(done));
                  }}),
       orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
-      metrics_page_(loop_, view_, sessions_, metrics_, options_.data_dir),
+      metrics_page_({loop_, view_, sessions_, metrics_, bytes_, options_.data_dir}),
       autoscaler_({loop_, events_, events_.cluster(), clock_, metrics_, options_,
                    [this](const std::string& node) { release_node(node); }}),
       api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_, bytes_,
@@ -150,25 +150,32 @@ Status Head::open() {
     } catch (const state::ReadFailed& failed) { return failed.error; }
 }
 
-// What agents' messages, orders and the server's threads ask for is in memory: none of them waits for a read.
-Status Head::open_all() {
+// Returns the key of runs' tokens. The first start makes it, and the cluster's id.
+Result<std::string> Head::name_cluster() {
     const Cluster& cluster = events_.cluster();
     std::string id = journal_->setting("cluster_id").value_or(""),
                 key = journal_->setting("run_token_key").value_or("");
     if (id.empty()) {
         id = cluster.meta.cluster_id.empty() ? security::random_hex(8) : cluster.meta.cluster_id;
-        if (auto saved = journal_->save_setting("cluster_id", id); !saved) return saved;
+        if (auto saved = journal_->save_setting("cluster_id", id); !saved) return saved.error();
     }
     if (key.empty()) {
         key = security::random_hex(32);
-        if (auto saved = journal_->save_setting("run_token_key", key); !saved) return saved;
+        if (auto saved = journal_->save_setting("run_token_key", key); !saved) return saved.error();
     }
     if (options_.name.empty()) options_.name = journal_->setting("cluster_name").value_or("");
     if (options_.name.empty()) options_.name = "rtrain";
-    if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved;
+    if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved.error();
     events_.name_cluster(id);
+    return key;
+}
 
-    tokens_.open(journal_->tokens(), key);
+// What agents' messages, orders and the server's threads ask for is in memory: none of them waits for a read.
+Status Head::open_all() {
+    const Cluster& cluster = events_.cluster();
+    const auto key = name_cluster();
+    if (!key) return key.error();
+    tokens_.open(journal_->tokens(), *key);
     if (auto opened = open_browser_sessions(); !opened) return opened;
     submissions_.recall(*journal_);
     constexpr const char* left_prefix = "left/";

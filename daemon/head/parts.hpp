@@ -50,6 +50,7 @@ class Head {
 
   private:
     Status open_all();
+    Result<std::string> name_cluster();
     Status open_browser_sessions();
     void connect();  // what the parts do at each step of the event loop
     void follow(const Decisions& decisions);

@@ -92,6 +92,14 @@ void add_disk(Families& families, const std::string& of, SampleLabels labels, co
 
 void add_node_samples(Families& families, const Records& records, const Live& live) {
     if (live.head_disk) add_disk(families, "head", {}, *live.head_disk);
+    for (const auto& [what, refused] : live.head_disk_reserved)
+        families.add("head_disk_reserved", {{"what", what}}, refused ? 1 : 0);
+    for (const LiveUser& of : live.users) {
+        for (const auto& [place, bytes] : of.kept_bytes)
+            families.add("user_kept_bytes", {{"user", of.user}, {"place", place}}, static_cast<double>(bytes));
+        for (const auto& [place, bytes] : of.limit_bytes)
+            families.add("user_limit_bytes", {{"user", of.user}, {"place", place}}, static_cast<double>(bytes));
+    }
     for (const auto& [id, node] : records.nodes) {
         const SampleLabels labels = {{"node", id.value}};
         families.add("node_gpus_expected", labels, node.gpus);

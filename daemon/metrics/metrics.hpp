@@ -42,6 +42,10 @@ struct LiveDisk {
     std::string place;  // place: data, scratch
     std::int64_t size_bytes = 0, free_bytes = 0;
 };
+struct LiveUser {  // what the head keeps for a user, by place: memory, database, files
+    std::string user;
+    std::map<std::string, std::int64_t> kept_bytes, limit_bytes;
+};
 struct LiveNode {
     std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;
     std::optional<std::uint32_t> gpus_seen;  // by NVML, now; nullopt: the agent does not report it
@@ -61,6 +65,8 @@ struct Live {
     std::vector<LiveWorker> workers;                                // workers of attempts that have not ended
     double longest_task_seconds = 0, longest_task_cpu_seconds = 0;  // measured in the event loop of the head
     std::optional<LiveDisk> head_disk{};                            // disk of the data directory
+    std::vector<LiveUser> users{};
+    std::map<std::string, bool> head_disk_reserved{};  // true: only the reserve is left; by what is refused then
 };
 
 struct HttpRequest {

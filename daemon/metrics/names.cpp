@@ -28,6 +28,11 @@ constexpr std::array table = {
     Description{"log_commit_duration_seconds", Kind::histogram, "Time until a transaction of the state is on disk."},
     Description{"head_disk_size_bytes", Kind::gauge, "Size of the file system of the head's data directory."},
     Description{"head_disk_free_bytes", Kind::gauge, "Free there."},
+    Description{"head_disk_reserved", Kind::gauge,
+                "1 while users' files (what=files) or rows (what=rows) are refused: only the reserve is free."},
+    Description{"user_kept_bytes", Kind::gauge,
+                "What the head keeps for a user, by place; the 100 users with the most."},
+    Description{"user_limit_bytes", Kind::gauge, "How much it may keep."},
     Description{"http_request_duration_seconds", Kind::histogram, "Time to answer a request, by route."},
     Description{"trace_spans_total", Kind::counter, "Spans of traces, by outcome: sent, or dropped."},
     // run

@@ -81,6 +81,22 @@ Status insert_notice(Database& database, std::uint64_t id, const Notice& notice)
                        run_or_null(notice.about_run), node_or_null(notice.about_node), Null{}, std::int64_t{0}});
 }
 
+void count_event(RowBytes& grown, std::optional<RunId> run, std::int64_t bytes) {
+    if (run) grown.events[*run] += bytes;
+}
+
+void count_audit(RowBytes& grown, const std::vector<AuditRow>& rows) {
+    for (const AuditRow& row : rows) grown.audit[row.user] += audit_row_bytes(row);
+}
+
+Status insert_notices(Database& database, std::uint64_t& id, const std::vector<Notice>& notices, RowBytes& grown) {
+    for (const Notice& notice : notices) {
+        count_event(grown, notice.about_run, event_row_bytes("", notice.text));
+        if (Status written = insert_notice(database, ++id, notice); !written) return written;
+    }
+    return Done{};
+}
+
 // Those of the runs in question: they change with the transaction, and only if it succeeds.
 MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& rows) {
     MetricMarks marks;
@@ -212,19 +228,16 @@ Status SqliteJournal::commit_once(const Batch& batch, RowBytes& grown) {
         for (const Record& record : entry.records) records.push_back({&record, encode(record)});
         const std::int64_t saved = checksum_of(std::span(records).last(entry.records.size()));
         std::string event = encode(entry.event);
-        if (entry.about_run) grown.events[*entry.about_run] += event_row_bytes(event, entry.note);
+        count_event(grown, entry.about_run, event_row_bytes(event, entry.note));
         Status written = insert_entry(body_->database, ++id, entry, std::move(event), saved);
         if (!written) return written.error();
     }
     if (Status saved = save_records(body_->database, records, body_->kept); !saved) return saved.error();
-    for (const Notice& notice : batch.notices) {
-        if (notice.about_run) grown.events[*notice.about_run] += event_row_bytes("", notice.text);
-        if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
-    }
+    if (Status written = insert_notices(body_->database, id, batch.notices, grown); !written) return written.error();
     if (Status saved = save_beside_records(body_->database, batch); !saved) return saved.error();
     AuditEnd audit_end = body_->audit_end;
     if (Status added = add_audit(body_->database, audit_end, batch.audit); !added) return added.error();
-    for (const AuditRow& row : batch.audit) grown.audit[row.user] += audit_row_bytes(row);
+    count_audit(grown, batch.audit);
     MetricMarks marks = known_marks(body_->metric_marks, batch.metrics);
     if (Status added = add_metrics(body_->database, marks, batch.metrics, grown.reports); !added) return added.error();
     const std::vector<RunId> gone = erased_runs(batch.entries);

@@ -77,6 +77,10 @@ void delete_token(Exchange&, TokenBook&);
 void post_join(Exchange&, TokenBook&, Revocations&, const Sessions&, const Identity&);
 void post_certificate(Exchange&, Revocations&, const Identity&);
 
+// access/quotas.cpp
+void get_quota(Exchange&, const UserBytes&);
+void put_quota(Exchange&, UserBytes&);
+
 // blobs.cpp
 void head_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);
 void get_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);

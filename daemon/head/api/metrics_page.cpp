@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t xids_most = 32;  // of a GPU
 constexpr std::array<std::string_view, 2> places = {"data", "scratch"};
+constexpr std::size_t users_most = 100;
 constexpr std::size_t readers_max = 8, readers_max_of_user = 2;  // that wait: each is sent megabytes
 
 // What an agent does not know is below 0 in its message, and left out here.
@@ -90,6 +91,22 @@ metrics::LiveRun live_run(const state::MetricRow& row) {
     for (const auto& [key, value] : values.items())
         if (value.is_number()) out.values[key] = value.get<double>();
     return out;
+}
+
+std::map<std::string, std::int64_t> by_place(const KeptBytes& bytes) {
+    return {{"memory", bytes.memory}, {"database", bytes.database}, {"files", bytes.files}};
+}
+
+// Those for whom most is kept.
+void add_users(metrics::Live& live, const UserBytes& bytes) {
+    const auto total = [](const KeptBytes& of) { return of.memory + of.database + of.files; };
+    std::vector<std::pair<std::string, KeptBytes>> users;
+    for (const auto& [user, account] : bytes.all())
+        if (!user.empty()) users.emplace_back(user, account.sum);
+    std::ranges::stable_sort(users, [&](const auto& a, const auto& b) { return total(a.second) > total(b.second); });
+    if (users.size() > users_most) users.resize(users_most);
+    for (const auto& [user, sum] : users) live.users.push_back({user, by_place(sum), by_place(bytes.limit_of(user))});
+    live.head_disk_reserved = {{"files", bytes.scarce_for_files()}, {"rows", bytes.scarce_for_rows()}};
 }
 
 struct Steps {  // of the ranks of one run
@@ -182,11 +199,12 @@ bool MetricsPage::request(Reader reader) {
 void MetricsPage::begin() {
     making_ = true;
     served_ = std::exchange(waiting_, {});
-    const auto making = std::make_shared<Making>(view_, sessions_, data_dir_);
-    const net::Loop::LongestTask longest = loop_.longest_task();
+    const auto making = std::make_shared<Making>(uses_.view, uses_.sessions, uses_.data_dir);
+    const net::Loop::LongestTask longest = uses_.loop.longest_task();
     making->live.longest_task_seconds = static_cast<double>(longest.wall_us) / 1e6;
+    add_users(making->live, uses_.bytes);
     making->live.longest_task_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;
-    in_slices(loop_, [this, making] {
+    in_slices(uses_.loop, [this, making] {
         if (making->step()) return true;
         format(making);
         return false;
@@ -197,12 +215,12 @@ void MetricsPage::format(const std::shared_ptr<Making>& making) {
     thread_.add([this, making] {
         net::Response page;
         try {
-            page = making->page(metrics_);
+            page = making->page(uses_.metrics);
         } catch (const std::exception& wrong) {
             const Error error = net::thrown(wrong, "the page of metrics");
             page = {.status = http_status(error), .body = error_body(error, {})};
         }
-        loop_.post([this, page = std::move(page)] { answer(page); });
+        uses_.loop.post([this, page = std::move(page)] { answer(page); });
     });
 }
 

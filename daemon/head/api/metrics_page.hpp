@@ -17,9 +17,15 @@ namespace rtrain::head {
 // Makes one page at a time. Who asks while one is made has to wait for the next, which then answers all who wait.
 class MetricsPage {
   public:
-    MetricsPage(net::Loop& loop, const View& view, const Sessions& sessions, metrics::Metrics& metrics,
-                std::string data_dir)
-        : loop_(loop), view_(view), sessions_(sessions), metrics_(metrics), data_dir_(std::move(data_dir)) {}
+    struct Uses {
+        net::Loop& loop;
+        const View& view;
+        const Sessions& sessions;
+        metrics::Metrics& metrics;
+        const UserBytes& bytes;
+        std::string data_dir;
+    };
+    explicit MetricsPage(Uses uses) : uses_(std::move(uses)) {}
     ~MetricsPage() { thread_.stop(); }
     MetricsPage(const MetricsPage&) = delete;
     MetricsPage& operator=(const MetricsPage&) = delete;
@@ -37,11 +43,7 @@ class MetricsPage {
     void format(const std::shared_ptr<Making>& making);
     void answer(const net::Response& page);
 
-    net::Loop& loop_;
-    const View& view_;
-    const Sessions& sessions_;
-    metrics::Metrics& metrics_;
-    const std::string data_dir_;
+    const Uses uses_;
     std::vector<Reader> waiting_, served_;  // for the next page; by the one that is made
     bool making_ = false;
     net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on

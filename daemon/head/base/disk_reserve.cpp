@@ -50,7 +50,8 @@ DiskReserve::Sizes DiskReserve::sizes_on(std::uint64_t whole_disk) {
             .file = std::min<std::uint64_t>(limits::reserve_file, whole_disk / limits::reserve_file_part)};
 }
 
-DiskReserve::DiskReserve(std::string directory, Ask ask) : directory_(std::move(directory)), ask_(std::move(ask)) {}
+DiskReserve::DiskReserve(std::string directory, Measure measure)
+    : directory_(std::move(directory)), measure_(std::move(measure)) {}
 
 std::uint64_t DiskReserve::file_bytes() const { return size_of(path()); }
 
@@ -58,7 +59,7 @@ std::uint64_t DiskReserve::file_bytes() const { return size_of(path()); }
 bool DiskReserve::give_up() {
     std::lock_guard held(guard_);
     const std::uint64_t have = size_of(path());
-    const auto disk = ask_(directory_);
+    const auto disk = measure_(directory_);
     if (have == 0) return false;
     const std::uint64_t piece = std::max<std::uint64_t>(sizes_on(disk ? disk->whole : 0).file / pieces, 64 << 10);
     if (have <= piece) return ::unlink(path().c_str()) == 0;
@@ -66,11 +67,11 @@ bool DiskReserve::give_up() {
 }
 
 void DiskReserve::make_room_for_start() {
-    for (auto disk = ask_(directory_); disk && disk->free < start_bytes && give_up();) disk = ask_(directory_);
+    for (auto disk = measure_(directory_); disk && disk->free < start_bytes && give_up();) disk = measure_(directory_);
 }
 
 void DiskReserve::restore(std::uint64_t free) {
-    const auto disk = ask_(directory_);
+    const auto disk = measure_(directory_);
     const Sizes sizes = sizes_on(disk ? disk->whole : 0);
     const std::uint64_t have = size_of(path());
     if (have >= sizes.file || free < sizes.for_users + sizes.file - have) return;
@@ -83,8 +84,8 @@ void DiskReserve::restore(std::uint64_t free) {
 
 DiskReserve::Room DiskReserve::look(std::uint64_t unused) {
     std::lock_guard held(guard_);
-    if (const auto disk = ask_(directory_)) restore(disk->free);
-    const auto disk = ask_(directory_);
+    if (const auto disk = measure_(directory_)) restore(disk->free);
+    const auto disk = measure_(directory_);
     if (!disk) return {};
     const Sizes sizes = sizes_on(disk->whole);
     const std::uint64_t has = disk->free + std::min(size_of(path()), sizes.file);

@@ -26,9 +26,9 @@ class DiskReserve {
     };
     static Sizes sizes_on(std::uint64_t whole_disk);
 
-    // `ask` is for tests: what a file system says of its room.
-    using Ask = std::function<std::optional<DiskSize>(const std::string& directory)>;
-    explicit DiskReserve(std::string directory, Ask ask = disk_size);
+    // `measure` is for tests: the room on the file system.
+    using Measure = std::function<std::optional<DiskSize>(const std::string& directory)>;
+    explicit DiskReserve(std::string directory, Measure measure = disk_size);
 
     // Gives a piece of the file up. False: there is none left.
     bool give_up();
@@ -48,7 +48,7 @@ class DiskReserve {
 
     mutable std::mutex guard_;
     const std::string directory_;
-    const Ask ask_;
+    const Measure measure_;
     bool files_scarce_ = false, rows_scarce_ = false;
 };
 

@@ -24,7 +24,7 @@ struct Where {
     std::int64_t KeptBytes::* bytes;
     const char* words;
 };
-constexpr Where places[] = {
+constexpr Where kept_where[] = {
     {&KeptBytes::memory, "memory"}, {&KeptBytes::database, "state database"}, {&KeptBytes::files, "files"}};
 
 // The three largest kinds there.
@@ -117,9 +117,14 @@ void UserBytes::no_room(std::optional<Error> for_files, std::optional<Error> for
     no_room_for_rows_ = std::move(for_rows);
 }
 
-bool UserBytes::scarce() const {
+bool UserBytes::scarce_for_files() const {
     std::lock_guard held(guard_);
-    return no_room_for_files_ || no_room_for_rows_;
+    return no_room_for_files_.has_value();
+}
+
+bool UserBytes::scarce_for_rows() const {
+    std::lock_guard held(guard_);
+    return no_room_for_rows_.has_value();
 }
 
 void UserBytes::begin(RunId run, const std::string& user) {
@@ -206,7 +211,7 @@ Status UserBytes::may_add(const std::string& user, Kept kind, const KeptBytes& m
     const KeptBytes& most = own == own_limits_.end() ? limit_ : own->second;
     const auto known = accounts_.find(user);
     const Account account = known == accounts_.end() ? Account{} : known->second;
-    for (const Where& where : places)
+    for (const Where& where : kept_where)
         if (const std::int64_t bytes = more.*where.bytes;
             bytes > 0 && account.sum.*where.bytes + bytes > most.*where.bytes)
             return over(user, kind, where, bytes, most.*where.bytes, account);

@@ -37,7 +37,9 @@ class UserBytes {
     KeptBytes limit_of(const std::string& user) const;
     // Why nothing is added for any user while the disk has only its reserve left; none: there is room.
     void no_room(std::optional<Error> for_files, std::optional<Error> for_rows);
-    bool scarce() const;  // there is none, for files or for rows
+    bool scarce_for_files() const;
+    bool scarce_for_rows() const;
+    bool scarce() const { return scarce_for_files() || scarce_for_rows(); }
 
     // ---- what belongs to a run, and goes with it. `part` tells several of one kind apart.
     void begin(RunId run, const std::string& user);

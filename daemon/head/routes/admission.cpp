@@ -51,7 +51,7 @@ class CountedUpload {
     Status may_write(std::uint64_t bytes) {
         const KeptBytes more{.files = static_cast<std::int64_t>(bytes)};
         const Status may = bytes_.may_add(user_, Kept::uploads, more);
-        if (!may || !std::exchange(told_, true)) return may;
+        if (!may || !std::exchange(length_seen_, true)) return may;
         counted_ += more;
         bytes_.add(user_, Kept::uploads, more);
         return may;
@@ -60,7 +60,7 @@ class CountedUpload {
   private:
     UserBytes& bytes_;
     const std::string user_;
-    bool told_ = false;
+    bool length_seen_ = false;
     KeptBytes counted_;
 };
 

@@ -63,6 +63,8 @@ const std::map<std::string, std::string> expected = {
     {"POST /v1/tokens", "A"},
     {"DELETE /v1/tokens/{id}", "A"},
     {"GET /v1/audit", "A"},
+    {"GET /v1/quotas/{user}", "A"},
+    {"PUT /v1/quotas/{user}", "A"},
     {"HEAD /v1/blobs/{sha256}", "ORuANm"},
     {"GET /v1/blobs/{sha256}", "ORuAN"},
     {"PUT /v1/blobs/{sha256}", "ORUA"},

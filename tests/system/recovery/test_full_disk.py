@@ -84,8 +84,8 @@ def test_values_and_reports_of_one_user_do_not_reach_the_reserve(cluster, tmp_pa
     assert done.returncode == 0, done.stderr
     cluster.wait_state("floods", "SUCCEEDED", "FAILED")
     assert cluster.json("describe", "floods")["state"] == "SUCCEEDED"
-    told = [event["text"] for event in cluster.json("events", "--run", "floods")["items"] if "not all reports" in event["text"]]
-    assert len(told) == 1 and "user ann has" in told[0] and "state database" in told[0], told
+    notes = [event["text"] for event in cluster.json("events", "--run", "floods")["items"] if "not all reports" in event["text"]]
+    assert len(notes) == 1 and "user ann has" in notes[0] and "state database" in notes[0], notes
     for number in range(20):
         status, text = put_value(cluster, ann, "floods", f"v{number}", 4 << 20)
         if status != 200:
