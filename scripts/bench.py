@@ -24,6 +24,7 @@ from bench_first_step import first_steps
 from bench_gone import gone
 from bench_history import history
 from bench_hostile import hostile
+from bench_hostile_bytes import hostile_bytes
 from bench_import import import_
 from bench_one_user import hostile_arrays, hostile_causes, hostile_reports
 from bench_recovery import recovery
@@ -245,6 +246,7 @@ row(hostile)
 row(hostile_reports)
 row(hostile_causes)
 row(hostile_arrays)
+row(hostile_bytes)
 row(million_reports)
 row(history)
 row(recovery)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "daemon/head/api/handlers.hpp"
@@ -207,7 +208,8 @@ void forget_files(const std::string& directory) {
 }
 
 struct ValueWrite {
-    std::string directory, key, body, aside;
+    std::string directory, key, aside;
+    std::shared_ptr<const std::string> body;  // megabytes, which nobody copies
     std::string path() const { return directory + "/" + key; }
 };
 struct ValueWritten {
@@ -224,14 +226,14 @@ Result<ValueWritten> write_value(const ValueWrite& value) {
     if (counts && written.beside.count >= limits::values_of_run)
         return Error{ErrorCode::full, "the run has " + std::to_string(limits::values_of_run) + " values already",
                      "write over those that are not needed any more"};
-    if (auto done = write_private(value.path(), value.body, value.aside); !done) return done.error();
+    if (auto done = write_private(value.path(), *value.body, value.aside); !done) return done.error();
     return written;
 }
 
 // Counts a value that is on disk, and answers.
 void value_written(Exchange& exchange, RunId run, const ValueWrite& value, const ValueWritten& written,
                    UserBytes& bytes) {
-    const auto size = static_cast<std::int64_t>(value.body.size());
+    const auto size = static_cast<std::int64_t>(value.body->size());
     if (exchange.view.cluster.runs.contains(run))
         bytes.add(run, Kept::values, {.files = size - written.bytes_before});
     else
@@ -242,7 +244,7 @@ void value_written(Exchange& exchange, RunId run, const ValueWrite& value, const
 
 // A value of a checkpoint decides whether that is kept: one is written and decided after the other.
 void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrite& value, UserBytes& bytes) {
-    auto validated = validation_in(value.key, run, value.body, value.directory);
+    auto validated = validation_in(value.key, run, *value.body, value.directory);
     const bool gone = of_no_checkpoint(exchange.view, run.id, value.key);
     if (gone && validated && validated->pending)
         return refuse(exchange,
@@ -338,9 +340,9 @@ void put_value(Exchange& exchange, const HeadOptions& options, UserBytes& bytes)
                           {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
         ValueWrite value{.directory = values_directory(options, run.id),
                          .key = key,
-                         .body = std::move(exchange.request.body),
-                         .aside = scratch_path(options)};
-        const auto size = static_cast<std::int64_t>(value.body.size());
+                         .aside = scratch_path(options),
+                         .body = std::make_shared<const std::string>(std::move(exchange.request.body))};
+        const auto size = static_cast<std::int64_t>(value.body->size());
         const KeptBytes more{.files = std::max<std::int64_t>(0, size - size_of_value(value.path()))};
         if (const Status may = bytes.may_add(run.user, Kept::values, more); !may) return refuse(exchange, may.error());
         if (!prefix_of(key).empty()) return put_value_of_checkpoint(exchange, run, value, bytes);
