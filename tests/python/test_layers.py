@@ -40,3 +40,39 @@ def test_a_planted_breach_is_found(tmp_path, module, planted, breach):
         file.write(planted)
     done = linted(tmp_path)
     assert done.returncode == 1 and breach in done.stdout, done.stdout + done.stderr
+
+
+LAYERS_OF_A_REPORT = """
+import pathlib, sys
+import rtrain.train as t
+
+made = pathlib.Path(sys.argv[1])
+made.mkdir()
+(made / "weights").write_text("w")
+t.report({"loss": 0.5}, checkpoint=made)  # the first one reads settings and makes trackers
+package = str(pathlib.Path(t.__file__).parent) + "/"
+layers, entered = [], []
+
+def note(frame, event, _argument):
+    file = frame.f_code.co_filename
+    if event == "call":
+        layer = file.removeprefix(package).partition("/")[0] if file.startswith(package) else layers[-1] if layers else ""
+        if layers and layer != layers[-1]:
+            entered.append(layer)
+        layers.append(layer)
+    elif event == "return" and layers:
+        layers.pop()
+
+sys.setprofile(note)
+t.report({"loss": 0.5}, checkpoint=made)
+sys.setprofile(None)
+print(*entered)
+"""
+
+
+def test_a_report_enters_each_layer_once(agent, start, tmp_path):
+    """The values twice, for the metrics and for the path; the session twice, to find it and to report."""
+    program = tmp_path / "program.py"
+    program.write_text(LAYERS_OF_A_REPORT.replace("sys.argv[1]", repr(str(tmp_path / "made"))))
+    layers = "_values _values _session _session _report _worker _run_directory _workers"
+    assert start(program).finish() == f"{layers}\n"
