@@ -19,6 +19,7 @@ import cloudpickle  # noqa: E402
 import pytest  # noqa: E402
 from public_modules import imported, public_modules  # noqa: E402
 from rtrain import _files, _public_names, train  # noqa: E402
+from rtrain.train import _moved  # noqa: E402
 
 PRIVATE = re.compile(rb"rtrain\.(\w+\.)*_")  # the name of a private module
 
@@ -151,3 +152,9 @@ def test_a_private_module_of_version_0_1_0_is_found_and_is_there_once(name):
     module = importlib.import_module(f"rtrain.train.{name}")
     once_each = {id(other): other for other in sys.modules.values()}.values()
     assert [other for other in once_each if getattr(other, "__file__", None) == module.__file__] == [module]
+
+
+def test_no_module_has_a_name_that_the_table_of_moved_modules_gives_to_another_one():
+    folder = pathlib.Path(train.__file__).parent
+    places = [folder / old.replace(".", "/") for old in _moved._NEW_NAMES]
+    assert [place for place in places if place.is_dir() or place.with_suffix(".py").exists()] == []
