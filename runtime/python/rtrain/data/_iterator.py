@@ -40,7 +40,7 @@ class Rows(Batches):
 
 
 class Epochs:
-    """What a DataIterator reads: each iteration is one epoch of the share."""
+    """The iterations of a DataIterator: each is one epoch of the share."""
 
     rtrain_share = True  # neither a loader nor a Trainer divides it again
 

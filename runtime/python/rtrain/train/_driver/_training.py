@@ -1,4 +1,4 @@
-"""What a run is made of, as the driver reads it of a trainer."""
+"""The attributes of a trainer that a driver reads."""
 
 from __future__ import annotations
 

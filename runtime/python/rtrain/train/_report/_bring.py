@@ -1,4 +1,4 @@
-"""How a report's files come to where the agent takes them from: as they lie, by the caller's own function, from the run's directory itself,
+"""Brings a report's files to where the agent takes them from: as they lie, by the caller's own function, from the run's directory itself,
 from a worker's own directory, where the code lies beside the files, or as pointers to a file system of the user's own."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a report is refused for before any of its files is touched."""
+"""Refuses reports that cannot be made, before any of their files is touched."""
 
 from __future__ import annotations
 

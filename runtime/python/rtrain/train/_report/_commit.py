@@ -18,7 +18,7 @@ _UPLOADS = {
 
 
 def commit_metrics(handle: ctypes.c_void_p, call: ReportCall) -> None:
-    """Makes a report without files. It is the usual case, and costs microseconds."""
+    """Makes a report without files: the usual case, which costs microseconds."""
     code = library().rtw_report_metrics(handle, call.metrics_json.encode())
     if code:
         check(code, "report")

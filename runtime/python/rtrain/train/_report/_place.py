@@ -1,5 +1,5 @@
-"""Where in the run's directory a report's files lie, and under which name: the names that ranks come to by themselves, and directories
-that are reported in their place."""
+"""Names of reports' directories in the run's directory: those that every rank finds by itself, and those of directories that are reported
+in their place."""
 
 from __future__ import annotations
 

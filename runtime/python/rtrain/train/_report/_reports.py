@@ -20,7 +20,7 @@ from rtrain.train._worker._library import library
 
 class Reports:
     def __init__(self) -> None:
-        self.count = 0  # of the calls
+        self.count = 0  # of calls of `make`
         self.taken_over: set[str] = set()  # directories of checkpoint_dir() that reports have, or will have, moved away
         self.given_away: set[str] = set()  # directories that are the report's, though its call does not say so
         self._limit_s: float | None = None  # None: not looked up yet

@@ -1,4 +1,4 @@
-"""Which report a directory of a run belongs to, as names/ in the run's directory says: the first report that claims a name has it."""
+"""Claims of the directories of a run: the files in names/ say which report each one belongs to. The first report that claims a name has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind the calls of a training loop: a cluster's session and local mode's are both a Session."""
+"""The Session protocol, which a cluster's session and local mode's have: each call of a training loop is one of a Session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validations of reported checkpoints, as the head keeps them: what is to be validated, by a rank, and what came of it, by the driver."""
+"""Validations of reported checkpoints, as the head keeps them: a rank writes the request, the driver writes the answer."""
 
 from __future__ import annotations
 

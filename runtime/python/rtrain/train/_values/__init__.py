@@ -1,1 +1,1 @@
-"""Values and the rules of their text: metrics, names, errors, shares of a dataset. It imports nothing else of `rtrain.train`."""
+"""Values and the rules of their text: metrics, names, errors, shares of a dataset. The folder imports nothing else of `rtrain.train`."""

@@ -1,4 +1,4 @@
-"""What a training loop and the session behind it know of a worker and its run: ranks, sizes, modes of a report, nodes that go."""
+"""Facts about a worker and its run: ranks, sizes, modes of a report, nodes that go."""
 
 from __future__ import annotations
 

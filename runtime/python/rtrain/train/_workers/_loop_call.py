@@ -1,4 +1,4 @@
-"""How a training function is called: with its config, or without."""
+"""Calls a training function with its config, or without."""
 
 from __future__ import annotations
 
