@@ -20,6 +20,8 @@ import pytest  # noqa: E402
 from public_modules import imported, public_modules  # noqa: E402
 from rtrain import _files, _public_names, train  # noqa: E402
 from rtrain.train import _moved  # noqa: E402
+from rtrain.train._run_directory import _elsewhere, _views  # noqa: E402
+from rtrain.train._values import _facts  # noqa: E402
 
 PRIVATE = re.compile(rb"rtrain\.(\w+\.)*_")  # the name of a private module
 
@@ -158,3 +160,12 @@ def test_no_module_has_a_name_that_the_table_of_moved_modules_gives_to_another_o
     folder = pathlib.Path(train.__file__).parent
     places = [folder / old.replace(".", "/") for old in _moved._NEW_NAMES]
     assert [place for place in places if place.is_dir() or place.with_suffix(".py").exists()] == []
+
+
+def test_what_drivers_send_names_only_modules_that_nodes_with_version_0_1_0_have():
+    facts = _facts.Facts(world_size=2)
+    values = [_elsewhere.Elsewhere(None, "/p"), _views.View("/r", "/p", "", None), facts, train.TrainContext(facts)]
+    content = _public_names.dumps(values)
+    modules = {name.removeprefix("rtrain.train.") for name in re.findall(r"rtrain\.train\.[\w.]+", content.decode("latin-1"))}
+    assert modules <= {*OLD_MODULES.split(), "_session"}
+    assert [type(value) for value in pickle.loads(content)] == [type(value) for value in values]

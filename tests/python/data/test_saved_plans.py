@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
 import zlib
 
 import rtrain.data as data
+from rtrain import _public_names
 
 # A pickle of version 0.1.0, compressed: of plans over six rows, and of the classes themselves.
 KEPT = """
@@ -51,3 +53,10 @@ def test_plans_that_version_0_1_0_pickled_still_load():
     assert kept["sorted"].columns() == ["g", "x", "w"]
     assert type(kept["iterator"]) is data.DataIterator and kept["iterator"].materialize().count() == 6
     assert type(kept["by"]) is data.GroupedData and kept["by"].count().take_all() == [{"g": 0, "count()": 3}, {"g": 1, "count()": 3}]
+
+
+def test_plans_name_only_modules_that_nodes_with_version_0_1_0_have():
+    plan = data.range(6).add_column("x", len).rename_columns({"x": "y"}).drop_columns("y").select_columns(["id"])
+    content = _public_names.dumps([plan, plan.groupby("id").count(), plan.sort("id"), plan.iterator()])
+    modules = {name.rpartition(".")[2] for name in re.findall(r"rtrain\.data\._\w+", content.decode("latin-1"))}
+    assert modules <= {"_block", "_dataset", "_grouped", "_joins", "_ops", "_plan", "_share", "_source"}

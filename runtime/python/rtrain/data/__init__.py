@@ -44,10 +44,8 @@ from rtrain.data._read import (
 
 # Pickles of version 0.1.0 look for these names in the modules that had them then.
 vars(_iterator).update(DataIterator=DataIterator)
-vars(_grouped).update(
-    GroupedData=GroupedData, _aggregate=_grouped.aggregate, _groups=_grouped.groups, _mapped_group=_grouped.mapped_group
-)
-vars(_dataset).update(_Dropped=_operations.Dropped, _Selected=_operations.Selected, _Renamed=_operations.Renamed)
+vars(_grouped).update(GroupedData=GroupedData)
+vars(_dataset).update(_Dropped=_operations._Dropped, _Selected=_operations._Selected, _Renamed=_operations._Renamed)
 
 MaterializedDataset = Dataset  # what `materialize` gives is one whose source lies in memory
 

@@ -290,7 +290,7 @@ class GroupedData:
         function = Function("map_groups", fn, fn_args, fn_kwargs)
 
         def compute(whole: Block) -> Block:
-            return _block.concat(_grouped.mapped_group(function, group, batch_format) for group in _grouped.groups(whole, keys))
+            return _block.concat(_grouped._mapped_group(function, group, batch_format) for group in _grouped._groups(whole, keys))
 
         return self._dataset._computed(f"groupby({', '.join(keys)}) -> {function.said}", compute)
 
@@ -311,7 +311,7 @@ class GroupedData:
                 return Block({})
             table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
             return _block.from_arrow(
-                _grouped.aggregate(table, keys, aggregations).sort_by([(name, "ascending") for name in keys])
+                _grouped._aggregate(table, keys, aggregations).sort_by([(name, "ascending") for name in keys])
             )
 
         text = f"groupby({', '.join(keys)}).{', '.join(str(aggregation[2]) for aggregation in aggregations)}"

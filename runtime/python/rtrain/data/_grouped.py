@@ -92,7 +92,7 @@ def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ig
     return by_column
 
 
-def aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ...]]) -> Any:
+def _aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ...]]) -> Any:
     """Returns a table of the keys and the aggregates, each (column, function, name of the result, options of the function if any)."""
     names = _block.named([*keys, *(aggregation[2] for aggregation in aggregations)])
     for name in keys:
@@ -116,7 +116,7 @@ def _with_column(table: Any, name: str, column: Any) -> Any:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
+def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
     try:
         given = _block.Given(group, batch_format)
         return given.block_of(fn(given.batch))
@@ -124,7 +124,7 @@ def mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
         raise fn.wrong(str(error)) from error
 
 
-def groups(whole: Block, keys: list[str]) -> Iterable[Block]:
+def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
     """Yields the groups in the order of their keys."""
     if not whole.rows:
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from rtrain._arguments import OPERATIONS, check
+from rtrain._lazy import public_in
 from rtrain.data._block import check_format
 from rtrain.data._consume import Reading
 from rtrain.data._files import Parquet
@@ -160,7 +161,7 @@ class Operations(Reading):
         """
         check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
-        return self._with(Columns("drop_columns", Dropped(gone), gone))
+        return self._with(Columns("drop_columns", _Dropped(gone), gone))
 
     def select_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Self:
         """Returns a Dataset with the columns `cols` alone, in this order. Of Parquet files only these columns are read.
@@ -172,7 +173,7 @@ class Operations(Reading):
         source = self._node.source if isinstance(self._node, Read) else None
         if isinstance(source, Parquet) and source.columns is None and not source.include_paths:
             return self._of(Read(source.selected(columns)))
-        return self._with(Columns("select_columns", Selected(columns), columns))
+        return self._with(Columns("select_columns", _Selected(columns), columns))
 
     def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Unpack[OperationArguments]) -> Self:
         """Returns a Dataset with other names of columns: new names by old ones, or a list with a name for every column.
@@ -191,7 +192,7 @@ class Operations(Reading):
         after = [renamed.get(name, name) for name in known] if known is not None else list(renamed.values())
         if len(set(after)) < len(after):
             raise ValueError(f"rename_columns: two columns would have one name: {', '.join(after)}")
-        return self._with(Columns("rename_columns", Renamed(renamed), list(renamed)))
+        return self._with(Columns("rename_columns", _Renamed(renamed), list(renamed)))
 
     def _named(self, caller: str, cols: str | Sequence[str]) -> list[str]:
         """KeyError at once where the columns are known."""
@@ -219,7 +220,7 @@ class Operations(Reading):
         return self._of(Mapped(node, (op,)))
 
 
-class Dropped:
+class _Dropped:
     def __init__(self, gone: list[str]) -> None:
         self.gone = gone
 
@@ -227,7 +228,7 @@ class Dropped:
         return {name: name for name in names if name not in self.gone}
 
 
-class Selected:
+class _Selected:
     def __init__(self, names: list[str]) -> None:
         self.wanted = names
 
@@ -235,9 +236,12 @@ class Selected:
         return {name: name for name in self.wanted}
 
 
-class Renamed:
+class _Renamed:
     def __init__(self, renamed: dict[str, str]) -> None:
         self.renamed = renamed
 
     def __call__(self, names: list[str]) -> dict[str, str]:
         return {name: self.renamed.get(name, name) for name in names}
+
+
+public_in("rtrain.data._dataset", _Dropped, _Selected, _Renamed)  # as nodes with version 0.1.0 find them

@@ -64,5 +64,6 @@ class _Moved:
 
 
 def find_by_old_names(package: str) -> None:
-    """Lets this process import modules of `package` by their old names. It stands first: a folder of the new name has the old files' names."""
+    """Lets this process import modules of `package` by their old names. The finder is the first one: for a module of a folder that was
+    renamed, Python's own would find the file in the folder of the new name, and load it twice."""
     sys.meta_path.insert(0, _Moved(package))

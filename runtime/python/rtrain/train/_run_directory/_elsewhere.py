@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train._run_directory import _filesystems
 from rtrain.train._run_directory._shared_copy import shared_copy
 from rtrain.train._values._facts import Facts
@@ -195,3 +196,6 @@ class Sweeper:
         removed = self._elsewhere.remove_gone(self._facts, alive, self._seen)
         self._seen |= alive
         return len(removed)
+
+
+public_in("rtrain.train._elsewhere", Elsewhere)  # as nodes with version 0.1.0 find it

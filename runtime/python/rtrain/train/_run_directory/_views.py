@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train._run_directory import _elsewhere, _filesystems
 
 
@@ -82,3 +83,6 @@ def shown_checkpoint(pointers: list[dict[str, Any]], elsewhere: _elsewhere.Elsew
     """Returns the directory of a checkpoint whose files lie on a file system of the script's own: that of rank 0."""
     run, directory, *_ = str(pointers[0]["directory"]).split("/")
     return f"{elsewhere.path}/{run}/{directory}"
+
+
+public_in("rtrain.train._checkpoints._views", View)  # as nodes with version 0.1.0 find it

@@ -117,3 +117,4 @@ public_in(
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+public_in("rtrain.train._session", Facts)  # as version 0.1.0 finds it
