@@ -109,6 +109,7 @@ Status Agent::serve(const std::function<Status()>& ready) {
     net.post([this] { cloud_.begin(); });
     net.post([this] { preparations_.remove_unused(); });
     net.post([this] { preparations_.bound_caches(); });
+    net.post([this] { preparations_.bound_setups(); });
     net.run();
     storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
     const bool has_workers = !end_workers_ && !attempts_.all().empty();

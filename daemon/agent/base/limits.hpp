@@ -17,6 +17,8 @@ inline constexpr std::uint64_t disk_reserve_part = 10, room_again_part = 4;
 // reserve: who else fills the disk takes no more than that from logs.
 inline constexpr std::uint64_t logs_most_part = 8, logs_of_room_part = 4, logs_least_part = 64;
 inline constexpr std::uint64_t logs_of_user_least = 1 << 20;
+// Kept setups of one Unix user: a quarter of the disk, a sixteenth of it below the reserve. The least recently used go.
+inline constexpr std::uint64_t setups_part = 4, setups_part_when_full = 16;
 // Logs that are cut keep three quarters of what they may have, so that they are not cut with each line.
 inline constexpr std::uint64_t cut_keeps_of_4 = 3;
 

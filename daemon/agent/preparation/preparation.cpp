@@ -15,6 +15,7 @@
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
+#include "daemon/agent/preparation/key_locks.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
@@ -62,7 +63,18 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
     return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
 }
 
-// Downloads the code archive from the head if it is not there yet. Callers hold `code_mutex`.
+KeyLocks code_locks;  // by hash: one archive is fetched once, however many attempts want it
+
+// Returns whether the code is there, and marks it as used. So it is not removed meanwhile.
+bool is_there_and_used(const std::string& path) {
+    const std::lock_guard lock(code_mutex);
+    std::error_code unseen;
+    if (!fs::exists(path, unseen)) return false;
+    used_now(path);
+    return true;
+}
+
+// Downloads the code archive from the head if it is not there yet. Callers hold the lock of its hash.
 Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
     std::error_code unseen;
     if (fs::exists(archive, unseen)) return Done{};
@@ -85,15 +97,12 @@ Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::
 Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha256) {
     if (sha256.empty()) return std::string{};
     if (!storage::is_hex(sha256)) return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
-    const std::lock_guard lock(code_mutex);
+    const auto held = code_locks.hold(sha256);
     const std::string place = facts.files.code(sha256);
-    std::error_code unseen;
-    if (fs::is_directory(place, unseen)) {
-        used_now(place);
-        return place;
-    }
+    if (is_there_and_used(place)) return place;
     if (Status status = make_directory(facts.files.data_dir + "/code", 0700); !status) return status.error();
     const std::string archive = place + ".tar.zst";
+    is_there_and_used(archive);
     if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
     if (Status unpacked = spec::unpack_archive(archive, place, seal_code); !unpacked) return unpacked.error();
     return place;
@@ -210,14 +219,12 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
                                      const std::string& sha256) {
     if (sha256.size() != 64 || !storage::is_hex(sha256))
         return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
-    const std::lock_guard lock(code_mutex);
+    const auto held = code_locks.hold(sha256 + ".pkl");
     const std::string place = facts.files.code(sha256) + ".pkl";
+    if (is_there_and_used(place)) return place;
     if (Status status = make_directory(facts.files.data_dir + "/code", 0700); !status) return status.error();
     const Status fetched = fetch_code(facts, sha256, place);
-    if (fetched) {
-        used_now(place);
-        return place;
-    }
+    if (fetched) return place;
     auto kept = store.get(prepare.run_name + "/driver.pkl", driver_most);
     if (!kept) return fetched.error();
     if (Status written = write_whole(place, *kept, 0644, Durable::no); !written) return written.error();

@@ -1,8 +1,8 @@
 #include "daemon/agent/preparation/setup_runner.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -11,7 +11,6 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::chrono::milliseconds look_if_cancelled(200);
 constexpr const char* not_begun = "was given up before it began";
 
 }  // namespace
@@ -61,22 +60,8 @@ void SetupRunner::start(Number number, Setup& setup) {
 }
 
 SetupResult SetupRunner::carry_out_alone(const SetupOrder& order, const std::atomic<bool>& cancelled) {
-    const std::string key = setup_key(order);
-    {
-        std::unique_lock lock(guard_);
-        while (!cancelled && keys_.contains(key)) ended_.wait_for(lock, look_if_cancelled);
-        if (cancelled) return {.why = not_begun};
-        keys_.insert(key);
-    }
-    struct Carried {
-        SetupRunner& runner;
-        const std::string& key;
-        ~Carried() {
-            const std::lock_guard lock(runner.guard_);
-            runner.keys_.erase(key);
-            runner.ended_.notify_all();
-        }
-    } const carried{*this, key};
+    const auto held = keys_.hold(setup_key(order), cancelled);
+    if (!held) return {.why = not_begun};
     return carry_out(setups_dir_, order, bounds_(), cancelled);
 }
 

@@ -4,16 +4,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 
+#include "daemon/agent/preparation/key_locks.hpp"
 #include "daemon/agent/preparation/setup.hpp"
 #include "daemon/net/loop/background.hpp"
 
@@ -50,9 +48,7 @@ class SetupRunner {
     const net::Background background_;
     const std::string setups_dir_;
     const std::function<SetupBounds()> bounds_;
-    std::mutex guard_;
-    std::condition_variable ended_;
-    std::set<std::string> keys_;  // of those that are carried out: one of the same key waits, and finds it done
+    KeyLocks keys_;  // of those that are carried out: one of the same key waits, and finds it done
     Number last_ = 0;
     std::map<Number, Setup> setups_;
 };

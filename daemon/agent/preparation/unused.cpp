@@ -16,6 +16,7 @@
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/preparation/setup.hpp"
+#include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {
 
@@ -78,17 +79,64 @@ void remove_unused_of(const Kind& kind, const std::set<std::string>& in_use, std
     }
 }
 
+// When a setup was used last. One that was cut off has no `done`.
+std::int64_t setup_used_ms(const std::string& place) {
+    const std::int64_t done = changed_wall_ms(place + "/done");
+    return done != 0 ? done : changed_wall_ms(place);
+}
+
 }  // namespace
+
+std::vector<std::string> setups_to_remove(std::vector<KeptSetup> setups, std::int64_t share) {
+    std::map<std::int64_t, std::int64_t> bytes_of;
+    for (const KeptSetup& setup : setups) bytes_of[setup.owner] += setup.bytes;
+    std::sort(setups.begin(), setups.end(),
+              [](const KeptSetup& a, const KeptSetup& b) { return a.used_wall_ms < b.used_wall_ms; });
+    std::vector<std::string> removed;
+    for (const KeptSetup& setup : setups) {
+        if (setup.in_use || bytes_of[setup.owner] <= share) continue;
+        bytes_of[setup.owner] -= setup.bytes;
+        removed.push_back(setup.key);
+    }
+    return removed;
+}
+
+// A setup that is being made has no `done` and is left alone.
+void bound_setups(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t share,
+                  std::int64_t now_wall_ms) {
+    const std::string folder = setups_below(data_dir);
+    constexpr std::int64_t just_used_ms = 600'000;  // by an attempt that is being prepared
+    std::vector<KeptSetup> setups;
+    std::error_code failed, unseen;
+    for (const auto& entry : fs::directory_iterator(folder, failed)) {
+        const std::string key = entry.path().filename().string(), place = entry.path().string();
+        struct stat seen{};
+        if (key.starts_with(gone_prefix) || !fs::exists(place + "/done", unseen) ||
+            ::lstat((place + "/work").c_str(), &seen) != 0)
+            continue;
+        const std::int64_t used = setup_used_ms(place);
+        setups.push_back({.key = key,
+                          .owner = seen.st_uid,
+                          .bytes = storage::bytes_below(place),
+                          .used_wall_ms = used,
+                          .in_use = in_use.contains(key) || now_wall_ms - used < just_used_ms});
+    }
+    for (const std::string& key : setups_to_remove(setups, share)) {
+        const auto setup =
+            std::find_if(setups.begin(), setups.end(), [&](const KeptSetup& at) { return at.key == key; });
+        const Kind kind{folder, setups_mutex, 0, setup_used_ms};
+        if (!rename_away(kind, {key}, setup->used_wall_ms + 1)) continue;  // it was used meanwhile
+        remove_tree(folder + "/" + gone_prefix + key);
+        log_info(folder + "/" + key + " is removed, " + std::to_string(setup->bytes >> 20) +
+                 " MiB: its user's setups have more than their part of the disk");
+    }
+}
 
 void used_now(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW); }
 
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms) {
     remove_unused_of({data_dir + "/code", code_mutex, code_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
-    const auto setup_used = [](const std::string& place) {  // one that was cut off has no `done`
-        const std::int64_t done = changed_wall_ms(place + "/done");
-        return done != 0 ? done : changed_wall_ms(place);
-    };
-    remove_unused_of({setups_below(data_dir), setups_mutex, setup_unused_ms, setup_used}, in_use, now_wall_ms);
+    remove_unused_of({setups_below(data_dir), setups_mutex, setup_unused_ms, setup_used_ms}, in_use, now_wall_ms);
     std::mutex nobody_else;  // who finds a checkpoint renamed away downloads it
     remove_unused_of({data_dir + "/checkpoints", nobody_else, kept_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace rtrain::agent {
 
@@ -22,5 +23,18 @@ void used_now(const std::string& path);
 // `in_use`: hashes of code and of drivers, keys of setups, ids of runs. What a removal before this one had renamed away
 // and not removed goes as well.
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms);
+
+// Removes setups of users who have more than `share` bytes of them, the least recently used first, but none in use. It
+// blocks: it runs on the pool.
+void bound_setups(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t share,
+                  std::int64_t now_wall_ms);
+
+// What a user keeps on this node, and what goes of it.
+struct KeptSetup {
+    std::string key;
+    std::int64_t owner = 0, bytes = 0, used_wall_ms = 0;
+    bool in_use = false;
+};
+std::vector<std::string> setups_to_remove(std::vector<KeptSetup> setups, std::int64_t share);
 
 }  // namespace rtrain::agent

@@ -140,3 +140,14 @@ TEST_CASE("a preparation that takes up old code or an old setup keeps it from th
     CHECK_FALSE(node.has("code/" + sha_a));
     CHECK_FALSE(node.has("setups/" + key));
 }
+
+TEST_CASE("a user with more setups than the share loses the least recently used, and nobody else's go") {
+    const std::vector<KeptSetup> setups = {{.key = "a1", .owner = 1, .bytes = 40, .used_wall_ms = 1},
+                                           {.key = "a2", .owner = 1, .bytes = 40, .used_wall_ms = 2, .in_use = true},
+                                           {.key = "a3", .owner = 1, .bytes = 40, .used_wall_ms = 3},
+                                           {.key = "a4", .owner = 1, .bytes = 40, .used_wall_ms = 4},
+                                           {.key = "b1", .owner = 2, .bytes = 90, .used_wall_ms = 0}};
+    CHECK(setups_to_remove(setups, 100) == std::vector<std::string>{"a1", "a3"});
+    CHECK(setups_to_remove(setups, 160).empty());
+    CHECK(setups_to_remove(setups, 0) == std::vector<std::string>{"b1", "a1", "a3", "a4"});
+}

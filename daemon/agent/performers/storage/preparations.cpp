@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/limits.hpp"
 #include "daemon/agent/disk/disk_room.hpp"
 #include "daemon/agent/performers/offload.hpp"
 #include "daemon/agent/preparation/compile_caches.hpp"
@@ -18,6 +19,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t probe_every_ms = 50, hang_named_ms = 10'000;
+constexpr std::int64_t setups_look_ms = 600'000;
 
 UploadMode mode_of(const std::string& text) {
     if (text == "sync") return UploadMode::sync;
@@ -185,7 +187,7 @@ void Preparations::bound_caches() {
 }
 
 // Those of an attempt that is being prepared were marked as used a moment ago.
-void Preparations::remove_unused() {
+std::set<std::string> Preparations::in_use() const {
     std::set<std::string> in_use;
     for (const auto& [key, attempt] : attempts_.all()) {
         const Context& context = attempt.context;
@@ -196,8 +198,25 @@ void Preparations::remove_unused() {
         if (!context->job.setup.empty()) in_use.insert(former_setup_key(setup_order(*context, node_.facts())));
         if (context->setup) in_use.insert(std::filesystem::path(context->setup->working_dir).parent_path().filename());
     }
+    return in_use;
+}
+
+void Preparations::bound_setups() {
+    const DiskRoom disk = room_at(node_.files.data_dir);
+    const bool is_full = disk.free < reserve_of(disk, node_.options.disk_reserve);
+    const std::uint64_t part = is_full ? limits::setups_part_when_full : limits::setups_part;
+    const auto again = [this] { background_.after(setups_look_ms, [this] { bound_setups(); }); };
+    if (disk.size == 0) return again();
     background_.offload(
-        [files = node_.files, short_names = node_.short_names, in_use] {
+        [data_dir = node_.files.data_dir, in_use = in_use(), share = static_cast<std::int64_t>(disk.size / part)] {
+            agent::bound_setups(data_dir, in_use, share, wall_ms());
+        },
+        again);
+}
+
+void Preparations::remove_unused() {
+    background_.offload(
+        [files = node_.files, short_names = node_.short_names, in_use = in_use()] {
             keep_apart(files);
             short_names.keep_fresh();
             agent::remove_unused(files.data_dir, in_use, wall_ms());

@@ -2,6 +2,7 @@
 // start directories, claim. Each step blocks on the pool; the next one begins on the loop.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "daemon/agent/delivery/log_shipper.hpp"
@@ -24,8 +25,10 @@ class Preparations {
     void cancel(AttemptKey key) { setups_.cancel(key); }
     void remove_unused();  // at the start and each day: code and setups of attempts that are over
     void bound_caches();   // at the start and each hour: compile_caches.hpp
+    void bound_setups();   // at the start and every ten minutes: of each user
 
   private:
+    std::set<std::string> in_use() const;  // as `remove_unused` of preparation/ takes it
     bool stopped(AttemptKey key) const;
     void await_probes(const Context& context, const ProbeWait& wait);
     void look_at_probes(const Context& context, const ProbeWait& seen);
