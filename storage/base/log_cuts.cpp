@@ -128,10 +128,14 @@ int cut_log(const std::string& log, const LogCuts& cuts) {
     if (listed != 0 && listed != ENOSPC && listed != EDQUOT) return listed;
     const Descriptor file(::open(log.c_str(), O_WRONLY | O_CLOEXEC));
     if (!file.open()) return errno;
-    for (const LogCut& cut : cuts)
+    for (const LogCut& cut : cuts) {
         if (::fallocate(file.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(cut.begin),
-                        static_cast<off_t>(cut.end - cut.begin)) != 0)
-            return errno;
+                        static_cast<off_t>(cut.end - cut.begin)) == 0)
+            continue;
+        const int error = errno;
+        if (error == EOPNOTSUPP) ::unlink(list_of(log).c_str());  // it never cut one: the log is whole
+        return error;
+    }
     return listed == 0 ? 0 : write_cuts(log, cuts);
 }
 

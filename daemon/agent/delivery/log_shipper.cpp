@@ -185,6 +185,7 @@ std::uint64_t LogShipper::end_of(File& file) {
 
 void LogShipper::hold_file(Followed& followed, File& file, std::uint64_t most) {
     const std::uint64_t size = end_of(file);
+    if (file.end_at > 0) return count(followed, file);
     const storage::LogCut cut = storage::at_line_ends(file.path, storage::middle_of(size, file.cuts, most));
     if (cut.begin >= cut.end) return;
     storage::LogCuts cuts = file.cuts;

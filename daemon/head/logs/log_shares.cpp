@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using storage::Descriptor;
+
+std::atomic<bool> cannot_cut = false;  // the file system frees no part of a file: the reserve alone bounds logs there
 
 constexpr const char* owner_file = "/owner";  // of a run's logs: the user's name
 constexpr std::uint64_t share_part = 8, share_least = 1 << 20,
@@ -141,6 +144,7 @@ void LogShares::came(const std::string& user, RunId run, std::uint64_t bytes) {
 
 // Makes the user's largest runs, and of these the largest logs, as small as each other.
 void LogShares::hold(const std::string& user) {
+    if (cannot_cut) return;
     Owner& owner = owners_->at(user);
     const std::uint64_t share = share_(directory_);
     if (owner.bytes <= share) return;
@@ -170,7 +174,9 @@ std::uint64_t LogShares::hold_run(RunId run, std::uint64_t most) {
         storage::LogCuts cuts = all[i].cuts;
         storage::add_cut(cuts, storage::at_line_ends(all[i].path, storage::middle_of(all[i].bytes, cuts, scaled)));
         if (cuts == all[i].cuts) continue;
-        if (const int error = storage::cut_log(all[i].path, cuts); error != 0)
+        const int error = storage::cut_log(all[i].path, cuts);
+        if (error == EOPNOTSUPP) cannot_cut = true;
+        if (error != 0)
             std::fprintf(stderr, "rtrain head: the middle of %s cannot be dropped: %s\n", all[i].path.c_str(),
                          std::strerror(error));
         else

@@ -1,6 +1,7 @@
 """What one user's logs may have of a node's disk, which all share, and a node whose disk is nearly full."""
 
 import os
+import subprocess
 
 import pytest
 from jobs_on_disk import write_job
@@ -101,3 +102,22 @@ def test_a_node_whose_disk_is_nearly_full_is_drained_until_there_is_room(cluster
     go.touch()
     cluster.wait_state("here", "SUCCEEDED", "FAILED")
     assert cluster.json("describe", "here")["state"] == "SUCCEEDED"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a ramfs needs root")
+def test_where_the_file_system_frees_no_part_of_a_file_a_log_ends_at_its_bound(tmp_path):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=0)
+    place = cluster.folder / "node-1"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "ramfs", "ramfs", str(place)], check=True)
+    try:
+        cluster.join("node-1", "CPU=1")
+        fields = {"logs": {"max": "64Ki"}, "storage_path": str(tmp_path / "runs")}
+        cluster.rtrain("submit", write_job(tmp_path, "flood", ["seq", "1", "1000000"], **fields))
+        cluster.wait_state("flood", "SUCCEEDED", "FAILED")
+        kept = (tmp_path / "runs/flood/logs/attempt-000001/rank-00000.out").read_text()
+        assert kept.startswith("1\n2\n3\n") and "\0" not in kept and len(kept) < (64 << 10) + 300
+        assert kept.splitlines()[-1].startswith("rtrain: the log ends here: it has reached what its node keeps")
+    finally:
+        cluster.stop()
+        subprocess.run(["umount", "-l", str(place)], check=True)
