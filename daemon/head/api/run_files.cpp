@@ -346,8 +346,9 @@ void put_value(Exchange& exchange, const HeadOptions& options, UserBytes& bytes)
         const KeptBytes more{.files = std::max<std::int64_t>(0, size - size_of_value(value.path()))};
         if (const Status may = bytes.may_add(run.user, Kept::values, more); !may) return refuse(exchange, may.error());
         if (!prefix_of(key).empty()) return put_value_of_checkpoint(exchange, run, value, bytes);
+        // A user who puts many values waits for those alone: each user has a place of the pool.
         on_pool_at(
-            options.data_dir + "/values", exchange, [value] { return write_value(value); },
+            "the values of " + run.user, exchange, [value] { return write_value(value); },
             [value, id = run.id, &bytes](Exchange& kept, const Result<ValueWritten>& written) {
                 if (!written) return refuse(kept, written.error());
                 value_written(kept, id, value, *written, bytes);
