@@ -59,21 +59,24 @@ class Cycle {
     bool preempt_within_quota(const Candidate& candidate, const Run& run);
     bool shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const;
     ReservationMask open_to(const Run& run, std::optional<Duration> limit);
-    ReservationMask open_to(const Run& run) { return open_to(run, run.spec.wall_time_limit); }
+    ReservationMask open_to(const Run& run) { return open_to(run, time_left(change_.seen(), run, change_.now())); }
     bool some_may_pass(const Candidate& candidate);
     bool start(const Candidate& candidate, const Run& run, ReservationMask open);
     bool start_on_reserved_seats(const Candidate& candidate, const Run& run);
+    ReservationMask closed_to_own_seats(const Run& run);
     void place_on(const Candidate& candidate, const Run& run, const Seats& seats);
+    void wait_for_passed(AttemptId passed);
     bool stands_behind(const Candidate& candidate);
     bool found_another_node(const Run& run, const GangRequest& gang) const;
     bool still_valid(const Run& run, const GangRequest& gang) const;
     bool overtaken(const Run& run) const;
-    bool begins_now(const Run& run) const;
     void spare_ends(const Run& run);
     void make_reservation(const Candidate& candidate, Time not_before);
     bool renew(const Candidate& candidate, Time not_before);
     ReservationMask open_to_later(const Run& run) const;
     ReservationMask open_beside_active() const;
+    ReservationMask promised_to_others(const Run& run) const;
+    Reservation reserve_before_others(const Candidate& candidate);
     void see(RunId id);
     std::size_t heads() const;
     void give_reasons();
@@ -191,17 +194,36 @@ ReservationMask Cycle::open_beside_active() const {
     return open;
 }
 
+// Returns the reservations of other runs, of this priority or a higher one, whose time is known.
+ReservationMask Cycle::promised_to_others(const Run& run) const {
+    ReservationMask promised = 0;
+    for (const auto& [id, reservation] : seen_)
+        if (reservation.begin.from.ms != 0) promised |= reservation.bit;
+    return promised & ~open_to_later(run);
+}
+
+// Returns seats for a run that finds none beside the reservations of all others: beside those before it in this cycle,
+// and beside the promised times if that is possible. Otherwise the run starts after the promised runs, and their ends
+// are unknown.
+Reservation Cycle::reserve_before_others(const Candidate& candidate) {
+    const ReservationMask promised = promised_to_others(change_.seen().runs.at(candidate.run));
+    const ReservationMask beside = open_beside_active();
+    Reservation next = reserve(change_.seen(), index_, candidate.shape, change_.now(), beside & ~promised);
+    if (!next.nodes.empty() || (beside & promised) == 0) return next;
+    return reserve(change_.seen(), index_, candidate.shape, change_.now(), beside, {}, Promise::none);
+}
+
 // Makes the reservation anew, or lets it begin sooner: runs end before their limits, and other nodes may be free then.
 // Returns whether there is a reservation.
 bool Cycle::renew(const Candidate& candidate, Time not_before) {
     const Run& run = change_.seen().runs.at(candidate.run);
     const bool alike = run.seats_reserved.size() == index_.shape(candidate.shape).gang.bundles.size();
-    const bool valid = alike && !run.nodes_reserved.empty() && run.reserved_from > change_.now() &&
-                       (!change_.nodes_have_changed() || will_be_free(index_, run));
+    const bool to_come = run.reserved_from > change_.now() || begins_now(change_.seen(), run, change_.now());
+    const bool valid =
+        alike && !run.nodes_reserved.empty() && to_come && (!change_.nodes_have_changed() || will_be_free(index_, run));
     const auto sooner_than = valid ? std::optional(run.reserved_from) : std::nullopt;
     Reservation next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to_later(run), sooner_than);
-    if (next.nodes.empty() && !valid)
-        next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_beside_active());
+    if (next.nodes.empty() && !valid) next = reserve_before_others(candidate);
     if (next.from.ms != 0) next.from = std::max(next.from, not_before);
     const bool sooner = next.from.ms != 0 && next.from < run.reserved_from;
     if (valid && !sooner) return true;
@@ -236,20 +258,6 @@ bool Cycle::overtaken(const Run& run) const {
     });
 }
 
-// Returns true if the reservation begins as soon as attempts have ended whose end is due now.
-bool Cycle::begins_now(const Run& run) const {
-    if (run.reserved_from != change_.now() || !will_be_free(index_, run)) return false;
-    const ReservationMask bit = index_.reserved().bit_of(run.id);
-    return std::all_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& node) {
-        const auto& attempts = index_.on_node(node);
-        return std::all_of(attempts.begin(), attempts.end(), [&](AttemptId id) {
-            if ((index_.ends_before(id, index_.place_of(node)) & bit) == 0) return true;
-            const auto end = expected_end(change_.seen(), change_.seen().attempts.at(id), change_.now());
-            return end && *end <= change_.now();
-        });
-    });
-}
-
 // A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
 // given back, which it takes before those who wait behind it, or when its seats were taken, and by no other event: it
 // looks at all that runs. Those of earlier versions have no seats.
@@ -257,7 +265,8 @@ bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     if (run.seats_reserved.size() != gang.bundles.size() || run.nodes_reserved.empty() ||
         index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
         return false;
-    if (run.reserved_from.ms != 0) return run.reserved_from > change_.now() || begins_now(run);
+    if (run.reserved_from.ms != 0)
+        return run.reserved_from > change_.now() || begins_now(change_.seen(), run, change_.now());
     return !found_another_node(run, gang) && !overtaken(run);
 }
 
@@ -335,6 +344,7 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
         if (!run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     }
     make_reservation(candidate, change_.now());
+    if (start_on_reserved_seats(candidate, run)) return Next::on;  // of reservations behind it: no event may follow
     return candidate.claim == Claim::none ? Next::skip : Next::on;
 }
 
@@ -390,6 +400,7 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         return blocked(candidate);
     }
     const Next next = blocked(candidate);
+    if (!index_.waits(candidate.run)) return Next::on;  // it has started on its reserved seats
     return some_may_pass(candidate) && ++too_long_[candidate.shape] < limits::too_long_most ? Next::on : next;
 }
 
@@ -401,11 +412,19 @@ bool Cycle::start(const Candidate& candidate, const Run& run, ReservationMask op
     return true;
 }
 
+// Returns the reservations that the run must leave alone even on the seats that it has reserved: those with a promised
+// time, and for a run without one also those that come before it in this cycle.
+ReservationMask Cycle::closed_to_own_seats(const Run& run) {
+    const ReservationMask before = run.reserved_from.ms == 0 ? ~open_beside_active() : 0;
+    return (promised_to_others(run) | before) & ~open_to(run);
+}
+
 // Once its time has come, the seats that the run has reserved are its own, whatever the reservations behind it expect.
 bool Cycle::start_on_reserved_seats(const Candidate& candidate, const Run& run) {
     if (run.reserved_from > change_.now() ||
-        !are_free(index_, run, index_.shape(candidate.shape).gang, ~open_beside_active()))
+        !are_free(index_, run, index_.shape(candidate.shape).gang, closed_to_own_seats(run)))
         return false;
+    std::erase_if(reservations_, [&](const ActiveReservation& own) { return own.run == candidate.run; });
     place_on(candidate, run, Seats(run.seats_reserved));
     return true;
 }
@@ -417,6 +436,25 @@ void Cycle::place_on(const Candidate& candidate, const Run& run, const Seats& se
     place_attempt(change_, candidate.run, seats);
     seen_.erase(candidate.run);
     change_.settle();
+    wait_for_passed({.run = candidate.run, .number = run.attempts});
+}
+
+// An attempt has passed reservations that had their turn in this cycle. Those of unknown time whose seats it took wait
+// for its end as well, so that what others expect beside these seats stays true.
+void Cycle::wait_for_passed(AttemptId passed) {
+    for (const ActiveReservation& reservation : reservations_) {
+        const Run& run = change_.seen().runs.at(reservation.run);
+        const auto& held = index_.allocated_to(passed);
+        const bool taken = run.reserved_from.ms == 0 && std::any_of(held.begin(), held.end(), [&](const auto& entry) {
+                               return (index_.mask_of(index_.place_of(entry.first)) & reservation.bit) != 0 &&
+                                      !will_be_free(index_, run, entry.first);
+                           });
+        if (!taken) continue;
+        std::vector<AttemptId>& after = change_.edit(reservation.run).reserved_after;
+        after.insert(std::upper_bound(after.begin(), after.end(), passed), passed);
+        change_.settle();
+        see(reservation.run);
+    }
 }
 
 // Behind a reservation. A shorter one of the same shape may still be over in time: is there room for the shortest?

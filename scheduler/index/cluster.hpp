@@ -40,6 +40,8 @@ const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null if ther
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId id);
 // true if the run had to leave its seats and waits for new ones
 bool waits_for_others(const Cluster& cluster, const Run& run);
+// Returns the time that the run has left of its limits if it starts now; nullopt if no limit applies.
+std::optional<Duration> time_left(const Cluster& cluster, const Run& waiting, Time now);
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
 std::string name_of(const Cluster& cluster, RunId run);
 // Returns when a limit of the job spec (`limits.*`) ends the run. Returns nullopt if no limit applies now.

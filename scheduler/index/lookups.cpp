@@ -46,6 +46,14 @@ bool waits_for_others(const Cluster& cluster, const Run& run) {
     return last != cluster.attempts.end() && last->second.state == AttemptState::stopped;
 }
 
+std::optional<Duration> time_left(const Cluster& cluster, const Run& run, Time now) {
+    const auto end = wall_time_end(run);
+    if (!end) return run.spec.wall_time_limit;
+    const bool pauses = waits_for_others(cluster, run);
+    const Time since = pauses ? cluster.attempts.at({.run = run.id, .number = run.attempts}).ended_at : now;
+    return std::max(*end - since, Duration{});
+}
+
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
     ClusterIndex scratch;
     const auto& live = in_step(cluster, scratch).on_node(node);

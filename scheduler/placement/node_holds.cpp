@@ -125,10 +125,11 @@ OpenRoom room_behind(const NodeView& node, const NodeHolds& holds, ReservationMa
     return room;
 }
 
-bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit) {
+bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit, ReservationMask others) {
     Held seats;
     ReservationMask begun = 0;
     for (const NodeHold& hold : holds.seats) {
+        if ((hold.bit & (others | bit)) == 0) continue;
         add(seats, hold.seats);
         begun |= hold.bit;
         if (hold.bit != bit) continue;

@@ -56,7 +56,7 @@ OpenRoom room_beside(const NodeView& node, const NodeHolds& holds, ReservationMa
 // The same for a run that starts at another time, which it is to be promised: reservations of unknown time may have
 // begun by then, whatever they wait for now.
 OpenRoom room_behind(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
-// True if the seats of the reservation will be free when it begins, beside the reservations that begin before it.
-bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit);
+// True if the seats of the reservation will be free when it begins, beside those of `others` that begin before it.
+bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit, ReservationMask others);
 
 }  // namespace rtrain

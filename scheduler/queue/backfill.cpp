@@ -194,12 +194,13 @@ class Future {
     std::vector<std::size_t> touched_at_;  // per node of the cluster index: where it is in `touched_`
 };
 
-Reservation reserved(Future& future, Seats seats, Time from) {
-    Reservation reservation{.seats = {}, .nodes = {}, .from = from == unknown_end ? Time{} : from, .after = {}};
+Reservation reserved(Future& future, Seats seats, Time from, Promise promise) {
+    const bool unknown = promise == Promise::none || from == unknown_end;
+    Reservation reservation{.seats = {}, .nodes = {}, .from = unknown ? Time{} : from, .after = {}};
     for (const Seat& seat : seats) reservation.nodes.push_back(seat.node);
     std::sort(reservation.nodes.begin(), reservation.nodes.end());
     reservation.nodes.erase(std::unique(reservation.nodes.begin(), reservation.nodes.end()), reservation.nodes.end());
-    if (from == unknown_end) reservation.after = future.needed_for(seats);
+    if (unknown) reservation.after = future.needed_for(seats);
     reservation.seats = std::move(seats);
     return reservation;
 }
@@ -217,14 +218,14 @@ ReservationMask closed_to(const Cluster& cluster, const Run& run, Time now) {
         const Run& other = cluster.runs.at(id);
         const Begin begin{.from = other.reserved_from, .programs = programs_awaited(cluster, other)};
         if (id != run.id && other.spec.priority >= run.spec.priority &&
-            !passes(begin, run, run.spec.wall_time_limit, now))
+            !passes(begin, run, time_left(cluster, run, now), now))
             closed |= cluster.index.reserved().bit_of(id);
     }
     return closed;
 }
 
 Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t shape, Time now, ReservationMask open,
-                    std::optional<Time> sooner_than) {
+                    std::optional<Time> sooner_than, Promise promise) {
     const GangRequest& gang = index.shape(shape).gang;
     const UniformGang* known = index.uniform(shape, open);
     if (known != nullptr && index.free_slots().verdict(*known) == Verdict::infeasible) return {};
@@ -237,7 +238,7 @@ Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t s
         const bool boundary = first || next == nullptr || std::max(next->end, now) != from || from == unknown_end;
         if (boundary && (!simple || future.enough())) {
             Seats seats = future.seats();
-            if (!seats.empty()) return reserved(future, std::move(seats), from);
+            if (!seats.empty()) return reserved(future, std::move(seats), from, promise);
         }
         if (next == nullptr || (sooner_than && std::max(next->end, now) >= *sooner_than)) return {};
         future.release(next->attempt);

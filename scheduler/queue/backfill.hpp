@@ -19,8 +19,10 @@ struct Reservation {
 };
 // Where and when the gang starts if nothing else does, beside the reservations that the mask does not open: attempts
 // end one after the other, those of unknown end last. With `sooner_than`: only if that is before it, else nothing.
+// Without a promise the time is unknown even if all these ends are known.
+enum class Promise { of_a_time, none };
 Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t shape, Time now, ReservationMask open,
-                    std::optional<Time> sooner_than = {});
+                    std::optional<Time> sooner_than = {}, Promise promise = Promise::of_a_time);
 
 // A run that is over before a reservation begins takes nothing from it. Neither does a run of a program that the
 // reservation waits for: it ends with the program, which would wait for itself otherwise.

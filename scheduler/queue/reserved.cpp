@@ -9,6 +9,17 @@
 #include "scheduler/placement/room.hpp"
 
 namespace rtrain::core {
+namespace {
+
+// Returns the reservations that the run's own respects: those of its priority or a higher one.
+ReservationMask respected_by(const ClusterIndex& index, const Run& run) {
+    ReservationMask respected = 0;
+    for (const auto& [id, entry] : index.reserved().entries())
+        if (index.line_of(id).priority >= run.spec.priority) respected |= entry.bit;
+    return respected;
+}
+
+}  // namespace
 
 // Could both use one of the nodes? Gangs that ask alike of a node could, without looking at any.
 bool same_kind(const ClusterIndex& index, std::uint32_t a, std::uint32_t b) {
@@ -51,7 +62,7 @@ bool will_be_free(const ClusterIndex& index, const Run& run, const NodeId& node)
     const std::size_t at = index.place_of(node);
     const ReservationMask bit = index.reserved().bit_of(run.id);
     return bit != 0 && at < index.nodes().size() && index.nodes()[at].state == NodeState::ready &&
-           covered(index.nodes()[at], index.holds_on(at), bit);
+           covered(index.nodes()[at], index.holds_on(at), bit, respected_by(index, run));
 }
 
 bool will_be_free(const ClusterIndex& index, const Run& run) {
@@ -59,8 +70,22 @@ bool will_be_free(const ClusterIndex& index, const Run& run) {
                        [&](const NodeId& node) { return will_be_free(index, run, node); });
 }
 
-bool free_without(const ClusterIndex& index, const Run& run, AttemptId id) {
+bool begins_now(const Cluster& cluster, const Run& run, Time now) {
+    const ClusterIndex& index = cluster.index;
+    if (run.reserved_from != now || !will_be_free(index, run)) return false;
     const ReservationMask bit = index.reserved().bit_of(run.id);
+    return std::all_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& node) {
+        const auto& attempts = index.on_node(node);
+        return std::all_of(attempts.begin(), attempts.end(), [&](AttemptId id) {
+            if ((index.ends_before(id, index.place_of(node)) & bit) == 0) return true;
+            const auto end = expected_end(cluster, cluster.attempts.at(id), now);
+            return end && *end <= now;
+        });
+    });
+}
+
+bool free_without(const ClusterIndex& index, const Run& run, AttemptId id) {
+    const ReservationMask bit = index.reserved().bit_of(run.id), others = respected_by(index, run);
     const auto& held = index.allocated_to(id);
     return std::all_of(held.begin(), held.end(), [&](const auto& entry) {
         const std::size_t at = index.place_of(entry.first);
@@ -69,7 +94,7 @@ bool free_without(const ClusterIndex& index, const Run& run, AttemptId id) {
         const ReservationMask counts = index.ends_before(id, at);
         holds.release(counts, entry.second.first, entry.second.second);
         holds.expect(counts & ~bit, entry.second.first, entry.second.second);
-        return covered(index.nodes()[at], holds, bit);
+        return covered(index.nodes()[at], holds, bit, others);
     });
 }
 
@@ -84,7 +109,7 @@ bool are_free(const ClusterIndex& index, const Run& run, const GangRequest& gang
         left.free = std::move(room.free);
         left.gpus_free = std::move(room.gpus);
         const NodeHolds own{.seats = {{.bit = 1, .from = {}, .run = run.id, .seats = held}}, .released = {}};
-        if (!covered(left, own, 1)) return false;
+        if (!covered(left, own, 1, 0)) return false;
     }
     for (std::size_t rank = 0; rank < run.seats_reserved.size(); ++rank)
         if (!matches(gang.bundles[rank].selector, index.node(run.seats_reserved[rank].node)->labels)) return false;

@@ -18,6 +18,8 @@ bool worth_a_look(const Sums& given_back, const Sums& total);
 // taken of them. With a node: those there.
 bool will_be_free(const ClusterIndex& index, const Run& run);
 bool will_be_free(const ClusterIndex& index, const Run& run, const NodeId& node);
+// True if the reservation begins as soon as attempts have ended whose end is due now.
+bool begins_now(const Cluster& cluster, const Run& run, Time now);
 // True if they will be free even if the attempt goes on.
 bool free_without(const ClusterIndex& index, const Run& run, AttemptId goes_on);
 // True if they are free now, beside the closed reservations.

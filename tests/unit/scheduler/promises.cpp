@@ -1,5 +1,6 @@
-// The promise of a reservation: its time never moves later while limits hold and no node leaves. Random traces of runs
-// that end when their limits do, and of some that have none; RTRAIN_TRACES says how many.
+// The promise of a reservation: its time never moves later while limits hold and no node leaves. No two runs wait for
+// each other for ever. Random traces of runs that end when their limits do, and of some that have none. RTRAIN_TRACES
+// says how many, and RTRAIN_TRACES_FROM which is the first.
 #include <cstdlib>
 
 #include "tests/unit/scheduler_world.hpp"
@@ -9,9 +10,14 @@ using namespace rtrain::stories;
 
 namespace {
 
+struct Load {
+    bool two_priorities = false;  // promises hold for the higher one
+    bool failures = false;        // half of the attempts fail and are tried again; promises are not looked at
+};
+
 class Trace {
   public:
-    explicit Trace(std::uint64_t seed) : state_(seed * 2 + 1) {
+    explicit Trace(std::uint64_t seed, Load load) : state_(seed * 2 + 1), load_(load) {
         cluster_.meta.cluster_id = "c0ffee00";
         const auto nodes = 1 + dice(4);
         for (std::uint64_t n = 1; n <= nodes; ++n)
@@ -24,6 +30,7 @@ class Trace {
             tell(some_run(number));
         }
         pass(4'000'000);
+        end();
     }
     std::size_t promises() const { return promised_.size(); }
 
@@ -40,6 +47,8 @@ class Trace {
         job.placement = static_cast<Strategy>(dice(4));
         RunSubmitted event = submission(job);
         if (dice(3) == 0) event.program = "session-" + std::to_string(dice(2));
+        if (load_.two_priorities && dice(2) == 0) event.spec.priority = 40;
+        if (load_.failures) event.spec.failure.max_failures = static_cast<std::int32_t>(dice(4));
         return event;
     }
     // Attempts start at once, and end when their limits do; those without a limit end some time.
@@ -48,7 +57,7 @@ class Trace {
         std::vector<AttemptId> placed;
         for (const Record& record : decision.save)
             if (const auto* attempt = std::get_if<Attempt>(&record))
-                if (attempt->state == AttemptState::placed && seen_.insert(attempt->id).second)
+                if (attempt->state == AttemptState::placed && seen_.insert(attempt->incarnation).second)
                     placed.push_back(attempt->id);
         check();
         for (const AttemptId id : placed) start(id);
@@ -56,11 +65,15 @@ class Trace {
     void start(AttemptId id) {
         const Run& run = cluster_.runs.at(id.run);
         const auto promised = promised_.find(id.run);
-        if (promised != promised_.end()) {
+        if (promised != promised_.end() && !load_.failures) {
             INFO("run " << run.name << " starts at " << now_.ms << ", promised for " << promised->second.ms);
             REQUIRE(now_ <= promised->second);
         }
-        const Duration length = run.spec.wall_time_limit.value_or(Duration{std::int64_t(1 + dice(200)) * 1'000});
+        Duration length = run.spec.wall_time_limit.value_or(Duration{std::int64_t(1 + dice(200)) * 1'000});
+        if (load_.failures && dice(2) == 0) {
+            length.ms = static_cast<std::int64_t>(dice(static_cast<std::uint64_t>(length.ms)));
+            fails_.insert(id);
+        }
         ends_.insert({now_ + length, id});
         const Attempt attempt = cluster_.attempts.at(id);
         const std::vector<NodeId> nodes = attempt.nodes_waiting;
@@ -78,7 +91,7 @@ class Trace {
     void finish(AttemptId id) {
         const Attempt attempt = cluster_.attempts.at(id);
         for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
-            tell(WorkerExited{.attempt = id, .rank = {rank}, .cause = exit_code(0)});
+            tell(WorkerExited{.attempt = id, .rank = {rank}, .cause = exit_code(fails_.contains(id) ? 1 : 0)});
         const std::vector<NodeId> waiting = cluster_.attempts.at(id).nodes_waiting;
         for (const NodeId& name : waiting) tell(NodeEmptied{.attempt = id, .node = name});
     }
@@ -101,9 +114,21 @@ class Trace {
             }
         }
     }
+    // Each run whose demand fits the empty cluster has started in the end.
+    void end() {
+        while (!ends_.empty() || next_wake(cluster_)) pass(4'000'000);
+        CHECK(cluster_.index.live_attempts().empty());
+        for (const auto& [id, run] : cluster_.runs) {
+            INFO("run " << run.name << " is " << to_text(run.state) << " for ever");
+            REQUIRE((terminal(run.state) ||
+                     place(cluster_.index.nodes(), request_of(run)).verdict != Verdict::feasible_now));
+        }
+    }
     void check() {
+        if (load_.failures) return;
         for (const RunId id : cluster_.index.reserving()) {
             const Run& run = cluster_.runs.at(id);
+            if (run.spec.priority < 50) continue;
             if (run.reserved_from.ms == 0) {
                 INFO("run " << run.name << " had a time, and has none");
                 REQUIRE_FALSE(promised_.contains(id));
@@ -115,27 +140,47 @@ class Trace {
             REQUIRE(run.reserved_from <= promised->second);
             promised->second = run.reserved_from;
         }
+        for (const auto& [id, promised] : promised_) {
+            INFO("run " << cluster_.runs.at(id).name << " waits at " << now_.ms << ", promised for " << promised.ms);
+            REQUIRE((now_ <= promised || cluster_.runs.at(id).attempts > 0));
+        }
     }
 
     std::uint64_t state_;
+    Load load_;
     Cluster cluster_;
     Time now_{1'000};
-    std::set<AttemptId> seen_;
+    std::set<std::uint32_t> seen_;  // incarnations
+    std::set<AttemptId> fails_;
     std::map<RunId, Time> promised_;
     std::set<std::pair<Time, AttemptId>> ends_;
 };
 
-}  // namespace
+std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
+    const char* wanted = std::getenv(variable);
+    return wanted == nullptr ? otherwise : std::stoull(wanted);
+}
 
-TEST_CASE("a reserved time never moves later while limits hold", "[reservations]") {
-    const char* wanted = std::getenv("RTRAIN_TRACES");
-    const std::uint64_t traces = wanted == nullptr ? 200 : std::stoull(wanted);
+void run_traces(Load load) {
+    const std::uint64_t from = number_in("RTRAIN_TRACES_FROM", 0), traces = number_in("RTRAIN_TRACES", 200);
     std::size_t promises = 0;
-    for (std::uint64_t seed = 0; seed < traces; ++seed) {
+    for (std::uint64_t seed = from; seed < from + traces; ++seed) {
         INFO("trace " << seed);
-        Trace trace(seed);
+        Trace trace(seed, load);
         trace.run();
         promises += trace.promises();
     }
-    CHECK(promises > traces);
+    CHECK((load.failures || promises > traces));
+}
+
+}  // namespace
+
+TEST_CASE("a reserved time never moves later while limits hold", "[reservations]") { run_traces({}); }
+
+TEST_CASE("a reserved time never moves later for runs of a lower priority", "[reservations]") {
+    run_traces({.two_priorities = true});
+}
+
+TEST_CASE("each run that fits the cluster starts in the end, whatever fails", "[reservations]") {
+    run_traces({.two_priorities = true, .failures = true});
 }

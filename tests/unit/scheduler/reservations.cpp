@@ -250,3 +250,93 @@ TEST_CASE("a run that retries starts again before the run that waits for its nod
     finishes(world, first);
     CHECK(starts(world, second));
 }
+
+TEST_CASE("a promised time stays when one of several attempts that end then has ended", "[reservations]") {
+    World world;
+    world.nodes(1, 8, 2);
+    const Job holder{.gpus = units(1), .wall_time = Duration{100'000}};
+    Job second = holder;
+    second.name = "second";
+    const RunId one = world.running(holder), two = world.running(second);
+    world.running({.name = "long", .cpus = 4});
+    const RunId gpus = world.submit({.name = "gpus", .gpus = units(2)});
+    const Time promised = world.run(gpus).reserved_from;
+    CHECK(promised == world.now + Duration{100'000});
+    const RunId cpus = world.submit({.name = "cpus", .cpus = 6});
+    CHECK(world.run(cpus).nodes_reserved == std::vector<NodeId>{{"n1"}});
+    world.now = promised;
+    finishes(world, one);
+    CHECK(world.run(gpus).reserved_from == promised);
+    finishes(world, two);
+    CHECK(starts(world, gpus));
+}
+
+TEST_CASE("a promised run starts although a program has passed the reservation before it", "[reservations]") {
+    World world;
+    world.tell(node("n1", 8, 1));
+    world.tell(node("n2", 4, 0));
+    const RunId actor = submit_of(world, "run-7", {.name = "actor", .gpus = units(1)});
+    world.prepare(actor), world.start(actor);
+    const RunId holder = world.running({.name = "holder", .cpus = 4, .wall_time = Duration{100'000}});
+    REQUIRE(world.node_of(holder, 0) == NodeId{"n2"});
+    const RunId call = world.submit({.name = "call", .cpus = 4, .gpus = units(1)});
+    const RunId gang = world.submit({.name = "gang", .workers = 2, .cpus = 3, .placement = Strategy::strict_spread});
+    const Time promised = world.run(gang).reserved_from;
+    CHECK(promised == world.now + Duration{100'000});
+    const RunId own = submit_of(world, "run-7", {.name = "own", .cpus = 4});
+    REQUIRE(starts(world, own));
+    CHECK(world.run(call).reserved_after == std::vector<AttemptId>{world.attempt_id(actor), world.attempt_id(own)});
+    world.now = promised;
+    finishes(world, holder);
+    CHECK(starts(world, gang));
+}
+
+TEST_CASE("a run without a time takes no seats that are promised to a run behind it", "[reservations]") {
+    World world;
+    world.nodes(1, 8, 1);
+    const RunId actor = submit_of(world, "run-7", {.name = "actor", .gpus = units(1)});
+    world.prepare(actor), world.start(actor);
+    const RunId holder = world.running({.name = "holder", .cpus = 3, .wall_time = Duration{100'000}});
+    const RunId call = world.submit({.name = "call", .cpus = 4, .gpus = units(1)});
+    const RunId next = world.submit({.name = "next", .cpus = 3});
+    const Time promised = world.run(next).reserved_from;
+    CHECK(promised == world.now + Duration{100'000});
+    REQUIRE(starts(world, submit_of(world, "run-7", {.name = "own", .cpus = 4, .wall_time = Duration{500'000}})));
+    finishes(world, actor);
+    CHECK(world.run(call).state == RunState::queued);
+    world.now = promised;
+    finishes(world, holder);
+    CHECK(starts(world, next));
+}
+
+TEST_CASE("a run that retries starts before a promised time if its limit ends by then", "[reservations]") {
+    World world;
+    world.nodes(1, 4);
+    const RunId first = world.running({.name = "first", .cpus = 4, .max_failures = 3, .wall_time = Duration{100'000}});
+    const RunId second = world.submit({.name = "second", .cpus = 4});
+    const Time promised = world.run(second).reserved_from;
+    CHECK(promised == world.now + Duration{100'000});
+    world.pass(40'000);
+    world.exits(first, 0, killed(9));
+    world.empties(first);
+    CHECK(starts(world, first));
+    CHECK(world.run(second).reserved_from == promised);
+}
+
+TEST_CASE("a run that retries starts beside the older reservation of another run, without another event",
+          "[reservations]") {
+    World world;
+    world.tell(node("n1", 1, 1));
+    world.tell(node("n2", 8, 0));
+    world.running({.name = "actor", .gpus = units(1)});
+    world.submit({.name = "call", .gpus = units(1)});
+    const RunId first = world.running({.name = "first", .cpus = 4, .max_failures = 3});
+    world.running({.name = "other", .cpus = 4});
+    const RunId second = world.submit({.name = "second", .cpus = 8});
+    world.exits(first, 0, killed(9));
+    world.empties(first);
+    CHECK(world.run(first).state == RunState::recovering);
+    world.pass(2'000);
+    CHECK(starts(world, first));
+    CHECK(world.run(second).state == RunState::queued);
+}
