@@ -123,10 +123,9 @@ ReservationMask Cycle::open_to(const Run& run, std::optional<Duration> limit) {
 // count as well, so that a promised time does not move for an older run.
 void Cycle::see(RunId id) {
     const Run& run = change_.seen().runs.at(id);
-    seen_.insert_or_assign(
-        id, SeenReservation{.bit = index_.reserved().bit_of(id),
-                            .priority = run.spec.priority,
-                            .begin = {.from = run.reserved_from, .programs = programs_awaited(change_.seen(), run)}});
+    seen_.insert_or_assign(id, SeenReservation{.bit = index_.reserved().bit_of(id),
+                                               .priority = run.spec.priority,
+                                               .begin = begin_of(change_.seen(), run)});
 }
 
 std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, const Run& run) {

@@ -2,8 +2,10 @@
 #include "scheduler/queue/backfill.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "scheduler/model/derived.hpp"
 #include "scheduler/placement/room.hpp"
@@ -209,14 +211,27 @@ Reservation reserved(Future& future, Seats seats, Time from, Promise promise) {
 
 bool passes(const Begin& begin, const Run& run, std::optional<Duration> limit, Time now) {
     if (limit && begin.from.ms != 0 && now + *limit <= begin.from) return true;
-    return !begin.programs.empty() && begin.programs.contains(program_of(run));
+    return run.program.empty() ? begin.drivers.contains(run.id) : begin.programs.contains(run.program);
+}
+
+Begin begin_of(const Cluster& cluster, const Run& waiting) {
+    constexpr std::string_view driver = "run-";  // as in program_of
+    Begin begin{.from = waiting.reserved_from, .programs = programs_awaited(cluster, waiting)};
+    for (const std::string& program : begin.programs) {
+        RunId run;
+        const bool named = program.starts_with(driver);
+        if (named && std::from_chars(program.data() + driver.size(), program.data() + program.size(), run.value).ec ==
+                         std::errc{})
+            begin.drivers.insert(run);
+    }
+    return begin;
 }
 
 ReservationMask closed_to(const Cluster& cluster, const Run& run, Time now) {
     ReservationMask closed = 0;
     for (const RunId id : cluster.index.reserving()) {
         const Run& other = cluster.runs.at(id);
-        const Begin begin{.from = other.reserved_from, .programs = programs_awaited(cluster, other)};
+        const Begin begin = begin_of(cluster, other);
         if (id != run.id && other.spec.priority >= run.spec.priority &&
             !passes(begin, run, time_left(cluster, run, now), now))
             closed |= cluster.index.reserved().bit_of(id);

@@ -29,7 +29,9 @@ Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t s
 struct Begin {
     Time from;                         // 0: the time is unknown
     std::set<std::string> programs{};  // whose runs, of unknown end, the reservation waits for
+    std::set<RunId> drivers{};         // those of the programs that are named after a run
 };
+Begin begin_of(const Cluster& cluster, const Run& waiting);
 bool passes(const Begin& begin, const Run& run, std::optional<Duration> limit, Time now);
 ReservationMask closed_to(const Cluster& cluster, const Run& run, Time now);  // the reservations it must leave alone
 

@@ -30,9 +30,13 @@ bool same_kind(const ClusterIndex& index, std::uint32_t a, std::uint32_t b) {
     const bool alike = first.nodes_only == second.nodes_only && first.topology_label == second.topology_label &&
                        first.bundles.front().selector == second.bundles.front().selector &&
                        needs_gpu(first) == needs_gpu(second);
-    return alike || std::any_of(index.nodes().begin(), index.nodes().end(), [&](const NodeView& node) {
-               return could_use(node, first) && could_use(node, second);
-           });
+    const auto shared = [&](const NodeView& node) { return could_use(node, first) && could_use(node, second); };
+    const std::set<NodeId>& named = first.nodes_only.empty() ? second.nodes_only : first.nodes_only;
+    if (alike || named.empty()) return alike || std::any_of(index.nodes().begin(), index.nodes().end(), shared);
+    return std::any_of(named.begin(), named.end(), [&](const NodeId& id) {
+        const NodeView* node = index.node(id);
+        return node != nullptr && shared(*node);
+    });
 }
 
 std::vector<std::string> lacking(const ClusterIndex& index, RunId reserving, const Sums& demand) {
