@@ -46,7 +46,9 @@ Taken still_taken(const Cluster& cluster, const Run& waiting, const NodeId& node
 bool may_pass(const Cluster& cluster, const Run& run, const Attempt& attempt, const Run& waiting) {
     if (run.spec.priority > waiting.spec.priority) return true;
     const auto& limit = run.spec.wall_time_limit;
-    if (waiting.reserved_from.ms != 0) return limit && attempt.placed_at + *limit <= waiting.reserved_from;
+    if (waiting.reserved_from.ms != 0 && !limit) return false;
+    if (waiting.reserved_from.ms != 0)  // a run that is tried again ends by the limit that it had
+        return core::wall_time_end(run).value_or(attempt.placed_at + *limit) <= waiting.reserved_from;
     for (const AttemptId id : waiting.reserved_after)
         if (const auto awaited = cluster.attempts.find(id);
             awaited != cluster.attempts.end() && !terminal(awaited->second.state) &&
