@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rtrain._http import Head, NotFound, part
 from rtrain.train._configs import RunConfig
 from rtrain.train._run_directory import _reading
-from rtrain.train._run_directory._writer import Directory
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,8 @@ class Origin:
 
     def newest(self) -> str:
         """Returns the run's newest committed checkpoint, where this machine sees the directory."""
+        from rtrain.train._run_directory._writer import Directory  # a driver that restores nothing does without
+
         checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
         return checkpoints[-1].name if checkpoints else ""
 
