@@ -22,6 +22,7 @@
 #include "cmd/daemons/own_cluster.hpp"
 #include "cmd/text/status_text.hpp"
 #include "storage/base/json_text.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -144,7 +144,7 @@ constexpr const char* kept_places[] = {"memory", "database", "files"};
 
 std::int64_t bytes_at(const json& of, const char* place) { return of.value(place, std::int64_t{0}); }
 
-std::string padded(std::string text, std::size_t width) {
+std::string in_column(std::string text, std::size_t width) {
     if (text.size() < width) text.append(width - text.size(), ' ');
     return text;
 }
@@ -153,12 +153,12 @@ std::string padded(std::string text, std::size_t width) {
 std::string table(const json& quota) {
     constexpr std::size_t width = 14;
     const auto line = [](const std::string& name, const json& of) {
-        std::string text = padded(name, width);
-        for (const char* place : kept_places) text += padded(bytes_text(bytes_at(of, place)), width);
+        std::string text = in_column(name, width);
+        for (const char* place : kept_places) text += in_column(bytes_text(bytes_at(of, place)), width);
         return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
     };
-    std::string out = padded("KIND", width);
-    for (const char* title : {"MEMORY", "DATABASE"}) out += padded(title, width);
+    std::string out = in_column("KIND", width);
+    for (const char* title : {"MEMORY", "DATABASE"}) out += in_column(title, width);
     out += "FILES\n";
     for (const auto& [kind, of] : quota["kinds"].items()) out += line(kind, of);
     out += line("all", quota["used"]);

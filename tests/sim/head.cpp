@@ -246,7 +246,7 @@ void SimHead::take_news(const std::string& node, const protocol::News& news) {
         if (const Attempt* attempt = head::find_attempt(cluster_, report->attempt);
             attempt != nullptr && report->index == 1)
             take(FirstReport{attempt->id});
-    } else if (auto event = head::event_of(cluster_, NodeId{node}, news)) {
+    } else if (auto event = head::event_of(cluster_, NodeId{node}, world_.now(), news)) {
         take(*std::move(event));
     }
 }

@@ -10,7 +10,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t rows_each = 200;
-constexpr std::size_t page_bytes = 2 << 20;  // of the events' texts
+constexpr std::size_t event_page_bytes = 2 << 20;  // of the events' texts
 
 void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, std::uint64_t after,
                    std::optional<RunId> run) {
@@ -48,8 +48,8 @@ void get_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& 
     read_on_pool(
         exchange,
         [&journal, after, run, limit = page->limit, last = *last] {
-            if (last == 0) return journal.events_page(EventId{after}, {.rows = limit, .bytes = page_bytes}, run);
-            const state::PageBounds most{.rows = last, .bytes = page_bytes};
+            if (last == 0) return journal.events_page(EventId{after}, {.rows = limit, .bytes = event_page_bytes}, run);
+            const state::PageBounds most{.rows = last, .bytes = event_page_bytes};
             return state::PageOf<state::EventRow>{.rows = journal.last_events(most, run), .more = false};
         },
         [](Exchange& to, const state::PageOf<state::EventRow>& read) {

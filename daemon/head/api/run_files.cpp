@@ -294,7 +294,7 @@ void get_run_file(Exchange& exchange, const HeadOptions& options) {
 
 namespace {
 
-json values_in(const std::string& directory) {
+json values_listed(const std::string& directory) {
     json items = json::array();
     std::error_code none;
     for (fs::directory_iterator at(directory, none), end; !none && at != end; at.increment(none)) {
@@ -311,7 +311,7 @@ json values_in(const std::string& directory) {
 void get_values(Exchange& exchange, const HeadOptions& options) {
     with_run(exchange, [&](const Run& run) {
         read_on_pool(
-            exchange, [directory = values_directory(options, run.id)] { return values_in(directory); },
+            exchange, [directory = values_directory(options, run.id)] { return values_listed(directory); },
             [](Exchange& to, json items) { reply_json(to, 200, {{"items", std::move(items)}}); });
     });
 }

@@ -66,7 +66,7 @@ struct ToEvent {
         return NodePrepareFailed{.attempt = id_of(cluster, news.attempt),
                                  .incarnation = news.attempt.incarnation,
                                  .node = node,
-                                 .why = cut_text(news.why, limits::cause_bytes_of_older),
+                                 .why = cut_text(news.why, rtrain::limits::cause_bytes_of_older),
                                  .permanent = news.permanent};
     }
     Answer operator()(const protocol::Started& news) const {
@@ -80,7 +80,7 @@ struct ToEvent {
         const bool known = run != cluster.runs.end() && attempt != cluster.attempts.end();
         // The event is saved as well: what the record would cut is cut before.
         event.cause.detail = cut_text(std::move(event.cause.detail),
-                                      known ? cause_bytes_of(run->second, attempt->second, now) : limits::note_bytes);
+                                      known ? cause_bytes_of(run->second, attempt->second, now) : rtrain::limits::note_bytes);
         return event;
     }
     Answer operator()(const protocol::Emptied& news) const { return NodeEmptied{id_of(cluster, news.attempt), node}; }

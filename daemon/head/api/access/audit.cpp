@@ -7,7 +7,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t page_bytes = 4 << 20;  // of the rows' texts
+constexpr std::size_t audit_page_bytes = 4 << 20;  // of the rows' texts
 
 json audit_json(const state::AuditRow& row) {
     return {{"sequence", row.sequence}, {"time", wall_json(row.wall_ms)},
@@ -33,7 +33,7 @@ void get_audit(Exchange& exchange, const state::SqliteJournal& journal) {
         limit = *last;
     }
     read_on_pool(
-        exchange, [&journal, after, limit] { return journal.audit(after, {.rows = limit, .bytes = page_bytes}); },
+        exchange, [&journal, after, limit] { return journal.audit(after, {.rows = limit, .bytes = audit_page_bytes}); },
         [tail = *last > 0](Exchange& to, const state::PageOf<state::AuditRow>& read) {
             reply_list(to, Page{.limit = read.rows.size()},
                        [tail, read, at = std::size_t{0}](Listing& list, json& cursor) mutable {
