@@ -41,10 +41,10 @@ class Other:
 
     def __init__(self, connect):
         self.head, self.millis, self.refused, self.ended = connect(), [], collections.Counter(), threading.Event()
-        self.thread = threading.Thread(target=self.ask)
+        self.thread = threading.Thread(target=self.request_status)
         self.thread.start()
 
-    def ask(self):
+    def request_status(self):
         number = 0
         while not self.ended.wait(0.01):
             number += 1

@@ -60,7 +60,7 @@ class Watch:
             count += 1
         user.close()
 
-    def said(self):
+    def summary(self):
         p99 = self.millis[int(len(self.millis) * 0.99)]
         return (
             f"turn {self.turn['cpu']:.1f} ms CPU ({self.turn['wall']:.1f} ms wall); another's answer p99 {p99:.1f} ms; head at most "
@@ -103,7 +103,7 @@ def hostile_reports(work):
             yield "GET", "/v1/runs?limit=1000&all", None
 
         watch = Watch(cluster, connect, user, pages)
-    return watch.said(), f"{MEGABYTES} reports; answers by status: {watch.statuses}; {len(watch.millis)} answers to the other user"
+    return watch.summary(), f"{MEGABYTES} reports; answers by status: {watch.statuses}; {len(watch.millis)} answers to the other user"
 
 
 def hostile_causes(work):
@@ -121,7 +121,7 @@ def hostile_causes(work):
         head = connect()
         failures = sum(json.loads(head.ask("GET", f"/v1/runs/fails-{number}"))["failures"] for number in range(4))
         database = sum(path.stat().st_size for path in (cluster.folder / "head").glob("state.db*"))
-    return watch.said(), f"{failures} failures in {SECONDS} s; database {database / 2**20:.0f} MiB; answers by status: {watch.statuses}"
+    return watch.summary(), f"{failures} failures in {SECONDS} s; database {database / 2**20:.0f} MiB; answers by status: {watch.statuses}"
 
 
 def hostile_arrays(work):
@@ -141,4 +141,4 @@ def hostile_arrays(work):
         head = connect()
         page = len(head.ask("GET", "/metrics"))
         waiting = json.loads(head.ask("GET", "/v1/status"))["runs"].get("QUEUED", 0)
-    return watch.said(), f"{waiting} runs wait; /metrics {page / 1e6:.1f} MB; answers by status: {watch.statuses}"
+    return watch.summary(), f"{waiting} runs wait; /metrics {page / 1e6:.1f} MB; answers by status: {watch.statuses}"

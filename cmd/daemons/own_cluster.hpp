@@ -11,7 +11,7 @@ namespace rtrain::cmd {
 
 struct OwnClusterWish {
     std::int64_t nodes = 1;
-    std::string resources;     // what each agent offers, "CPU=8"; empty: what the machine has
+    std::string resources;     // amounts that each agent offers, "CPU=8"; empty: those of the machine
     std::string storage_root;  // where cluster:// lies; it stays
 };
 

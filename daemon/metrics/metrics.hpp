@@ -42,7 +42,7 @@ struct LiveDisk {
     std::string place;  // place: data, scratch
     std::int64_t size_bytes = 0, free_bytes = 0;
 };
-struct LiveUser {  // what the head keeps for a user, by place: memory, database, files
+struct LiveUser {  // bytes that the head keeps for a user, by place: memory, database, files
     std::string user;
     std::map<std::string, std::int64_t> kept_bytes, limit_bytes;
 };

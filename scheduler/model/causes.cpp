@@ -8,7 +8,7 @@
 namespace rtrain {
 namespace {
 
-constexpr std::size_t cause_bytes_least = 64;  // of a rank among thousands: its first words
+constexpr std::size_t cause_bytes_least = 64;  // bytes for a rank among thousands: its first words
 
 bool within_character(const std::string& text, std::size_t at) {
     return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;

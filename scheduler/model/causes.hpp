@@ -1,5 +1,5 @@
-// How much is kept of what a job's processes say of their end. A run may fail a hundred thousand times, and each of its
-// ranks may leave 256 KiB.
+// Bounds the texts about the ends of a job's processes. A run may fail a hundred thousand times, and each of its ranks
+// may leave 256 KiB.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rtrain {
 
-// Returns the text if it has at most `most` bytes. Else: its first and its last part, and between them how many bytes
-// were left out. No character of UTF-8 is cut in two.
+// Returns the text, cut to `most` bytes: a longer one keeps its first and its last part, and between them a note says
+// how many bytes were left out. No character of UTF-8 is cut in two.
 std::string cut_text(std::string text, std::size_t most);
 
 // Returns the reason with each text of a job, an agent or a person cut to `most` bytes.

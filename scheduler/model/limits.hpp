@@ -78,8 +78,8 @@ inline constexpr std::size_t node_failures = 16;  // the most failures that are 
 // attempts in a row without progress. A run that fails at once would fill the records with its attempts.
 inline constexpr Duration backoff_least{100}, backoff_least_in_series{1'000};
 inline constexpr std::uint32_t failures_of_series = 32;  // Invariant: failures_of_series <= backoffs_doubled
-// The most failures of a run that has `max_failures: -1`, or more. Each failure leaves an attempt, which stays until the
-// run is removed.
+// The most failures of a run that has `max_failures: -1`, or more. Each failure leaves an attempt, which stays until
+// the run is removed.
 inline constexpr std::uint32_t failures_most = 100'000;
 
 // ---- causes of failure ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ std::string signal_meaning(int signal) {
         case 6:
             return " (SIGABRT: the program called abort())";
         case 7:
-            return " (SIGBUS: memory behind a file or in /dev/shm that is not there; is /dev/shm full?)";
+            return " (SIGBUS: /dev/shm is full, or a mapped file was cut)";
         case 8:
             return " (SIGFPE: an integer division by zero)";
         case 11:

@@ -45,6 +45,8 @@ def lend_names(moved):
     """Classes and functions name their public module, where pdoc looks for the types in their signatures: it finds them by this."""
     types = vars(importlib.import_module("rtrain._argument_types"))
     for private, public in sorted(moved):
+        if is_private(public):  # a path of an earlier version, which saved files name
+            continue
         for name, value in {**types, "Unpack": Unpack, **vars(sys.modules[private])}.items():
             if not name.startswith("__"):
                 vars(sys.modules[public]).setdefault(name, value)

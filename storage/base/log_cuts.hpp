@@ -1,5 +1,6 @@
-// Logs that lost a part of their middle: the first bytes and the newest ones stay. Bytes that stay keep their offset in the
-// file, so positions of readers stay right. The parts that are gone are listed in <log>.cuts, and hold no disk space.
+// Logs that lost a part of their middle: the first bytes and the newest ones stay. Bytes that stay keep their offset in
+// the file, so positions of readers stay right. The parts that are gone are listed in <log>.cuts, and hold no disk
+// space.
 #pragma once
 
 #include <cstddef>

@@ -64,8 +64,9 @@ def first_problem(text: str, *words: str) -> str:
 
 
 def wrong_job(text: str) -> str:
-    """Returns the first problem that `rtrain validate` finds; empty: the job is valid."""
-    return first_problem(text, "validate", "FILE")
+    """Returns the first problem that `rtrain validate` finds; empty: the job is valid. The job's script is not beside it."""
+    problem = first_problem(text, "validate", "FILE")
+    return "" if "entrypoint: there is no file" in problem else problem
 
 
 def wrong_document(text: str, value: dict[str, Any]) -> str:

@@ -79,8 +79,9 @@ struct ToEvent {
         const auto attempt = cluster.attempts.find(id);
         const bool known = run != cluster.runs.end() && attempt != cluster.attempts.end();
         // The event is saved as well: what the record would cut is cut before.
-        event.cause.detail = cut_text(std::move(event.cause.detail),
-                                      known ? cause_bytes_of(run->second, attempt->second, now) : rtrain::limits::note_bytes);
+        event.cause.detail =
+            cut_text(std::move(event.cause.detail),
+                     known ? cause_bytes_of(run->second, attempt->second, now) : rtrain::limits::note_bytes);
         return event;
     }
     Answer operator()(const protocol::Emptied& news) const { return NodeEmptied{id_of(cluster, news.attempt), node}; }
