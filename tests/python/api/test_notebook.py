@@ -63,8 +63,8 @@ def test_cells_train_what_they_define_show_results_and_can_be_interrupted(cluste
     answer, shown = cell(TRAINS)
     assert answer["status"] == "ok", answer
     table = next(one["data"] for one in shown if one["kind"] == "execute_result")
-    assert table["text/html"].startswith("<table><tr><th>metrics</th><td>rank=0, value=43</td></tr>")
-    assert table["text/plain"].startswith("Result(\n  metrics: rank=0, value=43\n")
+    assert table["text/html"].startswith("<table><tr><th>metrics</th><td>value=43, rank=0</td></tr>")
+    assert table["text/plain"].startswith("Result(\n  metrics: value=43, rank=0\n")
     assert any(one.get("name") == "stdout" and one["text"] == "3\n" for one in cell("print(result.return_value.weight)")[1])
 
     name = cluster.name("cell")
