@@ -77,7 +77,7 @@ def test_what_was_asked_for_and_is_not_there_is_said(cluster, tmp_path):
     cluster.rtrain("submit", job(tmp_path, "short", "echo one"))
     cluster.wait_state("short", "SUCCEEDED")
     empty = cluster.run("logs", "short", "--rank", "9")
-    assert (empty.returncode, empty.stdout) == (0, "") and "1 attempts, of 1 ranks" in empty.stderr
+    assert (empty.returncode, empty.stdout) == (0, "") and "no line with --rank 9: it has 1 attempt, and rank 0" in empty.stderr
     refused = cluster.run("token", "create", "--user", "eve\nadmin")
     assert refused.returncode == 2 and "letters, digits" in refused.stderr
 
