@@ -200,7 +200,8 @@ def numbers_are_those_of_the_machine(prometheus, run_id):
         ((_, number),) = prometheus.values(expression)
         return number
 
-    wait_for("traffic of rank 1", lambda: value('rtrain_worker_network_transmit_bytes_total{rank="1"}') > 20 * STEP_BYTES, 120)
+    sent_bytes = 'rtrain_worker_network_transmit_bytes_total{rank="1"}'  # a scrape may lack it while the attempt begins
+    wait_for("traffic of rank 1", lambda: any(number > 20 * STEP_BYTES for _, number in prometheus.values(sent_bytes)), 120)
     sent, received = (value(f'rtrain_worker_network_{way}_bytes_total{{rank="1"}}') for way in ("transmit", "receive"))
     # Each step of this attempt sends STEP_BYTES; what the rank's library says to its agent is not TCP.
     steps = value(f'rtrain_run_step{{run_id="{run_id}"}}')
