@@ -162,6 +162,8 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("POST", "/v1/nodes/node-1/undrain")
     token = api.check("POST", "/v1/tokens", {"role": "viewer", "user": "eve"})
     api.check("DELETE", f"/v1/tokens/{token['id']}")
+    kept = api.check("GET", "/v1/quotas/eve")
+    assert api.check("PUT", "/v1/quotas/eve", {"memory": 1 << 20})["limit"]["memory"] == 1 << 20 != kept["limit"]["memory"]
     api.check("PUT", "/v1/storage/notes/a.txt", b"text")
     api.check("DELETE", "/v1/storage/notes?tree=true")
     api.check("POST", "/v1/head/backup", {"file": str(tmp_path / "backup.db")})
