@@ -3,6 +3,7 @@
 // says how many, and RTRAIN_TRACES_FROM which is the first.
 #include <cstdlib>
 
+#include "scheduler/model/derived.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "daemon/head/logs/log_lines.hpp"
 #include "daemon/head/logs/log_merge.hpp"
