@@ -67,7 +67,7 @@ class Other:
 def submit(connect, name, entrypoint, folder):
     head = connect()
     spec = {"version": 1, "name": name, "entrypoint": entrypoint, "storage_path": str(folder)}
-    head.ask("POST", "/v1/runs", {"job": spec})
+    head.call("POST", "/v1/runs", {"job": spec})
 
 
 def hostile_bytes(work):

@@ -39,7 +39,7 @@ class Watch:
         head, until = connect(), time.monotonic() + seconds
         while time.monotonic() < until:
             begin = time.perf_counter()
-            head.ask("GET", "/v1/status")
+            head.call("GET", "/v1/status")
             self.millis.append(1e3 * (time.perf_counter() - begin))
             self.most_mib = max(self.most_mib, resident_mib(pid))
             time.sleep(0.005)
@@ -48,7 +48,7 @@ class Watch:
             thread.join()
         self.millis.sort()
         self.turn = stalls(head)
-        self.lost = json.loads(head.ask("GET", "/v1/status"))["nodes"].get("LOST", 0)
+        self.lost = json.loads(head.call("GET", "/v1/status"))["nodes"].get("LOST", 0)
 
     def attack(self, connect, token, attack, number):
         user = connect(token)
@@ -84,7 +84,7 @@ def cluster_with_user(folder):
 def submitted(connect, token, name, entrypoint, **fields):
     user = connect(token)
     job = {"version": 1, "name": name, "entrypoint": entrypoint, **fields}
-    answer = json.loads(user.ask("POST", "/v1/runs", {"job": job}))
+    answer = json.loads(user.call("POST", "/v1/runs", {"job": job}))
     user.close()
     return answer
 
@@ -119,7 +119,7 @@ def hostile_causes(work):
 
         watch = Watch(cluster, connect, user, attempts)
         head = connect()
-        failures = sum(json.loads(head.ask("GET", f"/v1/runs/fails-{number}"))["failures"] for number in range(4))
+        failures = sum(json.loads(head.call("GET", f"/v1/runs/fails-{number}"))["failures"] for number in range(4))
         database = sum(path.stat().st_size for path in (cluster.folder / "head").glob("state.db*"))
     return watch.summary(), f"{failures} failures in {SECONDS} s; database {database / 2**20:.0f} MiB; answers by status: {watch.statuses}"
 
@@ -139,6 +139,6 @@ def hostile_arrays(work):
 
         watch = Watch(cluster, connect, user, arrays)
         head = connect()
-        page = len(head.ask("GET", "/metrics"))
-        waiting = json.loads(head.ask("GET", "/v1/status"))["runs"].get("QUEUED", 0)
+        page = len(head.call("GET", "/metrics"))
+        waiting = json.loads(head.call("GET", "/v1/status"))["runs"].get("QUEUED", 0)
     return watch.summary(), f"{waiting} runs wait; /metrics {page / 1e6:.1f} MB; answers by status: {watch.statuses}"
