@@ -1,4 +1,4 @@
-// What is kept for each user, counted from the records and the files, and the room on the disk.
+// Counts the bytes kept for each user from the records and the files, and watches the room on the disk.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

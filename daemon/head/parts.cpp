@@ -170,7 +170,7 @@ Result<std::string> Head::name_cluster() {
     return key;
 }
 
-// What agents' messages, orders and the server's threads ask for is in memory: none of them waits for a read.
+// Messages of agents, orders and the server's threads use memory alone: none of them waits for a read.
 Status Head::open_all() {
     const Cluster& cluster = events_.cluster();
     const auto key = name_cluster();

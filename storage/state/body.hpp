@@ -1,4 +1,4 @@
-// What a SqliteJournal holds: a connection that writes, and two that read, so that nobody who reads waits for a
+// The members of a SqliteJournal: one connection that writes and two that read, so that no reader waits for a
 // commit. A mutex each.
 #pragma once
 

@@ -215,7 +215,7 @@ void LogShipper::hold_user(const std::string& user) {
                 if (file.held > level) hold_file(followed, file, level);
 }
 
-// The head is told how much is missing. It may have some of it.
+// The agent sends the head the number of missing bytes. The head may already have some of them.
 bool LogShipper::send_lost(File& file, const storage::LogCut& cut) {
     if (!send_({.attempt = file.attempt,
                 .rank = file.rank,

@@ -61,7 +61,7 @@ class LogShipper {
         std::uint64_t held = 0;  // bytes on the disk, as counted in `held_`
         storage::LogCuts cuts{};
         std::uint64_t end_at = 0;  // where the file system cuts no middle out: nothing is kept behind it; 0: it does
-        bool later = false;        // the head has no room for it now, and says when it has
+        bool later = false;        // the head has no room for the piece now; it sends another LogAck once it has
     };
     static std::uint64_t end_of(File& file);  // the size that counts
     static void send_again(File& file);       // from where the head has it

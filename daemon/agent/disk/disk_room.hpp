@@ -8,7 +8,7 @@
 namespace rtrain::agent {
 
 struct DiskRoom {
-    std::uint64_t size = 0, free = 0;  // bytes; size 0: the file system does not say
+    std::uint64_t size = 0, free = 0;  // bytes; size 0: the file system reports no size
 };
 DiskRoom room_at(const std::string& directory);
 // The bytes that stay free: `asked`, or less on a small disk.

@@ -29,7 +29,7 @@ void remove_unused(const std::string& data_dir, const std::set<std::string>& in_
 void bound_setups(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t share,
                   std::int64_t now_wall_ms);
 
-// What a user keeps on this node, and what goes of it.
+// Measures the files that a user keeps on this node, and removes the least recently used ones.
 struct KeptSetup {
     std::string key;
     std::int64_t owner = 0, bytes = 0, used_wall_ms = 0;

@@ -97,7 +97,7 @@ std::map<std::string, std::int64_t> by_place(const KeptBytes& bytes) {
     return {{"memory", bytes.memory}, {"database", bytes.database}, {"files", bytes.files}};
 }
 
-// Those for whom most is kept.
+// Returns the users with the most kept bytes.
 void add_users(metrics::Live& live, const UserBytes& bytes) {
     const auto total = [](const KeptBytes& of) { return of.memory + of.database + of.files; };
     std::vector<std::pair<std::string, KeptBytes>> users;

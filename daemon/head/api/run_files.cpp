@@ -167,7 +167,7 @@ bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
     return !prefix_of(key).empty() && !view.cluster.checkpoints.contains({.run = run, .directory = directory_in(key)});
 }
 
-// What is in a run's directory of values, beside what is known of its checkpoints.
+// The files in a run's directory of values.
 struct Values {
     std::size_t count = 0;                 // that the limit is for: beside those of checkpoints
     std::vector<std::string> checkpoints;  // keys of values of checkpoints

@@ -17,7 +17,7 @@ namespace rtrain::head {
 struct DiskSize {
     std::uint64_t whole = 0, free = 0;
 };
-std::optional<DiskSize> disk_size(const std::string& directory);  // none: its file system does not say
+std::optional<DiskSize> disk_size(const std::string& directory);  // nullopt: the file system reports no size
 
 class DiskReserve {
   public:

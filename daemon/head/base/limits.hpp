@@ -33,7 +33,7 @@ inline constexpr std::int64_t disk_reserve = 256 * MiB, disk_reserve_part = 8;
 // 100 KiB: its pages in SQLite's log, which cannot be emptied while the database's file cannot grow.
 inline constexpr std::int64_t reserve_file = 32 * MiB, reserve_file_part = 16;
 inline constexpr std::int64_t disk_look_ms = 1'000;  // between two looks at the disk
-// What a request such as resize writes: it is refused where its user may keep no more. Stop and remove never are.
+// The bytes that a request such as resize writes. It is refused beyond the user's limit. Stop and remove never are.
 inline constexpr std::int64_t request_bytes = 4 << 10;
 
 }  // namespace rtrain::head::limits

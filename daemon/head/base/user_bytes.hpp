@@ -1,4 +1,4 @@
-// What the head keeps for each user, in bytes, and whether it may keep more. It follows from the records and the files,
+// Counts the bytes that the head keeps for each user, and limits them. The counts follow from the records and files,
 // and is made anew from them at each start. The loop changes it; threads that take uploads may ask it, and count
 // theirs. Invariant: the sum of a user = the sum of the user's parts, by kind.
 #pragma once

@@ -186,7 +186,7 @@ class LogMerge::Source {
             if (cut.begin < end) begin = std::min(cut.end, end);
         return begin;
     }
-    // What was dropped since the files were listed is zeros: then it must be read anew.
+    // Bytes that were cut since the files were listed read as zeros. The list is then read again.
     bool cut_meanwhile(const std::string& bytes) {
         if (bytes.find('\0') == std::string::npos) return false;
         storage::LogCuts now = storage::log_cuts(file_.path);

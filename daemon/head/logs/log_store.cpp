@@ -78,7 +78,7 @@ bool parse(const fs::path& path, LogName& name) {
     return path.extension() == "." + name.stream;  // else what lies beside a log
 }
 
-constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // what a node may say that it lost
+constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // the most bytes that a node may report as lost
 
 }  // namespace
 

@@ -47,7 +47,7 @@ class CountedUpload {
     CountedUpload(const CountedUpload&) = delete;
     CountedUpload& operator=(const CountedUpload&) = delete;
     ~CountedUpload() { bytes_.add(user_, Kept::uploads, -counted_); }
-    // First with all that the upload's head tells, which is not counted, then with each piece.
+    // Called first with the upload's declared length, which is not counted, and then with each piece.
     Status may_write(std::uint64_t bytes) {
         const KeptBytes more{.files = static_cast<std::int64_t>(bytes)};
         const Status may = bytes_.may_add(user_, Kept::uploads, more);

@@ -68,7 +68,7 @@ Duration NewsInbox::ago(const WorkerExited& exited) const {
     return {std::max<std::int64_t>(0, ago_ms)};
 }
 
-// Who looks at the run, or follows its logs, reads why its charts end.
+// People who look at the run or follow its logs read the reason why its charts end.
 void NewsInbox::lost(const protocol::Reported& report, const Error& why) {
     events_.note({.wall_ms = wall_ms(),
                   .text = "not all reports of this run are kept, from report " + std::to_string(report.index) +

@@ -20,7 +20,7 @@ std::string shown_of(std::string_view metrics) {
     return std::string(metrics.size() > Reports::last_bytes_most ? left_out : metrics);
 }
 
-// What a row takes until it is written.
+// Returns the bytes that a row takes until it is written.
 KeptBytes bytes_of(const state::MetricRow& row) {
     const auto size = static_cast<std::int64_t>(row.ranks_json.size());
     return {.memory = size, .database = size, .files = 0};
@@ -62,7 +62,7 @@ Reports::Taken Reports::take(const Cluster& cluster, const protocol::Reported& r
     return taken;
 }
 
-// Counts a row as it came until it is written: then the table tells what it takes.
+// Counts the row as received until it is written. After that, `saved` counts its size in the table.
 std::optional<Error> Reports::keep(state::MetricRow row, std::string shown_json) {
     const RunId run = row.attempt.run;
     const KeptBytes waits = bytes_of(row);

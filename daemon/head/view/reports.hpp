@@ -27,7 +27,7 @@ class Reports {
         std::optional<Error> first_lost;  // why it is not kept; once for a run
     };
     Taken take(const Cluster& cluster, const protocol::Reported& report);
-    // The rows of a batch are on disk: `grown` tells by how much they made the table larger.
+    // The rows of a batch are on disk. `grown`: the bytes by which they made the table larger.
     void saved(const std::vector<state::MetricRow>& rows, const std::map<RunId, std::int64_t>& grown);
     std::vector<state::MetricRow> to_save();  // and forgets them
     std::size_t waiting() const;              // rows to be saved; a long one counts as several

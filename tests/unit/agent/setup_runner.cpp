@@ -1,4 +1,4 @@
-// Which setups of a node run beside each other.
+// Decides which setups of a node run at the same time.
 #include "daemon/agent/preparation/setup_runner.hpp"
 
 #include <fstream>

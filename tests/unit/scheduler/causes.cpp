@@ -1,4 +1,4 @@
-// What a run that fails over and over leaves in the records.
+// Tests the sizes that a run leaves in the records when it fails again and again.
 #include "scheduler/model/causes.hpp"
 
 #include "scheduler/model/limits.hpp"

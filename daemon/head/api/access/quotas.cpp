@@ -1,4 +1,4 @@
-// What is kept for a user, by kind, and how much may be: shown to admins, who may set another limit.
+// Shows admins the bytes that the head keeps for a user, by kind, with the user's limit. Admins may set another limit.
 #include "daemon/head/access/quotas.hpp"
 
 #include "daemon/head/access/tokens.hpp"

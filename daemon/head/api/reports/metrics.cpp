@@ -38,7 +38,7 @@ Result<RankChoice> choice_of(const Exchange& exchange, RunId run) {
     return out;
 }
 
-// What a page is made of, read and written as text beside the loop: its size is what the ranks wrote.
+// The rows of a page. They are read and written as text outside of the loop, because ranks choose their size.
 std::string page_text(const state::SqliteJournal& journal, RunId run, std::uint64_t after, std::size_t limit,
                       const MetricQuestion& question) {
     std::string items;

@@ -1,4 +1,4 @@
-// What one user makes the head keep is bounded, by bytes: beyond the limit the user alone is refused, is told which
+// The bytes that one user makes the head keep are bounded: beyond the limit that user alone is refused, and reads which
 // limit it is, and what was kept stays.
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// What is kept for each user is counted by kind, against a limit that names what to do.
+// Tests the counts by user and kind, and the error beyond a limit.
 #include "daemon/head/base/user_bytes.hpp"
 
 #include "daemon/head/view/record_bytes.hpp"
