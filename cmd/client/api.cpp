@@ -5,6 +5,7 @@
 
 #include "cmd/line/settings.hpp"
 #include "daemon/net/client.hpp"
+#include "daemon/security/security.hpp"
 #include "storage/base/json_text.hpp"
 #include "storage/base/percent.hpp"
 
@@ -13,11 +14,14 @@ namespace rtrain::cmd {
 using nlohmann::json;
 
 struct Api::Body {
-    Body(Invocation& invocation, net::Endpoint endpoint, std::string shown_address)
-        : call(invocation), client(std::move(endpoint)), address(std::move(shown_address)) {}
+    Body(Invocation& invocation, net::Endpoint endpoint, std::string shown_address, std::string fingerprint)
+        : call(invocation),
+          client(std::move(endpoint)),
+          address(std::move(shown_address)),
+          ca_fingerprint(std::move(fingerprint)) {}
     Invocation& call;
     net::Client client;
-    std::string address;
+    std::string address, ca_fingerprint;
 
     Result<net::Response> send(const net::Call& request);
     Result<json> send_json(const net::Call& request);
@@ -73,6 +77,7 @@ Api::Api(std::unique_ptr<Body> body) : body_(std::move(body)) {}
 Api::~Api() = default;
 Api::Api(Api&&) noexcept = default;
 const std::string& Api::address() const { return body_->address; }
+const std::string& Api::ca_fingerprint() const { return body_->ca_fingerprint; }
 
 namespace {
 
@@ -91,7 +96,7 @@ Result<net::Endpoint> endpoint_of(const Place& place, std::int64_t connect_timeo
                      .message = "no cluster is known: there is no context, no RTRAIN_ADDRESS and no --address",
                      .next =
                          "rtrain up (a cluster on this machine), or rtrain context add NAME --address HOST:PORT "
-                         "--token T --ca FILE"};
+                         "--token T --ca-fingerprint HEX (what `rtrain token create` prints)"};
     if (place.ca.empty() && place.ca_fingerprint.empty())
         return Error{.code = ErrorCode::unauthorised,
                      .message = "the CA of the cluster at " + place.address +
@@ -129,7 +134,10 @@ Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect
     Result<net::Endpoint> endpoint = endpoint_of(place, connect_timeout_ms);
     if (!endpoint) return endpoint.error();
     const std::string address = host_port_text(endpoint->host, endpoint->port);
-    return Api(std::make_unique<Body>(call, std::move(*endpoint), address));
+    std::string fingerprint = place.ca_fingerprint;
+    if (const auto computed = place.ca.empty() ? Result<std::string>(fingerprint) : security::fingerprint(place.ca))
+        fingerprint = *computed;
+    return Api(std::make_unique<Body>(call, std::move(*endpoint), address, std::move(fingerprint)));
 }
 
 Error Api::Body::refused(const net::Response& response, const net::Call& request) {

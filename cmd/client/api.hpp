@@ -42,6 +42,7 @@ class Api {
     // Follows until the stream ends, `on_event` returns false, or Ctrl-C is pressed (then `interrupted()`).
     Status follow(const std::string& target, const std::function<bool(const StreamEvent&)>& on_event);
     const std::string& address() const;
+    const std::string& ca_fingerprint() const;  // of the cluster's CA; SHA-256 in hex, as `context add` takes it
 
   private:
     struct Body;

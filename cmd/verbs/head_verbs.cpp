@@ -77,6 +77,8 @@ void announce(Invocation& call, json head) {
     if (head.contains("join_command"))
         text += "to join a node, once, before " + head.value("join_token_expires", "") + ":\n  " +
                 head.value("join_command", "") + "\n";
+    else
+        text += "to join a node: rtrain token create --role node\n";
     for (const json& warning : head["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
     head["context"] = name;
     head.erase("admin_token");  // it is in the context; never in a log

@@ -65,14 +65,21 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
     return 0;
 }
 
-// How to use a new token. Prometheus reads it from a file (`credentials_file`), as configs/prometheus shows.
-// A token for several nodes is worth more to whoever reads it, so it goes by standard input and never into arguments.
-std::string use_of(const std::string& role, const std::string& address, const std::string& token, std::int64_t uses) {
-    const std::string join = "rtrain node join " + address;
+// The command that uses a new token, on any machine that reaches the head. Prometheus reads it from a file
+// (`credentials_file`), as configs/prometheus shows. A token for several nodes is worth more to whoever reads it, so it
+// goes by standard input and never into arguments.
+std::string use_of(const std::string& role, const Api& api, const std::string& token, std::int64_t uses) {
+    const std::string join = "rtrain node join " + api.address();
     if (role == "node" && uses > 1) return "printf %s " + token + " | " + join + " --token-file -";
     if (role == "node") return join + " --token " + token;
     if (role == "metrics") return "printf %s " + token + " > /etc/prometheus/rtrain.token";
-    return "rtrain context add NAME --address " + address + " --token " + token + " --ca FILE";
+    return "rtrain context add NAME --address " + api.address() + " --token " + token + " --ca-fingerprint " +
+           api.ca_fingerprint();
+}
+
+bool leads_to_this_machine(const std::string& address) {
+    const auto where = parse_host_port(address, 0);
+    return where && (where->host == "localhost" || where->host == "::1" || where->host.starts_with("127."));
 }
 
 Result<int> token_create(Invocation& call) {
@@ -90,13 +97,17 @@ Result<int> token_create(Invocation& call) {
     if (!answer) return answer.error();
     const std::string token = string_of(*answer, "token");
     const std::string expires = string_of(*answer, "expires");
-    const std::string line = use_of(role, api->address(), token, role == "node" ? answer->value("uses_left", 1) : 1);
+    const std::string line = use_of(role, *api, token, role == "node" ? answer->value("uses_left", 1) : 1);
     (*answer)["command"] = line;
     call.out.document(*answer, "token", token + "\n");
     if (call.out.for_people())
-        call.out.talk("role " + role + (expires.empty() ? ", without end" : ", until " + expires) +
-                      (role == "node" ? nodes_text(answer->value("uses_left", 1)) : "") +
-                      "; shown only now. Use it so:\n  " + line);
+        call.out.talk(
+            "role " + role + (expires.empty() ? ", without end" : ", until " + expires) +
+            (role == "node" ? nodes_text(answer->value("uses_left", 1)) : "") + "; shown only now. Use it so:\n  " +
+            line +
+            (role != "metrics" && leads_to_this_machine(api->address())
+                 ? "\n" + api->address() + " is this machine alone. For others: rtrain head start --host 0.0.0.0"
+                 : ""));
     return 0;
 }
 

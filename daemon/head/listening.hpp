@@ -14,7 +14,7 @@ struct HeadListening {
     std::string ca;  // PEM
     std::string ca_fingerprint;
     std::string admin_token;  // of starts before anybody came in with it
-    std::string join_token;   // fresh, one use
+    std::string join_token;   // of the same starts, for one node
     std::int64_t join_token_expires_wall_ms = 0;
     std::vector<std::string> warnings;  // "the storage root is on tmpfs ..."
 };

@@ -223,6 +223,14 @@ Status Head::listen(std::size_t connections_max) {
 
 Result<HeadListening> Head::announce() {
     HeadListening out;
+    out.port = facts_.port;
+    out.cluster_id = view_.cluster.meta.cluster_id;
+    out.name = options_.name;
+    out.ca = identity_.authority.certificate;
+    out.ca_fingerprint = identity_.ca_fingerprint;
+    out.admin_token = first_admin_.hand_over();
+    if (!facts_.storage_warning.empty()) out.warnings.push_back(facts_.storage_warning);
+    if (out.admin_token.empty()) return out;  // an admin makes further join tokens
     const FreshToken join = make_token({.role = Role::node,
                                         .user = "",
                                         .now_wall_ms = wall_ms(),
@@ -231,15 +239,8 @@ Result<HeadListening> Head::announce() {
                                         .ca_fingerprint = identity_.ca_fingerprint});
     if (auto saved = journal_->save_token(join.row); !saved) return saved.error();
     tokens_.set(join.row);
-    out.port = facts_.port;
-    out.cluster_id = view_.cluster.meta.cluster_id;
-    out.name = options_.name;
-    out.ca = identity_.authority.certificate;
-    out.ca_fingerprint = identity_.ca_fingerprint;
-    out.admin_token = first_admin_.hand_over();
     out.join_token = join.text;
     out.join_token_expires_wall_ms = join.row.expires_wall_ms;
-    if (!facts_.storage_warning.empty()) out.warnings.push_back(facts_.storage_warning);
     return out;
 }
 

@@ -145,3 +145,29 @@ def test_an_admin_token_that_nobody_could_keep_is_made_anew_until_it_was_used(tm
             "admin"
         ) == 1
         head.stop()
+
+
+def test_the_first_starts_print_a_join_token_and_later_ones_say_who_makes_one(tmp_path):
+    with LoneHead(tmp_path / "home", tmp_path / "data") as head:
+        assert " --token rtn1." in head.start().stdout  # and puts the admin's token into the context
+        made = head.run("token", "create", "--role", "user", "--user", "ana", "-o", "json")
+        assert made.returncode == 0, made.stderr
+        head.stop()
+        again = head.start().stdout
+        assert "rtn1." not in again and "to join a node: rtrain token create --role node" in again, again
+
+
+def test_the_line_of_a_new_token_works_where_no_file_of_the_cluster_is(tmp_path):
+    with LoneHead(tmp_path / "home", tmp_path / "data") as head:
+        assert head.start().returncode == 0
+        line = json.loads(head.run("token", "create", "--role", "viewer", "--user", "eve", "-o", "json").stdout)["command"]
+        elsewhere = environment(tmp_path / "other" / "config.yaml")
+        words = line.replace("NAME", "lab").split()
+        assert words[:3] == ["rtrain", "context", "add"]
+        for command in (words[1:], ["runs", "-o", "json"]):
+            done = subprocess.run([RTRAIN, *command], env=elsewhere, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+        other = ["context", "add", "other", *words[4:-1], "0" * 64, "--use"]
+        assert subprocess.run([RTRAIN, *other], env=elsewhere, capture_output=True, timeout=60).returncode == 0
+        refused = subprocess.run([RTRAIN, "runs"], env=elsewhere, capture_output=True, text=True, timeout=60)
+        assert refused.returncode in (5, 6), refused.stderr

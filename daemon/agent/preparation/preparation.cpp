@@ -60,7 +60,10 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
     if (facts.may_run_as_root) return WorkerUser{};
     const std::string why = account ? "workers of user '" + name + "' would run as root"
                                     : "there is no user '" + name + "' on this machine";
-    return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
+    return Trouble{facts.node + ": " + why +
+                       "; create the account, submit as a user who has one (rtrain token create --user NAME), or start "
+                       "the agent with --allow-root-workers",
+                   true};
 }
 
 KeyLocks code_locks;  // by hash: one archive is fetched once, however many attempts want it

@@ -25,7 +25,7 @@ struct HeadOptions {
     std::int64_t node_timeout_ms = 10'000;  // silence after which a node counts as lost
     std::int64_t heartbeat_ms = 1'000;
     std::int64_t audit_end_ms = 3'600'000;        // between two lines that tell where the audit ends
-    std::int64_t join_token_ms = 3'600'000;       // validity of the join token made at each start
+    std::int64_t join_token_ms = 3'600'000;       // validity of the join token that the first start makes
     std::int64_t storage_reserve = 2LL << 30;     // bytes that uploads must leave free below the storage root
     std::int64_t logs_reserve = 512LL << 20;      // bytes that workers' logs must leave free for the state beside them
     std::optional<head::KeptBytes> user_limit{};  // of each user; none: limits.hpp, less on a small disk
