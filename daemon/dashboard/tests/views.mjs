@@ -1,6 +1,6 @@
 // Opens each view in Chromium on the stand-in of the head: `npm run build && npm run views`. It fails when a view
-// throws, asks for another origin, breaks the content policy, runs markup of a name, has a serious finding of axe, or is
-// wider than a screen of 360 px.
+// throws, asks for another origin, breaks the content policy, runs markup of a name, has a serious finding of axe, is
+// wider than a screen of 360 px, or breaks words.
 // CHROMIUM names the browser, SHOTS a folder for a picture of each view.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { illegible } from "./legible.mjs";
 
 const views = {
   cluster: "", node: "nodes/gpu-01", runs: "runs", overview: "runs/run-12", waits: "runs/run-14", metrics: "runs/run-12/metrics", ranks: "runs/run-12/ranks",
@@ -33,13 +34,20 @@ const inSight = (page) =>
 
 const beyond = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
-// Checks that on a telephone's screen only tables and charts scroll sideways, each in its own box.
+const legible = async (page, name) => {
+  const { width } = page.viewportSize();
+  for (const one of await illegible(page, width < 640)) wrong.push(`${name}, ${width} px: ${one}`);
+};
+
+// Checks that on a telephone's screen nothing scrolls sideways but charts, each in its own box, and that all can be read.
 async function narrow(page, name) {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 740 });
   await page.waitForTimeout(200);
   const pixels = await beyond(page);
   if (pixels > 0) wrong.push(`${name}: ${pixels} px wider than a screen of 360 px`);
+  await legible(page, name);
+  if (shots) await page.screenshot({ path: join(shots, `${name}-narrow.png`), fullPage: true });
   await page.setViewportSize(before);
 }
 
@@ -56,6 +64,7 @@ async function open(page, name, address) {
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
   for (const one of found.violations)
     if (one.impact === "serious" || one.impact === "critical") wrong.push(`${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
+  await legible(page, name);
   await narrow(page, name);
 }
 

@@ -1,6 +1,7 @@
 // A command to copy, with a button that confirms the copy.
 import { useState } from "preact/hooks";
 import { Icon } from "./icon.tsx";
+import { Words } from "./words.tsx";
 
 export function Copy({ text }: { text: string }) {
   const [done, setDone] = useState("");
@@ -15,7 +16,7 @@ export function Copy({ text }: { text: string }) {
   };
   return (
     <span class="copy">
-      <code>{text}</code>
+      <code><Words text={text} /></code>
       <button type="button" class="plain" aria-label={`Copy: ${text}`} onClick={() => void copy()}>
         <Icon name="copy" />
       </button>

@@ -6,6 +6,7 @@ import type { AuditRow, Token } from "../api/types.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
 import { type Column, Table } from "../parts/table.tsx";
+import { Words } from "../parts/words.tsx";
 import { setQuery, useRoute } from "../router.ts";
 import { ago, exact, moment } from "../text/time.ts";
 
@@ -92,7 +93,7 @@ function Audit() {
             { name: "Token", cell: (one) => <code>{one.credential}</code> },
             { name: "From", cell: (one) => one.from },
             { name: "Action", cell: (one) => one.action, sort: (one) => one.action, width: 1.6 },
-            { name: "Target", cell: (one) => <span title={one.target}>{one.target}</span>, width: 2.4 },
+            { name: "Target", cell: (one) => <span title={one.target}><Words text={one.target} /></span>, width: 2.4 },
           ]}
         />
       )}

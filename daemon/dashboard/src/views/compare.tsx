@@ -8,6 +8,7 @@ import { Chart } from "../parts/chart.tsx";
 import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
 import { State } from "../parts/state.tsx";
 import { Table } from "../parts/table.tsx";
+import { Words } from "../parts/words.tsx";
 import { differences } from "../data/differences.ts";
 import { keysOf, type Point, type Series, seriesOf } from "../data/series.ts";
 import { address, setQuery, useRoute } from "../router.ts";
@@ -39,7 +40,7 @@ export function Compare() {
       <form class="tools" onSubmit={add}>
         {(runs.value ?? []).map((one) => (
           <span class="chip" key={one.run_id}>
-            <a href={address(["runs", one.run_id])}>{one.name}</a> <State state={one.state} />
+            <a href={address(["runs", one.run_id])}><Words text={one.name} /></a> <State state={one.state} />
             <button type="button" class="plain" aria-label={`Leave out ${one.name}`} onClick={() => setQuery({ runs: ids.filter((id) => id !== one.run_id && id !== one.name).join(",") })}>×</button>
           </span>
         ))}
@@ -114,8 +115,8 @@ function Specs({ runs }: { runs: Run[] }) {
     <Panel title="What differs" wide aside={<span class="quiet">{found.length} fields of the specs</span>}>
       <Table label="Differences" items={rows} keyOf={(one) => one.field} empty="Their specs are the same."
         columns={[
-          { name: "Field", cell: (one) => <code>{one.field}</code>, sort: (one) => one.field },
-          ...runs.map((run, at) => ({ name: run.name, cell: (one: { values: (string | null)[] }) => <span class="value">{one.values[at] ?? "not set"}</span> })),
+          { name: "Field", cell: (one) => <code><Words text={one.field} /></code>, sort: (one) => one.field },
+          ...runs.map((run, at) => ({ name: run.name, cell: (one: { values: (string | null)[] }) => <span class="value"><Words text={one.values[at] ?? "not set"} /></span> })),
         ]}
       />
     </Panel>

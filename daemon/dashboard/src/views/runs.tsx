@@ -6,6 +6,7 @@ import type { Page, Run } from "../api/types.ts";
 import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
 import { State } from "../parts/state.tsx";
 import { Table } from "../parts/table.tsx";
+import { Words } from "../parts/words.tsx";
 import { address, setQuery, useRoute } from "../router.ts";
 import { ago, moment } from "../text/time.ts";
 import { duration, number } from "../text/units.ts";
@@ -60,7 +61,7 @@ export function Runs() {
             empty={runs.value.items.length === 0 ? "There is no run. To submit one: rtrain submit job.yaml" : "No run fits the filter."}
             columns={[
               { name: "Choose", cell: (one) => <input type="checkbox" aria-label={`Choose ${one.name}`} checked={picked.has(one.run_id)} onChange={(event) => pick(one.run_id, event.currentTarget.checked)} />, width: 0.5 },
-              { name: "Run", cell: (one) => <a class="strong" href={address(["runs", one.run_id])}>{one.name}</a>, sort: (one) => one.name, width: 2 },
+              { name: "Run", cell: (one) => <a class="strong" href={address(["runs", one.run_id])}><Words text={one.name} /></a>, sort: (one) => one.name, width: 2 },
               { name: "State", cell: (one) => <State state={one.state} title={one.reason_brief} />, sort: (one) => one.state, width: 1.2 },
               { name: "User", cell: (one) => one.user, sort: (one) => one.user },
               { name: "Queue", cell: (one) => one.queue, sort: (one) => one.queue },

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+import { illegible } from "../legible.mjs";
 
 export const facts = JSON.parse(process.env.PAGE_FACTS);
 export const patience = { timeout: 180_000 };  // for a machine that is busy with other work
@@ -94,13 +95,16 @@ export async function sound(page, name, rules = {}) {
     if (one.impact === "serious" || one.impact === "critical") expect(false, `${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 200)}`);
 }
 
-// Checks that on a telephone's screen only tables and charts scroll sideways, each in its own box.
-export async function narrow(page, name) {
+// Checks that words are whole and rows are low, at 1,280 px and on a telephone's screen. There nothing scrolls sideways
+// but charts, each in its own box.
+export async function legible(page, name) {
+  for (const one of await illegible(page, false)) expect(false, `${name}: ${one}`);
   const before = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 740 });
   await page.waitForFunction(() => document.documentElement.clientWidth <= 360);
   const pixels = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(pixels <= 0, `${name}: ${pixels} px wider than a screen of 360 px`);
+  for (const one of await illegible(page, true)) expect(false, `${name}, 360 px: ${one}`);
   await page.setViewportSize(before);
 }
 

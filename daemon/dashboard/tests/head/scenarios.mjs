@@ -2,7 +2,7 @@
 // PAGE_FACTS. A line "do ..." on standard output requests an action of the test; "wrong ..." reports a failure.
 import { createServer } from "node:http";
 import { once } from "node:events";
-import { browse, expect, fact, facts, have, narrow, open, pageIn, patience, shot, signIn, sound, until } from "./browser.mjs";
+import { browse, expect, fact, facts, have, legible, open, pageIn, patience, shot, signIn, sound, until } from "./browser.mjs";
 import { flood, flooded, long } from "./logs.mjs";
 import { acts, expired, keyboard, roles } from "./people.mjs";
 
@@ -35,7 +35,7 @@ async function views(browser) {
         await page.setViewportSize({ width: 1280, height: 900 });
       }
       await sound(page, `${name}, ${scheme}`, rules);
-      if (scheme === "light") await narrow(page, name);
+      if (scheme === "light") await legible(page, name);
     }
     await page.context().close();
   }

@@ -5,6 +5,8 @@ import { bytes, bytesOf, duration, number, percent } from "../../src/text/units.
 import { address, parse } from "../../src/router.ts";
 import { addressOf } from "../../src/api/stream.ts";
 import { shellWord } from "../../src/text/shell.ts";
+import { eventText } from "../../src/text/event_text.ts";
+import { pieces } from "../../src/text/pieces.ts";
 
 test("terminal orders leave a line, a progress bar shows its last state, other control characters are seen", () => {
   assert.equal(shown("\u001b[31mred\u001b[0m \u001b]0;title\u0007x"), "red x");
@@ -48,4 +50,17 @@ test("an address gives back its parts, whatever their letters", () => {
 test("a command to copy runs nothing but itself", () => {
   assert.equal(shellWord("run-1@checkpoint_1"), "run-1@checkpoint_1");
   assert.equal(shellWord("a'; rm -rf ~"), `'a'\\''; rm -rf ~'`);
+});
+
+test("a long name breaks behind its separators, a short one and a word nowhere", () => {
+  assert.deepEqual(pieces("train_digits_2026-11-28_00007 is done"), ["train_", "digits_", "2026-", "11-", "28_", "00007 is done"]);
+  assert.deepEqual(pieces("gpu-01"), ["gpu-01"]);
+  assert.deepEqual(pieces("incomprehensibilities"), ["incomprehensibilities"]);
+  for (const text of ["", " a  b ", "s3://models/runs@x", "<img src=x onerror=1>"]) assert.equal(pieces(text).join(""), text);
+});
+
+test("an event does not repeat the name that its link shows", () => {
+  assert.equal(eventText({ run_id: "run-1", run_name: "spirals", node: null, text: "spirals committed x" }), "committed x");
+  assert.equal(eventText({ run_id: null, run_name: "spirals", node: null, text: "spirals committed x" }), "spirals committed x");
+  assert.equal(eventText({ run_id: "run-1", run_name: "spir", node: null, text: "spirals committed x" }), "spirals committed x");
 });

@@ -4,8 +4,10 @@ import { newest, Problem } from "../../api/client.ts";
 import { follow } from "../../api/stream.ts";
 import type { EventRecord } from "../../api/types.ts";
 import { address } from "../../router.ts";
+import { eventText } from "../../text/event_text.ts";
 import { clock, exact, moment } from "../../text/time.ts";
 import { Quiet } from "../../parts/panel.tsx";
+import { Words } from "../../parts/words.tsx";
 
 const kept_most = 500;
 
@@ -60,8 +62,8 @@ export function Events({ events }: { events: EventRecord[] }) {
         <li key={one.id}>
           <time dateTime={one.time ?? ""} title={exact(one.time)}>{clock(moment(one.time) ?? 0)}</time>
           <span class="event-text">
-            {one.run_name && one.run_id && <a href={address(["runs", one.run_id])}>{one.run_name}</a>}
-            {one.node && <a href={address(["nodes", one.node])}>{one.node}</a>} {one.text}
+            {one.run_name && one.run_id && <a href={address(["runs", one.run_id])}><Words text={one.run_name} /></a>}
+            {one.node && <a href={address(["nodes", one.node])}>{one.node}</a>} <Words text={eventText(one)} />
           </span>
         </li>
       ))}

@@ -4,6 +4,7 @@ import type { NodeRecord } from "../../api/types.ts";
 import { Fact, Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
 import { devicesOf, holdersOf, isHeld, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { exact } from "../../text/time.ts";
@@ -17,7 +18,7 @@ export function NodeView({ name }: { name: string }) {
   return (
     <div class="view">
       <p class="crumbs"><a href="#/">Cluster</a></p>
-      <div class="title-line"><h1>{name}</h1>{node && <State state={stateOf(node)} title={node.reason} />}</div>
+      <div class="title-line"><h1><Words text={name} /></h1>{node && <State state={stateOf(node)} title={node.reason} />}</div>
       {read.problem && <ProblemNote problem={read.problem} />}
       {!node && !read.problem && <Quiet>Loading.</Quiet>}
       {node?.reason && <div class="note wait">{node.reason}</div>}
@@ -45,7 +46,7 @@ function Devices({ node }: { node: NodeRecord }) {
     <Table label={`GPUs of ${node.node}`} items={devices} keyOf={(one) => one.index} empty="none"
       columns={[
         { name: "GPU", number: true, cell: (one) => one.index },
-        { name: "Held by", cell: (one) => (holdersOf(one).length > 0 ? holdersOf(one).map((run) => <a key={run} href={address(["runs", run])}>{run} </a>) : isHeld(one) ? "in use" : "free") },
+        { name: "Held by", cell: (one) => (holdersOf(one).length > 0 ? holdersOf(one).map((run) => <a key={run} href={address(["runs", run])}><Words text={run} /> </a>) : isHeld(one) ? "in use" : "free") },
         ...(told((one) => one.utilization_ratio) ? [{ name: "Busy", number: true, cell: (one: (typeof devices)[number]) => (typeof one.utilization_ratio === "number" ? percent(one.utilization_ratio) : "") }] : []),
         ...(told((one) => one.memory_total) ? [{ name: "Memory", number: true, cell: (one: (typeof devices)[number]) => (one.memory_total ? `${bytes(one.memory_used ?? 0)} of ${bytes(one.memory_total)}` : "") }] : []),
         ...(told((one) => one.temperature_celsius) ? [{ name: "Temperature", number: true, cell: (one: (typeof devices)[number]) => (typeof one.temperature_celsius === "number" ? `${one.temperature_celsius} °C` : "") }] : []),

@@ -3,6 +3,7 @@ import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { placeOfName } from "../../parts/colours.ts";
 import { State } from "../../parts/state.tsx";
+import { Words } from "../../parts/words.tsx";
 import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, inUse, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { bytes, bytesOf, percent, plural } from "../../text/units.ts";
@@ -43,7 +44,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
   return (
     <article class={`card node-${state.toLowerCase()}`}>
       <div class="card-head">
-        <a class="strong" href={address(["nodes", node.node])}>{node.node}</a>
+        <a class="strong" href={address(["nodes", node.node])}><Words text={node.node} /></a>
         <State state={state} title={node.reason} />
       </div>
       {devices.length > 0 && <ul class="gpus" aria-label={`GPUs of ${node.node}`}>{devices.map((one) => <Gpu key={one.index} device={one} />)}</ul>}
@@ -55,7 +56,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
       </dl>
       {node.runs.length > 0 && (
         <ul class="chips" aria-label={`Runs on ${node.node}`}>
-          {node.runs.slice(0, 6).map((run) => <li key={run}><a class="chip" href={address(["runs", run])}><i class={`swatch series-${placeOfName(run)}`} aria-hidden="true" />{run}</a></li>)}
+          {node.runs.slice(0, 6).map((run) => <li key={run}><a class="chip" href={address(["runs", run])}><i class={`swatch series-${placeOfName(run)}`} aria-hidden="true" /><span><Words text={run} /></span></a></li>)}
           {node.runs.length > 6 && <li class="quiet">and {node.runs.length - 6} more</li>}
         </ul>
       )}

@@ -4,6 +4,7 @@ import type { NodeRecord } from "../../api/types.ts";
 import { Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
 import { gpuUse, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address, setQuery, useRoute } from "../../router.ts";
 import { bytes, bytesOf, percent } from "../../text/units.ts";
@@ -58,7 +59,7 @@ function NodeTable({ nodes }: { nodes: NodeRecord[] }) {
   return (
     <Table label="Nodes" items={nodes} keyOf={(one) => one.node} empty="No node fits the filter."
       columns={[
-        { name: "Node", cell: (one) => <a href={address(["nodes", one.node])}>{one.node}</a>, sort: (one) => one.node, width: 1.5 },
+        { name: "Node", cell: (one) => <a href={address(["nodes", one.node])}><Words text={one.node} /></a>, sort: (one) => one.node, width: 1.5 },
         { name: "State", cell: (one) => <State state={stateOf(one)} title={one.reason} />, sort: (one) => stateOf(one), width: 1.3 },
         { name: "GPUs in use", number: true, cell: (one) => (one.gpus === 0 ? "none" : `${one.gpus - Number(one.gpus_free)} of ${one.gpus}`), sort: (one) => one.gpus - Number(one.gpus_free) },
         ...(nodes.some((one) => gpuUse(one).busy !== null) ? [{ name: "GPU use", number: true, cell: (one: NodeRecord) => ratioText(gpuUse(one).busy), sort: (one: NodeRecord) => gpuUse(one).busy ?? -1 }] : []),

@@ -4,6 +4,7 @@ import type { Page, QueueRecord, Waiting } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { Panel, Quiet } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
 import { address } from "../../router.ts";
 import { bytes, duration } from "../../text/units.ts";
 
@@ -12,12 +13,12 @@ export function Queue({ items }: { items: Waiting[] }) {
     <Table label="Waiting runs, in their order" items={items} keyOf={(one) => one.run_id} empty="No run waits."
       columns={[
         { name: "Place", number: true, cell: (one) => one.position ?? "held back", width: 0.6 },
-        { name: "Run", cell: (one) => <a href={address(["runs", one.run_id])}>{one.name}</a>, width: 1.4 },
+        { name: "Run", cell: (one) => <a href={address(["runs", one.run_id])}><Words text={one.name} /></a>, width: 1.4 },
         { name: "Queue", cell: (one) => one.queue },
         { name: "Needs", cell: (one) => one.needs, width: 1.2 },
         { name: "Waits", number: true, cell: (one) => duration(one.waiting_ms), sort: (one) => one.waiting_ms },
         { name: "Expected start", number: true, cell: (one) => (one.starts_in_ms === null ? "unknown" : `in ${duration(one.starts_in_ms)}`) },
-        { name: "Why", cell: (one) => <span title={one.why}>{one.why}</span>, width: 2.4 },
+        { name: "Why", cell: (one) => <span title={one.why}><Words text={one.why} /></span>, width: 2.4 },
       ]}
     />
   );

@@ -7,6 +7,7 @@ import { Copy } from "../../parts/copy.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
 import { shellWord } from "../../text/shell.ts";
 import { exact } from "../../text/time.ts";
 import { bytes, number, plural } from "../../text/units.ts";
@@ -37,7 +38,7 @@ export function Checkpoints({ run, owner }: Shown) {
   const items = [...(read.value ?? [])].reverse();
   const best = score === "" ? null : bestOf(items, score, run);
   const columns: Column<Checkpoint>[] = [
-    { name: "Checkpoint", cell: (one) => <><b>{one.directory}</b>{one.latest && <span class="tag">latest</span>}{one.directory === best && <span class="tag">best</span>}{one.deleting && <span class="tag">being deleted</span>}</>, width: 2 },
+    { name: "Checkpoint", cell: (one) => <><b><Words text={one.directory} /></b>{one.latest && <span class="tag">latest</span>}{one.directory === best && <span class="tag">best</span>}{one.deleting && <span class="tag">being deleted</span>}</>, width: 2 },
     { name: "Committed", cell: (one) => exact(one.committed), sort: (one) => one.committed ?? "" },
     { name: "Size", number: true, cell: (one) => bytes(one.bytes), sort: (one) => one.bytes },
     { name: "Ranks", number: true, cell: (one) => one.world_size },

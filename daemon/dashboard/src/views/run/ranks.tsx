@@ -7,6 +7,7 @@ import { Panel, Quiet } from "../../parts/panel.tsx";
 import { RankChoice } from "../../parts/rank_choice.tsx";
 import { State } from "../../parts/state.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
 import { straggler } from "../../data/intervals.ts";
 import { spansOf } from "../../data/series.ts";
 import { address, setQuery, useRoute } from "../../router.ts";
@@ -65,7 +66,7 @@ function columnsFor(run: string, attempt: number, rows: Row[]): Column<Row>[] {
   return [
     { name: "Rank", number: true, sort: (row) => row.worker.rank, width: 0.6, cell: (row) => <a href={address(["runs", run, "logs"], { attempt: String(attempt), rank: String(row.worker.rank) })}>{row.worker.rank}</a> },
     { name: "State", cell: (row) => <State state={row.worker.state.toUpperCase()} title={row.worker.cause} />, sort: (row) => row.worker.state },
-    { name: "Node", cell: (row) => <a href={address(["nodes", row.worker.node])}>{row.worker.node}</a>, sort: (row) => row.worker.node, width: 1.3 },
+    { name: "Node", cell: (row) => <a href={address(["nodes", row.worker.node])}><Words text={row.worker.node} /></a>, sort: (row) => row.worker.node, width: 1.3 },
     ...(rows.some((row) => row.worker.gpus.length > 0) ? [{ name: "GPUs", cell: (row: Row) => row.worker.gpus.join(", ") }] : []),
     ...factColumn(rows, "GPUs busy", (row) => row.facts?.gpu_utilization_ratio, percent),
     ...factColumn(rows, "GPU memory", (row) => row.facts?.gpu_memory_bytes, bytes),
@@ -81,6 +82,6 @@ function endColumns(rows: Row[]): Column<Row>[] {
   const ended = (row: Row) => (row.worker.signal ? `signal ${row.worker.signal}` : row.worker.exit_code === null ? "" : `exit code ${row.worker.exit_code}`);
   return [
     ...(rows.some((row) => ended(row) !== "") ? [{ name: "Ended with", cell: ended }] : []),
-    ...(rows.some((row) => row.worker.cause !== "") ? [{ name: "Cause", cell: (row: Row) => <span title={row.worker.cause}>{row.worker.cause.split("\n")[0]}</span>, width: 2.5 }] : []),
+    ...(rows.some((row) => row.worker.cause !== "") ? [{ name: "Cause", cell: (row: Row) => <span title={row.worker.cause}><Words text={row.worker.cause.split("\n")[0] ?? ""} /></span>, width: 2.5 }] : []),
   ];
 }

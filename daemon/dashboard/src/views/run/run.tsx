@@ -7,6 +7,7 @@ import { useReports } from "../../api/reports.ts";
 import type { Attempt, Run, SessionInfo } from "../../api/types.ts";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
+import { Words } from "../../parts/words.tsx";
 import { address } from "../../router.ts";
 import { hasEnded } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
@@ -77,7 +78,7 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
     <div class="view">
       <p class="crumbs"><a href="#/runs">Runs</a></p>
       <div class="title-line">
-        <h1>{run.name}</h1>
+        <h1><Words text={run.name} /></h1>
         <State state={run.state} title={run.reason_brief} />
         <Actions {...shown} />
       </div>
@@ -86,7 +87,7 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
         {run.attempts > 1 && `, attempt ${run.attempt}`}
         {run.nodes.length > 0 && `, on ${run.nodes.length <= 4 ? run.nodes.join(", ") : plural(run.nodes.length, "node")}`}
       </p>
-      {run.reason_brief && run.state !== "SUCCEEDED" && <div class={`note ${hasEnded(run.state) && run.state === "FAILED" ? "bad" : "wait"}`}>{run.reason_brief}</div>}
+      {run.reason_brief && run.state !== "SUCCEEDED" && <div class={`note ${hasEnded(run.state) && run.state === "FAILED" ? "bad" : "wait"}`}><Words text={run.reason_brief} /></div>}
       {run.warnings.map((one) => <div class="note wait" key={one}>{one}</div>)}
       {run.checkpoint_asked && <div class="note wait">A checkpoint was requested: {run.checkpoint_asked.why}</div>}
       {children}

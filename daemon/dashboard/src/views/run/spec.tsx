@@ -1,6 +1,7 @@
 // The submitted spec, as the head stores it.
 import { Panel, Quiet } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
 import { flat } from "../../data/differences.ts";
 import type { Shown } from "./shown.ts";
 
@@ -11,8 +12,8 @@ export function Spec({ run }: Shown) {
       {run.job ? (
         <Table label="Spec" items={fields} keyOf={([field]) => field} empty="The spec is empty."
           columns={[
-            { name: "Field", cell: ([field]) => <code>{field}</code>, sort: ([field]) => field },
-            { name: "Value", cell: ([, value]) => <span class="value">{value}</span>, width: 2 },
+            { name: "Field", cell: ([field]) => <code><Words text={field} /></code>, sort: ([field]) => field },
+            { name: "Value", cell: ([, value]) => <span class="value"><Words text={value} /></span>, width: 2 },
           ]}
         />
       ) : (
