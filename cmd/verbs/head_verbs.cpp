@@ -251,6 +251,7 @@ Result<HeadOptions> head_options(Invocation& call, const std::string& root) {
     options.port = static_cast<std::uint16_t>(port);
     if (arguments.has("storage-root")) options.storage_root = absolute(arguments.text("storage-root"));
     options.name = arguments.text("name");
+    options.new_authority = arguments.has("new-ca");
     options.page_names = arguments.list("page-name");
     options.node_timeout_ms = arguments.duration_ms("node-timeout", options.node_timeout_ms);
     const std::string queues = arguments.text("queues");
@@ -290,6 +291,8 @@ std::vector<Flag> head_start_flags() {
              .takes = Value::file,
              .shown = "FILE",
              .help = "commands that order machines and give them back, as in configs/autoscale"},
+            {.name = "new-ca",
+             .help = "make a new authority where that of these records is lost: each node then joins anew"},
             {.name = "detach", .help = "return once it serves; its log is <data>/head.log"}};
 }
 

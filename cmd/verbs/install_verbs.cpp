@@ -183,7 +183,7 @@ Result<int> head_install(Invocation& call) {
     if (arguments.has("data")) wish.writable.push_back(data);
     if (arguments.has("storage-root")) wish.writable.push_back(directory_named(arguments, "storage-root"));
     wish.command = {target->program, "head", "start", "--data", data};
-    for (std::string& word : given_flags(arguments, without(head_start_flags(), {"detach", "data"})))
+    for (std::string& word : given_flags(arguments, without(head_start_flags(), {"detach", "data", "new-ca"})))
         wish.command.push_back(std::move(word));
     const Wanted unit{.name = "rtrain-head.service",
                       .text = unit_text(head_unit, wish),
@@ -251,7 +251,7 @@ std::vector<Flag> with_places(std::vector<Flag> flags) {
 }  // namespace
 
 std::vector<Command> install_commands() {
-    std::vector<Flag> head = without(head_start_flags(), {"detach"});
+    std::vector<Flag> head = without(head_start_flags(), {"detach", "new-ca"});
     head.push_back({.name = "as",
                     .takes = Value::text,
                     .shown = "ACCOUNT",

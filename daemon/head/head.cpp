@@ -81,7 +81,10 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
     auto journal = state::SqliteJournal::open(options.data_dir);  // refuses a second head on this directory
     if (!journal) return journal.error();
     (*journal)->when_full([&reserve] { return reserve.give_up(); });
-    auto identity = head::open_identity(options.data_dir);
+    const bool first_start = (*journal)->setting("cluster_id").value_or("").empty();
+    auto identity = head::open_identity(options.data_dir, first_start || options.new_authority
+                                                              ? head::MissingAuthority::is_made
+                                                              : head::MissingAuthority::is_refused);
     if (!identity) return identity.error();
 
     head::Head head({std::move(options), std::move(*journal), std::move(*identity), std::move(*traces), reserve});

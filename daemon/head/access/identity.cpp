@@ -15,9 +15,17 @@ Result<security::KeyPair> make_and_keep(const std::string& data_dir) {
 }
 
 // Only bytes that are there and are no key are damage; what cannot be read at present may be sound.
-Result<security::KeyPair> open_authority(const std::string& data_dir) {
+Result<security::KeyPair> open_authority(const std::string& data_dir, MissingAuthority missing) {
     auto crt = read_file(data_dir + "/ca.crt");
-    if (!crt && crt.error().code == ErrorCode::not_found) return make_and_keep(data_dir);
+    if (!crt && crt.error().code == ErrorCode::not_found) {
+        if (missing == MissingAuthority::is_made) return make_and_keep(data_dir);
+        return Error{ErrorCode::not_found,
+                     data_dir +
+                         " has the records of a cluster, and not its authority, ca.crt and ca.key: every node "
+                         "and every context would refuse a new authority",
+                     "rtrain head restore BACKUP into another directory, or put both files back from a copy. If they "
+                     "are lost for good: rtrain head start --new-ca, then each node joins anew"};
+    }
     if (!crt) return crt.error();
     auto key = read_file(data_dir + "/ca.key");
     if (!key && key.error().code == ErrorCode::not_found)
@@ -41,8 +49,8 @@ net::TlsIdentity Identity::tls() const {
             .ca = authority.certificate};
 }
 
-Result<Identity> open_identity(const std::string& data_dir) {
-    auto authority = open_authority(data_dir);
+Result<Identity> open_identity(const std::string& data_dir, MissingAuthority missing) {
+    auto authority = open_authority(data_dir, missing);
     if (!authority) return authority.error();
     auto leaf = security::make_leaf(*authority, "rtrain-head");
     if (!leaf) return unusable(data_dir, leaf.error());

@@ -16,7 +16,11 @@ struct Identity {
     net::TlsIdentity tls() const;
 };
 
-// Makes the authority when there is none; a half-present one is an Error, never silently replaced.
-Result<Identity> open_identity(const std::string& data_dir);
+// What a start does where no authority is in the data directory. A head with records refuses: nodes and contexts trust
+// the authority that is missing.
+enum class MissingAuthority { is_made, is_refused };
+
+// A half-present authority is an Error, and is never replaced.
+Result<Identity> open_identity(const std::string& data_dir, MissingAuthority missing = MissingAuthority::is_made);
 
 }  // namespace rtrain::head

@@ -21,6 +21,7 @@ struct HeadOptions {
     std::string storage_root{};             // cluster://; empty: <data_dir>/storage
     std::vector<std::string> page_names{};  // of the head, in browsers' addresses
     bool again = false;                     // by its supervisor: the first admin's token stays as it is
+    bool new_authority = false;             // makes one also for records that had another
     std::string name{};                     // of the cluster, for people; kept over restarts
     std::int64_t node_timeout_ms = 10'000;  // silence after which a node counts as lost
     std::int64_t heartbeat_ms = 1'000;
