@@ -43,7 +43,7 @@ NAVIGATION = [
         ],
     ),
     ("Reference", ["reference/python", "reference/cpp", "docs/http-api", "docs/glossary"]),
-    ("How it is made", ["docs/architecture", "docs/decisions/index", "docs/benchmarks", "maps", "CHANGELOG"]),
+    ("How it is made", ["CONTRIBUTING", "docs/architecture", "docs/decisions/index", "docs/benchmarks", "maps", "CHANGELOG"]),
     ("All pages", ["docs/index"]),
 ]
 
