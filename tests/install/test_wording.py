@@ -1,5 +1,9 @@
 """The rules of docs/style.md in scripts/tidy: sentences, names, and references that lead nowhere; a planted breach of each is found."""
 
+import pathlib
+import subprocess
+import sys
+
 import pytest
 from rules import wording
 from rules.comments import comments_of
@@ -49,6 +53,19 @@ REFERENCES = [
     ("a.hpp", "// The kinds (conventions 12).\n", "'conventions 12' is in no document"),
     ("a.hpp", "// Fenced (design: fencing), by decision 0001.\n", "'(design: fencing)' is in no document"),
     ("docs/decisions/0002-two.md", "# Two\n", "its heading is not '# 0002: ...'"),
+    ("a.cpp", "// Holds gone_mutex meanwhile.\n", "no code has the name gone_mutex"),
+    ("a.cpp", "// Holds here_mutex meanwhile, see gone-by_name, a.b_c and f(b_c=1).\n", ""),
+    ("a.md", "See tests/gone.\n", "there is no tests/gone"),
+    ("a.md", "See `storage/b`, `storage/b/here`, storage/b/here.py and storage/b/*.md.\n", ""),
+    ("storage/a.md", "See `tests/fake/page`.\n", ""),
+    ("a.md", "`here.py` in `storage/b` does it, `here.py` in `b` as well.\n", ""),
+    ("a.md", "1. `here.py` in\n   `storage/tests` does it.\n", "there is no here.py in storage/tests"),
+    ("a.md", "It is `here_mutex` in `c.cpp`.\n", ""),
+    ("a.md", "It is `here_mutex` in `here.py`.\n", "here.py has no `here_mutex`"),
+    ("docs/decisions/README.md", "# Decisions\n", "lists 0001 0 times"),
+    ("docs/decisions/README.md", "- [0001](0001-one.md) one\n- [0001](0001-one.md) one\n", "lists 0001 2 times"),
+    ("docs/decisions/README.md", "- 0001 was never given\n", "says that 0001 was never given"),
+    ("docs/decisions/README.md", "- 0002 was never given\n- [0001](0001-one.md) one\n", "not in order"),
 ]
 
 
@@ -85,14 +102,28 @@ def test_a_word_of_the_table_is_found_in_the_name_of_a_file():
 @pytest.mark.parametrize(("name", "text", "breach"), REFERENCES)
 def test_a_reference_to_nothing_is_found(tmp_path, monkeypatch, name, text, breach):
     tree = {
-        "b/here.py": "",
-        "c.cpp": "int here_mutex;  // gone_mutex, gone_name\n",
+        "storage/b/here.py": "",
+        "storage/tests/fake/page.ts": "",
+        "c.cpp": "int here_mutex;  // gone, absent\n",
         "docs/decisions/0001-one.md": "# 0001: One\n",
+        "docs/decisions/README.md": "- [0001](0001-one.md) one\n",
         name: text,
     }
+    if name.startswith("docs/decisions/0002"):
+        tree["docs/decisions/README.md"] += "- [0002](0002-two.md) two\n"
     for file, content in tree.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(content)
     monkeypatch.chdir(tmp_path)
     breaches = list(reference_breaches(tree))
     assert breach in "".join(breaches) and len(breaches) == (breach != ""), breaches
+
+
+def test_a_sample_is_picked_by_its_seed_and_needs_no_package():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-S", "scripts/tidy", "--sample", "tests/site", "--count", "3", "--seed"]
+    first, again, other = (
+        subprocess.run([*command, seed], cwd=root, capture_output=True, text=True, check=True).stdout for seed in ("7", "7", "8")
+    )
+    assert first.startswith("3 of ") and "in tests/site, seed 7\n" in first
+    assert first == again != other

@@ -26,7 +26,7 @@ int http_status(const Error& error) {
         case ErrorCode::unreachable:
             return 503;
         case ErrorCode::unauthorised:
-            return 403;  // known, and may not: 401 is for strangers alone (refuse_stranger)
+            return 403;  // The caller is known; refusal_of_stranger answers 401.
         case ErrorCode::conflict:
         case ErrorCode::unplaceable:
             return 409;
