@@ -1,5 +1,5 @@
-// Segments of the audit: see audit_table.hpp. A segment is durable before its rows leave the table, so that each row is
-// at one place at least.
+// Segments of the audit: see audit_table.hpp. A segment is durable before its rows leave the table. So each row is in
+// the table or in a segment.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -29,7 +29,7 @@ constexpr const char* archived_key = "audit_archived";  // "SEQUENCE:HASH"
 constexpr const char* put_back_hint = "put the folder audit/ of the head's data directory back from a copy";
 constexpr std::string_view ending = ".zst";
 constexpr int segment_level = 6;
-constexpr std::uint64_t rows_of_one_step = 2'000;  // that leave the table in one transaction
+constexpr std::uint64_t rows_of_one_step = 2'000;  // rows that one transaction removes from the table
 
 std::string name_of_segment(std::uint64_t first) {
     char name[32];
@@ -67,7 +67,7 @@ bool read_row(std::string_view line, AuditRow& row) {
     return true;
 }
 
-// The numbers of the first rows of all segments, sorted.
+// Returns the numbers of the first rows of all segments, sorted.
 std::vector<std::uint64_t> segments_in(const std::string& folder) {
     std::vector<std::uint64_t> firsts;
     std::error_code none;
@@ -93,12 +93,12 @@ Result<std::string> bytes_of_segment(const std::string& path) {
     }
 }
 
-// Gives each row of one segment, until `take` returns false.
+// Passes each row of one segment to `take`, until `take` returns false.
 Status read_segment(const std::string& path, const std::function<bool(AuditRow&&)>& take) {
     const Result<std::string> bytes = bytes_of_segment(path);
     if (!bytes) return bytes.error();
     const Error damaged{ErrorCode::damaged, "a segment of the audit is damaged: " + path, put_back_hint};
-    std::string text;  // what is unpacked, and is no whole line yet
+    std::string text;  // unpacked bytes that are no whole line yet
     bool sound = true, wanted = true;
     const bool whole = expand(*bytes, [&](std::string_view piece) {
         if (!sound || !wanted) return;
@@ -166,7 +166,7 @@ Status read_segments(const std::string& folder, std::uint64_t after, std::uint64
     for (; wanted && next <= end && at != firsts.end(); ++at) {
         Status read = read_segment(folder + "/" + name_of_segment(*at), [&](AuditRow&& row) {
             if (row.sequence < next || row.sequence > end) return row.sequence < next;
-            if (row.sequence != next) return false;  // a gap, which the loop's end reports
+            if (row.sequence != next) return false;  // A gap. The code after the loop reports it.
             ++next;
             wanted = take(std::move(row));
             return wanted;
@@ -222,12 +222,12 @@ Result<bool> SqliteJournal::archive_audit(AuditBounds most) {
         rows = std::move(page->rows);
         end = std::move(*archived);
     }
-    // A chain that is broken stays where it is.
+    // If the chain is broken, the rows stay in the table.
     AuditEnd checked = end;
     for (const AuditRow& row : rows)
         if (Status follows = follow(checked, row); !follows) return follows.error();
     if (Status written = write_segment(audit_folder(body_->directory), rows); !written) return written.error();
-    for (std::size_t at = 0; at < rows.size(); at += rows_of_one_step) {  // commits go on in between
+    for (std::size_t at = 0; at < rows.size(); at += rows_of_one_step) {  // Commits can run between the steps.
         const AuditRow& last = rows[std::min<std::size_t>(at + rows_of_one_step, rows.size()) - 1];
         std::lock_guard held(body_->mutex);
         Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);

@@ -1,5 +1,5 @@
-// `head backup` copies the database while the head goes on; `head restore-backup` checks the copy before it takes the
-// place of the old files, which are kept beside it. At no moment is a file under the final name half-written.
+// `head backup` copies the database while the head runs. `head restore-backup` checks the copy before it replaces the
+// old files, which are kept beside it. A file under the final name is never half-written.
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -43,9 +43,8 @@ std::string parent(const std::string& path) {
     return directory.empty() ? "." : directory;
 }
 
-// Gives the files to the owner of their directory: what root restores is for the head, which may run as that user
-// alone. Fails for what is no plain file or has a second name, since the owner of the directory could have linked it
-// there.
+// Gives the files to the owner of their directory. The head may run as that user alone, and root restores. Fails for a
+// file that is not plain or has a second name, since the owner of the directory could have linked it there.
 Status give_to_owner(const std::string& directory, const std::vector<std::string>& files) {
     struct stat owner{};
     if (geteuid() != 0) return Done{};
@@ -63,7 +62,7 @@ Status give_to_owner(const std::string& directory, const std::vector<std::string
     return Done{};
 }
 
-// One file, without WAL, that holds the source as it is at one moment.
+// Copies the source, as it is at one moment, into one file without a WAL.
 Status copy_pages(Database& source, Database& target) {
     sqlite3_backup* copy = sqlite3_backup_init(target.handle(), "main", source.handle(), "main");
     if (!copy) return target.error("beginning the copy");
@@ -81,7 +80,7 @@ Status check_file(const std::string& path) {
     return Done{};
 }
 
-// Only a former backup may be written over.
+// Fails unless the path is free or holds a former backup.
 Status check_target(const std::string& path) {
     std::error_code unseen;
     const bool there = fs::exists(path, unseen);
@@ -103,7 +102,7 @@ Status write_backup(Database& source, const std::string& path) {
     return sync_path(path);
 }
 
-// The old files step aside together, under names that SQLite again takes for one database.
+// Renames the old files together, to names that SQLite again takes for one database.
 Status set_aside(const std::string& path) {
     std::error_code none;
     std::string aside = path + ".before-restore";

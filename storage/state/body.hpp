@@ -1,5 +1,5 @@
-// The members of a SqliteJournal: one connection that writes and two that read, so that no reader waits for a
-// commit. A mutex each.
+// The members of a SqliteJournal: one connection that writes and two that read, so that no reader waits for a commit.
+// Each connection has a mutex.
 #pragma once
 
 #include <map>
@@ -19,21 +19,21 @@ struct SqliteJournal::Body {
     std::string path;
     DirectoryLock lock;
     std::string directory;
-    Database database;  // destroyed before the lock is let go
+    Database database;  // Destroyed before the lock is released.
     Database reader;
     std::mutex reading;
-    Database pages;  // reads long answers beside the loop, so that the loop never waits for one
+    Database pages;  // Reads long answers beside the loop, so that the loop never waits for them.
     std::mutex paging;
     Cluster opened;
     Kept kept;
     std::uint64_t last_event = 0;
     MetricMarks metric_marks;
     std::mutex mutex;
-    std::function<bool()> make_room = [] { return false; };  // where the disk is full
-    AuditEnd audit_end;                                      // changed with both mutexes held
+    std::function<bool()> make_room = [] { return false; };  // Called when the disk is full.
+    AuditEnd audit_end;                                      // Changed only while both mutexes are held.
     std::mutex end_mutex;
 
-    // Another connection, for long looks.
+    // Opens another connection, for reads that take long.
     Result<Database> beside() const {
         auto opened_beside = Database::open(path, Database::Mode::existing);
         if (opened_beside) opened_beside->leave_wal_on_close();
@@ -47,7 +47,7 @@ struct SqliteJournal::Body {
           pages(std::move(third)) {}
 };
 
-// Does what writes, with the journal's mutex held, and again as long as room can be made for it.
+// Calls `work` with the journal's mutex held. Repeats the call while the disk is full and `make_room` returns true.
 template <class Work>
 Status SqliteJournal::with_room(const Work& work) {
     std::lock_guard held(body_->mutex);
@@ -56,7 +56,7 @@ Status SqliteJournal::with_room(const Work& work) {
     return done;
 }
 
-// Copies the records as where the next replay begins; inside of the caller's transaction.
+// Copies the records into the snapshot, from which the next replay begins. Requires an open transaction.
 Status take_snapshot(Database& database, std::uint64_t after_event);
 
 Status write_token(Database& database, const TokenRow& token);

@@ -15,7 +15,8 @@
 namespace rtrain::state {
 namespace {
 
-// The main file gone or empty, but its WAL or our mark there: someone lost it, and a fresh start would forget all runs.
+// Returns an error if the main file is gone or empty although its WAL or the mark in the lock file is there. The
+// database is lost then, and a fresh start would forget all runs.
 Status check_not_lost(const std::string& path, const DirectoryLock& lock) {
     std::error_code none;
     auto size = [&](const std::string& file) {
@@ -43,7 +44,8 @@ Status prepare(Database& database, DirectoryLock& lock) {
     return lock.database_is_made();
 }
 
-// A replay is only meaningful with the program that made the events: another one begins anew from the records.
+// Begins the replay anew from the records if another program made the events: only the same program repeats its
+// decisions.
 Status renew_snapshot(Database& database, std::uint64_t last_event) {
     Result<std::string> program = read_setting(database, snapshot_program_key);
     if (!program) return program.error();
@@ -97,7 +99,7 @@ Status insert_notices(Database& database, std::uint64_t& id, const std::vector<N
     return Done{};
 }
 
-// Those of the runs in question: they change with the transaction, and only if it succeeds.
+// Returns copies of the marks of the rows' runs. They replace the known ones only if the transaction succeeds.
 MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& rows) {
     MetricMarks marks;
     for (const MetricRow& row : rows)
@@ -105,7 +107,7 @@ MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& 
     return marks;
 }
 
-std::vector<RunId> erased_runs(const std::vector<Entry>& entries) {  // their metrics go with them
+std::vector<RunId> erased_runs(const std::vector<Entry>& entries) {  // Their metrics are removed too.
     std::vector<RunId> gone;
     for (const Entry& entry : entries)
         for (const Record& record : entry.records)
@@ -125,7 +127,7 @@ EventRow event_row(const Row& row) {
     return event;
 }
 
-// Reads the events with a note that are behind `from` ("id > ?"), or before it ("id < ?"), those next to it first.
+// Reads the events with a note after `from` ("id > ?") or before it ("id < ?"), the nearest first.
 Result<PageOf<EventRow>> read_events(Database& database, const std::string& side, EventId from, PageBounds most,
                                      std::optional<RunId> run) {
     std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE " + side + " AND note != ''";
@@ -164,7 +166,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     if (Status there = check_not_lost(path, *lock); !there) return there.error();
     Result<Database> database = Database::open(path, Database::Mode::create);
     if (!database) return at_directory(database.error(), directory);
-    chmod(path.c_str(), 0600);  // before a WAL is made, which takes the same permissions
+    chmod(path.c_str(), 0600);  // Set before SQLite makes a WAL, which gets the same permissions.
     if (Status ready = prepare(*database, *lock); !ready) return at_directory(ready.error(), directory);
     Result<Loaded> loaded = load_records(*database, "records");
     if (!loaded) return at_directory(loaded.error(), directory);
@@ -327,7 +329,7 @@ EventId SqliteJournal::last_event() const {
     return {body_->last_event};
 }
 
-// What is left of the older events can be read, but no longer replayed: the snapshot takes their place.
+// The remaining older events can be read, but not replayed any more. The snapshot replaces them.
 void SqliteJournal::prune_events(std::int64_t before_wall_ms) {
     std::lock_guard held(body_->mutex);
     auto prune = [&]() -> Status {
@@ -339,7 +341,7 @@ void SqliteJournal::prune_events(std::int64_t before_wall_ms) {
         if (!old) return old.error();
         if (*old == 0) return Done{};
         if (Status taken = take_snapshot(database, body_->last_event); !taken) return taken.error();
-        // The newest event stays, so that numbers go on after a restart.
+        // The newest event stays, so that the numbers continue after a restart.
         Status erased = database.run("DELETE FROM events WHERE wall_ms < ? AND id < ?",
                                      {before_wall_ms, static_cast<std::int64_t>(body_->last_event)});
         if (!erased) return erased.error();

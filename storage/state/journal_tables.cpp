@@ -73,7 +73,8 @@ Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
 
 PageOf<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, PageBounds most) const {
     std::lock_guard held(body_->paging);
-    Result<Transaction> one_view = Transaction::begin(body_->pages, Transaction::Kind::read);  // rows move into chunks
+    // Rows may move into chunks meanwhile.
+    Result<Transaction> one_view = Transaction::begin(body_->pages, Transaction::Kind::read);
     if (!one_view) throw ReadFailed(one_view.error());
     Result<PageOf<MetricRow>> page = read_metrics(body_->pages, run, after_position, most);
     if (!page) throw ReadFailed(page.error());

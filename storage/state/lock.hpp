@@ -1,5 +1,5 @@
-// One writer per data directory: a lock that the kernel drops when its owner ends, however it ends. The lock file also
-// remembers that a database was made here, so that a lost database is not taken for a first start.
+// One writer for each data directory: a lock that the kernel releases when its owner ends, however it ends. The lock
+// file also records that a database was made here, so that a lost database is not taken for a first start.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace rtrain::state {
 
 class DirectoryLock {
   public:
-    // Makes the directory (0700) when absent. Held by another process: conflict, with its pid.
+    // Makes the directory (0700) if it is absent. Returns conflict with the owner's pid if another process holds the
+    // lock.
     static Result<DirectoryLock> take(const std::string& directory);
     DirectoryLock(DirectoryLock&& other) noexcept;
     DirectoryLock& operator=(DirectoryLock&&) = delete;

@@ -1,5 +1,5 @@
-// See metric_chunk.hpp. A row is "position attempt index wall_ms length\n" and `length` bytes of JSON; the whole is one
-// zstd frame with its checksum, since these rows carry none of their own.
+// See metric_chunk.hpp. A row is "position attempt index wall_ms length\n" and `length` bytes of JSON. All rows are one
+// zstd frame with its checksum, since these rows have no checksums of their own.
 #include "storage/state/metric_chunk.hpp"
 
 #include <array>
@@ -24,7 +24,7 @@ Numbers numbers_of(const MetricRow& row) {
 
 Error broken() { return {ErrorCode::damaged, "a chunk of metrics is damaged", "rtrain head restore-backup FILE"}; }
 
-// Reads one row's numbers; false: that is no row.
+// Reads the numbers of one row. Returns false if the bytes are no row.
 bool read_numbers(const char*& at, const char* end, Numbers& out) {
     for (std::size_t i = 0; i < numbers_of_row; ++i) {
         const auto [stopped, fault] = std::from_chars(at, end, out[i]);
@@ -49,7 +49,7 @@ std::string pack_metrics(const std::vector<MetricRow>& rows) {
 }
 
 Status unpack_metrics(RunId run, const std::string& bytes, const std::function<void(MetricRow&&)>& take) {
-    std::string text;  // what is unpacked, and is no whole row yet
+    std::string text;  // unpacked bytes that are no whole row yet
     Numbers sums{};
     bool sound = true;
     const bool whole = expand(bytes, [&](std::string_view piece) {

@@ -1,4 +1,5 @@
-// Many reports as one compressed piece of bytes: numbers as differences to the row before, JSON as it came.
+// Many reports as one compressed piece of bytes. Numbers are stored as differences to the row before, JSON is stored
+// unchanged.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@
 namespace rtrain::state {
 
 std::string pack_metrics(const std::vector<MetricRow>& rows);
-// Gives the rows one by one, so that no more than one is in memory beside the bytes. Damaged: what was given before
-// that shows does not count.
+// Passes the rows to `take` one by one, so that only one is in memory beside the bytes. Damaged: the rows that were
+// passed before must be dropped.
 Status unpack_metrics(RunId run, const std::string& bytes, const std::function<void(MetricRow&&)>& take);
 
 }  // namespace rtrain::state

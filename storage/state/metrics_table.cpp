@@ -10,8 +10,9 @@
 namespace rtrain::state {
 namespace {
 
-constexpr std::int64_t chunk_rows = 1'000, chunk_bytes = 8 << 20;  // whichever comes first; one row may be longer
-constexpr std::int64_t row_alone = 64;                             // bytes that a row takes beside its text
+// The first limit that is reached counts. A single row may exceed it.
+constexpr std::int64_t chunk_rows = 1'000, chunk_bytes = 8 << 20;
+constexpr std::int64_t row_alone = 64;  // bytes that a row takes beside its text
 constexpr std::int64_t chunks_at_most = 4'000;
 
 std::int64_t as_value(RunId run) { return static_cast<std::int64_t>(run.value); }
@@ -108,7 +109,7 @@ struct Chunk {
     std::int64_t first = 0, level = 0;
     std::string bytes;
 };
-// The two oldest neighbours of the lowest level become one of the next.
+// Joins the two oldest neighbouring chunks of the lowest level into one of the next level.
 Status thin(Database& database, RunId run, MetricMark& mark) {
     std::vector<Chunk> two;
     Status read = database.each(

@@ -1,4 +1,4 @@
-// See program.hpp. The hash is made when it is built (decider.cmake).
+// See program.hpp. The build computes the hash (decider.cmake).
 #include "storage/state/program.hpp"
 
 #include "decider.hpp"

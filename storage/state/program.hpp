@@ -1,4 +1,4 @@
-// The program whose decisions events are, for replays: its version, and the hash of the sources that decide.
+// The program that made the decisions of the events, for replays: its version, and the hash of the sources that decide.
 #pragma once
 
 #include <string>

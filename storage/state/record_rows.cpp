@@ -1,4 +1,4 @@
-// Where each kind of record lies, how it is written, erased and read back.
+// Where each kind of record is stored, and how it is written, erased and read.
 #include "storage/state/record_rows.hpp"
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace rtrain::state {
 namespace {
 
-std::string number_key(std::uint64_t number) {  // sorts like the number
+std::string number_key(std::uint64_t number) {  // Returns a text that sorts like the number.
     std::string digits = std::to_string(number);
     return std::string(20 - digits.size(), '0') + digits;
 }
@@ -22,7 +22,7 @@ struct Place {
     RowKey key;
     Value run = Null{};
     bool erased = false;
-    std::optional<AttemptId> whole{}, part_of{};  // the row of an attempt; one that lies over it
+    std::optional<AttemptId> whole{}, part_of{};  // whole: of an attempt's own row; part_of: of a row on top of it
 };
 Value run_value(RunId run) { return static_cast<std::int64_t>(run.value); }
 
@@ -52,7 +52,7 @@ struct PlaceOf {
     Place operator()(const Queues&) const { return {.key = {"queues", ""}}; }
     Place operator()(const QueueUse& use) const { return {.key = {"queue_use", use.queue}}; }
     Place operator()(const EraseNode& erase) const { return {.key = {"node", erase.id.value}, .erased = true}; }
-    Place operator()(const EraseRun& erase) const {  // with everything that belongs to it
+    Place operator()(const EraseRun& erase) const {  // Erases also every row that belongs to the run.
         return {.key = {}, .run = run_value(erase.id), .erased = true};
     }
     Place operator()(const EraseAttempt& erase) const {
@@ -63,7 +63,7 @@ struct PlaceOf {
     }
 };
 
-// An attempt that is written whole, or goes, has no rows over it any more.
+// Erases the rows on top of an attempt's own row when that row is written or erased.
 Status erase_parts(Database& database, const Place& place, Kept& kept) {
     if (!place.whole || kept.in_parts.erase(*place.whole) == 0) return Done{};
     kept.joined.insert(*place.whole);
@@ -95,7 +95,7 @@ Status save_record(Database& database, const Written& written, Place place, Kept
 
 }  // namespace
 
-// What a later event of the same transaction writes again is written once: only the last of a row is ever seen.
+// Writes only the last of several records for one row, because a reader sees no other.
 Status save_records(Database& database, const std::vector<Written>& records, Kept& kept) {
     std::vector<Place> places;
     std::map<RowKey, std::size_t> last;
@@ -109,7 +109,8 @@ Status save_records(Database& database, const std::vector<Written>& records, Kep
         const auto newest = last.find(places[i].key);
         if (newest != last.end() && newest->second != i) continue;
         const auto whole = places[i].part_of ? last_whole.find(*places[i].part_of) : last_whole.end();
-        if (whole != last_whole.end() && whole->second > i) continue;  // in it
+        // The later row of the whole attempt includes this part.
+        if (whole != last_whole.end() && whole->second > i) continue;
         Status saved = save_record(database, records[i], std::move(places[i]), kept);
         if (!saved) return saved;
     }
@@ -120,7 +121,7 @@ Result<Loaded> load_records(Database& database, const std::string& table) {
     Loaded loaded;
     std::optional<Error> wrong;
     const std::string sql =
-        "SELECT kind, key, json FROM " + table + " ORDER BY kind, key";  // attempts before their parts
+        "SELECT kind, key, json FROM " + table + " ORDER BY kind, key";  // The order puts attempts before their parts.
     Status read = database.each(sql, {}, [&](const Row& row) {
         std::string json = row.text(2);
         Result<Record> record = decode_record(json);

@@ -21,12 +21,12 @@ constexpr const char* audit_table =
     "hash TEXT NOT NULL, sum INTEGER NOT NULL)";
 constexpr std::array statements = {
     audit_table,
-    // A whole record as JSON; `run` lets a run's removal find what belongs to it.
+    // A whole record as JSON. The removal of a run finds the run's records by `run`.
     "CREATE TABLE records(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
     "NULL, "
     "PRIMARY KEY(kind, key)) WITHOUT ROWID",
     "CREATE INDEX records_by_run ON records(run) WHERE run IS NOT NULL",
-    // The records as they were after event `snapshot_event` (a setting): where a replay begins.
+    // The records as they were after event `snapshot_event` (a setting). A replay begins here.
     "CREATE TABLE snapshot(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
     "NULL, "
     "PRIMARY KEY(kind, key)) WITHOUT ROWID",
@@ -43,7 +43,7 @@ constexpr std::array statements = {
     "CREATE TABLE metrics(run INTEGER NOT NULL, position INTEGER NOT NULL, attempt INTEGER NOT NULL, idx INTEGER NOT "
     "NULL, "
     "wall_ms INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY(run, position)) WITHOUT ROWID",
-    // Rows of `metrics`, sealed: see metrics_table.hpp.
+    // Sealed rows of `metrics`: see metrics_table.hpp.
     "CREATE TABLE metric_chunks(run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, level INTEGER NOT "
     "NULL, newest TEXT NOT NULL, rows BLOB NOT NULL, PRIMARY KEY(run, first)) WITHOUT ROWID",
 };
@@ -54,14 +54,14 @@ constexpr std::array to_version_2 = {
     "UPDATE metrics SET json = '{\"0\":' || json || '}'",
     statements.back(),
 };
-// Version 3 has the same tables; its attempts have rows that lie over theirs (AttemptNode, AttemptWorker), and its
-// events save these, so that a replay begins anew.
+// Version 3 has the same tables. Its attempts have rows on top of their own (AttemptNode, AttemptWorker). Its events
+// save these rows, so that a replay must begin anew.
 constexpr std::array to_version_3 = {"DELETE FROM settings WHERE key='snapshot_program'"};
 constexpr std::array to_version_4 = {audit_table};
-// Version 5 has the same tables; its records hold reasons as values (reason_codec.cpp), where there were sentences.
+// Version 5 has the same tables. Its records hold reasons as values (reason_codec.cpp) instead of sentences.
 constexpr std::array summed_tables = {"records", "snapshot", "events", "tokens", "settings"};
 
-struct Fnv1a {  // 64 bits; each changed byte changes it
+struct Fnv1a {  // A hash of 64 bits. Each changed byte changes it.
     std::uint64_t state = 0xcbf29ce484222325;
     void byte(unsigned char value) { state = (state ^ value) * 0x100000001b3; }
     void number(std::uint64_t value) {
@@ -77,8 +77,9 @@ Error damaged(const std::string& what) {
     return {ErrorCode::damaged, std::string("the state database is damaged: ") + what, restore_hint};
 }
 
-// What could not be read may be sound: a disk that fails or is full, missing rights or memory, or somebody who holds
-// the file, are no damage. A statement of ours that SQLite does not understand is: its tables are others.
+// Returns the error of a read that failed. A disk that fails or is full, missing rights or memory, and a lock of
+// another program are no damage. A statement that SQLite does not understand is damage, because the tables are not
+// rtrain's.
 Error unread(const Error& why) {
     const bool says_so = why.code == ErrorCode::damaged || why.code == ErrorCode::internal;
     return says_so ? damaged(why.message) : why;
@@ -96,8 +97,8 @@ Status check_sums(Database& database, const std::string& table) {
     return Done{};
 }
 
-// SQLite's check goes on past a page that it could not read, and tells of it in its text alone: "Page 21: unable to get
-// the page. error code=266", "failed to get page 22". Pages that cannot be are told of in other words.
+// Returns true if SQLite's check could not read a page. The check continues after such a page and reports it only in
+// its text: "Page 21: unable to get the page. error code=266", "failed to get page 22".
 bool names_unread_page(std::string_view answer) {
     constexpr std::string_view before = "error code=";
     const std::size_t at = answer.rfind(before);
@@ -120,7 +121,8 @@ Status check_structure(Database& database) {
     return Done{};
 }
 
-// SQLite keeps the text of our statements: the tables are those we made, column by column.
+// Compares the tables with those of this version, column by column: SQLite stores the text of the statements that made
+// them.
 Status check_tables(Database& database) {
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
     if (!version) return unread(version.error());
@@ -138,7 +140,8 @@ Status check_tables(Database& database) {
     return Done{};
 }
 
-// The header's version decides, unless our own copy of it says that the header is what changed.
+// Returns damaged if the version in the header differs from its copy in the settings, conflict if it is newer than this
+// program reads.
 Status check_version(Database& database) {
     Result<std::int64_t> id = database.integer("PRAGMA application_id");
     Result<std::int64_t> version = database.integer("PRAGMA user_version");

@@ -1,5 +1,5 @@
-// The tables of the database, and the checks that every opening makes. Each row that matters ends with a checksum over
-// its other columns, since SQLite itself does not notice a changed byte inside a value.
+// The tables of the database, and the checks at every opening. Each row that matters ends with a checksum over its
+// other columns, since SQLite does not notice a changed byte inside of a value.
 #pragma once
 
 #include <string>
@@ -12,16 +12,19 @@ inline constexpr int schema_version = 5;
 inline constexpr const char* database_name = "state.db";
 
 std::int64_t checksum(const Values& values);
-Status insert_row(Database& database, const std::string& table, Values values);  // INSERT OR REPLACE, with its checksum
+// Runs INSERT OR REPLACE, and adds the row's checksum.
+Status insert_row(Database& database, const std::string& table, Values values);
 
-Status configure(Database& database);         // WAL, synchronous FULL
-Status create_tables(Database& database);     // in an empty database
-Status bring_up_to_date(Database& database);  // the tables of an older version; after check_whole
-// Whole, ours, and of a version that we can read: else damaged or conflict.
+Status configure(Database& database);         // Sets WAL and synchronous FULL.
+Status create_tables(Database& database);     // Requires an empty database.
+Status bring_up_to_date(Database& database);  // Migrates the tables of an older version. Call check_whole first.
+// Checks that the file is whole, is rtrain's and has a version that this program reads. Returns damaged or conflict
+// otherwise.
 Status check_whole(Database& database);
 Result<bool> is_empty(Database& database);
 
-Result<std::string> read_setting(Database& database, const std::string& key);  // empty when absent
+// Returns an empty text if the setting is absent.
+Result<std::string> read_setting(Database& database, const std::string& key);
 Status write_setting(Database& database, const std::string& key, const std::string& value);
 
 }  // namespace rtrain::state

@@ -1,4 +1,4 @@
-// The thin layer over SQLite's C API; every error carries the file, what was being done and SQLite's own words.
+// A thin layer over SQLite's C API. Every error names the file and the operation, and quotes SQLite's message.
 #include "storage/state/sqlite.hpp"
 
 #include <sqlite3.h>
@@ -8,8 +8,8 @@
 namespace rtrain::state {
 namespace {
 
-// SQLite has a code of its own for a full disk under the database and its WAL, but not under the -shm file, which it
-// needs even to read.
+// Returns true if the disk is full. SQLite has a code of its own for a full disk under the database and its WAL, but
+// not under the -shm file, which it needs even to read.
 bool no_room(sqlite3* handle) {
     const int code = sqlite3_extended_errcode(handle), kind = code & 0xff;
     if (kind == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return true;
@@ -61,8 +61,8 @@ Error Database::error(const std::string& doing) const {
     std::string message = path_ + ": " + doing + " failed: " + reason;
     if (full) return {ErrorCode::full, message, "make room on the disk of " + path_};
     const int code = handle_ ? sqlite3_extended_errcode(handle_.get()) : SQLITE_NOMEM;
-    // A format number that no SQLite ever wrote is reported as a plain error; a file that ends within a page, as one of
-    // the disk.
+    // A format number that SQLite never wrote is reported as a plain error. A file that ends within a page is reported
+    // as a failing disk.
     if (reason == "unsupported file format" || code == SQLITE_IOERR_SHORT_READ)
         return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
     switch (code & 0xff) {

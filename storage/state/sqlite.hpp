@@ -1,4 +1,4 @@
-// SQLite in the few words this folder needs: open, run, read rows. Statements are prepared once and kept. Not
+// The few calls of SQLite that this folder needs: open, run, read rows. A statement is prepared once and kept. Not
 // thread-safe.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Blob {
 using Value = std::variant<Null, std::int64_t, std::string, Blob>;
 using Values = std::vector<Value>;
 
-class Row {  // valid during the callback that gets it
+class Row {  // valid during the callback that receives it
   public:
     explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
     int size() const;
@@ -47,14 +47,15 @@ class Database {
 
     Status run(const std::string& sql, const Values& values = {});
     Status each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row);
-    // The same until `row` returns false.
+    // Like `each`, until `row` returns false.
     Status each_while(const std::string& sql, const Values& values, const std::function<bool(const Row&)>& row);
-    Result<std::int64_t> integer(const std::string& sql, const Values& values = {});  // first column of the only row
+    // Returns the first column of the only row.
+    Result<std::int64_t> integer(const std::string& sql, const Values& values = {});
     bool last_run_changed_rows() const;
-    void leave_wal_on_close();  // for readers beside a head
+    void leave_wal_on_close();  // For readers beside a head: closing leaves the WAL as it is.
     sqlite3* handle() const { return handle_.get(); }
     Error error(
-        const std::string& doing) const;  // what SQLite last complained of; damage and a full disk are told apart
+        const std::string& doing) const;  // Returns SQLite's newest error. Its code separates damage from a full disk.
 
   private:
     struct Close {
@@ -70,7 +71,7 @@ class Database {
     std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
-// Rolled back unless committed.
+// A transaction that is rolled back by its destructor unless it was committed.
 class Transaction {
   public:
     enum class Kind { read, write };

@@ -1,5 +1,5 @@
-// `head verify`: the events since the snapshot, through decide once more, must give the stored records, byte for byte.
-// Reads one consistent view, so that it may run beside a head.
+// `head verify` runs the events since the snapshot through `decide` again. The result must equal the stored records,
+// byte for byte. It reads one consistent view, so that it may run beside a head.
 #include <filesystem>
 
 #include "storage/state/body.hpp"
@@ -12,7 +12,7 @@ namespace {
 struct Replay {
     Cluster cluster;
     std::uint64_t from_event = 0, last_event = 0, events = 0;
-    std::string first_difference;  // the first event whose records came out otherwise
+    std::string first_difference;  // the first event whose records differ
 };
 
 Result<Replay> begin_replay(Database& database) {
@@ -65,7 +65,7 @@ Status replay_events(Database& database, Replay& replay) {
 
 std::string name_of(const RowKey& key) { return key.second.empty() ? key.first : key.first + " " + key.second; }
 
-// Names of records that differ; an ellipsis after the first few.
+// Returns the names of records that differ: the first few, then an ellipsis.
 std::string differences(const std::map<RowKey, std::string>& stored, const std::map<RowKey, std::string>& replayed) {
     std::vector<std::string> names;
     for (const auto& [key, text] : stored) {
@@ -91,9 +91,10 @@ Result<std::string> verify_database(Database& database) {
     if (!stored) return stored.error();
     Result<Replay> replay = begin_replay(database);
     if (!replay) return replay.error();
-    Result<AuditEnd> audit = check_audit(database);  // it is there: begin_replay refuses what earlier versions made
+    // The table is there, because begin_replay refuses databases of earlier versions.
+    Result<AuditEnd> audit = check_audit(database);
     if (!audit) return audit.error();
-    if (replay->cluster.meta.cluster_id.empty())  // the shell draws it before the first event; no event carries it
+    if (replay->cluster.meta.cluster_id.empty())  // The shell draws the id before the first event, and no event has it.
         replay->cluster.meta.cluster_id = stored->cluster.meta.cluster_id;
     if (Status replayed = replay_events(database, *replay); !replayed) return replayed.error();
     std::string range = std::to_string(replay->events) + " events after number " + std::to_string(replay->from_event);
@@ -116,7 +117,7 @@ Result<std::string> SqliteJournal::verify(const std::string& directory) {
         return Error{ErrorCode::not_found, path + " does not exist", "name the head's data directory with --data"};
     Result<Database> database = Database::open(path, Database::Mode::existing);
     if (!database) return database.error();
-    database->leave_wal_on_close();  // leave the files as they are
+    database->leave_wal_on_close();  // Leaves the files as they are.
     Result<AuditEnd> archived = archived_audit(*database);
     if (!archived) return archived.error();
     Result<std::string> verified = verify_database(*database);
@@ -135,8 +136,9 @@ Result<std::vector<AuditRow>> SqliteJournal::audit_of(const std::string& directo
     database->leave_wal_on_close();
     Result<std::int64_t> there = database->integer("SELECT count(*) FROM sqlite_schema WHERE name='audit'");
     if (!there) return there.error();
-    if (*there == 0) return std::vector<AuditRow>{};  // of a version before: nothing was kept
-    Result<Transaction> one_view = Transaction::begin(*database, Transaction::Kind::read);  // rows move into segments
+    if (*there == 0) return std::vector<AuditRow>{};  // An earlier version made the database and kept no audit.
+    // Rows may move into segments meanwhile.
+    Result<Transaction> one_view = Transaction::begin(*database, Transaction::Kind::read);
     if (!one_view) return one_view.error();
     auto page = read_whole_audit(*database, audit_folder(directory), after, {.rows = limit, .bytes = ~std::size_t{0}});
     if (!page) return page.error();

@@ -1,5 +1,5 @@
-// A closed set of structs as text and back: the version, the alternative's name, then its fields. Included by the two
-// codecs only, since it brings the JSON library along.
+// Encodes a closed set of structs as text and decodes it: the version, the alternative's name, then its fields. Only
+// the two codecs include this file, because it includes the JSON library.
 #pragma once
 
 #include <set>
@@ -12,7 +12,7 @@
 
 namespace rtrain::state {
 
-inline constexpr int text_version = 1;  // raised when an older program would misunderstand a newer text
+inline constexpr int text_version = 1;  // Raise it when an older program would misunderstand a newer text.
 
 template <class Variant>
 std::string encode_variant(const Variant& value) {
@@ -66,7 +66,8 @@ Result<Variant> decode_variant(const std::string& what, const std::string& text)
     }
 }
 
-// `,"name":value` for each member of the text that no table knows: written by a newer minor version, and kept by us.
+// Returns `,"name":value` for each member of the text that no table lists. A newer minor version has written such
+// members, and they are kept.
 template <class Variant>
 std::string members_beyond(const std::string& text, const Variant& value) {
     std::set<std::string> known = {"v", "type"};

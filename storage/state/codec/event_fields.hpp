@@ -1,4 +1,4 @@
-// The fields of every event, by the names they have on disk.
+// The fields of every event, under the names that they have on disk.
 #pragma once
 
 #include "scheduler/model/events.hpp"

@@ -1,6 +1,6 @@
-// One table of fields per struct serves writing and reading, so that both always agree. Fields equal to the struct's
-// default are left out, and an absent field reads as its default: new fields may be added without a new version.
-// Here: the table's form and writing; record_json.hpp reads.
+// One table of fields for each struct serves writing and reading, so that both agree. A field that equals the struct's
+// default is left out, and an absent field reads as its default. So fields may be added without a new version. This
+// file defines the table's form and writing; record_json.hpp reads.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@
 
 namespace rtrain::state {
 
-// Thrown while reading: one of a closed set that a newer version has written. The data is not damaged.
+// Thrown while reading if a newer version has written a kind that this one lacks. The data is not damaged.
 struct UnknownKind : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -37,9 +37,9 @@ struct Field {
 template <class Struct, class Value>
 Field(const char*, Value Struct::*) -> Field<Struct, Value>;  // Clang 16 does not deduce an aggregate's arguments
 template <class T>
-struct Fields;  // specialised with `static constexpr auto list = std::tuple(Field{...}, ...)`
+struct Fields;  // Specialised with `static constexpr auto list = std::tuple(Field{...}, ...)`.
 template <class T>
-struct Words;  // for enums: `static std::optional<T> parse(std::string_view)`; to_text() gives the word
+struct Words;  // For enums, with `static std::optional<T> parse(std::string_view)`. to_text() returns the word.
 
 template <class T>
 concept Described = requires { Fields<T>::list; };
@@ -48,7 +48,7 @@ concept Word = std::is_enum_v<T>;
 template <class T>
 concept Integer = std::integral<T> && !std::same_as<T, bool>;
 
-// How many members an aggregate has, so that a member added to a record without a field here does not compile.
+// Counts the members of an aggregate, so that a member that is added to a record without a field here does not compile.
 struct Anything {
     template <class T>
     operator T() const;
@@ -96,7 +96,8 @@ bool same(const T& a, const T& b) {
 inline bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 
 template <Described T>
-void put_members(std::string& out, const T& value) {  // `,"name":value` for each that is not the default
+// Appends `,"name":value` for each member that does not equal its default.
+void put_members(std::string& out, const T& value) {
     static_assert(all_members_listed<T>(std::make_index_sequence<field_count<T>>{}),
                   "a member of T has no field: it would be lost on disk");
     [[maybe_unused]] static const T defaults{};

@@ -17,7 +17,8 @@ bool continues(std::string_view text, std::size_t at) {
     return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
-// Length of the valid UTF-8 sequence at the front (RFC 3629: shortest form, no surrogates), 0 when there is none.
+// Returns the length of the valid UTF-8 sequence at the front (RFC 3629: shortest form, no surrogates), 0 if there is
+// none.
 std::size_t sequence_length(std::string_view text, std::uint32_t& code_point) {
     struct Form {
         unsigned char mask, lead;
@@ -48,7 +49,7 @@ void append_byte_as_code_point(std::string& out, unsigned char byte) {
     out += static_cast<char>(0x80 | (point & 0x3F));
 }
 
-// Returns the length of what stands for itself in JSON: nearly all there is.
+// Returns the length of the part at the front that JSON writes unchanged, which is usually the whole text.
 std::size_t plain_length(std::string_view text) {
     const auto ends = [](char c) {
         const auto byte = static_cast<unsigned char>(c);
@@ -103,7 +104,7 @@ std::string bytes_of(std::string_view decoded) {
         decoded.find("\xF4\x8F\xBD") == std::string_view::npos &&
         decoded.find("\xF4\x8F\xBE") == std::string_view::npos &&
         decoded.find("\xF4\x8F\xBF") == std::string_view::npos)
-        return std::string(decoded);  // nearly every string
+        return std::string(decoded);  // The usual case.
     std::string out;
     while (!decoded.empty()) {
         std::uint32_t point = 0;
@@ -124,7 +125,8 @@ void append_double(std::string& out, double value) {
         out += "\"0x" + std::string(text, end) + '"';
         return;
     }
-    auto end = std::to_chars(text, text + sizeof text, value).ptr;  // shortest that reads back exactly
+    // The shortest text that reads back as the same value.
+    auto end = std::to_chars(text, text + sizeof text, value).ptr;
     std::string_view number(text, static_cast<std::size_t>(end - text));
     out += number;
     if (number.find_first_of(".e") == std::string_view::npos) out += ".0";
@@ -155,7 +157,7 @@ void append_wide(std::string& out, __int128 value) {
 __int128 wide_of_digits(std::string_view text) {
     const bool negative = text.starts_with('-');
     const std::string_view digits = text.substr(negative ? 1 : 0);
-    constexpr std::size_t most = 38;  // digits that surely fit
+    constexpr std::size_t most = 38;  // digits that always fit
     if (digits.empty() || digits.size() > most || digits.find_first_not_of("0123456789") != std::string_view::npos)
         throw std::invalid_argument("\"" + std::string(text) + "\" is not a whole number");
     __int128 value = 0;

@@ -1,4 +1,5 @@
-// Rows that are read a page at a time. Both bounds hold: rows may be some bytes or some megabytes long.
+// Rows that are read a page at a time. A page is bounded in rows and in bytes, because a row may have some bytes or
+// some megabytes.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +8,23 @@
 
 namespace rtrain::state {
 
-// How much is read at a time. A page has one row at least, however long its text is.
+// The bounds of one page. A page has at least one row, however long the row's text is.
 struct PageBounds {
-    std::size_t rows = 1'000, bytes = 8 << 20;  // of the rows' texts
+    std::size_t rows = 1'000, bytes = 8 << 20;  // bytes: the sum of the rows' texts
 };
 
 template <class Row>
 struct PageOf {
     std::vector<Row> rows;
-    bool more = false;  // it ended at a bound; the next one may turn out to be empty
+    bool more = false;  // True if the page ended at a bound. The next page may be empty.
 };
 
-// Takes rows until a page is full.
+// Collects rows until a page is full.
 template <class Row>
 class Filling {
   public:
     explicit Filling(PageBounds most) : most_(most) {}
-    // Takes the row, whose text has `bytes`, if there is room for it. Returns true if there may be room for another.
+    // Adds the row, whose text has `bytes`, if there is room for it. Returns true if there may be room for another.
     bool add(Row&& row, std::size_t bytes) {
         if (page.more) return false;
         if (page.rows.empty() || bytes_ + bytes <= most_.bytes) {

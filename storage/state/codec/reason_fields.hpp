@@ -1,4 +1,4 @@
-// The fields of every reason, by the names they have on disk. A name here, and a reason's `kind`, is for ever.
+// The fields of every reason, under the names that they have on disk. These names and a reason's `kind` never change.
 #pragma once
 
 #include "scheduler/model/reason.hpp"

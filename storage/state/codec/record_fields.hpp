@@ -1,5 +1,5 @@
-// The fields of every record, by the names they have on disk. A name here is for ever: to rename a member, keep the
-// text.
+// The fields of every record, under the names that they have on disk. These names never change: if a member is renamed,
+// its text stays.
 #pragma once
 
 #include "scheduler/model/records.hpp"

@@ -1,4 +1,4 @@
-// Reading by the tables of fields (json_fields.hpp). Throws std::exception with the field's name; codec.hpp turns that
+// Reads by the tables of fields (json_fields.hpp). Throws std::exception with the field's name, which codec.hpp turns
 // into an Error.
 #pragma once
 
@@ -56,7 +56,7 @@ void take(const Json& json, std::map<Key, T, Order>& values);
 template <Described T>
 void take(const Json& json, T& value) {
     if (!json.is_object()) throw std::invalid_argument("not an object");
-    const char* name = "";  // of the field that is read: one handler for all of them is a third of the code
+    const char* name = "";  // The field that is being read. One handler for all fields needs a third of the code.
     auto take_one = [&](const auto& field) {
         name = field.name;
         if (auto entry = json.find(field.name); entry != json.end()) take(*entry, value.*field.member);

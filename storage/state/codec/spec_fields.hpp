@@ -1,5 +1,5 @@
-// The words of the records' enums, and the fields of what a run was allowed and asked for, by the names they have on
-// disk. A name here is for ever: to rename a member, keep the text.
+// The words of the records' enums, and the fields of a run's spec and of what the run was granted, under the names that
+// they have on disk. These names never change: if a member is renamed, its text stays.
 #pragma once
 
 #include "scheduler/model/records.hpp"

@@ -9,7 +9,7 @@
 
 namespace rtrain::state {
 
-// JSON with a version; unknown fields of a newer minor are kept. Deterministic: equal values give equal bytes.
+// Returns JSON with a version. Keeps unknown fields of a newer minor version. Equal values give equal bytes.
 std::string encode(const Record& record);
 Result<Record> decode_record(const std::string& text);
 std::string encode(const Event& event);
