@@ -97,7 +97,9 @@ def test_no_file_is_no_cluster_and_a_wrong_one_is_named(alone, monkeypatch):
     assert read_yaml(alone)["a1"] == ["x"] * 9
     alone.write_text("# nothing yet\n")
     assert read_yaml(alone) == {}
-    alone.write_text("current: no\ncontexts:\n  no: {address: 'h:1', token: 0123, ca:}\n  other:\n")  # texts, whatever they look like
+    alone.write_text(
+        "current: no\ncontexts:\n  no: {address: 'h:1', token: 0123, ca:}\n  other:\n"
+    )  # texts, whatever they look like
     assert read_yaml(alone) == {"current": "no", "contexts": {"no": {"address": "h:1", "token": "0123", "ca": ""}, "other": ""}}
     alone.write_text("contexts:\n  a:\n    address x\n")
     with pytest.raises(ConfigurationError, match="contexts.a must be a map"):
@@ -179,6 +181,66 @@ def test_a_post_does_not_go_out_on_a_connection_that_the_head_has_closed_meanwhi
         assert select.select([head._idle[0].sock], [], [], 60)[0]  # its end has come
         head.post("/stays")
         assert (ClosesQuietOnes.posted, ClosesQuietOnes.connections) == (3, 2)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class BusyTwice(http.server.BaseHTTPRequestHandler):
+    """Refuses the first two requests with 429, and the third one if `always`."""
+
+    protocol_version = "HTTP/1.1"
+    bodies: list[bytes] = []
+    always = False
+
+    def answer(self):
+        type(self).bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        text = b'{"code": "full", "message": "token t changes too much", "next": "wait"}'
+        if len(self.bodies) > 2 and not self.always:
+            self.send_response(200)
+            text = b"{}"
+        else:
+            self.send_response(429)
+            self.send_header("Retry-After", "7")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST = do_PUT = answer
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_busy_head_is_asked_again_when_it_says_and_not_for_ever(monkeypatch, tmp_path, capsys):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), BusyTwice)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    port = server.server_address[1]
+    monkeypatch.setattr(Head, "_connection", lambda self, *_, **__: http.client.HTTPConnection("127.0.0.1", port, timeout=10))
+    now = [100.0]
+    monkeypatch.setattr(_http.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_http.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    head = Head(Place(f"127.0.0.1:{port}"))
+    try:
+        head.post("/v1/runs", {"job": 1})
+        assert now[0] == 114.0
+        assert BusyTwice.bodies == [b'{"job": 1}'] * 3
+        assert capsys.readouterr().err == (
+            "rtrain: the head refused for now: token t changes too much; asked again in 7 s, for 60 s at most\n"
+        )
+
+        BusyTwice.bodies.clear()
+        (tmp_path / "blob").write_bytes(b"content")
+        with (tmp_path / "blob").open("rb") as stream:
+            head._ask("PUT", "/v1/blobs/x", None, stream, {"Content-Length": "7"})
+        assert BusyTwice.bodies == [b"content"] * 3  # a file is sent whole again
+
+        BusyTwice.bodies.clear()
+        BusyTwice.always = True
+        begin = now[0]
+        with pytest.raises(_http.Busy, match="changes too much"):
+            head.get("/v1/runs")
+        assert begin + 50 < now[0] <= begin + 60
     finally:
         server.shutdown()
         server.server_close()

@@ -10,6 +10,7 @@ import os
 import pathlib
 import select
 import ssl
+import sys
 import threading
 import time
 import urllib.parse
@@ -27,6 +28,7 @@ _ANSWER_S = 120.0
 _STREAM_SILENCE_S = 65.0  # the head sends a line every 20 s
 _AWAY_S = 600.0  # a head that stays away longer is not coming back
 _AGAIN_S = 0.5
+_BUSY_S = 60.0  # how long a head that says "ask again later" is asked again
 _PIECE = 1 << 20
 _T = TypeVar("_T")
 SESSION = uuid.uuid4().hex  # names this process: the head groups the runs that one driver submits by it
@@ -75,6 +77,12 @@ class Unreachable(HeadError):
     """No answer arrived, or one without the cluster's certificate."""
 
 
+class Busy(HeadError):
+    """The head did nothing, and will take the request again after `wait_s` seconds (429 with Retry-After)."""
+
+    wait_s: float = 0.0
+
+
 _KINDS: dict[str, type[HeadError]] = {
     "not_found": NotFound,
     "conflict": Conflict,
@@ -84,6 +92,24 @@ _KINDS: dict[str, type[HeadError]] = {
     "unreachable": Unreachable,
 }
 _CODES = {400: "usage", 401: "unauthorised", 403: "unauthorised", 404: "not_found", 409: "conflict", 422: "invalid"}
+
+
+class _Waits:
+    """The waits of one request for a head that is busy: as long as each answer names, and bounded in sum."""
+
+    def __init__(self) -> None:
+        self._deadline = 0.0
+
+    def after(self, busy: Busy) -> None:
+        now = time.monotonic()
+        if not self._deadline:
+            self._deadline = now + _BUSY_S
+            if now + busy.wait_s <= self._deadline:
+                text = f"rtrain: the head refused for now: {busy.message}; asked again in {busy.wait_s:.0f} s"
+                print(f"{text}, for {_BUSY_S:.0f} s at most", file=sys.stderr)
+        if now + busy.wait_s > self._deadline:
+            raise busy
+        time.sleep(busy.wait_s)
 
 
 @dataclass(frozen=True)
@@ -223,6 +249,7 @@ class Head:
         """Events of a stream until its `end` (given out as the last one), or until `until()` is true. A stream that was
         cut goes on after the last `id`; `away` is told the fault when the head does not answer, None when it is back."""
         away_since: float | None = None
+        waits = _Waits()
         while not until():
             try:
                 for event in self._stream(path, query, last_id, until):
@@ -230,9 +257,13 @@ class Head:
                         away(None)
                     away_since = None
                     last_id = event.id or last_id
+                    waits = _Waits()
                     yield event
                     if event.name == "end":
                         return
+            except Busy as busy:
+                waits.after(busy)
+                continue
             except Unreachable as error:
                 if away_since is None:
                     away(error)
@@ -287,14 +318,28 @@ class Head:
 
     def _ask(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
         if not (body is None or isinstance(body, bytes)):  # a file, which has been read
-            return self._ask_once(method, path, query, body, headers)
+            start = body.tell()
+
+            def send() -> bytes:
+                body.seek(start)
+                return self._ask_once(method, path, query, body, headers)
+
+            return self._when_free(send)
         return self._patiently(lambda: self._ask_once(method, path, query, body, headers))
+
+    def _when_free(self, ask: Callable[[], _T]) -> _T:
+        waits = _Waits()
+        while True:
+            try:
+                return ask()
+            except Busy as busy:
+                waits.after(busy)
 
     def _patiently(self, ask: Callable[[], _T]) -> _T:
         deadline = time.monotonic() + self.patience_s
         while True:
             try:
-                return ask()
+                return self._when_free(ask)
             except Unreachable:
                 if time.monotonic() > deadline:
                     raise
@@ -348,6 +393,11 @@ class Head:
             body = {}
         code = body.get("code") or _CODES.get(answer.status, "internal")
         message = body.get("message") or f"the head at {self.place.address} answered {method} {path} with HTTP {answer.status}"
+        wait = answer.getheader("Retry-After", "")
+        if answer.status == 429 and wait.isdecimal() and len(wait) < 6:
+            busy = Busy(code, message, body.get("next") or "")
+            busy.wait_s = max(1.0, float(wait))
+            raise busy
         raise _KINDS.get(code, HeadError)(code, message, body.get("next") or "", body.get("problems") or [])
 
     def _unreachable(self, path: str, error: Exception) -> Unreachable:
