@@ -15,14 +15,15 @@ namespace rtrain::sim {
 class Dice {
   public:
     explicit Dice(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
-    std::uint64_t next() {  // splitmix64
+    std::uint64_t next() {  // The algorithm is splitmix64.
         state_ += 0x9e3779b97f4a7c15u;
         std::uint64_t z = state_;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    std::int64_t between(std::int64_t low, std::int64_t high) {  // both included
+    // Returns a number from `low` to `high`, both included.
+    std::int64_t between(std::int64_t low, std::int64_t high) {
         return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
     }
     bool one_in(std::int64_t n) { return n > 0 && between(1, n) == 1; }
@@ -54,7 +55,7 @@ class Clockwork {
     void after(std::int64_t ms, std::function<void()> what) {
         queue_.emplace(std::pair{now.ms + (ms > 0 ? ms : 0), next_++}, std::move(what));
     }
-    bool step() {  // the next input; false: none is left
+    bool step() {  // Takes the next input. Returns false if none is left.
         if (queue_.empty()) return false;
         auto node = queue_.extract(queue_.begin());
         now.ms = node.key().first;
@@ -67,7 +68,7 @@ class Clockwork {
     std::uint64_t next_ = 0;
 };
 
-// What must not happen, happened.
+// Thrown when an invariant does not hold.
 struct Violation {
     std::string what;
 };

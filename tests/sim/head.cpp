@@ -15,7 +15,7 @@ namespace rtrain::sim {
 namespace {
 
 constexpr std::int64_t node_timeout_ms = 10'000, heartbeat_ms = 1'000, wake_pause_ms = 5, lease_check_ms = 250;
-constexpr std::int64_t dial_slack_ms = 1'000;  // for answers that were on their way
+constexpr std::int64_t dial_slack_ms = 1'000;  // for answers that are still on the network
 
 }  // namespace
 
@@ -76,7 +76,7 @@ void SimHead::plan_decide() {
     later(world_.dice.between(0, 2), [this] { begin_decide(); });
 }
 
-// Decides what has come; it becomes durable with the next commit.
+// Decides the events that have arrived. The next commit makes them durable.
 void SimHead::begin_decide() {
     decide_planned_ = false;
     while (!waiting_.empty()) {
@@ -95,7 +95,7 @@ void SimHead::take_up(const Event& event) {
     world_.say("head", "event " + std::to_string(event.index()) + " " + decision.note);
     const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<RunRemoved>(event) ||
                        std::holds_alternative<NodeUndrained>(event) || std::holds_alternative<QueuesConfigured>(event);
-    const auto& refused = decision.refused;  // what it was to come after cannot succeed any more
+    const auto& refused = decision.refused;  // The predecessor of the run can no longer succeed.
     const bool too_late = refused && refused->code == ErrorCode::conflict;
     if (decision.created || asked || too_late) gathered_.asked.emplace_back(event, decision);
     for (const Effect& effect : decision.act)
@@ -141,7 +141,8 @@ void SimHead::perform(const Pending& done) {
         world_.say("head", transcripts::text_of(cluster_, effect));
         const std::string node = head::addressee(effect).value;
         const auto session = sessions_.find(node);
-        if (session == sessions_.end() || !session->second.registered) continue;  // said again when it registers
+        // It is sent again when the node registers.
+        if (session == sessions_.end() || !session->second.registered) continue;
         if (message && !head::overtaken(cluster_, effect)) world_.to_agent(node, session->second.connection, *message);
     }
 }
@@ -217,7 +218,7 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
                                                  .news_seen = disk_.news_seen[node]});
     }
     if (const auto* full = std::get_if<protocol::Register>(&message)) {
-        if (full->next_news <= received_[node]) {  // a new installation: its numbers begin anew
+        if (full->next_news <= received_[node]) {  // A new installation, whose numbers begin anew.
             received_[node] = disk_.news_seen[node] = 0;
             if (writing_) writing_->received[node] = 0;
         }
@@ -239,7 +240,7 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
 void SimHead::take_news(const std::string& node, const protocol::News& news) {
     if (news.seq <= received_[node]) return;
     received_[node] = news.seq;
-    plan_decide();  // also news that are no event are acknowledged once durable
+    plan_decide();  // News that are no event are acknowledged after a commit as well.
     if (const auto why = head::objection(cluster_, NodeId{node}, news))
         throw Violation{"an honest agent is not believed: " + node + " of " + *why};
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {

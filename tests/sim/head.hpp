@@ -1,6 +1,6 @@
-// The simulated head: the real decisions (decide, records, effects), words and orders of the daemon, over a simulated
-// disk and network. It goes on deciding while a commit is under way, as the daemon does, and can die between any two
-// of: decided, durable, acknowledged, each single effect.
+// The simulated head: the daemon's real decisions, messages and orders over a simulated disk and network. Like the
+// daemon, it decides while a commit is under way. It can die between any two of these steps: decided, durable,
+// acknowledged, each single effect.
 #pragma once
 
 #include <deque>
@@ -19,12 +19,12 @@ class SimHead {
     void crash(const std::string& why);
     bool up() const { return up_; }
     bool idle() const { return up_ && !writing_ && !gathered_.wanted && waiting_.empty(); }
-    void request(Event event);  // of a user: answered through Users when durable
+    void request(Event event);  // Takes a user's request, which Users answers once it is durable.
     void opened(const std::string& node, std::uint64_t connection);
     void closed(const std::string& node, std::uint64_t connection);
     void heard(const std::string& node, std::uint64_t connection, const protocol::FromAgent& message);
     const Cluster& disk() const { return disk_.cluster; }
-    void verify_journal() const;  // the same events replay to the same state
+    void verify_journal() const;  // Checks that the same events replay to the same state.
 
   private:
     struct Session {
@@ -39,13 +39,13 @@ class SimHead {
     };
     struct Order {
         Effect effect;
-        std::optional<protocol::FromHead> message;  // made of the state as it was decided
+        std::optional<protocol::FromHead> message;  // made from the state at the decision
     };
-    struct Pending {  // decided, not yet durable
+    struct Pending {  // the decisions that are not durable yet
         bool wanted = false;
         std::vector<state::Entry> entries;
         std::vector<Order> orders;
-        std::vector<std::pair<Event, Decision>> asked;  // by users
+        std::vector<std::pair<Event, Decision>> asked;  // the requests of users
         std::map<std::string, std::uint64_t> received;
     };
     void take(Event event);
@@ -62,7 +62,7 @@ class SimHead {
     void dial(const std::vector<head::LeaseDial>& dials);
     void take_leaving(const std::string& node, const protocol::Leaving& wish);
     void arm_timer();
-    void later(std::int64_t ms, std::function<void()> what);  // unless it has died meanwhile
+    void later(std::int64_t ms, std::function<void()> what);  // Calls `what` unless the head has died meanwhile.
 
     World& world_;
     Disk disk_;
@@ -70,8 +70,8 @@ class SimHead {
     std::uint64_t life_ = 0, timer_ = 0;
     Cluster cluster_;
     std::deque<Event> waiting_;
-    Pending gathered_;                // for the next commit
-    std::optional<Pending> writing_;  // under way
+    Pending gathered_;                // the decisions for the next commit
+    std::optional<Pending> writing_;  // the decisions of the commit that is under way
     std::map<std::string, Session> sessions_;
     std::map<std::string, std::uint64_t> received_;
     head::Leases leases_;

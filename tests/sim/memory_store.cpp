@@ -1,4 +1,4 @@
-// See memory_store.hpp. Only get_file touches the disk: hashes are taken of real files.
+// See memory_store.hpp. Only get_file touches the disk, since hashes are computed from real files.
 #include "tests/sim/memory_store.hpp"
 
 #include <fstream>

@@ -1,4 +1,5 @@
-// The storage path of the simulated cluster: the real storage code runs over it. Objects appear whole or not at all.
+// The storage path of the simulated cluster, over which the real storage code runs. An object appears whole or not at
+// all.
 #pragma once
 
 #include <map>

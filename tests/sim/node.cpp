@@ -47,7 +47,8 @@ void SimNode::start_agent() {
     later(world_.dice.between(0, 500), [this] { dial(); });
 }
 
-// What a restarted agent finds: attempts on disk, workers that live on, exit files of those that ended meanwhile.
+// Finds what the agent before left: attempts on disk, workers that still run, exit files of workers that ended
+// meanwhile.
 void SimNode::find_attempts() {
     const auto images = disk_.images;
     for (const auto& [key, saved] : images) {
@@ -59,7 +60,7 @@ void SimNode::find_attempts() {
         for (const protocol::LaunchWorker& worker : saved.launch->workers) {
             const ProcessKey process{key, worker.rank};
             const auto ended = disk_.ended.find(process);
-            if (!disk_.started.contains(process)) {  // its start had not come so far
+            if (!disk_.started.contains(process)) {  // The agent died before the start.
                 world_.oracle.fault(key.run);
                 ExitCause cause;
                 cause.exit_code = 1;
@@ -99,7 +100,7 @@ void SimNode::crash_agent(const std::string& why) {
     world_.after(world_.dice.between(200, 5'000), [this] { start_agent(); });
 }
 
-// Everything dies; nothing writes an exit file. After the boot the agent finds that its workers are gone.
+// Ends every process without an exit file. After the boot the agent finds that its workers are gone.
 void SimNode::reboot() {
     world_.say(name_, "reboots");
     ++boot_;
@@ -191,7 +192,7 @@ void SimNode::heard(std::uint64_t connection, const protocol::FromHead& message)
 }
 
 // ---- report group -------------------------------------------------------------------------------------------------
-// An agent answers there for attempts that it does not have yet, or no longer, too.
+// True also for attempts that the agent does not have yet or has no longer.
 bool SimNode::accepts_group() const { return up_ && !world_.partitioned(name_); }
 
 void SimNode::dial_coordinator(AttemptKey key, const std::string& peer) {
@@ -233,7 +234,7 @@ void SimNode::group_cut(AttemptKey key, const std::string& from) {
     input(agent::GroupCut{.attempt = key, .node = coordinates ? from : ""});
 }
 
-// What was said before arrives before.
+// Messages that were sent before the close arrive before it.
 void SimNode::close_group(AttemptKey key) {
     for (const auto& [link, heard] : group_links_) {
         if (link.first != key) continue;
@@ -248,7 +249,7 @@ void SimNode::drop_groups() {
     const auto links = group_links_;
     for (const auto& [link, last] : links) {
         const auto [key, peer] = link;
-        world_.after(world_.dice.between(0, 150), [this, key, peer] {  // sooner than any new link
+        world_.after(world_.dice.between(0, 150), [this, key, peer] {  // Sooner than any new link.
             world_.nodes.at(peer)->group_cut(key, name_);
         });
         if (up_)

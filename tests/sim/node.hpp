@@ -1,5 +1,5 @@
 // A simulated node: the real agent machine over a simulated disk, network and processes. Its agent can die between any
-// two outputs; its processes live on (their shims write the exit files), until the node itself reboots.
+// two outputs. Its processes go on until the node itself reboots; their shims write the exit files.
 #pragma once
 
 #include <deque>
@@ -17,13 +17,13 @@ class SimNode {
 
     void start_agent();
     void crash_agent(const std::string& why);
-    void reclaim(std::int64_t grace_ms);     // SIGTERM to an agent that drains
-    void end_agent(const std::string& why);  // it has drained: no worker may be left
+    void reclaim(std::int64_t grace_ms);     // Sends SIGTERM to an agent that drains.
+    void end_agent(const std::string& why);  // Called after a drain. No worker may be left.
     bool machine_up() const { return machine_up_; }
     void reboot();
     bool up() const { return up_; }
     bool quiet() const;
-    std::string describe() const;  // what it still has, for the trace of a violation
+    std::string describe() const;  // Describes what the node still has, for the trace of a violation.
     bool connected() const { return up_ && connection_ != 0; }
 
     void opened(std::uint64_t connection);
@@ -43,9 +43,10 @@ class SimNode {
         std::string checkpoint_name{};
         std::uint32_t world_size = 1;
         bool alive = true, waits = false, stubborn = false;
-        bool returns_early = false;         // after its first report, while other ranks go on to report
-        std::uint64_t newest_sent = 0;      // the newest report that any agent was sent
-        std::deque<worker::Report> kept{};  // passed while the agent was away, and not heard by the next one yet
+        bool returns_early = false;  // True if the rank ends after its first report, although other ranks report again.
+        std::uint64_t newest_sent = 0;  // the newest report that any agent received from the rank
+        // Reports that passed while the agent was away, and that no agent has received yet
+        std::deque<worker::Report> kept{};
     };
     struct Ended {
         ExitCause cause;
@@ -58,17 +59,17 @@ class SimNode {
         std::map<std::uint64_t, protocol::News> outbox;
         std::uint64_t next_news = 1;
     };
-    friend struct Carry;  // performs the outputs of the machine (node_outputs.cpp)
+    friend struct Carry;  // It performs the outputs of the machine (node_outputs.cpp).
 
     void input(const agent::Input& input);
     void arm_timer();
     void dial();
-    void later(std::int64_t ms, std::function<void()> what);  // unless the agent has died meanwhile
+    void later(std::int64_t ms, std::function<void()> what);  // Calls `what` unless the agent has died meanwhile.
     void find_attempts();
     void note_request(const agent::Input& what);
     void prepared(const protocol::Prepare& order);
     void template_ends(const std::string& key, const std::string& unfit, const std::string& failed = "");
-    void check_templates() const;  // that the machine knows those that are there, and keeps their bounds
+    void check_templates() const;  // Checks that the machine lists the templates that exist, within their bounds.
     void spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
     void live(ProcessKey key);
     void join(ProcessKey key);
@@ -81,7 +82,7 @@ class SimNode {
     void end_process(ProcessKey key, ExitCause cause);
     void upload_begins(const agent::Upload& order, std::int64_t ms);
     void upload_ends(const agent::Upload& order);
-    bool waited_for(agent::AttemptKey key) const;  // the head waits for this node to be empty of it
+    bool waited_for(agent::AttemptKey key) const;  // True if the head waits for this node to be empty of the attempt.
     bool leaves_its_part(agent::AttemptKey key) const;
     void dial_coordinator(agent::AttemptKey key, const std::string& peer);
     void close_group(agent::AttemptKey key);
@@ -95,17 +96,18 @@ class SimNode {
     agent::AgentState state_;
     std::map<ProcessKey, Process> processes_;
     std::map<std::pair<agent::AttemptKey, std::string>, Time>
-        group_links_;  // open ones, and when the last message arrives
+        group_links_;  // by open link, the time at which the last message arrives
     std::map<std::pair<agent::AttemptKey, std::string>, Time> linked_since_;
-    std::set<std::string> templates_;  // processes of keepers
-    Dice template_dice_;               // of their own: what befalls the rest of a seed does not depend on them
+    std::set<std::string> templates_;  // the keepers' processes
+    Dice template_dice_;               // Dice of their own, so that templates do not change the other events of a seed.
     struct Uploading {
         std::uint64_t index = 0;
         Time moved;
     };
     std::map<agent::AttemptKey, Uploading> uploading_;
-    std::map<agent::AttemptKey, std::uint64_t> stored_;  // of which report this node's part is, the last one
-    std::map<agent::AttemptKey, Time> cut_since_;        // its link to the coordinator
+    // The number of the last report of which this node's part is stored
+    std::map<agent::AttemptKey, std::uint64_t> stored_;
+    std::map<agent::AttemptKey, Time> cut_since_;  // since when the link to the coordinator is cut
 };
 
 }  // namespace rtrain::sim

@@ -1,4 +1,4 @@
-// What the agent machine asks for, carried out on the simulated node. The agent may die between any two outputs.
+// Performs the outputs of the agent machine on the simulated node. The agent may die between any two of them.
 #include <signal.h>
 
 #include "storage/checkpoint/run_directory.hpp"
@@ -81,7 +81,7 @@ struct Carry {
         const ProcessKey key{out.attempt, out.rank};
         const auto entry = node.processes_.find(key);
         if (entry == node.processes_.end() || (out.signal != SIGKILL && entry->second.stubborn)) return;
-        if (node.state_.reclaim) world.oracle.fault(entry->second.run);  // counts where the head is away meanwhile
+        if (node.state_.reclaim) world.oracle.fault(entry->second.run);  // It counts if the head is away meanwhile.
         ExitCause cause;
         cause.signal = out.signal;
         world.after(world.dice.between(1, out.signal == SIGKILL ? 3 : 150),
@@ -154,7 +154,7 @@ struct Carry {
             n->input(done);
         });
     }
-    // The manifest is the commit: the agent may die before it can say so.
+    // Writing the manifest is the commit. The agent may die before it sends the news.
     void operator()(const WriteManifest& out) const {
         node.later(world.disk_ms(), [n = &node, w = &world, out, run = run_of(out.attempt)] {
             if (!w->storage_full) {
@@ -177,7 +177,7 @@ struct Carry {
         const std::string directory = run_of(out.attempt) + "/" + out.directory;
         if (!world.store.get(directory + "/.manifest.json")) (void)world.store.remove_tree(directory);
     }
-    void operator()(const DumpStacks&) const {}  // nobody reads logs here
+    void operator()(const DumpStacks&) const {}  // Logs are not simulated.
     void operator()(const RemoveCheckpoint& out) const {
         node.later(world.disk_ms(), [n = &node, w = &world, order = out.order] {
             const auto claims = storage::read_claims(w->store, order.run_name);
@@ -203,7 +203,7 @@ struct Carry {
     }
     void operator()(const EndAgent& out) const { node.end_agent(out.why); }
 
-    // ---- nothing to see here: logs, welcomes, stages, metrics
+    // ---- without effect in the simulator: logs, welcomes, stages, metrics
     void operator()(const ResendLogs&) const {}
     void operator()(const LogsAcknowledged&) const {}
     void operator()(const WelcomeWorker&) const {}
@@ -228,7 +228,7 @@ void SimNode::input(const Input& what) {
     const Outputs outputs = agent::step(state_, world_.now(), what);
     const std::uint64_t life = life_;
     for (const Output& output : outputs) {
-        if (std::holds_alternative<KeepCommitted>(output)) continue;  // all nodes read one store here
+        if (std::holds_alternative<KeepCommitted>(output)) continue;  // All nodes read one store here.
         const bool is_of_template =
             std::holds_alternative<StartTemplate>(output) || std::holds_alternative<EndTemplate>(output);
         Dice& dice = is_of_template ? template_dice_ : world_.dice;
@@ -240,7 +240,7 @@ void SimNode::input(const Input& what) {
     arm_timer();
 }
 
-// The keeper says so: also of one that was ready.
+// Reports the end of a template, also of one that was ready.
 void SimNode::template_ends(const std::string& key, const std::string& unfit, const std::string& failed) {
     if (templates_.erase(key) != 0) input(TemplateEnded{key, unfit, failed});
 }
@@ -255,7 +255,7 @@ void SimNode::check_templates() const {
     if (bytes > state_.templates.policy.memory_max) throw Violation{name_ + " has templates beyond its bound"};
 }
 
-// The claim is on storage before the agent can say so: if it dies in between, the number is skipped.
+// The claim is on storage before the agent sends its news. If the agent dies in between, the number is skipped.
 void SimNode::prepared(const protocol::Prepare& order) {
     const AttemptKey key = key_of(order.attempt);
     PreparationDone done{.attempt = key, .why = "", .number = order.attempt.number};

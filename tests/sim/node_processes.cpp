@@ -15,7 +15,7 @@ using agent::AttemptKey;
 
 namespace {
 
-// The step a checkpoint holds. What is restored must be there, whole.
+// Returns the step that a checkpoint holds. A restored checkpoint must be there and whole.
 std::uint64_t step_of(World& world, const std::string& run, const std::string& from) {
     if (from.empty()) return 0;
     const auto text = world.store.get(run + "/" + from + "/.manifest.json");
@@ -43,7 +43,8 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
     process.checkpoint_every = script.checkpoint_every;
     process.checkpoint_name = script.checkpoint_name;
     process.stubborn = world_.dice.one_in(8);
-    // Not by the dice: seeds that have found something keep their course where no rank of theirs does so.
+    // Chosen without the dice: so the seeds that once found something run as before, unless one of their ranks returns
+    // early.
     process.returns_early = process.world_size > 1 && (31 * process.run + 17 * key.first.incarnation + 7 * worker.rank +
                                                        13 * process.steps + processes_.size()) %
                                                               53 ==
@@ -64,7 +65,7 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
     if (up_) input(agent::WorkerStarted_{.attempt = key.first, .rank = key.second, .pid = process.pid});
 }
 
-// Computes for a while, then reports, or ends.
+// Lets the process compute for a while, then report or end.
 void SimNode::live(ProcessKey key) {
     Process& process = processes_.at(key);
     if (!process.alive) return;
@@ -89,7 +90,7 @@ void SimNode::live(ProcessKey key) {
     });
 }
 
-// A rank ends once an agent has heard all that it reported.
+// Ends the rank once an agent has received all its reports.
 void SimNode::end_well(ProcessKey key) {
     if (!processes_.at(key).kept.empty()) return;
     ExitCause done;
@@ -149,8 +150,8 @@ void SimNode::passed(ProcessKey key) {
     live(key);
 }
 
-// As the worker library does without an agent: the ranks pass a report by themselves where all of them are of this
-// node, keep it for the next agent, and of the checkpoints that wait for it only the newest.
+// Does what the worker library does without an agent. If all ranks are on this node, they pass a report by themselves
+// and keep it for the next agent. They keep only the newest of the checkpoints that wait for that agent.
 void SimNode::pass_without_agent(AttemptKey key) {
     constexpr std::size_t kept_most = 40;
     const auto image = disk_.images.find(key);
@@ -226,7 +227,8 @@ void SimNode::upload_ends(const agent::Upload& order) {
     if (entry != uploading_.end() && entry->second.index == order.index) uploading_.erase(entry);
 }
 
-// Its part is on its way, and the other one, who gathers the parts, has been within reach for long enough to know.
+// Returns true if the node's upload advances and the coordinator has been reachable for long enough to have been told
+// of it.
 bool SimNode::stores_well(AttemptKey key, const std::string& coordinator) const {
     const auto upload = uploading_.find(key);
     const auto attempt = state_.attempts.find(key);
@@ -240,7 +242,7 @@ bool SimNode::stores_well(AttemptKey key, const std::string& coordinator) const 
     return linked && waited_for(key);
 }
 
-// A node that has left is not.
+// A node that has left is not waited for.
 bool SimNode::waited_for(AttemptKey key) const {
     const auto& attempts = world_.head->disk().attempts;
     return std::any_of(attempts.begin(), attempts.end(), [&](const auto& one) {
@@ -250,7 +252,8 @@ bool SimNode::waited_for(AttemptKey key) const {
     });
 }
 
-// It is empty, and the coordinator, which is within reach, or was a moment ago, does not have its part.
+// Returns true if the node is empty of the attempt although the coordinator, which is or was just reachable, lacks its
+// part.
 bool SimNode::leaves_its_part(AttemptKey key) const {
     const auto part = stored_.find(key);
     if (part == stored_.end()) return false;

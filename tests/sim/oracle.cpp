@@ -1,4 +1,4 @@
-// See oracle.hpp. Each Violation names the invariant of docs/architecture.md that does not hold.
+// See oracle.hpp. Each Violation names the invariant of docs/architecture.md that fails.
 #include "tests/sim/oracle.hpp"
 
 #include <algorithm>
@@ -33,14 +33,14 @@ std::optional<AttemptId> started_by(const Effect& effect) {
 
 }  // namespace
 
-// A predecessor that is over counts if it succeeded, or if its end was all that was waited for.
+// Returns true if every predecessor has succeeded, or has ended if only its end is waited for.
 bool Oracle::condition_holds(const After& after, const Cluster& cluster) const {
     const auto removed = removed_.find(after.run);
     const RunState state = removed == removed_.end() ? cluster.runs.at(after.run).state : removed->second;
     return state == RunState::succeeded || (after.what == AfterWhat::ended && terminal(state));
 }
 
-// A run never starts before those it waits for have ended, and of an array so many at a time.
+// Checks that a run starts only after the runs that it waits for, and that an array keeps to its limit.
 void Oracle::check_blocked(const Run& run, const Cluster& cluster) const {
     for (const After& after : run.spec.after)
         require(condition_holds(after, cluster), run.name + " starts before its condition holds");
@@ -53,7 +53,7 @@ void Oracle::check_blocked(const Run& run, const Cluster& cluster) const {
             "of array " + run.array + " " + std::to_string(started) + " run at a time");
 }
 
-// 11: a run that is over, or was asked to stop, starts nothing.
+// Invariant 11: a run that is over, or was stopped by a user, starts nothing.
 void Oracle::check_starts(const Decision& decision, const Cluster& after) const {
     for (const Effect& effect : decision.act) {
         const auto starts = started_by(effect);
@@ -65,7 +65,7 @@ void Oracle::check_starts(const Decision& decision, const Cluster& after) const 
     }
 }
 
-// 6: late news is known by its attempt. (Another run's retry may come due together with it.)
+// Invariant 6: late news are recognised by their attempt. (Another run's retry may become due with the same event.)
 void Oracle::check_late(const Event& event, const Decision& decision) const {
     const auto id = attempt_of(event);
     if (!id || !over_.contains(*id)) return;
@@ -79,7 +79,7 @@ void Oracle::check_late(const Event& event, const Decision& decision) const {
     }
 }
 
-// Who leaves with the checkpoint that it was asked for leaves with one of a later report.
+// Checks that a checkpoint request is fulfilled only by a checkpoint of a report after the request.
 void Oracle::check_answer(const Event& event, const Decision& decision, const Cluster& after) const {
     const auto* commit = std::get_if<CheckpointCommitted>(&event);
     if (commit == nullptr) return;
@@ -95,7 +95,7 @@ void Oracle::check_answer(const Event& event, const Decision& decision, const Cl
     }
 }
 
-// Every millisecond of a run has one cause, whatever its ranks have waited for.
+// Checks that every millisecond of a run has one cause, for whatever its ranks have waited.
 void Oracle::check_time(const Run& run, const Cluster& after) const {
     const auto waits_of = [](const AttemptId& id) {
         const std::int64_t some = static_cast<std::int64_t>(id.run.value % 7 + id.number) * 700;
@@ -152,7 +152,7 @@ void Oracle::note_end(const Run& run) {
     if (run.state == RunState::succeeded && run.spec.retention.latest_until_success) latest_may_go_.insert(run.name);
 }
 
-// A head that died before its commit forgets what it had decided; so must its observer.
+// Forgets what the head forgets: decisions that a head made and did not commit before it died.
 void Oracle::forgotten(const Cluster& disk) {
     for (const auto& [id, run] : disk.runs)
         if (run.state != RunState::succeeded) latest_may_go_.erase(run.name);
@@ -171,12 +171,12 @@ void Oracle::forgotten(const Cluster& disk) {
     }
 }
 
-// 7 and 12: what is durable is what was decided.
+// Invariants 7 and 12: the durable state equals the decided one.
 void Oracle::durable(const Cluster& disk, const Cluster& memory) const {
     require(disk == memory, "the records on disk are not the state in memory");
 }
 
-// 7: an order is about what is durable.
+// Invariant 7: an order is about durable records.
 void Oracle::performs(const Effect& effect, const Cluster& disk) const {
     const auto starts = started_by(effect);
     if (!starts) return;
@@ -185,7 +185,7 @@ void Oracle::performs(const Effect& effect, const Cluster& disk) const {
     require(run->second.attempts >= starts->number, "an order for an attempt that is not durable");
 }
 
-// 3 and 4: the newest commit on the live branch below an attempt.
+// Invariants 3 and 4: returns the newest commit on the live branch below an attempt.
 std::string Oracle::newest_live(const Line& line, std::uint32_t below) const {
     auto claim = line.from.lower_bound(below);
     if (claim == line.from.begin()) return "";
@@ -235,8 +235,8 @@ void Oracle::returned_early(agent::AttemptKey key, std::uint32_t rank, std::uint
     fault(key.run);
 }
 
-// A report is a barrier: nobody passes before everybody has come. Of a rank that returned early while its agent was
-// away no agent may know the last report: one more passes.
+// Checks that a report passes only after every rank has reported. If a rank returned early while its agent was away, no
+// agent may have its last report: then one more report passes.
 void Oracle::passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t world_size) const {
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {
         const auto early = returned_early_.find({key, rank});
@@ -247,7 +247,7 @@ void Oracle::passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t wo
     }
 }
 
-// 8: no worker outlives its attempt.
+// Invariant 8: no worker outlives its attempt.
 void Oracle::reported_emptied(const std::string& node, const protocol::AttemptRef& ref) {
     if (ref.incarnation == 0) return;
     const auto key = agent::key_of(ref);
@@ -262,7 +262,7 @@ bool Oracle::accepted(const std::string& key, RunId run) {
     return fresh;
 }
 
-// A run whose predecessor did not succeed never begins: it ends as that one, STOPPED or FAILED.
+// Checks that a run whose predecessor did not succeed never begins: it ends as its predecessor did, STOPPED or FAILED.
 bool Oracle::check_lost_condition(const Run& run, const Cluster& disk) const {
     for (const After& after : run.spec.after) {
         if (condition_holds(after, disk)) continue;
@@ -299,7 +299,8 @@ void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
             run.name + " SUCCEEDED, but not every rank ended with 0");
 }
 
-// 6: every accepted run has reached one terminal state; 2 and 8: nothing is held, nobody is left.
+// Invariant 6: every accepted run has reached one terminal state. Invariants 2 and 8: nothing is held, no process is
+// left.
 void Oracle::ended(const Cluster& disk) const {
     for (const auto& [key, id] : accepted_) {
         if (removed_.contains(id)) continue;

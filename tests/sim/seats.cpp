@@ -47,7 +47,7 @@ bool may_pass(const Cluster& cluster, const Run& run, const Attempt& attempt, co
     if (run.spec.priority > waiting.spec.priority) return true;
     const auto& limit = run.spec.wall_time_limit;
     if (waiting.reserved_from.ms != 0 && !limit) return false;
-    if (waiting.reserved_from.ms != 0)  // a run that is tried again ends by the limit that it had
+    if (waiting.reserved_from.ms != 0)  // A run that is tried again ends by its earlier limit.
         return core::wall_time_end(run).value_or(attempt.placed_at + *limit) <= waiting.reserved_from;
     for (const AttemptId id : waiting.reserved_after)
         if (const auto awaited = cluster.attempts.find(id);

@@ -1,5 +1,5 @@
-// Watches reserved seats: no run that is still there when a reservation begins may take of them. Counts what is held
-// from the attempts, and shares no arithmetic with the scheduler.
+// Watches reserved seats: a run that is still there when a reservation begins may hold none of them. Counts the held
+// amounts from the attempts, and shares no arithmetic with the scheduler.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace rtrain::sim {
 
 class SeatWatch {
   public:
-    // Returns what is wrong with the attempts that the decision has placed; empty: nothing.
+    // Returns what is wrong with the attempts that the decision has placed, empty if nothing is.
     std::string decided(const Decision& decision, const Cluster& after);
     void forgotten(const Cluster& disk);
 
@@ -20,7 +20,7 @@ class SeatWatch {
     void remember(const Cluster& cluster);
 
     std::map<RunId, Run> reserving_;        // as they were after the last decision
-    std::set<std::uint32_t> incarnations_;  // of the attempts that were placed before
+    std::set<std::uint32_t> incarnations_;  // the attempts that were placed before this decision
 };
 
 }  // namespace rtrain::sim

@@ -30,7 +30,7 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
     bundle.demand["CPU"] = units(1);
     if (settings.gpus > 0 && dice.one_in(2)) bundle.demand["GPU"] = dice.one_in(2) ? Amount{5'000} : units(1);
     event.spec.gang.bundles.assign(static_cast<std::size_t>(dice.between(1, 3)), bundle);
-    if (dice.one_in(3)) {  // of changing size; growing soon, so that it happens within the time of the faults
+    if (dice.one_in(3)) {  // An elastic run, which grows soon enough to do so while faults still happen.
         event.spec.gang.bundles.push_back(bundle);
         const auto most = static_cast<std::int64_t>(event.spec.gang.bundles.size());
         event.spec.elastic = Elastic{.workers_min = static_cast<std::uint32_t>(dice.between(1, most - 1)),
@@ -64,7 +64,7 @@ void Users::begin() {
         request("queues", QueuesConfigured{.queues = world_.settings.queues, .by = "queues.yaml"});
     for (int i = 0; i < world_.settings.runs; ++i) {
         RunSubmitted event = some_submission(world_.dice, world_.settings, i);
-        if (world_.dice.one_in(6)) {  // a job array, some at a time
+        if (world_.dice.one_in(6)) {  // A job array, of which only some runs may run at a time.
             event.array = {1, 2, 3};
             event.array_parallel = static_cast<std::uint32_t>(world_.dice.between(0, 2));
         }
@@ -78,7 +78,7 @@ void Users::begin() {
             world_.after(world_.dice.between(5'000, 60'000), [this] { remove_some_run(); });
 }
 
-// `--after`: one of the runs that there are.
+// Adds `--after` with one of the present runs.
 RunSubmitted Users::after_another(RunSubmitted event) {
     const auto& runs = world_.head->disk().runs;
     if (runs.empty()) return event;
@@ -107,15 +107,16 @@ void Users::answered(const Event& event, const Decision& decision) {
         if (decision.created && world_.oracle.accepted(submitted->submit_key, *decision.created))
             runs_ += submitted->array.empty() ? 0 : submitted->array.size() - 1;
         unanswered_.erase(submitted->submit_key);
-        if (decision.refused) {  // what it was to come after cannot succeed any more
+        if (decision.refused) {  // The predecessor of the run can no longer succeed.
             RunSubmitted alone = *submitted;
             alone.spec.after.clear();
             request(alone.submit_key, alone);
         }
         if (decision.created && !world_.healed &&
-            world_.dice.one_in(3))  // a client that never saw the answer asks late
+            world_.dice.one_in(3))  // A client that did not receive the answer sends the request again, late.
             world_.after(world_.dice.between(5'000, 40'000), [this, again = *submitted, run = *decision.created] {
-                if (!removing_.contains(run)) request(again.submit_key, again);  // a removed run's key is forgotten
+                // The key of a removed run is forgotten.
+                if (!removing_.contains(run)) request(again.submit_key, again);
             });
         if (decision.created && !world_.healed && world_.dice.one_in(5)) {
             const RunId run = *decision.created;
@@ -135,7 +136,8 @@ void Users::answered(const Event& event, const Decision& decision) {
         unanswered_.erase("stop" + std::to_string(stop->run.value));
 }
 
-// `rtrain runs rm`. A run that others are being submitted to come after stays: they would be refused, and come without.
+// Sends `rtrain runs rm`. A run stays if other runs are being submitted with `--after` it: they would be refused, and
+// submitted again without it.
 void Users::remove_some_run() {
     const auto wanted = [&](const Event& event, RunId id) {
         const auto* submitted = std::get_if<RunSubmitted>(&event);
@@ -157,7 +159,7 @@ void Users::stop_what_waits() {
         if (run.state == RunState::queued && run.reason.is<reasons::NeverFits>())
             request("stop" + std::to_string(id.value),
                     RunStopAsked{.run = id, .by = "ana", .wall_ms = world_.now().ms});
-    world_.after(60'000, [this] { stop_what_waits(); });  // the next of an array may be as large
+    world_.after(60'000, [this] { stop_what_waits(); });  // The next run of an array may be as large.
 }
 
 }  // namespace rtrain::sim

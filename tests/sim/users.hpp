@@ -1,4 +1,5 @@
-// Users of the simulated cluster: they submit, stop, drain, and ask again (with the same key) until they are answered.
+// Users of the simulated cluster. They submit, stop and drain, and repeat a request with the same key until it is
+// answered.
 #pragma once
 
 #include "tests/sim/world.hpp"
@@ -9,11 +10,11 @@ class Users {
   public:
     explicit Users(World& world);
     void begin();
-    void answered(const Event& event, const Decision& decision);  // durable
+    void answered(const Event& event, const Decision& decision);  // Called when the event is durable.
     bool done() const { return unanswered_.empty(); }
-    std::size_t runs() const { return runs_; }  // that there will be
-    void stop_what_waits();                     // faults are over: what could never be placed is taken back
-    void remove_some_run();                     // one that is over, of which nothing more is asked
+    std::size_t runs() const { return runs_; }  // the number of runs that will be submitted
+    void stop_what_waits();                     // Stops runs that could never be placed, once the faults are over.
+    void remove_some_run();                     // Removes a run that is over and has no open request.
     void request(const std::string& key, const Event& event);
 
   private:
@@ -26,10 +27,10 @@ class Users {
     std::size_t runs_ = 0;
 };
 
-// What the worker processes of a run do; a function of the seed and the run's name.
+// The behaviour of a run's worker processes, which follows from the seed and the run's name.
 struct Script {
     std::uint64_t steps = 5, checkpoint_every = 1;
-    std::string checkpoint_name{};  // the same for all; empty: none is wished
+    std::string checkpoint_name{};  // the same for all reports; empty: the program names none
 };
 Script script_of(const std::string& run_name);
 

@@ -9,7 +9,7 @@ namespace rtrain::sim {
 
 namespace {
 
-// Quotas hold the largest gang there is (three workers), so that every run may start one day.
+// Quotas hold at least the largest gang (three workers), so that every run can start at some time.
 Queues choose_queues(Dice& dice) {
     Queues queues;
     if (dice.one_in(3)) return queues;
@@ -228,14 +228,14 @@ void World::drain_or_undrain(const std::string& name) {
     head->request(drained);
 }
 
-// It leaves, is hung up on, and joins again with a new token.
+// Removes the node, which is disconnected and joins again with a new token.
 void World::leave(const std::string& name) {
     if (!head->up()) return;
     head->request(NodeLeft{{name}});
     cut(name);
 }
 
-// A user requests a checkpoint, a stop or another change of a live run.
+// Requests a checkpoint, a stop or another change of a live run, as a user does.
 void World::act_on_some_run() {
     std::vector<RunId> live;
     for (const auto& [id, run] : head->disk().runs)

@@ -1,5 +1,5 @@
-// The simulated world: a head, nodes with their agents and processes, the network between them, storage, users, and
-// what an all-seeing oracle knows. Everything happens in one queue of inputs.
+// The simulated world: a head, nodes with their agents and processes, the network between them, storage, users, and an
+// oracle that sees everything. All of it happens in one queue of inputs.
 #pragma once
 
 #include <memory>
@@ -21,11 +21,11 @@ struct Settings {  // chosen by the seed
     std::int64_t cpus = 2;
     std::uint32_t gpus = 0;
     int runs = 3;
-    std::int64_t chaos_ms = 40'000;  // faults happen until then
+    std::int64_t chaos_ms = 40'000;  // Faults happen until this time.
     std::int64_t latency_ms = 5;
     int faults = 6;
-    bool repeats = true;  // messages may come twice
-    Queues queues;        // without rules: none are configured
+    bool repeats = true;  // True if messages may arrive twice.
+    Queues queues;        // Without rules if none are configured.
 };
 Settings choose_settings(Dice& dice);
 
@@ -33,7 +33,7 @@ class World {
   public:
     World(std::uint64_t seed, bool print);
     ~World();
-    void run();  // throws Violation
+    void run();  // Throws Violation.
 
     Dice dice;
     Trace trace;
@@ -42,7 +42,7 @@ class World {
     MemoryStore store;
     Oracle oracle;
     bool slow_disk = false, storage_full = false;
-    bool healed = false;  // no fault happens any more
+    bool healed = false;  // True once no fault happens any more.
 
     std::unique_ptr<SimHead> head;
     std::map<std::string, std::unique_ptr<SimNode>> nodes;
@@ -51,20 +51,21 @@ class World {
     Time now() const { return clockwork.now; }
     void after(std::int64_t ms, std::function<void()> what) { clockwork.after(ms, std::move(what)); }
     void say(const std::string& who, const std::string& what) { trace.line(now(), who, what); }
-    // Some are longer than an agent's patience with one that stands still.
+    // Some uploads take longer than an agent waits for one that does not advance.
     std::int64_t upload_ms() { return dice.one_in(100) ? dice.between(61'000, 240'000) : disk_ms(); }
     std::int64_t disk_ms() { return slow_disk ? dice.between(100, 3'000) : dice.between(1, 12); }
 
-    // Between head and agents: one connection per node at most; in order, lost with the connection.
+    // Between head and agents: at most one connection for each node. Its messages arrive in order, or are lost with it.
     bool dial_head(const std::string& node);
     void to_head(const std::string& node, std::uint64_t connection, protocol::FromAgent message);
     void to_agent(const std::string& node, std::uint64_t connection, protocol::FromHead message);
-    void cut(const std::string& node);  // both ends learn of it later
+    void cut(const std::string& node);  // Both ends notice it later.
     std::uint64_t connection_of(const std::string& node) const;
     void partition(const std::string& node, std::int64_t ms);
     bool partitioned(const std::string& node) const { return partitioned_.contains(node); }
-    void cut_from_head(const std::string& node, std::int64_t ms);  // other nodes reach it
-    bool machine_answers(const std::string& node) const;           // whoever but the head dials it
+    void cut_from_head(const std::string& node, std::int64_t ms);  // Other nodes still reach it.
+    // True if any node but the head gets an answer from the machine.
+    bool machine_answers(const std::string& node) const;
     bool head_reaches(const std::string& node) const;
     void answers_anew(const std::string& node) { answers_since_[node] = now(); }
     Time answers_since(const std::string& node) { return answers_since_[node]; }
