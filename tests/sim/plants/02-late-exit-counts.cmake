@@ -1,4 +1,4 @@
-# Breaks invariant 6: an exit of an attempt that is over changes it.
+# Breaks invariant 6: the exit of a worker whose attempt is over changes the attempt.
 set(PLANT_FILE scheduler/lifecycle/workers.cpp)
 set(PLANT_FROM [==[    if (seen == nullptr || terminal(seen->state) || event.rank.value >= seen->workers.size()) return;
     if (seen->workers[event.rank.value].state == WorkerState::exited) return;]==])

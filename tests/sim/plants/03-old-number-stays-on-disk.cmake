@@ -1,4 +1,4 @@
-# Breaks invariant 7, 12: a renumbered attempt is not erased from the records.
+# Breaks invariants 7 and 12: a renumbered attempt is not erased from the records.
 set(PLANT_FILE scheduler/index/change.cpp)
 set(PLANT_FROM [==[    erased_attempts_.insert(from);
 ]==])

@@ -1,4 +1,4 @@
-# Breaks the index of free slots: what an attempt takes or gives back is shown, but the index is not told.
+# Breaks the index of free slots: an attempt takes or releases resources, and the index is not updated.
 set(PLANT_FILE scheduler/index/nodes.cpp)
 set(PLANT_FROM [==[    if (more) gains_.add(id);
     free_slots_.put_free(view);

@@ -1,4 +1,4 @@
-# Breaks invariant 2: the part of a device that an attempt had is given back twice, when others hold the rest of it.
+# Breaks invariant 2: an attempt releases its part of a device twice when others hold the rest of the device.
 set(PLANT_FILE scheduler/index/nodes.cpp)
 set(PLANT_FROM [==[            standing.gpus_used[share.device] = standing.gpus_used[share.device] - share.amount;
 ]==])

@@ -1,4 +1,4 @@
-# Breaks the index of free slots: a node that it knows already is not counted again for the shapes that it keeps.
+# Breaks the index of free slots: a node that the index has already is not counted again for the shapes that it keeps.
 set(PLANT_FILE scheduler/placement/free_index.cpp)
 set(PLANT_FROM [==[    nodes_[entry->second] = node;
     changed(entry->second, What::all);

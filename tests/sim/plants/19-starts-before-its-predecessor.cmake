@@ -1,4 +1,4 @@
-# Breaks --after: a run that waits for another one is placed as if it did not.
+# Breaks --after: a run that waits for another one is placed as if it did not wait.
 set(PLANT_FILE scheduler/index/cluster_index.cpp)
 set(PLANT_FROM [==[ && !core::is_blocked(run);
 ]==])

@@ -1,4 +1,4 @@
-# Breaks the memory of refusals: what an attempt gives back is free, but gangs that found no room are not told.
+# Breaks the memory of refusals: the resources that an attempt releases do not wake the gangs that found no room.
 set(PLANT_FILE scheduler/index/nodes.cpp)
 set(PLANT_FROM [==[    if (more) gains_.add(id);
 ]==])
