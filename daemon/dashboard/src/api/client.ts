@@ -1,5 +1,6 @@
 // Requests to the head, with the session's cookie and, for changes, its CSRF token. An unsuccessful answer is thrown as
 // a Problem with the head's message.
+import { limit_ms, type Limited, limited } from "./limit.ts";
 import type { Page, SessionInfo } from "./types.ts";
 
 export class Problem extends Error {
@@ -38,7 +39,11 @@ interface Options {
   signal?: AbortSignal;
 }
 
-async function ask(path: string, { method = "GET", body, signal }: Options): Promise<Response> {
+const no_answer = `The head did not answer within ${limit_ms / 1_000} seconds.`;
+const no_answer_to_change = `${no_answer} It may still do what you asked for: look before you repeat it.`;
+
+// Returns the headers of an answer; its body may still be on its way.
+async function ask(path: string, { method = "GET", body, signal }: Options, limit: Limited): Promise<Response> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET" && session) headers["x-rtrain-csrf"] = session.csrf;
@@ -50,61 +55,93 @@ async function ask(path: string, { method = "GET", body, signal }: Options): Pro
       cache: "no-store",
       redirect: "error",
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      ...(signal ? { signal } : {}),
+      signal: limit.signal,
     });
   } catch (wrong) {
+    if (limit.overdue()) throw new Problem(0, method === "GET" ? no_answer : no_answer_to_change);
     if (signal?.aborted) throw wrong;
     throw new Problem(0, "The head does not answer.");
   }
 }
 
-async function problemOf(answer: Response): Promise<Problem> {
+// Reads the parts of an answer's body. Each part must arrive within the limit.
+async function eachPart(answer: Response, take: (part: Uint8Array) => void, signal: AbortSignal | undefined, limit: Limited): Promise<void> {
+  if (!answer.body) return;
+  const reader = answer.body.getReader();
+  const read = () => reader.read().catch((wrong: unknown) => {
+    if (limit.overdue()) throw new Problem(0, no_answer);
+    throw signal?.aborted ? wrong : new Problem(0, "The head's answer broke off.");
+  });
+  for (let part = await read(); !part.done; part = await read()) {
+    limit.arrived();
+    take(part.value);
+  }
+}
+
+async function textOf(answer: Response, signal: AbortSignal | undefined, limit: Limited): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  await eachPart(answer, (part) => (text += decoder.decode(part, { stream: true })), signal, limit);
+  return text + decoder.decode();
+}
+
+async function problemOf(answer: Response, limit: Limited): Promise<Problem> {
   try {
-    const body = (await answer.json()) as { message?: string; next?: string };
+    const body = JSON.parse(await textOf(answer, undefined, limit)) as { message?: string; next?: string };
     return new Problem(answer.status, body.message ?? answer.statusText, body.next ?? "");
   } catch {
     return new Problem(answer.status, answer.statusText || `status ${answer.status}`);
   }
 }
 
-async function checked(path: string, options: Options): Promise<Response> {
-  const answer = await ask(path, options);
+async function checked(path: string, options: Options, limit: Limited): Promise<Response> {
+  const answer = await ask(path, options, limit);
+  limit.arrived();
   head_origin = answer.headers.get("x-rtrain-head") ?? head_origin;
   if (answer.ok) return answer;
-  const problem = await problemOf(answer);
+  const problem = await problemOf(answer, limit);
   if (answer.status === 401 && path !== "/v1/session") setSession(null);
   throw problem;
 }
 
 export async function call<T>(path: string, options: Options = {}): Promise<T> {
-  return (await checked(path, options)).json() as Promise<T>;
+  const limit = limited(options.signal);
+  try {
+    const answer = await checked(path, options, limit);
+    return JSON.parse(await textOf(answer, options.signal, limit)) as T;
+  } finally {
+    limit.end();
+  }
 }
 
 // Calls `take` with each line of an answer as it arrives. Returns the answer's headers.
 export async function eachLine(path: string, take: (line: string) => void, signal: AbortSignal): Promise<Headers> {
-  const answer = await checked(path, { signal });
-  const decoder = new TextDecoder();
-  const reader = answer.body!.getReader();
-  const read = () => reader.read().catch((wrong: unknown) => {
-    throw signal.aborted ? wrong : new Problem(0, "The head's answer broke off.");
-  });
-  let rest = "";
-  for (let part = await read(); !part.done; part = await read()) {
-    const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) if (line !== "") take(line);
+  const limit = limited(signal);
+  try {
+    const answer = await checked(path, { signal }, limit);
+    const decoder = new TextDecoder();
+    let rest = "";
+    await eachPart(answer, (part) => {
+      const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) if (line !== "") take(line);
+    }, signal, limit);
+    if (rest !== "") take(rest);
+    return answer.headers;
+  } finally {
+    limit.end();
   }
-  if (rest !== "") take(rest);
-  return answer.headers;
 }
 
 // Returns the status of an answer without reading its body.
 export async function statusOf(path: string): Promise<number> {
   const ending = new AbortController();
+  const limit = limited(ending.signal);
   try {
-    return (await ask(path, { signal: ending.signal })).status;
+    return (await ask(path, { signal: ending.signal }, limit)).status;
   } finally {
     ending.abort();
+    limit.end();
   }
 }
 

@@ -31,6 +31,26 @@ export function mark(who: object, answers: boolean) {
   if (before !== headAnswers()) for (const listener of [...listeners]) listener();
 }
 
+// A stream does not report a head that hangs: its connection stays open. So the page asks the head for a sign of life
+// while a stream is open, and a head that gives none within the limit is away.
+const pulse_ms = 2_000;
+const lost = new Set<() => void>();  // one call for each open stream
+let pulse: ReturnType<typeof setTimeout> | undefined;
+
+async function beat() {
+  try {
+    await statusOf("/healthz");
+  } catch {
+    for (const one of [...lost]) one();
+  }
+  pulse = lost.size > 0 ? setTimeout(() => void beat(), pulse_ms) : undefined;
+}
+
+function watch(one: () => void) {
+  lost.add(one);
+  pulse ??= setTimeout(() => void beat(), pulse_ms);
+}
+
 export function addressOf(path: string, after: string): string {
   const mark = path.includes("?") ? "&" : "?";
   return `${path}${mark}follow=true${after === "" ? "" : `&after=${encodeURIComponent(after)}`}`;
@@ -45,6 +65,7 @@ export function follow(wanted: Following): () => void {
   let finished = false;
 
   const shut = () => {
+    lost.delete(away);
     source?.close();
     source = null;
     clearTimeout(timer);
@@ -77,10 +98,15 @@ export function follow(wanted: Following): () => void {
     }, pause);
     pause = Math.min(pause * 2, longest_pause_ms);
   };
+  function away() {
+    mark(who, false);
+    again();
+  }
   function open() {
     if (finished || document.hidden || source) return;
     const mine = new EventSource(address());
     source = mine;
+    watch(away);
     mine.onopen = () => {
       pause = first_pause_ms;
       mark(who, true);
