@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Records what head, agents and workers say to each other while runs train, fail, move and are asked for stacks.
+"""Records the messages between head, agents and workers while runs train, fail, move and are asked for stacks.
 
 usage: tests/data/make_messages.py FILE
 
-FILE gets a JSON object a line: "between" (head_and_agent and others below), "sender", and "message" as it was on the wire. Of messages
-with the same fields one is kept. The programs are this tree's, compiled once more with a line in each encoder that writes the message
-down. Run with the last commit of a release; the file is kept as tests/data/messages-<release>.jsonl, and the tests of protocol and
-worker_frames decode it for ever. The types of what was recorded are printed.
+FILE gets one JSON object a line: "between" (head_and_agent and others below), "sender", and "message" as it was on the wire. It
+keeps one of the messages that have the same fields. The programs are compiled from a copy of this tree, with a line in each encoder that
+writes the message down. Run the script with the last commit of a release. Keep the file as tests/data/messages-<release>.jsonl: the
+tests of protocol and worker_frames decode it with every later build. The script prints the types that it recorded.
 """
 
 import json
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENCODERS = {  # file, and of each type that it encodes: between whom, who sends
+ENCODERS = {  # the file of the encoder, and for each type that it encodes: the two parties, and the sender
     "daemon/protocol/messages.cpp": {
         "FromAgent": ("head_and_agent", "agent"),
         "FromHead": ("head_and_agent", "head"),
@@ -52,7 +52,7 @@ def with_recorders(tree, record):
     for name, types in ENCODERS.items():
         file = tree / name
         text = file.read_text()
-        frame = 4 if "worker" in name else 0  # bytes of length before each message
+        frame = 4 if "worker" in name else 0  # bytes of the length before each message
         for kind, (between, sender) in types.items():
             head = f"std::string encode(const {kind}& message) {{"
             if text.count(head) != 1:
@@ -69,7 +69,7 @@ def namespace_of(text):
 
 
 def built(folder, record):
-    """The build folder of a copy of this tree with recorders."""
+    """Builds a copy of this tree with recorders. Returns its build folder."""
     tree = folder / "tree"
     tree.mkdir()
     subprocess.run(["git", "checkout-index", "-a", f"--prefix={tree}/"], cwd=ROOT, check=True)
@@ -85,7 +85,7 @@ def built(folder, record):
 
 
 def act(folder):
-    """Has a cluster say as much as is easily had."""
+    """Makes a cluster send as many types of messages as is easily possible."""
     import make_state  # names the program of local_cluster
 
     cluster = make_state.Cluster(folder / "cluster", nodes=4, resources="CPU=16", pass_env="PYTHONPATH,ELASTIC")
@@ -110,7 +110,7 @@ def act(folder):
 
 
 def shape(value):
-    """The names and types of a message's fields, and what its type and kind say."""
+    """Returns the names and types of a message's fields, and its type and kind."""
     if isinstance(value, dict):
         return tuple((name, value[name] if name in ("type", "kind") else shape(value[name])) for name in sorted(value))
     if isinstance(value, list):
@@ -119,7 +119,7 @@ def shape(value):
 
 
 def kept(lines, private):
-    """One line of each shape, without the names of this machine."""
+    """Keeps one line of each shape. Replaces the names of this machine."""
     seen = set()
     for line in lines:
         for text, instead in private:

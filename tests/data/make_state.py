@@ -3,8 +3,8 @@
 
 usage: RTRAIN_BINARY=... tests/data/make_state.py FILE
 
-Run with the last build before a change of what is saved, and with that of a release; the file is kept as
-tests/data/state-<version>.db, and tests/unit/state/earlier.cpp opens it for ever.
+Run the script with the last build before a change of the saved format, and with the build of a release. Keep the file as
+tests/data/state-<version>.db: tests/unit/state/earlier.cpp opens it with every later build.
 """
 
 import json
@@ -31,7 +31,7 @@ QUEUES = {
         "urgent": {"preempt": True},
     },
 }
-os.environ["ELASTIC"] = f"{sys.executable} {ROOT}/tests/system/jobs/elastic.py"  # so that no path of ours is in the file
+os.environ["ELASTIC"] = f"{sys.executable} {ROOT}/tests/system/jobs/elastic.py"  # so that the file holds no path of this machine
 
 
 class Cluster(LocalCluster):

@@ -1,4 +1,4 @@
-"""Ranks that take part in collectives and report, the last of which raises an error: make_messages.py records what is said."""
+"""Ranks that take part in collectives and report. The last one raises an error. make_messages.py records their messages."""
 
 from rtrain import train
 

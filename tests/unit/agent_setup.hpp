@@ -1,4 +1,4 @@
-// An agent's machine with speaking defaults: attempts that are prepared, running, and what came out of a step.
+// An agent's machine with useful defaults: attempts that are prepared or running, and the outputs of a step.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 namespace rtrain::agent::setup {
 
 inline const AttemptKey attempt_1{17, 1};
-// What one rank put into a checkpoint, before and after its hash is known.
+// The files that one rank staged for a checkpoint, without their hashes.
 inline const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
 inline const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
 
@@ -29,7 +29,7 @@ std::vector<T> news(const Outputs& outputs) {
         if (const T* here = std::get_if<T>(&one.news.what)) matches.push_back(*here);
     return matches;
 }
-// Frames of one kind that went to workers, as (rank, frame).
+// Returns the frames of one kind that were sent to workers, as (rank, frame).
 template <class T>
 std::vector<std::pair<std::uint32_t, T>> to_workers(const Outputs& outputs) {
     std::vector<std::pair<std::uint32_t, T>> matches;
@@ -55,8 +55,8 @@ struct Machine {
 };
 
 struct Shape {
-    std::vector<std::vector<std::uint32_t>> nodes{{0, 1}};  // ranks per node; this is n1
-    std::uint32_t here = 0;                                 // index of this node
+    std::vector<std::vector<std::uint32_t>> nodes{{0, 1}};  // the ranks of each node; this node is n1
+    std::uint32_t here = 0;                                 // the index of this node
     UploadMode upload = UploadMode::async;
     AttemptPolicy policy{};
 };
@@ -83,7 +83,7 @@ inline protocol::Launch launch_order(const Shape& shape) {
     return order;
 }
 
-// An attempt whose workers run and have connected.
+// Returns a machine with an attempt whose workers run and have connected.
 inline Machine running(const Shape& shape = {}) {
     Machine machine;
     machine.connect();

@@ -12,13 +12,14 @@ struct EarlierMessage {
     std::string release, between, sender, text;
 };
 
-// Messages of every release between two parties, as "agent_and_worker". Throws where there is none.
+// Returns the messages of every release between two parties, such as "agent_and_worker". Throws if there are none.
 std::vector<EarlierMessage> earlier_messages(const std::string& between);
 
-// What of `sent` is not the same in `decoded`, both JSON; empty: every field is. A later release may say more.
+// Returns the fields of `sent` that `decoded` lacks or changes, both as JSON; empty if there are none. A later release
+// may add fields.
 std::string lost_in(const std::string& sent, const std::string& decoded);
 
-// The message is decoded, and what is encoded of it has all of its fields.
+// Decodes the message and encodes it again. Fails if a field is lost or changed.
 template <class Decode, class Encode>
 void check_understood(const EarlierMessage& message, Decode decode, Encode encode) {
     INFO(message.release << ": " << message.sender << ": " << message.text);

@@ -1,4 +1,4 @@
-// A store that is not local, over one that is; it counts the files that were fetched.
+// A store over a local one that is not local itself. Counts the files that are fetched.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rtrain::storage {
 
-// The same files, reached as those of a store on another machine.
+// Serves the files of a local store as a store on another machine does.
 class FarStore final : public Store {
   public:
     explicit FarStore(Store& near) : near_(near) {}
@@ -36,7 +36,7 @@ class FarStore final : public Store {
         return path;
     }
     int fetched = 0;
-    bool no_room = false;  // on this machine, for what is fetched
+    bool no_room = false;  // True to let fetches fail because this machine's disk is full.
 
   private:
     Store& near_;

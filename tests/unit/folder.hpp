@@ -1,4 +1,4 @@
-// A directory of a test's own, gone with the test; its files.
+// A directory of one test, removed with the test, and its files.
 #pragma once
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ struct Folder {
 inline void write_to_file(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
 }
-// Returns what can be read: a process may end while its file below /proc is read.
+// Returns the bytes that can be read. A process may end while its file below /proc is read.
 inline std::string bytes_of_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream bytes;

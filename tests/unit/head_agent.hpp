@@ -1,4 +1,5 @@
-// An agent made by hand: joins as `rtrain node join` does, dials the head, and speaks the protocol line by line.
+// An agent made by hand: it joins as `rtrain node join` does, dials the head, and sends the protocol's messages one by
+// one.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +19,7 @@
 
 namespace rtrain::test {
 
-// A node's credentials: joined by token, as `rtrain node join` does it.
+// Returns a node's credentials after a join by token, as in `rtrain node join`.
 inline net::Endpoint join(const HeadUnderTest& head, const std::string& node) {
     const std::string token = head.make_token("node", "");
     const auto request = security::make_request(node).value();
@@ -68,7 +69,7 @@ class HandMadeAgent {
     }
     void tell(const decltype(protocol::News::what)& what) { say(protocol::News{++seq, what}); }
 
-    // Hello and registration with 8 CPUs; gives the head's welcome.
+    // Sends the hello and a registration with 8 CPUs. Returns the head's welcome.
     protocol::Welcome register_node(const std::vector<protocol::AttemptRef>& held = {}) {
         say(protocol::Hello{.node = node_, .program_version = "test", .boot_id = "b"});
         const auto welcome = expect<protocol::Welcome>();
@@ -82,7 +83,7 @@ class HandMadeAgent {
         return welcome;
     }
 
-    // The next message of this kind; those of other kinds in between are kept for later.
+    // Returns the next message of this kind. Messages of other kinds are kept for later calls.
     template <class T>
     T expect() {
         std::unique_lock lock(guard_);
@@ -158,7 +159,7 @@ inline ExitCause exited(int code) {
     return cause;
 }
 
-// The attempt's workers end well; the node is empty.
+// Reports that the attempt's workers ended with 0 and that the node is empty.
 inline void end_well(HandMadeAgent& agent, protocol::AttemptRef attempt, std::uint32_t world_size) {
     for (std::uint32_t rank = 0; rank < world_size; ++rank)
         agent.tell(protocol::Exited{.attempt = attempt, .rank = rank, .cause = exited(0), .exit_wall_us = 1});

@@ -1,4 +1,4 @@
-// The head's event loop over a journal of its own, and what its records are looked up by; no network, no sessions.
+// The head's event loop over a journal of its own, and look-ups in its records. Without network and sessions.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace rtrain::test {
 
-// Nobody else writes to the head's journal while this lives.
+// While this object lives, nothing else writes to the head's journal.
 class HeldJournal {
   public:
     explicit HeldJournal(const std::string& directory)
@@ -52,7 +52,7 @@ struct HeadCore {
         for (const char* name : {"/secrets", "/logs", "/storage"})
             std::filesystem::create_directories(folder.path + name);
     }
-    // Steps of a batch where nothing else is joined to the loop.
+    // Returns the steps of a batch for a loop with no other parts.
     static head::EventLoop::Steps no_steps() {
         return {.decided = [](const head::Decisions&) {},
                 .orders = [](const std::vector<Effect>&) { return std::vector<head::EventLoop::Task>(); },
@@ -62,7 +62,7 @@ struct HeadCore {
                 .performed = [](const head::Decisions&) {},
                 .acknowledge = [] {}};
     }
-    // Takes an event, and waits until it is decided, on disk and performed.
+    // Takes an event, and waits until it is decided, durable and performed.
     Decision happens(Event event) {
         std::optional<Decision> decided;
         events.take(std::move(event), [&](const Decision& decision) { decided = decision; });
@@ -71,7 +71,7 @@ struct HeadCore {
         REQUIRE_FALSE(decided->refused);
         return *decided;
     }
-    // The texts of the notices that are on disk, the oldest first.
+    // Returns the texts of the durable notices, oldest first.
     std::vector<std::string> notices() const {
         std::vector<std::string> texts;
         for (const state::EventRow& row : journal->events(EventId{0}, 1'000))

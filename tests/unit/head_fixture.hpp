@@ -1,5 +1,5 @@
-// A real head on a free port over a temporary data directory, a client that speaks to it, and an agent made by hand
-// that speaks the protocol. What is started here is stopped here.
+// A real head on a free port over a temporary data directory, a client of it, and an agent made by hand. All that is
+// started here is stopped here.
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,7 @@ struct Answer {
     json body;
     std::string text;
 };
-// Whether the answer's text has the words in it.
+// Returns whether the answer's text contains the words.
 inline bool says(const Answer& answer, const std::string& words) {
     return answer.text.find(words) != std::string::npos;
 }
@@ -69,7 +69,7 @@ class HeadUnderTest {
         thread_.join();
     }
 
-    // How serving ended, for a head that ends by itself.
+    // Returns how serving ended, for a head that ends by itself.
     Status outcome() {
         thread_.join();
         return served_;
@@ -94,7 +94,7 @@ class HeadUnderTest {
     static Answer send(const net::Endpoint& to, const net::Call& call) {
         net::Client client(to);
         const auto response = client.call(call);
-        // Some tests call from several threads, and Catch's macros are for one: only a failure uses them.
+        // Some tests call from several threads, and Catch's macros are for one thread. Only a failure uses them.
         if (!response) FAIL(call.method << " " << call.target << ": " << response.error().message);
         return {response->status, parse_json(response->body), response->body};
     }
@@ -110,7 +110,7 @@ class HeadUnderTest {
     Status served_ = Done{};
 };
 
-// Waits until `condition` holds; false when patience ran out.
+// Waits until `condition` holds. Returns false if it does not hold in time.
 template <class Condition>
 bool eventually(const Condition& condition) {
     const auto deadline = std::chrono::steady_clock::now() + patience;

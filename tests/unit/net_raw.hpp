@@ -1,4 +1,5 @@
-// Connections that no client of ours makes: bare TCP, and TLS that checks nothing, so that anything can be said inside.
+// Connections that rtrain's clients never make: bare TCP, and TLS that checks nothing, so that a test can send any
+// bytes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,7 +16,7 @@
 
 namespace net_tests {
 
-// little: the kernel holds little for who does not read.
+// little: the kernel buffers little for a peer that does not read.
 enum class Buffers { usual, little };
 
 inline int connect_tcp(std::uint16_t port, Buffers buffers = Buffers::usual) {
@@ -45,11 +46,11 @@ class RawTcp {
 
 class RawTls {
   public:
-    // Connects. With a certificate and its key (PEM) the peer is whom they name.
+    // Connects. With a certificate and its key (PEM) this side authenticates itself.
     explicit RawTls(std::uint16_t port, const std::string& certificate = "", const std::string& key = "",
                     Buffers buffers = Buffers::usual)
         : fd_(connect_tcp(port, buffers)), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
-        signal(SIGPIPE, SIG_IGN);  // OpenSSL answers a broken end with an alert
+        signal(SIGPIPE, SIG_IGN);  // OpenSSL sends an alert to a closed connection.
         if (!certificate.empty()) show(certificate, key);
         SSL_set_fd(ssl_, fd_);
         REQUIRE(SSL_connect(ssl_) == 1);
@@ -60,7 +61,7 @@ class RawTls {
         close(fd_);
     }
     void say(const std::string& bytes) { (void)SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())); }
-    std::string read_some() {  // what comes first
+    std::string read_some() {  // Returns the bytes that arrive first.
         char buffer[4096];
         const int n = SSL_read(ssl_, buffer, sizeof buffer);
         return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : "";
@@ -72,7 +73,7 @@ class RawTls {
             out.append(buffer, static_cast<std::size_t>(n));
         return out;
     }
-    // Whether the server has ended the connection, or does so within the time.
+    // Returns whether the server has ended the connection, or ends it within the time.
     bool is_closed(int within_ms) {
         pollfd one{.fd = fd_, .events = POLLIN, .revents = 0};
         return poll(&one, 1, within_ms) > 0;

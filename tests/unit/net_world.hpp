@@ -1,5 +1,5 @@
-// A server on a loop of its own thread, certificates, and a deadline for everything: what the tests of daemon/net
-// share.
+// A server on a loop with its own thread, certificates, and a deadline for every wait: shared by the tests of
+// daemon/net.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ constexpr bool with_address_sanitizer = __has_feature(address_sanitizer);
 #else
 constexpr bool with_address_sanitizer = false;
 #endif
-constexpr auto patience = std::chrono::seconds(60);  // a sanitizer on a busy machine is slow
+constexpr auto patience = std::chrono::seconds(60);  // A sanitizer on a busy machine is slow.
 
 // A value that other threads write and a test waits for.
 template <class T>

@@ -10,7 +10,7 @@ namespace rtrain::test {
 
 constexpr std::int64_t loop_patience_ms = 60'000;
 
-// Runs the loop until the condition holds; false when patience ran out.
+// Runs the loop until the condition holds. Returns false if it does not hold in time.
 inline bool run_until(net::Loop& loop, const std::function<bool()>& condition) {
     bool holds = false;
     net::Loop::TimerId next_look = 0;

@@ -1,5 +1,5 @@
-// An S3 server for tests: tests/s3/server.py, started when it is first asked for and ended with its standard input.
-// RTRAIN_TEST_S3=http://host:port takes another one, whose key is in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+// An S3 server for tests: tests/s3/server.py, started at its first use and ended with its standard input.
+// RTRAIN_TEST_S3=http://host:port names another server, whose key is in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 #pragma once
 
 #include <fcntl.h>
@@ -86,7 +86,7 @@ inline Named keys_for(const std::string& endpoint) {
             {"HOME", "/nonexistent"}};
 }
 
-// One for all tests of the program.
+// Returns the one server of all tests of the program.
 inline const Named& shared_s3() {
     static const Named values = [] {
         if (const char* given = std::getenv("RTRAIN_TEST_S3"); given != nullptr) {
@@ -106,7 +106,7 @@ inline const Named& shared_s3() {
 
 inline std::unique_ptr<Store> s3_store(const std::string& root, const Named& values) {
     auto store = open_s3_store(root, variables_of(values));
-    // No assertions of Catch here: they are for one thread, and some tests open stores in several.
+    // Without Catch's assertions, which are for one thread: some tests open stores in several threads.
     if (!store.ok()) throw std::runtime_error("no store at " + root + ": " + store.error().message);
     return std::move(store).value();
 }

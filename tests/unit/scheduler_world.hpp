@@ -1,5 +1,5 @@
-// A cluster for stories: tells the core events and holds it, after each one, to its invariants and to its own records
-// (applying `save` to a copy must give the same state).
+// A cluster for stories. It passes events to the core. After each event it checks the invariants, and that `save`,
+// applied to a copy, gives the same state.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct Job {
     Retention retention{};
     std::optional<Duration> wall_time{}, queue_time{};
     std::string submit_key{};
-    std::uint32_t workers_min = 0;  // elastic when not 0
+    std::uint32_t workers_min = 0;  // elastic if not 0
     bool on_drain = true;
     std::vector<After> after{};
 };
@@ -106,7 +106,7 @@ class World {
         if (last.refused) REQUIRE(last.save.empty());
         return last;
     }
-    void pass(std::int64_t ms) {  // time, with every wake on the way
+    void pass(std::int64_t ms) {  // Lets time pass, with every wake-up on the way.
         const Time end{now.ms + ms};
         for (auto wake = next_wake(cluster); wake && *wake <= end; wake = next_wake(cluster)) {
             now = std::max(now, *wake);
@@ -127,7 +127,7 @@ class World {
     const Attempt& attempt(RunId id) const { return cluster.attempts.at(attempt_id(id)); }
     const NodeId& node_of(RunId id, std::uint32_t rank) const { return attempt(id).workers.at(rank).seat.node; }
 
-    // Every node answers; rank 0's claims `claim` (0: the number asked for).
+    // Reports every node as prepared. Rank 0's node claims `claim` (0: the requested number).
     void prepare(RunId id, std::uint32_t claim = 0, const std::string& from = "") {
         const auto waiting = attempt(id).nodes_waiting;
         const NodeId first = node_of(id, 0);
@@ -150,7 +150,7 @@ class World {
         tell(WorkerExited{
             .attempt = attempt_id(id), .rank = {rank}, .cause = std::move(cause), .exit_wall_us = wall_us});
     }
-    void empties(RunId id) {  // every node of a stopping attempt
+    void empties(RunId id) {  // Reports every node of a stopping attempt as empty.
         const AttemptId of = attempt_id(id);
         const auto waiting = attempt(id).nodes_waiting;
         for (const NodeId& name : waiting) tell(NodeEmptied{.attempt = of, .node = name});

@@ -1,5 +1,5 @@
-// Random values of every record and event, driven by the same tables of fields as the encoding (whose completeness is
-// checked when they compile). Numbers come from a seed, so that a failure repeats.
+// Random values of every record and event, made with the tables of fields of the encoding (which are complete, as the
+// compiler checks). Numbers come from a seed, so that a failure repeats.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,4 @@
-// A small head without network for the tests of the journal: it decides, commits, and remembers every state it was in.
+// A small head without network for the tests of the journal: it decides, commits, and keeps a copy of every state.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 namespace rtrain::state {
 
-// A directory below /dev/shm where there is one: thousands of databases are made, and none needs a disk.
+// A directory below /dev/shm where that exists: thousands of databases are made, and none needs a disk.
 class ScratchDirectory {
   public:
     ScratchDirectory() {
@@ -62,7 +62,7 @@ class Story {
                 .about_run = decision.about_run,
                 .about_node = decision.about_node};
     }
-    void happen(const std::vector<Event>& events) {  // in one transaction
+    void happen(const std::vector<Event>& events) {  // Commits the events in one transaction.
         std::vector<Entry> entries;
         for (const Event& event : events) entries.push_back(decided(event));
         Status committed = journal->commit(entries);
@@ -99,7 +99,7 @@ inline Event run_is_submitted(const std::string& name) {
 }
 inline AttemptId attempt(std::uint64_t run, std::uint32_t number) { return {.run = {run}, .number = number}; }
 
-// Two nodes, three runs, one of them started and failed once, one removed again.
+// Two nodes and three runs: one has started and failed once, one is removed again.
 inline std::vector<std::vector<Event>> small_history() {
     NodePrepared prepared{.attempt = attempt(1, 1),
                           .incarnation = 1,

@@ -1,4 +1,4 @@
-// Notices of clouds: what they say, and how an agent asks, with a server of the test.
+// Notices of clouds: how their answers are read, and how an agent requests them from a server of the test.
 #include "daemon/agent/cloud/notices.hpp"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t noon = 1'700'000'000'000;  // 2023-11-14T22:13:20Z
 
-// Answers by method and target, whatever is asked; keeps the last question of each.
+// Answers every request by its method and target. Keeps the last request for each.
 class Metadata {
   public:
     using Answers = std::map<std::string, std::string>;
@@ -41,7 +41,7 @@ class Metadata {
     }
 
     MetadataPlace place;
-    std::map<std::string, std::string> questions;  // read once the answer is there
+    std::map<std::string, std::string> questions;  // Read once the answer has arrived.
 
   private:
     void serve() {
@@ -134,7 +134,7 @@ TEST_CASE("what is no answer of a cloud is no notice") {
         CHECK_FALSE(azure_notice(text, "vm-7", noon));
         CHECK_FALSE(gcp_notice(text));
     }
-    CHECK_FALSE(look_for_notice(Cloud::aws, {.host = "127.0.0.1", .port = 1}, noon));  // nobody listens there
+    CHECK_FALSE(look_for_notice(Cloud::aws, {.host = "127.0.0.1", .port = 1}, noon));  // No server listens there.
 }
 
 TEST_CASE("an HTTP answer is read whole, or not at all") {

@@ -1,4 +1,4 @@
-// A template, a fork or a process left behind that does not do as it should, and the workers beside it.
+// Templates, forks and left-behind processes that misbehave, and the workers beside them.
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -13,27 +13,27 @@ using namespace rtrain::agent::warm_setup;
 
 namespace {
 
-// The n-th fork of the template's own process does this first.
+// Returns a module that runs `text` at the n-th fork of the template's own process.
 std::string at_fork(int n, const std::string& text) {
     return "count = 0\ndef forks():\n    global count\n    count += os.getpid() == self\n    if os.getpid() == self "
            "and count == " +
            std::to_string(n) + ":\n" + text + "    return fork()\nos.fork = forks\n";
 }
 
-// Holds the number of the process in a file once it is there.
+// Writes the process's pid into a file when the process has started.
 const char* const leaves_word =
     "def leave_word(name, pid):\n"
     "    with open(f'{folder}/{name}.new', 'w') as file: file.write(str(pid))\n"
     "    os.rename(f'{folder}/{name}.new', f'{folder}/{name}')\n";
 
-// A process that the test traces: where it is killed, it stays on its way out until the test lets it go, as one stays
-// that waits for a disk. A second SIGKILL that comes before the process has stopped lets it go too.
+// A process that the test traces. When it is killed, it stays in its exit until the test releases it, like a process
+// that waits for a disk. A second SIGKILL that arrives before the process has stopped releases it too.
 struct Traced {
     pid_t pid;
     bool held;
     explicit Traced(std::int64_t one)
         : pid(static_cast<pid_t>(one)), held(::ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT) == 0) {}
-    // Of a process that was killed.
+    // True once the process was killed and is held.
     bool is_stopped() const { return state_of(pid) == 't'; }
     void let_go() {
         if (!std::exchange(held, false)) return;
@@ -47,7 +47,7 @@ struct Traced {
 
 enum class Held { cannot_trace, not_stopped, stopped };
 
-// Two workers of a keeper. The first is stopped, and its child stays on its way out; then the second ends.
+// Starts two workers of a keeper. Stops the first, whose child is held in its exit; then the second ends.
 Held second_worker_ends_first() {
     WarmStory story;
     story.begin(story.spec());
@@ -64,7 +64,7 @@ Held second_worker_ends_first() {
 
     story.launcher->stop(attempt, 0, {});
     REQUIRE(story.until([&] { return state_of(story.started[0]) == '-'; }));
-    REQUIRE(story.until([&] { return state_of(child.pid) != 'S'; }));  // the keeper has killed it
+    REQUIRE(story.until([&] { return state_of(child.pid) != 'S'; }));  // The keeper has killed it.
     std::ofstream(second.cwd + "/gate") << "go\n";
     REQUIRE(story.until([&] { return story.ended.contains(1); }));
     CHECK(story.ended[1].success());
@@ -75,7 +75,7 @@ Held second_worker_ends_first() {
     const std::int64_t keeper = story.parent_of(story.ready["t"]);
     story.keepers.reset();
     CHECK(story.until([&] { return !alive(story.ready["t"]); }));
-    CHECK(alive(keeper));  // it is still the parent
+    CHECK(alive(keeper));  // It still has a child.
     child.let_go();
     CHECK(story.until([&] { return !alive(keeper); }));
     return Held::stopped;
@@ -91,7 +91,7 @@ TEST_CASE("a process that the kernel cannot end holds up no other worker's exit,
 }
 
 TEST_CASE("a template that is killed between orders is told as killed") {
-    for (int round = 0; round < 10; ++round) {  // its socket ends before it does
+    for (int round = 0; round < 10; ++round) {  // The socket ends before the process does.
         WarmStory story;
         story.begin(story.spec());
         ::kill(static_cast<pid_t>(story.ready["t"]), SIGKILL);

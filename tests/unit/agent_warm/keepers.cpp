@@ -1,4 +1,4 @@
-// Real keepers and templates of the system's Python: this program knows the hidden verbs.
+// Real keepers, and templates of the system's Python. This test program has the hidden verbs that a keeper runs.
 #include <signal.h>
 
 #include <cstring>
@@ -41,7 +41,7 @@ TEST_CASE("a worker is forked from a template, its parent is the keeper, and its
     CHECK(text_of(start.out) == start.cwd + " ['train.py', '--lr=0.1'] __main__ " + start.cwd + "/train.py True blue " +
                                     std::to_string(keeper) + " True ['0', '1', '2', '3']\n");
     CHECK(read_values(start.directory + "/started").at("pid") == std::to_string(story.started[0]));
-    CHECK(alive(story.ready["t"]));  // it waits for the next
+    CHECK(alive(story.ready["t"]));  // It waits for the next order.
 }
 
 TEST_CASE("workers of one template end each by itself, by signal and with what they left behind") {
@@ -78,7 +78,7 @@ TEST_CASE("the end of the template or of the agent's socket ends no worker, and 
     ::kill(static_cast<pid_t>(story.ready["t"]), SIGKILL);
     REQUIRE(story.until([&] { return story.gone.contains("t"); }));
     story.keepers.reset();
-    story.launcher = story.make_launcher();  // as the next agent's
+    story.launcher = story.make_launcher();  // As the next agent does.
     CHECK(story.launcher->adopt(attempt, 0, start.directory, start.err) == story.started[0]);
     std::ofstream(start.cwd + "/gate") << "go\n";
 
@@ -108,7 +108,7 @@ TEST_CASE("orders of a template that is killed are refused, and an older worker 
     WarmStory story;
     story.begin(story.spec());
     const std::int64_t keeper = story.fork_waiting();
-    ::kill(static_cast<pid_t>(keeper), SIGSTOP);  // so that both orders lie in its socket
+    ::kill(static_cast<pid_t>(keeper), SIGSTOP);  // So that both orders are in its socket.
     story.fork(story.worker("print('never')\n", 1));
     story.fork(story.worker("print('never')\n", 2));
     ::kill(static_cast<pid_t>(story.ready["t"]), SIGKILL);
@@ -117,7 +117,8 @@ TEST_CASE("orders of a template that is killed are refused, and an older worker 
     REQUIRE(story.until([&] { return story.gone.contains("t") && story.refused.size() == 2; }));
     CHECK(story.gone["t"].empty());
     CHECK_FALSE(story.failed["t"].empty());
-    CHECK(story.refused[2] == "its template has ended");  // the first may be tried, and have no answer
+    // The keeper may have begun the first order, which then gets no answer.
+    CHECK(story.refused[2] == "its template has ended");
     story.check_waiting_ends_well();
     CHECK(text_of(story.folder.path + "/rank-00001/out") == "");
 }
@@ -278,14 +279,15 @@ TEST_CASE("a template that says what it may not is ended, and no process of its 
          "the template named a process that is not its fork"},
         {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\n"
          "p = os.fork()\nif p == 0: os.read(os.pipe()[0], 1)\ns.send(b'pid %d' % p)\ns.recv(9)\n",
-         "the template named a process that is not its fork"},  // its own child, not the keeper's
+         "the template named a process that is not its fork"},  // A child of the template's own, not of the keeper.
         {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\ns.send(b'x' * "
          "300)\ns.recv(9)\n",
          "the template named a process that is not its fork"},
         {"import os, socket\ns = socket.socket(fileno=3)\ns.send(b'ready')\ns.recv(9999)\nr, w = os.pipe()\n"
          "if os.fork() == 0:\n    p = os.fork()\n    if p: os.write(w, str(p).encode()); os._exit(0)\n"
          "    os.read(os.pipe()[0], 1)\nos.wait()\ns.send(b'pid ' + os.read(r, 32))\ns.recv(9)\n",
-         "the fork did not become the worker: no word of it"},  // the keeper's child, which does not keep to the rules
+         // A child of the keeper that does not follow the protocol.
+         "the fork did not become the worker: no word of it"},
     };
     for (const Lie& lie : lies) {
         WarmStory story;

@@ -1,4 +1,4 @@
-// The templates that the next agent makes ahead.
+// The templates that the next agent makes in advance.
 #include "daemon/agent/warm/kept_specs.hpp"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// The choice of a template for a worker, and of a plain start.
+// Whether a worker is forked from a template or started plainly, and from which template.
 #include "daemon/agent/warm/template_spec.hpp"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Keepers, templates of the system's Python and a launcher on one loop, and what they have told.
+// Keepers, templates of the system's Python and a launcher on one loop, with the events that they have reported.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ inline std::string text_of(const std::string& file) {
     return text ? *text : "";
 }
 
-// The process's state as the kernel names it; '-': the process is gone.
+// Returns the process's state as the kernel names it, '-' if the process is gone.
 inline char state_of(std::int64_t pid) {
     const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
     const auto end = stat.rfind(')');
@@ -32,15 +32,15 @@ inline char state_of(std::int64_t pid) {
 
 inline bool alive(std::int64_t pid) { return state_of(pid) != '-' && state_of(pid) != 'Z'; }
 
-// Keepers and a launcher on a loop, and what they have told.
+// Keepers and a launcher on one loop, with the events that they have reported.
 struct WarmStory {
     Folder folder;
     net::Loop loop;
-    std::map<std::string, std::int64_t> ready;     // key -> pid of the template
-    std::map<std::string, std::string> gone;       // key -> why it was unfit
-    std::map<std::string, std::string> failed;     // key -> how it broke down
-    std::map<std::uint32_t, std::string> waits;    // rank -> why it has not started yet
-    std::map<std::uint32_t, std::string> refused;  // rank -> why
+    std::map<std::string, std::int64_t> ready;     // by key: the pid of the template
+    std::map<std::string, std::string> gone;       // by key: why the template was unfit
+    std::map<std::string, std::string> failed;     // by key: how the template failed
+    std::map<std::uint32_t, std::string> waits;    // by rank: why it has not started yet
+    std::map<std::uint32_t, std::string> refused;  // by rank: why its start was refused
     std::map<std::uint32_t, std::int64_t> started;
     std::map<std::uint32_t, ExitCause> ended;
     std::unique_ptr<Keepers> keepers = make_keepers(Keepers::usual_patience_ms);
@@ -103,7 +103,7 @@ struct WarmStory {
                                   },
                               .waits = [this, start](const std::string& why) { waits[start.rank] = why; }});
     }
-    // With a module of the template's; it finds its own pid as `self`, and the true os.fork as `fork`.
+    // Begins with a module of the template, in which `self` is the template's pid and `fork` the original os.fork.
     void begin_with(const std::string& module) {
         REQUIRE(make_directory(folder.path + "/own", 0755));
         std::ofstream(folder.path + "/own/own.py") << "import os, signal, socket, sys, time\nfolder = '" + folder.path +
@@ -122,7 +122,7 @@ struct WarmStory {
         begin(spec());
         REQUIRE(ready.contains("t"));
     }
-    // Rank 0, which waits for a word. The pid of its keeper.
+    // Forks rank 0, which waits for a line on a pipe. Returns the pid of its keeper.
     std::int64_t fork_waiting() {
         fork(worker("import os, sys\nos.mkfifo('gate')\nopen('gate').read()\nsys.exit(4)\n"));
         REQUIRE(until([&] { return started.contains(0) && fs::exists(folder.path + "/rank-00000/gate"); }));

@@ -1,4 +1,4 @@
-// Names that programs give to checkpoints: exact while nobody has them, never used twice in a run.
+// Names that programs give to checkpoints: kept while they are free, and never used twice in a run.
 
 #include <filesystem>
 #include <fstream>
@@ -39,7 +39,7 @@ struct NamedRun {  // a store with the run "r" in it
         if (!claimed) FAIL(claimed.error().message);
         return *claimed;
     }
-    // As the library of a rank does it, whose files lie there already.
+    // Claims as the library does for a rank whose files are in the run's directory already.
     void claim_deeper(const std::string& path, std::uint32_t attempt, std::uint64_t report) const {
         write("names/" + path, json_text(json{{"schema_version", 1}, {"attempt", attempt}, {"report", report}}));
     }
@@ -74,7 +74,7 @@ TEST_CASE("a name is its first report's, exactly, and nobody else's ever again")
     NamedRun run;
     run.start();
     CHECK(run.claim("latest", 1, 3));
-    CHECK(run.claim("latest", 1, 3));  // again, after an agent's restart
+    CHECK(run.claim("latest", 1, 3));  // The same claim again, after a restart of the agent.
     CHECK_FALSE(run.claim("latest", 1, 4));
     REQUIRE(run.commit("latest", 1, 3).ok());
     CHECK(run.listed() == Names{"latest"});
@@ -83,7 +83,7 @@ TEST_CASE("a name is its first report's, exactly, and nobody else's ever again")
     REQUIRE(delete_checkpoint(*run.store, "r", "latest").ok());
     CHECK(run.listed().empty());
     CHECK_FALSE(fs::exists(run.path + "/r/latest"));
-    CHECK_FALSE(run.claim("latest", 2, 5));  // also after its deletion
+    CHECK_FALSE(run.claim("latest", 2, 5));  // Also after the checkpoint was deleted.
     CHECK(parse_json(*run.store->get("r/names/latest")) == json{{"schema_version", 1}, {"attempt", 1}, {"report", 3}});
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("only the report that claimed a name commits in its directory") {
     REQUIRE(run.claim("best", 1, 3));
     CHECK(run.commit("best", 2, 3).error().message == "\"best\" is not the directory of report 3 of attempt 2");
     CHECK(run.commit("best", 1, 4).error().code == ErrorCode::invalid);
-    CHECK(run.commit("other", 1, 3).error().code == ErrorCode::invalid);  // nobody claimed it
+    CHECK(run.commit("other", 1, 3).error().code == ErrorCode::invalid);  // No report has claimed the name.
     CHECK(run.commit("best-a002", 1, 3).error().code == ErrorCode::invalid);
     CHECK(run.commit("best", 1, 3).ok());
 }
@@ -125,11 +125,11 @@ TEST_CASE("what a zombie commits under a name of its own lies on a dead branch, 
     REQUIRE(run.claim("one", 1, 1));
     REQUIRE(run.commit("one", 1, 1).ok());
     CHECK(run.start() == "one");
-    REQUIRE(run.claim("two", 1, 2));  // by attempt 1, which has not heard of its end
+    REQUIRE(run.claim("two", 1, 2));  // Attempt 1 claims it, although attempt 2 has begun.
     REQUIRE(run.commit("two", 1, 2).ok());
     CHECK(run.listed() == Names{"one", "two dead"});
     CHECK(newest_sound(*run.store, "r")->manifest->directory == "one");
-    // A manifest that says attempt 2 in a directory that attempt 1 has claimed is damage.
+    // A manifest of attempt 2 in a directory that attempt 1 has claimed is damage.
     REQUIRE(run.claim("three", 2, 1));
     REQUIRE(run.commit("three", 2, 1).ok());
     run.write("names/three", R"({"attempt": 1, "report": 9})");
@@ -171,7 +171,7 @@ TEST_CASE("names that are not free: what others put into the run stays theirs, a
     CHECK(delete_checkpoint(*run.store, "r", "plots").error().code == ErrorCode::invalid);
     CHECK(fs::exists(run.path + "/r/plots/loss.png"));
     for (const char* name : {"attempts", "code", "logs", "names"}) {
-        run.write(std::string("names/") + name, R"({"attempt": 1, "report": 1})");  // forged
+        run.write(std::string("names/") + name, R"({"attempt": 1, "report": 1})");  // A forged claim.
         CHECK_FALSE(run.claim(name, 1, 1));
         CHECK(delete_checkpoint(*run.store, "r", name).error().code == ErrorCode::invalid);
     }
@@ -196,9 +196,9 @@ TEST_CASE("a run of before keeps names with their attempt; one of after is refus
     NamedRun run;
     json header = run.header();
     CHECK(header["format"] == 3);
-    CHECK_FALSE(header.contains("wall_ms"));  // binaries of before need it: they refuse the run
+    CHECK_FALSE(header.contains("wall_ms"));  // Earlier versions need the field, so they refuse the run.
     CHECK(read_run(*run.store, "r")->format == 3);
-    header["format"] = 2;  // of before deeper directories
+    header["format"] = 2;  // A run from before deeper directories.
     run.write("run.json", json_text(header));
     CHECK(run.claim("earlier", 1, 1));
     header.erase("format");
@@ -223,17 +223,18 @@ TEST_CASE("a directory that lies deeper in the run is a checkpoint by its claim,
     NamedRun run;
     run.start();
     run.claim_deeper("epochs/3", 1, 4);
-    run.claim_deeper("epochs/4-a007/ckpt", 1, 5);                            // the claim alone says the attempt
-    CHECK(run.commit("epochs/4", 1, 5).error().code == ErrorCode::invalid);  // nobody claimed it
+    run.claim_deeper("epochs/4-a007/ckpt", 1, 5);                            // Only the claim holds the attempt.
+    CHECK(run.commit("epochs/4", 1, 5).error().code == ErrorCode::invalid);  // No report has claimed it.
     CHECK(run.commit("epochs/3", 2, 4).error().message == "\"epochs/3\" is not the directory of report 4 of attempt 2");
     REQUIRE(run.commit("epochs/3", 1, 4).ok());
     REQUIRE(run.commit("epochs/4-a007/ckpt", 1, 5).ok());
     run.write("epochs/notes.txt", "mine");
-    run.write("plots/deep/.manifest.json", *run.store->get("r/epochs/3/.manifest.json"));  // a copy, claimed by nobody
+    // A copy that no report has claimed.
+    run.write("plots/deep/.manifest.json", *run.store->get("r/epochs/3/.manifest.json"));
     run.write("best-a001/deep/.manifest.json", "{}");
     CHECK(run.listed() == Names{"epochs/3", "epochs/4-a007/ckpt"});
     CHECK(run.start() == "epochs/4-a007/ckpt");
-    run.write("epochs/4-a007/ckpt/model.pt", "WEIGHTS");  // written on after its report
+    run.write("epochs/4-a007/ckpt/model.pt", "WEIGHTS");  // Changed after its report.
     const auto sound = newest_sound(*run.store, "r");
     CHECK(sound->manifest->directory == "epochs/3");
     REQUIRE(sound->damaged.size() == 1);
@@ -253,11 +254,11 @@ TEST_CASE("a name that holds deeper claims is nobody's checkpoint, and a checkpo
     run.start();
     run.claim_deeper("epochs/3", 1, 1);
     CHECK_FALSE(run.claim("epochs", 1, 2));
-    CHECK_FALSE(run.claim("epochs/3", 1, 1));  // only its rank claims it
+    CHECK_FALSE(run.claim("epochs/3", 1, 1));  // Only the rank itself claims it.
     CHECK(owner_of(*run.store, "r", "epochs/3")->report == 1);
     CHECK_FALSE(fs::is_regular_file(run.path + "/r/names/epochs"));
     run.claim_deeper("best", 1, 3);
-    CHECK_FALSE(run.store->create("r/names/best/2", "{}"));  // a file is in the way: no checkpoint in another one
+    CHECK_FALSE(run.store->create("r/names/best/2", "{}"));  // A file is in the way: no checkpoint lies in another one.
 }
 
 TEST_CASE("deeper directories that were never committed are garbage, without what lies beside them") {

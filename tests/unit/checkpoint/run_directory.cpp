@@ -1,4 +1,4 @@
-// A run's directory: who holds an attempt, what counts as committed, and where the next attempt starts.
+// A run's directory: which process holds an attempt, which checkpoints count, and where the next attempt starts.
 
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -69,7 +69,7 @@ struct RunFolder {  // a store with the run "r" in it
 };
 using Names = std::vector<std::string>;
 
-// "checkpoint_000001-a001" counts; "(checkpoint_000001-a001)" does not.
+// Returns the earlier checkpoints: "checkpoint_000001-a001" if it counts, "(checkpoint_000001-a001)" if it does not.
 Names earlier(const ClaimAnswer& claimed) {
     Names names;
     for (const EarlierCheckpoint& one : claimed.earlier)
@@ -81,12 +81,12 @@ TEST_CASE("a claim tells what the earlier runs of its name committed on the bran
     RunFolder run;
     CHECK(earlier(run.claim()) == Names{});
     const std::string first = run.commit(1, 1), second = run.commit(1, 2);
-    CHECK(earlier(run.claim()) == Names{});  // its own
+    CHECK(earlier(run.claim()) == Names{});  // The run's own ones.
     CHECK(earlier(run.claim(1, "", "c0ffee-2")) == Names{first, second});
     const std::string third = run.commit(3, 1);
     CHECK(earlier(run.claim(1, "", "c0ffee-2")) == Names{first, second});
     CHECK(earlier(run.claim(1, "", "c0ffee-3")) == Names{first, second, third});
-    CHECK(earlier(run.claim(1, first, "c0ffee-4")) == Names{first});  // the others lie on a dead branch then
+    CHECK(earlier(run.claim(1, first, "c0ffee-4")) == Names{first});  // The others are on a dead branch then.
 }
 
 TEST_CASE("checkpoints of a version before this one count if num_to_keep was set for them") {
@@ -170,7 +170,7 @@ TEST_CASE("the next attempt starts from the newest commit; what was not committe
     CHECK(run.claim().from.empty());
     run.commit(1, 1);
     const std::string newest = run.commit(1, 2);
-    run.put(1, 3);  // files without a manifest
+    run.put(1, 3);  // Files without a manifest.
 
     const ClaimAnswer second = run.claim(1);
 
@@ -201,7 +201,7 @@ TEST_CASE("a number that was claimed but never began is skipped, also when its o
     RunFolder run;
     run.claim();
     const std::string first = run.commit(1, 1);
-    REQUIRE(*run.store->create("r/attempts/000002.json", "{}"));  // died between the claim and its from
+    REQUIRE(*run.store->create("r/attempts/000002.json", "{}"));  // The claimant died before it wrote `from`.
 
     const ClaimAnswer third = run.claim(2);
     CHECK(third.number == 3);
@@ -290,7 +290,7 @@ TEST_CASE("verify names missing, changed and extra files") {
     CHECK(verify_checkpoint(*run.store, "r", directory)->empty());
     REQUIRE(run.store->put("r/" + directory + "/notes.txt", "x").ok());
     CHECK(*verify_checkpoint(*run.store, "r", directory) == Names{"notes.txt: not in the manifest"});
-    CHECK(run.claim().from == directory);  // a file more does not make it unusable
+    CHECK(run.claim().from == directory);  // An additional file does not make it unusable.
     run.scribble(directory, "wEights");
     CHECK(verify_checkpoint(*run.store, "r", directory)->size() == 2);
     CHECK(verify_checkpoint(*run.store, "r", "checkpoint_000009-a001").error().code == ErrorCode::not_found);
@@ -313,7 +313,7 @@ TEST_CASE("one flipped bit anywhere in a manifest is noticed") {
         flipped[i] = static_cast<char>(flipped[i] ^ 1);
         const auto seen = decode_manifest(flipped);
         CAPTURE(i, flipped);
-        CHECK((!seen.ok() || encode(*seen) == text));  // a space turned into nothing else that counts
+        CHECK((!seen.ok() || encode(*seen) == text));  // A changed space must not change the meaning.
     }
 }
 
@@ -362,7 +362,7 @@ TEST_CASE("a manifest whose fields are of other types, or nested without end, is
     const std::string directory = run.commit(1, 1);
     run.claim();
     std::ofstream(run.path + "/store/r/" + directory + "/.manifest.json") << R"({"schema_version":"x"})";
-    const ClaimAnswer next = run.claim();  // it is passed over
+    const ClaimAnswer next = run.claim();  // The next claim passes it over.
     CHECK(next.from.empty());
     CHECK(next.damaged.size() == 1);
 }
@@ -402,7 +402,7 @@ TEST_CASE("an attempt knows how many reports the live branch had before it") {
     CHECK(run.claim(2).reports_before == 3);
     run.commit(2, 4);
     CHECK(run.claim(3).reports_before == 7);
-    CHECK(run.claim(4).reports_before == 7);  // attempt 3 committed nothing
+    CHECK(run.claim(4).reports_before == 7);  // Attempt 3 committed nothing.
 }
 
 TEST_CASE("a sound checkpoint is given where it lies") {
@@ -428,13 +428,13 @@ TEST_CASE("from a store that is not local, files are fetched once, checked, and 
     far.fetched = 0;
     const std::string place = run.path + "/node/ckpt";
     CHECK(*fetch_checkpoint(far, "r", good, place, {}) == place);
-    CHECK(*fetch_checkpoint(far, "r", good, place, {}) == place);  // by the next worker of the node
+    CHECK(*fetch_checkpoint(far, "r", good, place, {}) == place);  // The next worker of the node reads it.
     CHECK(far.fetched == 1);
     CHECK(*hash_file(place + "/model.pt") == list_checkpoints(far, "r")->front().manifest.files[0].sha256);
     CHECK(fetch_checkpoint(far, "r", bad, place + "2", {}).error().code == ErrorCode::damaged);
     CHECK_FALSE(fs::exists(place + "2/model.pt"));
     CHECK(verify_checkpoint(far, "r", bad)->size() == 1);
-    CHECK(plan_garbage(far, "r")->items.size() == 1);  // left behind by its successor
+    CHECK(plan_garbage(far, "r")->items.size() == 1);  // Its successor left it behind.
 }
 
 TEST_CASE("what a claim downloads to check it is not downloaded again by the workers who start from it") {
@@ -551,10 +551,10 @@ TEST_CASE("garbage: uncommitted and dead checkpoints of a finished run, with the
     for (const auto& item : plan->items) REQUIRE(remove_garbage(*run.store, "r", item).ok());
     CHECK(plan_garbage(*run.store, "r")->items.empty());
     CHECK(run.live() == Names{first, live});
-    run.claim();  // restored: it runs again
+    run.claim();  // The run is restored and runs again.
     CHECK_FALSE(plan_garbage(*run.store, "r")->terminal);
     REQUIRE(run.store->put("r/result.json", R"({"attempt": 3, "attempts": 1})")
-                .ok());  // and has ended, as the head says it
+                .ok());  // It has ended according to the head.
     CHECK(plan_garbage(*run.store, "r")->terminal);
     REQUIRE(run.store->put("r/result.json", R"({"attempt": 2, "attempts": 2})").ok());
     CHECK_FALSE(plan_garbage(*run.store, "r")->terminal);

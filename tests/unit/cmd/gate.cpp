@@ -86,5 +86,5 @@ TEST_CASE("another name, another origin and another site's page are refused, wit
     net::MessageHead post = get("/v1/runs/x/stop", own);
     post.method = "POST";
     CHECK(story.status(post) == 403);
-    CHECK(story.what(get("/open/link")) == What::open);  // none of them has used the link
+    CHECK(story.what(get("/open/link")) == What::open);  // No earlier request has used the link.
 }

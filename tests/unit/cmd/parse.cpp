@@ -1,4 +1,4 @@
-// Words to verbs: from one table, with nothing guessed.
+// Command lines become verbs by one table; nothing is guessed.
 #include "cmd/dispatch/dispatch.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/text/suggest.hpp"
@@ -129,7 +129,7 @@ TEST_CASE("flags of rtrain stand on either side of a program, and what follows -
     CHECK(ended.arguments.has("follow"));
     CHECK_FALSE(ended.arguments.has("set"));
     CHECK(good({"submit", "--", "train.py", "-f"}).arguments.positional == std::vector<std::string>{"train.py", "-f"});
-    CHECK_FALSE(parse({"submit", "train.py", "--array"}));  // needs a value, as before a program
+    CHECK_FALSE(parse({"submit", "train.py", "--array"}));  // The flag needs a value, as in front of a program.
 }
 
 TEST_CASE("words after the program of rtrain run belong to the program") {

@@ -1,4 +1,4 @@
-// `rtrain plan --cases`: a line in, a line out, exact amounts, reasons for whatever is wrong.
+// `rtrain plan --cases`: one line of output for each line of input, exact amounts, and a reason for each bad line.
 #include <nlohmann/json.hpp>
 
 #include "cmd/plan/plan_case.hpp"

@@ -1,4 +1,4 @@
-// Where a value comes from, and the file that holds tokens.
+// The origin of a setting's value, and the file that holds tokens.
 #include "cmd/line/settings.hpp"
 
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ TEST_CASE("the configuration is written for its owner alone, and read back as it
                       .token = "rtu1.abc.secret",
                       .ca = "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n",
                       .ca_fingerprint = ""};
-    REQUIRE(change_config(folder.config(), {{"no", place}}, {}, "no"));  // a name that YAML 1.1 would take for false
+    REQUIRE(change_config(folder.config(), {{"no", place}}, {}, "no"));  // A name that YAML 1.1 reads as false.
     struct stat facts{};
     REQUIRE(stat(folder.config().c_str(), &facts) == 0);
     CHECK((facts.st_mode & 0777) == 0600);

@@ -1,4 +1,4 @@
-// Secrets are taken from the environment of who submits.
+// Secrets are read from the environment of the submitting user.
 #include "cmd/client/submission.hpp"
 
 #include <cstdlib>

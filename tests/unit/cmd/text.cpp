@@ -1,4 +1,4 @@
-// What reaches a screen or a program: units, escapes, tables, YAML, exit codes.
+// Text for screens and programs: units, escapes, tables, YAML, exit codes.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -30,7 +30,7 @@ TEST_CASE("logs --grep finds what people write, in a line of any length, and nam
     CHECK_FALSE(finds("a\\.b", "aXb"));
     CHECK(finds("[]x]", "]"));
     CHECK(finds("[[:digit:]x]y", "7y"));
-    CHECK_FALSE(finds("(a|b)*c", std::string(1 << 20, 'a')));  // std::regex needs a stack of its length
+    CHECK_FALSE(finds("(a|b)*c", std::string(1 << 20, 'a')));  // std::regex needs a stack of the text's length.
     for (const char* wrong : {"(", "[a", "a{2,1}", "*("}) {
         INFO(wrong);
         const auto refused = LinePattern::compile(wrong);
@@ -79,12 +79,12 @@ TEST_CASE("terminal escapes are shown, not obeyed") {
     CHECK(shown("a\tb\nc") == "a\tb\nc");
     CHECK(shown_line("a\rb\n") == "a\\x0db\\x0a");
     CHECK(shown("\xc2\x9b"
-                "31m") == "\\x9b31m");  // a C1 control sequence introducer in UTF-8
+                "31m") == "\\x9b31m");  // A C1 control sequence introducer in UTF-8.
     CHECK(shown("\xe2\x80\xae"
-                "evil") == "\\u202eevil");  // right-to-left override
+                "evil") == "\\u202eevil");  // A right-to-left override.
     CHECK(shown("caf\xc3\xa9 \xe6\x97\xa5") == "caf\xc3\xa9 \xe6\x97\xa5");
-    CHECK(shown("\xff\xfe") == "\\xff\\xfe");           // not UTF-8 at all
-    CHECK(shown("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");  // an overlong form
+    CHECK(shown("\xff\xfe") == "\\xff\\xfe");           // Bytes that are not UTF-8.
+    CHECK(shown("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");  // An overlong form.
 }
 
 TEST_CASE("JSON for programs is safe on a terminal as well") {

@@ -1,4 +1,4 @@
-// The charts' history beside a journal: it follows the reports, whatever happened to its own file.
+// The charts' history beside a journal: it follows the reports, in whatever state its own file is.
 #include "daemon/head/history/chart_history.hpp"
 
 #include <filesystem>
@@ -29,7 +29,7 @@ struct World {
         cluster.runs[run].id = run;
         losses.push_back(0);
     }
-    // `index` from 1 in each attempt that is new: an attempt goes on where another was, and repeats steps.
+    // Adds reports. A new attempt begins with `index` 1; it continues where another attempt was, and repeats steps.
     void report(std::uint32_t attempt, std::uint64_t from, std::uint64_t to) {
         state::Batch batch;
         for (std::uint64_t index = from; index <= to; ++index) {
@@ -42,7 +42,7 @@ struct World {
         }
         REQUIRE(journal->commit(batch).ok());
     }
-    // Opens the history, puts one question, and ends it as a head that stops does (or as one that is killed).
+    // Opens the history, requests one chart, and ends as a stopped head does, or as a killed one.
     enum class End { stopped, killed };
     json answer_to(const std::string& key, const history::Window& window, End end = End::stopped) {
         net::Loop loop;
@@ -59,7 +59,7 @@ struct World {
         if (!text) FAIL(text.error().message);
         return parse_json(*text);
     }
-    // Each point is what a look at all its reports says.
+    // Checks that each point equals the result of a look at all its reports.
     void check(const json& answer, const history::Window& window) const {
         const json& points = answer.at("points");
         const auto per_point = answer.at("reports_per_point").get<std::uint64_t>();
@@ -67,8 +67,8 @@ struct World {
         REQUIRE_FALSE(points.at("position").empty());
         for (std::size_t i = 0; i < points.at("position").size(); ++i) {
             const auto from = points["position"][i].get<std::uint64_t>();
-            CHECK(from >= 1);  // as positions are
-            // The first bucket of a level would begin at 0: it has one report fewer.
+            CHECK(from >= 1);  // Positions begin with 1.
+            // The first bucket of a level would begin at 0, so it has one report fewer.
             const bool is_last = i + 1 == points.at("position").size();
             const std::uint64_t end = is_last ? from + per_point : points["position"][i + 1].get<std::uint64_t>();
             CHECK((end == from + per_point || (from == 1 && end == per_point)));
@@ -133,7 +133,7 @@ TEST_CASE("a history that is damaged, or knows more than the reports, is made an
     const std::string path = world.folder.path + "/" + history::database_name;
     write_to_file(path, std::string(10'000, 'x'));
     CHECK(world.answer_to("loss", all) == before);
-    {  // of a past that a restored backup does not have
+    {  // A past that the restored backup does not have.
         auto store = history::Store::open(path).value();
         for (std::uint64_t at = 2'001; at < 9'000; ++at)
             REQUIRE(store

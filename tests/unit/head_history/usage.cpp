@@ -47,11 +47,11 @@ TEST_CASE("a counter becomes a rate over some seconds, and what is not told is l
     REQUIRE(first.size() == 2);
     CHECK(first[0].first == "node/n1");
     CHECK(first[1].first == "rank/7/3");
-    CHECK(value_of(first[0], "cpu_cores") == -1);  // no rate of one look
+    CHECK(value_of(first[0], "cpu_cores") == -1);  // One sample gives no rate.
     CHECK(value_of(first[0], "memory_bytes") == 5'000);
-    CHECK(value_of(first[0], "gpu0_memory_bytes") == -1);  // it does not answer
+    CHECK(value_of(first[0], "gpu0_memory_bytes") == -1);  // The GPU does not answer.
     CHECK(value_of(first[0], "gpu2_utilization_ratio") == 0.8);
-    CHECK(value_of(first[1], "gpu_utilization_ratio") == Approx(0.6));  // of its own two
+    CHECK(value_of(first[1], "gpu_utilization_ratio") == Approx(0.6));  // The mean of the rank's own two GPUs.
     CHECK(value_of(first[1], "gpu_memory_bytes") == 30);
     CHECK(value_of(rates.samples(heard_at(4, heartbeat(18)))[0], "cpu_cores") == -1);
     const auto later = rates.samples(heard_at(10, heartbeat(30)));
@@ -61,7 +61,7 @@ TEST_CASE("a counter becomes a rate over some seconds, and what is not told is l
     CHECK(value_of(later[0], "disk_read_bytes_per_second") == -1);
     CHECK(value_of(later[1], "cpu_cores") == Approx(1));
     CHECK(later[0].second.at == 1'800'000'010);
-    // A counter that begins anew is no rate below zero.
+    // A counter that begins anew gives no negative rate.
     CHECK(value_of(rates.samples(heard_at(20, heartbeat(1)))[0], "cpu_cores") == -1);
     rates.forget_before(1'000'000);
     CHECK(rates.subjects() == 0);

@@ -1,4 +1,4 @@
-// Where traces go: OpenTelemetry's variables, and what no message may show.
+// The destination of traces: OpenTelemetry's variables, and values that no message may show.
 #include "daemon/head/traces/settings.hpp"
 
 #include <map>

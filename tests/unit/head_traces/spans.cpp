@@ -1,4 +1,4 @@
-// The spans of a run's life, from what the core decides.
+// The spans of a run's life, made from the core's decisions.
 #include "daemon/head/traces/spans.hpp"
 
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t wall_offset = 1'800'000'000'000;
 
 struct Traced : stories::World {
-    std::int64_t looks = 0;  // each finds the clocks a millisecond nearer or farther
+    std::int64_t looks = 0;  // Each call finds the two clocks a millisecond nearer or farther.
     RunSpans spans{[this](Time time) { return wall_offset + time.ms + looks++ % 2; }, Time{0}};
     std::vector<Span> sent;
 
@@ -60,7 +60,7 @@ void check_tree(const std::vector<Span>& sent) {
     }
 }
 
-// Both attempts of a run with a failure in the first one.
+// Lives through both attempts of a run whose first attempt fails.
 void live(Traced& world) {
     world.happen(stories::node("n1"));
     world.now.ms += 1'000;

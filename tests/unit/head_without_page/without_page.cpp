@@ -1,4 +1,4 @@
-// A head that was built without node. This program has daemon/head/page/without_page.cpp in the page's place.
+// A head that was built without node. This program links daemon/head/page/without_page.cpp instead of the page.
 #include "daemon/head/page/page_files.hpp"
 #include "tests/unit/head_fixture.hpp"
 

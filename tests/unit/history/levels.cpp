@@ -1,4 +1,5 @@
-// Levels against a plain look at every sample: the same least and greatest numbers, in whatever pieces they were made.
+// Levels compared with a plain look at every sample: the same least and greatest numbers, in whatever pieces the levels
+// were made.
 #include "storage/history/levels.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using namespace rtrain::history;
 
 namespace {
 
-struct Given {  // a random run: some keys are missing in some samples, attempts repeat steps
+struct Given {  // a random run: some samples lack some keys, attempts repeat steps
     std::vector<NamedSample> samples;
 };
 
@@ -51,18 +52,18 @@ void each_number(const Given& given, const std::string& key, std::uint64_t first
             if (name == key) look(sample->at, value);
 }
 
-// No number is left out: each lies within the range of a point of its stretch.
+// Checks that no number is left out: each lies within the range of a point of its stretch.
 void check_whole(const Given& given, const std::string& key, const Window& window, const Series& series) {
     each_number(given, key, window.first, window.last, [&](std::uint64_t at, double value) {
         const auto point =
-            std::ranges::lower_bound(series.points, at, {}, &Point::last);  // in order, as check_points sees
+            std::ranges::lower_bound(series.points, at, {}, &Point::last);  // In order, as check_points verifies.
         if (point == series.points.end() || at < point->first || value < point->range.least ||
             value > point->range.greatest)
             FAIL(key << ": the number of sample " << at << " is in no point");
     });
 }
 
-// Every point says what a look at all samples of its stretch says.
+// Checks that every point equals the result of a look at all samples of its stretch.
 void check_points(const Given& given, const std::string& key, const Window& window, const Series& series) {
     REQUIRE(series.points.size() <= window.points);
     std::uint64_t next = 0;
@@ -71,7 +72,7 @@ void check_points(const Given& given, const std::string& key, const Window& wind
         next = point.last + 1;
         Range range;
         each_number(given, key, point.first, point.last, [&](std::uint64_t, double value) { range.add(value); });
-        // A point at the window's edge has whole buckets of the level that was read.
+        // A point at the window's edge has whole buckets of the level.
         const bool within = point.first >= window.first && point.last <= window.last;
         if (within && !(range == point.range))
             FAIL(key << " at " << point.first << ": " << point.range.least << " " << point.range.greatest << ", not "
@@ -97,7 +98,7 @@ TEST_CASE("a bucket has the least and the greatest number of its stretch, wherev
                 REQUIRE(store->flush(Store::Which::all, 0).ok());
                 flushed = i + 1;
             }
-            if (dice() % 3'000 == 0) {  // a crash: what was not written is gone, and is told again
+            if (dice() % 3'000 == 0) {  // A crash: samples that were not written are lost, and are added again.
                 store.reset();
                 store.emplace(Store::open(path).value());
                 REQUIRE(store->last("run/1").value() == flushed);

@@ -1,4 +1,4 @@
-// The file of the levels: what a crash leaves, what is removed, and what is refused.
+// The file of the levels: its state after a crash, removals, and damaged files.
 #include "storage/history/store.hpp"
 
 #include <filesystem>
@@ -127,7 +127,7 @@ TEST_CASE("what is not added to any more leaves memory once it is written, and c
         for (std::uint64_t at = 1; at <= 3'000; ++at)
             REQUIRE(store.add("run/" + std::to_string(run), Kind::run, sample(at, static_cast<double>(at))).ok());
     store.unload(0, 1);
-    CHECK(store.loaded(Kind::run) < 20);  // nothing of it is on disk: it is made anew from the reports
+    CHECK(store.loaded(Kind::run) < 20);  // No part of it is on disk. It is made anew from the reports.
     for (std::uint64_t run = 1; run <= 20; ++run)
         for (std::uint64_t at = store.last("run/" + std::to_string(run)).value() + 1; at <= 3'000; ++at)
             REQUIRE(store.add("run/" + std::to_string(run), Kind::run, sample(at, static_cast<double>(at))).ok());
@@ -152,7 +152,7 @@ TEST_CASE("a full chunk is written at once, with the number of the last sample i
             REQUIRE(store.add("run/1", Kind::run, sample(at, static_cast<double>(at))).ok());
             REQUIRE(store.flush_full("run/1", 0).ok());
         }
-    }  // killed: nothing else was written
+    }  // Killed here; nothing else was written.
     Store store = Store::open(path).value();
     CHECK(store.last("run/1").value() == 8'192);
     for (std::uint64_t at = 8'193; at <= 8'300; ++at)

@@ -1,4 +1,4 @@
-// How many series a scrape has: less than 60 for a worker, and a bounded number for a run of any size.
+// The number of series in a scrape: fewer than 60 for a worker, and bounded for a run of any size.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -22,7 +22,7 @@ LiveWorker worker(std::uint32_t rank, std::uint32_t attempt = 1) {
     return worker;
 }
 
-// A node for each eight workers, with a GPU for each.
+// Returns one node for each eight workers, with a GPU for each worker.
 Live live(std::uint32_t workers) {
     Live live;
     for (std::uint32_t rank = 0; rank < workers; ++rank) {
@@ -77,7 +77,7 @@ TEST_CASE("a worker with a GPU that has had ten kinds of errors has less than 60
     CHECK(of_worker >= 9);
     CHECK(of_gpu + with(lines, R"(node="n0",gpu="3",)") >= 19);
     CHECK(of_worker + of_gpu + with(lines, R"(node="n0",gpu="3",)") < 60);
-    // What one more worker adds, with its GPU:
+    // The series that one more worker with its GPU adds.
     Metrics other("1.2.3");
     const std::size_t more = series(other.text(records(16), live(16))).size();
     CHECK((more - lines.size()) / 8 < 60);
@@ -111,14 +111,14 @@ TEST_CASE("sums over workers never fall: not when a node is cut off, nor when th
         return std::stod(text.substr(at + name.size()));
     };
     CHECK(cpu(live(2), 1) == 2);
-    CHECK(cpu(live(1), 1) == 2);  // one is not told of
+    CHECK(cpu(live(1), 1) == 2);  // One worker has no sample.
     Live later = live(2);
     later.workers[1].cpu_ms = 5'000;
     CHECK(cpu(later, 1) == 6);
     Live next;
     next.workers = {worker(0, 2), worker(1, 2)};
     CHECK(cpu(next, 2) == 8);
-    next.workers[0].traffic.disk_read = {};  // not told of either
+    next.workers[0].traffic.disk_read = {};  // This worker has none either.
     CHECK(metrics.text(records(2, 2), next).find("rtrain_run_disk_read_bytes_total{run_id=\"c0ffee-1\"} 120") !=
           std::string::npos);
 }
@@ -137,7 +137,7 @@ TEST_CASE("of many waiting runs a bounded number has samples, of each user, and 
     while (sampling.step()) {}
     const Records taken = sampling.finish();
     CHECK(taken.runs.size() == waiting_shown_of_user + 1);
-    CHECK(taken.runs.contains({runs}));  // ana's runs hide no run of ben's
+    CHECK(taken.runs.contains({runs}));  // Runs of ana hide no run of ben.
     Metrics metrics("1.2.3");
     const std::string text = metrics.text(taken, {});
     CHECK(text.size() < 1'000'000);

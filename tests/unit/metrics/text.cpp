@@ -1,4 +1,4 @@
-// /metrics as Prometheus reads it: after a run failed on a node and another ended, with a GPU that does not tell all.
+// /metrics as Prometheus reads it, after one run failed on a node and another ended, with a GPU that lacks some values.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -39,7 +39,7 @@ Run run(RunId id, const std::string& name, RunState state) {
     return run;
 }
 
-// Run 1 lost attempt 1 to a signal and runs its second; run 2 succeeded at minute 10; run 3 waits.
+// Run 1 runs attempt 2, after a signal ended its attempt 1. Run 2 succeeded at minute 10. Run 3 waits.
 Cluster cluster() {
     Cluster cluster;
     cluster.meta.cluster_id = "c0ffee00";
@@ -323,7 +323,7 @@ TEST_CASE("records that change while they are taken are shown as they were at th
     std::vector<RunId> taken;
     Sampling sampling(changing, Time{271'000}, 12 * minute_ms, [&](RunId id) { taken.push_back(id); });
     REQUIRE(sampling.step());
-    changing.runs.erase({2});  // it ended, and its place is last
+    changing.runs.erase({2});  // The run has ended, and its row is the last one.
     changing.runs[{3}].state = RunState::starting;
     changing.runs[{4}] = run({4}, "late", RunState::queued);
     while (sampling.step()) continue;

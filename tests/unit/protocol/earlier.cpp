@@ -1,4 +1,4 @@
-// What the head and agents of earlier releases said is understood, with all its fields.
+// Messages of earlier releases' heads and agents are decoded with all their fields.
 #include <set>
 
 #include "daemon/protocol/messages.hpp"

@@ -1,4 +1,4 @@
-// What head and agents say to each other arrives as it was said; what is broken is named, never believed.
+// Messages between head and agents are decoded as they were encoded. Errors name the broken part.
 #include "daemon/protocol/messages.hpp"
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ using namespace rtrain::protocol;
 
 namespace {
 
-// Values for a property test: everything is drawn from one seed, so that a failure replays.
+// Values for a property test. All are drawn from one seed, so that a failure can be repeated.
 class Draw {
   public:
     explicit Draw(std::uint32_t seed) : engine_(seed) {}
@@ -250,7 +250,7 @@ TEST_CASE("another node's agent names a checkpoint's directory, and no path") {
         };
         CHECK(decoded("checkpoint_000001-a001").ok());
         CHECK(decoded("").ok());
-        CHECK(decoded("epochs/3/ckpt").ok());  // deeper in the run
+        CHECK(decoded("epochs/3/ckpt").ok());  // A directory deeper in the run.
         using namespace std::string_literals;
         for (const std::string& name : {"../x"s, "/etc/x"s, "."s, ".."s, "x\0y"s, std::string(300, 'x'), "a/.."s,
                                         "a/../b"s, "a//b"s, "a/"s, "a/b\0c"s, "names/a"s, "attempts/a"s, "x-a001/a"s,

@@ -17,7 +17,7 @@ std::int64_t wall_ms() {
     return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-// What a TLS peer that pins `authority` says of `leaf`: "ok" or OpenSSL's reason.
+// Returns "ok" or OpenSSL's reason when a TLS peer that pins `authority` verifies `leaf`.
 std::string verdict(const std::string& authority, const std::string& leaf, int purpose) {
     Certificate root = read_certificate(authority).value();
     Certificate end = read_certificate(leaf).value();

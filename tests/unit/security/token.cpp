@@ -1,4 +1,4 @@
-// Tokens as text, and the primitives below them.
+// Tokens as text, and the cryptographic functions below them.
 #include <set>
 
 #include "daemon/security/security.hpp"
