@@ -18,6 +18,7 @@ except ImportError as _error:
 if int(pyarrow.__version__.partition(".")[0]) < 14:
     raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'pyarrow>=14'")
 
+from rtrain._chance import generator
 from rtrain.data import _dataset, _grouped, _iterator, _operations
 from rtrain.data._context import DataContext
 from rtrain.data._dataset import DataIterator, Dataset, GroupedData, Schema
@@ -65,6 +66,7 @@ __all__ = [
     "from_numpy",
     "from_pandas",
     "from_torch",
+    "generator",
     "range",
     "range_tensor",
     "read_binary_files",

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rtrain import _chance
 from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
@@ -71,6 +72,9 @@ class Function:
             raise ValueError(f"{self.said}: fn_constructor_args are for a class, and {named} is none")
 
     def __call__(self, value: Any) -> Any:
+        _chance.here.place += 1
+        if _chance.here.seeds:
+            _chance.seed_global_generators()
         try:
             return self._callable()(value, *self.args, **self.kwargs)
         except Exception as error:

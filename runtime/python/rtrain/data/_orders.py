@@ -73,7 +73,7 @@ class _IndexRun:
     """A permutation of rows that lie in memory."""
 
     def __init__(self, node: Shuffled, source: Source, order: Order) -> None:
-        self.node, self.source = node, source
+        self.node, self.source, self.order = node, source, order
         self.places = order.random(node.seed, node.salt).permutation(node.rows() or 0)
 
     def pieces(self) -> Iterator[Piece]:
@@ -88,7 +88,7 @@ class _IndexRun:
 
     def read(self, piece: Piece) -> Block:
         block = self.source.take(self.places[slice(*piece.key)])
-        return self.node.child.apply(block, piece) if isinstance(self.node.child, Mapped) else block
+        return self.node.child.apply(block, piece, self.order) if isinstance(self.node.child, Mapped) else block
 
 
 class _WindowRun:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rtrain import _chance
 from rtrain.data._block import Block
 from rtrain.data._ops import Op
 from rtrain.data._source import Group, InMemory, Source
@@ -273,6 +274,13 @@ class Mapped(Node):
             return None
         return sum(self._counts.values())
 
+    def _depth(self) -> int:
+        """How many nodes lie below it. Two nodes of one plan that make the same piece draw other random numbers."""
+        depth, below = 0, self.child
+        while below.children:
+            depth, below = depth + 1, below.children[0]
+        return depth
+
     def names(self) -> list[str] | None:
         names = self.child.names()
         for op in self.ops:
@@ -289,7 +297,7 @@ class Mapped(Node):
 
     def count(self, keys: Sequence[Any]) -> list[Any]:
         run = self.child.start(Order(strict=True))
-        return [self.apply(run.read(piece), piece).rows for piece in keys]
+        return [self.apply(run.read(piece), piece, Order(strict=True)).rows for piece in keys]
 
     def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
         if self.steady:
@@ -309,11 +317,12 @@ class Mapped(Node):
             return None if self.assumes and not order.strict else piece.rows
         return self._counts.get(piece.key) if self.steady else None
 
-    def apply(self, block: Block, piece: Piece) -> Block:
+    def apply(self, block: Block, piece: Piece, order: Order) -> Block:
         salt = zlib.crc32(repr(piece.key).encode())
         origin = block.origin
-        for op in self.ops:
-            block = op.apply(block, salt)
+        for number, op in enumerate(self.ops):
+            with _chance.at(order.seed, order.epoch, salt, self._depth(), number):
+                block = op.apply(block, salt)
         block.origin = block.origin or origin
         return block
 
@@ -327,7 +336,7 @@ class _MappedRun:
         for piece in self.child.pieces():
             rows = self.node.known(piece, self.order)
             if rows is None:
-                block = self.node.apply(self.child.read(piece), piece)
+                block = self.node.apply(self.child.read(piece), piece, self.order)
                 rows = block.rows
                 self.waiting = Piece(piece, rows, piece.group), block
                 if self.node.steady and not self.node.keeps_rows:
@@ -344,7 +353,7 @@ class _MappedRun:
         waiting, self.waiting = self.waiting, None
         if waiting is not None and waiting[0] == piece:
             return waiting[1]
-        block = self.node.apply(self.child.read(piece.key), piece.key)
+        block = self.node.apply(self.child.read(piece.key), piece.key, self.order)
         if piece.rows not in (block.rows, UNKNOWN):
             self._refuse(piece, block)
         return block
