@@ -112,7 +112,7 @@ def test_every_option_of_a_loader_survives():
     pids = []
     for _ in range(2):
         assert sorted(index for batch in loader for index in batch.tolist()) == list(range(6))
-        pids.append([worker.pid for worker in loader.prepared_from._iterator._workers])
+        pids.append([worker.pid for worker in loader._progress._fetching._iterator._workers])
     assert pids[0] == pids[1]  # persistent workers persist
 
 

@@ -85,11 +85,19 @@ class GlobalBatches(Sampler[list[int]]):
         return whole + (1 if rest >= self.num_replicas and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[list[int]]:
+        return (samples for samples, _ in self.placed())
+
+    def placed(self) -> Iterator[tuple[list[int], range]]:
+        """Returns an iterator over the micro batches: the samples of each, and their positions in the epoch's order."""
         order = self._order()
         for step in range(self.first_step, self.steps):
             for micro in self._micro(step):
                 chosen = micro or range(micro.start, micro.start + 1)  # no sample is left for it: one more, of no weight
-                yield order[chosen.start : chosen.stop]
+                yield order[chosen.start : chosen.stop], chosen
+
+    def micro_batches(self, step: int) -> int:
+        """Returns how many micro batches each rank has in a step."""
+        return len(self._micro(step))
 
     def __len__(self) -> int:
         return sum(len(self._micro(step)) for step in range(self.first_step, self.steps))

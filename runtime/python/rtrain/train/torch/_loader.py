@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -20,6 +20,7 @@ from rtrain._lazy import public_in
 from rtrain._waits import measured
 from rtrain.train.torch import _reproducible
 from rtrain.train.torch._place import get_device, place
+from rtrain.train.torch._progress import Progress, progress_of, why_not
 from rtrain.train.torch._samplers import EpochSampler, RankShare, is_divided, with_set_epoch
 from rtrain.train.torch._transfer import batches_on
 
@@ -40,6 +41,9 @@ def prepare_data_loader(
     move_to_device: batches come on `get_device()`, however their tensors are nested.
     auto_transfer: on a GPU the next batch is copied while the present one is used; pin the loader's memory for that.
 
+    Every iteration is another epoch, and shuffles in another order: of the epoch that `.sampler.set_epoch(epoch)` named, else of
+    the next one. `state_dict` and `load_state_dict` resume in the middle of an epoch.
+
     All options of the loader are kept. `len`, `.sampler`, `.dataset`, `.batch_size` are there as before, and
     `.sampler.set_epoch(epoch)` works with any number of workers. The given loader is not changed.
     """
@@ -52,31 +56,62 @@ def prepare_data_loader(
         _divide(loader)
     _reproducible.seed_loader(loader, place().world_rank)
     _epochs(loader)
-    return PreparedDataLoader(loader, get_device() if move_to_device else None, auto_transfer)
+    kind = PreparedDataLoader if why_not(loader) else ResumableDataLoader
+    return kind(loader, get_device() if move_to_device else None, auto_transfer, progress_of(loader, whole=whole))
 
 
 class PreparedDataLoader(DataLoader[_Batch_co]):
-    """A loader whose batches are moved; in all else the one that it was made from."""
+    """A loader whose batches are moved, and which knows where it is; in all else the one that it was made from."""
 
     if TYPE_CHECKING:
         sampler: EpochSampler
 
-    def __init__(self, loader: DataLoader[Any], device: torch.device | None, ahead: bool) -> None:
+        def state_dict(self) -> dict[str, Any]: ...
+        def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def __init__(self, loader: DataLoader[Any], device: torch.device | None, ahead: bool, progress: Progress) -> None:
         self.__dict__.update(loader.__dict__)
-        self.__dict__.update(prepared_from=loader, _device=device, _ahead=ahead)
+        self.__dict__.update(prepared_from=loader, _device=device, _ahead=ahead, _progress=progress)
 
     def __iter__(self) -> Any:
-        batches: Iterator[Any] = iter(self.__dict__["prepared_from"])
+        batches, given = self.__dict__["_progress"].begin()
         device = self.__dict__["_device"]
-        return measured(batches if device is None else batches_on(device, batches, self.__dict__["_ahead"]))
+        return measured(given(batches if device is None else batches_on(device, batches, self.__dict__["_ahead"])))
 
     def __len__(self) -> int:
-        return len(self.__dict__["prepared_from"])
+        length: int = self.__dict__["_progress"].length()
+        return length
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_iterator": None}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "prepared_from" not in self.__dict__:
             raise AttributeError(name)
+        if name in ("state_dict", "load_state_dict"):
+            raise AttributeError(f"this loader has no {name}: {why_not(self.__dict__['prepared_from'])}")
         return getattr(self.__dict__["prepared_from"], name)
+
+
+class ResumableDataLoader(PreparedDataLoader[_Batch_co]):
+    """A prepared loader that can say where it is. One that cannot has no `state_dict`, so that libraries do not call it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where the loader is: plain numbers, the same on every rank that the loop gave as many batches.
+
+        Taken in the body of a loop, the state belongs to that epoch and counts the present batch as delivered. After the loop's
+        end it belongs to the next epoch.
+        """
+        state: dict[str, Any] = self.__dict__["_progress"].state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next iteration give what `state` says is left of its epoch. No item is fetched to get there.
+
+        Later iterations are whole epochs. The number of ranks may be another one than when the state was taken: with the same
+        batch size times ranks, the global batches stay the same. ValueError for a state that is not of such a loader.
+        """
+        self.__dict__["_progress"].load_state_dict(state)
 
 
 def _copy(loader: DataLoader[Any]) -> DataLoader[Any]:

@@ -3,7 +3,10 @@ sampler."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import random
+import sys
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
@@ -43,8 +46,7 @@ class RankShare(Sampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         if not isinstance(self.whole, Sized):
             return itertools.islice(iter(self.whole), self.rank, None, self.num_replicas)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed + self.epoch)
+        with drawn_alike(self.seed + self.epoch, None):
             items = list(self.whole)
         if items:
             missing = -len(items) % self.num_replicas
@@ -60,6 +62,36 @@ class RankShare(Sampler[Any]):
         if name in ("whole", "__setstate__"):
             raise AttributeError(name)
         return getattr(self.whole, name)
+
+
+@contextlib.contextmanager
+def drawn_alike(seed: int, sampler: Any) -> Iterator[None]:
+    """Seeds what a sampler draws from: its own generator, for good; those of torch, `random` and NumPy while it lasts."""
+    own = own_generator(sampler)
+    if own is not None:
+        own.manual_seed(seed % 2**63)
+    numpy = sys.modules.get("numpy")
+    kept, kept_by_numpy = random.getstate(), None if numpy is None else numpy.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed % 2**63)
+        random.seed(seed)
+        if numpy is not None:
+            numpy.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(kept)
+            if numpy is not None:
+                numpy.random.set_state(kept_by_numpy)
+
+
+def own_generator(sampler: Any) -> torch.Generator | None:
+    """The torch generator that a sampler, or the sampler of a batch sampler, was given."""
+    for each in (getattr(sampler, "sampler", None), sampler):
+        generator = getattr(each, "generator", None)
+        if isinstance(generator, torch.Generator):
+            return generator
+    return None
 
 
 class Reseed:

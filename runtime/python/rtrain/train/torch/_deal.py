@@ -1,0 +1,49 @@
+"""Which rows of an epoch's order each rank takes for its batches: arithmetic alone.
+
+Position p of the order is row p of all rows that the ranks deliver together. Global batch k holds the positions
+[delivered + k * together, delivered + (k + 1) * together), and rank r takes every ranks-th of them, from the r-th on. So a
+global batch does not depend on the number of ranks as long as `each * ranks` stays the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def padded(rows: int, multiple: int, *, drop: bool) -> int:
+    """Returns the rows of an epoch with the padding of a DistributedSampler: a multiple of `multiple`, above or (drop) below."""
+    return rows // multiple * multiple if drop else -(-rows // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Deal:
+    """What is left of an epoch, dealt to ranks.
+
+    Invariant: 0 <= delivered <= total. Every rank has len(self) batches, each with one row at least.
+    """
+
+    total: int  # rows of the epoch, with padding
+    each: int  # rows in a batch of one rank
+    ranks: int
+    rank: int
+    delivered: int = 0  # rows that all ranks delivered together, earlier in this epoch
+    drop_last: bool = False  # leaves out the last global batch where it is smaller
+
+    @property
+    def together(self) -> int:
+        """The rows of a global batch."""
+        return self.each * self.ranks
+
+    def __len__(self) -> int:
+        left = self.total - self.delivered
+        return left // self.together if self.drop_last else -(-left // self.together)
+
+    def positions(self, batch: int) -> range:
+        """Returns this rank's positions of a global batch. A last one with fewer rows than ranks is padded to one row for each rank."""
+        start = self.delivered + batch * self.together
+        stop = min(start + self.together, self.total)
+        return range(start + self.rank, max(stop, start + self.ranks), self.ranks)
+
+    def after(self, batches: int) -> int:
+        """Returns how many rows of the epoch are delivered after so many batches."""
+        return min(self.delivered + batches * self.together, self.total)

@@ -1,0 +1,113 @@
+"""A loader's dataset that knows the position of each item while the item is made, in the rank and in the loader's processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch.utils.data import Subset, TensorDataset, default_collate, default_convert, get_worker_info
+
+from rtrain import _chance
+
+
+class Wanted(NamedTuple):
+    """What a loader fetches at once: `indices` as the dataset takes them, and the position of each."""
+
+    indices: Any
+    prefix: tuple[int, ...]  # of all positions: seed, epoch and more
+    positions: range
+
+
+class Placed:
+    """The dataset of a loader, asked by `Wanted`. A dataset with `__getitems__` makes a batch at once, at its first position."""
+
+    def __init__(self, dataset: Any, *, draws: bool) -> None:
+        self.dataset = dataset
+        self.draws = draws  # False: nothing that makes an item can draw a random number
+        self.newest = Wanted((), (), range(0))
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, wanted: Wanted) -> Any:
+        """Returns one item, of a loader that makes no batches."""
+        self.newest = wanted
+        return self._made(wanted, self.dataset.__getitem__)
+
+    def __getitems__(self, wanted: Wanted) -> Any:
+        """Returns the items of a batch."""
+        self.newest = wanted
+        at_once = getattr(self.dataset, "__getitems__", None)
+        if at_once:
+            return self._made(wanted, at_once)
+        here, item = _chance.here, self.dataset
+        here.prefix = wanted.prefix
+        try:
+            if self.draws and get_worker_info() is not None:
+                return self._seeded(wanted)
+            return [item[index] for here.place, index in zip(wanted.positions, wanted.indices, strict=True)]
+        finally:
+            here.prefix = None
+
+    def _seeded(self, wanted: Wanted) -> list[Any]:
+        items = []
+        for _chance.here.place, index in zip(wanted.positions, wanted.indices, strict=True):
+            _chance.seed_global_generators()
+            items.append(self.dataset[index])
+        return items
+
+    def _made(self, wanted: Wanted, make: Callable[[Any], Any]) -> Any:
+        here = _chance.here
+        here.prefix, here.place = wanted.prefix, wanted.positions.start
+        try:
+            if self.draws and get_worker_info() is not None:
+                _chance.seed_global_generators()
+            return make(wanted.indices)
+        finally:
+            here.prefix = None
+
+
+class PlacedCollate:
+    """A user's `collate_fn` that may draw random numbers: its position is that of the batch's first item, apart from the item's."""
+
+    def __init__(self, dataset: Placed, onward: Callable[[Any], Any]) -> None:
+        self.dataset, self.onward = dataset, onward
+
+    def __call__(self, items: Any) -> Any:
+        here, wanted = _chance.here, self.dataset.newest
+        here.prefix, here.place = (*wanted.prefix, wanted.positions.start), -1
+        try:
+            if get_worker_info() is not None:
+                _chance.seed_global_generators()
+            return self.onward(items)
+        finally:
+            here.prefix = None
+
+
+class ShowsDataset:
+    """A `worker_init_fn` that shows the user's dataset in `get_worker_info()`, and then calls the user's own."""
+
+    def __init__(self, onward: Callable[[int], None] | None) -> None:
+        self.onward = onward
+
+    def __call__(self, worker: int) -> None:
+        info: Any = get_worker_info()
+        object.__setattr__(info, "dataset", info.dataset.dataset)  # its own __setattr__ forbids changes
+        if self.onward is not None:
+            self.onward(worker)
+
+
+def placed(loader: Any) -> None:
+    """Makes the loader, a copy, fetch its items by `Wanted`."""
+    collate = loader.collate_fn
+    plain = collate is default_collate or collate is default_convert
+    dataset = Placed(loader.dataset, draws=not (plain and _holds_tensors(loader.dataset)))
+    own = {"collate_fn": collate if plain else PlacedCollate(dataset, collate)}
+    loader.__dict__.update(dataset=dataset, worker_init_fn=ShowsDataset(loader.worker_init_fn), **own)
+
+
+def _holds_tensors(dataset: Any) -> bool:
+    """True for tensors in memory, whose items need no random numbers."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return type(dataset) is TensorDataset

@@ -1,0 +1,103 @@
+"""The states of an IterableDataset, in the rank or in each process of a loader, beside the batches that they belong to.
+
+A process sends the dataset's state with each batch. The state of the newest batch that the loop was given counts. A resumed
+iteration has the processes begin in the order in which the undisturbed one would have gone on: those before the next one give an
+empty turn first, which nobody sees.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from rtrain.train.torch._placed import ShowsDataset
+
+_NOTHING = "rtrain: an empty turn"
+_PRESENT: Any = object()  # the dataset has not been asked for more yet, so it is where the loop is
+
+
+class Streams:
+    """One iteration of a loader over an IterableDataset with a state of its own."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.dataset: Any = loader.dataset
+        self.workers = loader.num_workers
+        self.states: dict[int, Any] = {}  # by process, after the newest batch that the loop was given
+        self.next = 0  # the process that gives the next batch
+        self._fetched: deque[tuple[int, Any]] = deque()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.states, self.next = {int(worker): own for worker, own in state["states"].items()}, int(state["next"])
+        if not self.workers and self.states:
+            self.dataset.load_state_dict(self.states[0])
+
+    def that_fetches(self, loader: DataLoader[Any]) -> DataLoader[Any]:
+        if not self.workers:
+            return loader
+        fetching = copy.copy(loader)
+        stream = _Stream(self.dataset, dict(self.states), self.next, loader.batch_size or 1)
+        fetching.__dict__.update(
+            _iterator=None, dataset=stream, collate_fn=_WithState(stream, loader.collate_fn),
+            worker_init_fn=ShowsDataset(loader.worker_init_fn),
+        )  # fmt: skip
+        return fetching
+
+    def fetched(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches. What is known of each waits until the loop gets it."""
+        if not self.workers:
+            for batch in batches:
+                self._fetched.append((0, _PRESENT))
+                yield batch
+                if self._fetched:  # the next batch is copied to the GPU before the loop gets this one
+                    self._fetched[-1] = 0, self.dataset.state_dict()
+            return
+        for batch, worker, state in batches:
+            if isinstance(state, str) and state == _NOTHING:
+                continue
+            self._fetched.append((worker, state))
+            yield batch
+
+    def give(self) -> None:
+        worker, state = self._fetched.popleft()
+        self.states[worker] = state
+        self.next = (worker + 1) % max(1, self.workers)
+
+    def state(self) -> dict[str, Any]:
+        present = {worker: self.dataset.state_dict() if own is _PRESENT else own for worker, own in self.states.items()}
+        return {"states": present, "next": self.next}
+
+
+class _Stream(IterableDataset[Any]):
+    """The dataset in a process of the loader."""
+
+    def __init__(self, dataset: Any, states: dict[int, Any], first: int, batch: int) -> None:
+        self.dataset, self.states, self.first, self.batch = dataset, states, first, batch
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        worker = 0 if info is None else info.id
+        states, self.states = self.states, {}
+        first, self.first = self.first, 0
+        if worker in states:
+            self.dataset.load_state_dict(states[worker])
+        empty = itertools.repeat(_NOTHING, self.batch if worker < first else 0)
+        return itertools.chain(empty, self.dataset)
+
+
+class _WithState:
+    """A `collate_fn` that returns the batch, the process, and the dataset's state behind the batch."""
+
+    def __init__(self, stream: _Stream, onward: Callable[[Any], Any]) -> None:
+        self.stream, self.onward = stream, onward
+
+    def __call__(self, items: Any) -> tuple[Any, int, Any]:
+        info = get_worker_info()
+        worker = 0 if info is None else info.id
+        if items is _NOTHING or (isinstance(items, list) and items and items[0] is _NOTHING):
+            return None, worker, _NOTHING
+        return self.onward(items), worker, self.stream.dataset.state_dict()

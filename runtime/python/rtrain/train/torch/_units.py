@@ -1,0 +1,319 @@
+"""What a loader's iteration fetches, in which order: the units of an epoch, from the first one that was not delivered yet.
+
+A unit is a row's index; where the user gave a batch sampler of an own class, a unit is a whole batch. `Dealt` computes each batch of
+an order that is known as a whole. `Walked` draws from a sampler as it goes, and skips by drawing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
+
+from rtrain.train.torch._deal import Deal, padded
+from rtrain.train.torch._global_batch import GlobalBatches
+from rtrain.train.torch._place import Place
+from rtrain.train.torch._placed import Wanted
+from rtrain.train.torch._samplers import RankShare, drawn_alike, is_divided
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a loader makes batches of units."""
+
+    each: int  # units in a batch of one rank
+    drop_last: bool
+    unit: str  # "row", "batch" (the unit itself is one), or "item" (no batches are made)
+
+    def wanted(self, units: list[Any], prefix: tuple[int, ...], positions: range) -> Wanted:
+        if self.unit == "row":
+            return Wanted(units, prefix, positions)
+        if self.unit == "item":
+            return Wanted(units[0], prefix, positions)
+        return Wanted(units[0], (*prefix, positions.start), range(len(units[0])))
+
+
+@dataclass(frozen=True)
+class Begin:
+    """From where an iteration starts."""
+
+    seed: int
+    epoch: int
+    delivered: int  # units of the epoch that were delivered before
+    multiple: int  # the padding makes the units of an epoch a multiple of it
+    check: int | None = None  # of what the state's sampler drew; None: nothing is compared
+
+
+def kind_of(loader: Any) -> Kind:
+    """Returns the orders of a prepared loader (that is divided already)."""
+    batches = loader.batch_sampler
+    own_batches = batches is not None and loader.batch_size is None
+    source = loader.sampler if batches is None or not own_batches else batches
+    if isinstance(batches, GlobalBatches):
+        return Steps(batches)
+    if own_batches:
+        shape = Shape(1, drop_last=False, unit="batch")
+    elif batches is None:
+        shape = Shape(1, drop_last=False, unit="item")
+    else:
+        shape = Shape(batches.batch_size, batches.drop_last, "row")
+    if type(source) is RankShare:
+        known = hasattr(source.whole, "__len__")
+        return Dealing(source, shape, source.num_replicas, source.rank) if known else Walking(source.whole, shape, source)
+    if type(source) is DistributedSampler:
+        return Dealing(source, shape, source.num_replicas, source.rank, drop=source.drop_last)
+    if type(source) is SequentialSampler or (type(source) is RandomSampler and _is_permutation(source)):
+        return Dealing(source, shape, 1, 0)
+    return Walking(source, shape, None)
+
+
+def _is_permutation(sampler: RandomSampler) -> bool:
+    return not sampler.replacement and sampler.num_samples == len(sampler.data_source)
+
+
+# -- an order that is known as a whole ----------------------------------------------------------------------------------
+class Dealing:
+    """Orders that are computed, or drawn as a whole, and dealt to ranks."""
+
+    def __init__(self, sampler: Any, shape: Shape, ranks: int, rank: int, *, drop: bool = False) -> None:
+        self.sampler: Any = sampler
+        self.shape, self.ranks, self.rank, self.drop = shape, ranks, rank, drop
+        self.multiple = ranks
+        self.name = f"{shape.unit}s of {'an own sampler' if type(sampler) is RankShare else 'the dataset'}"
+
+    @property
+    def rows(self) -> int:
+        sampler = self.sampler
+        if type(sampler) is RankShare:
+            return len(sampler.whole)  # type: ignore[arg-type]
+        dataset: Any = sampler.dataset if type(sampler) is DistributedSampler else sampler.data_source
+        return len(dataset)
+
+    def deal(self, multiple: int, delivered: int = 0) -> Deal:
+        total = padded(self.rows, multiple, drop=self.drop)
+        return Deal(total, self.shape.each, self.ranks, self.rank, min(delivered, total), self.shape.drop_last)
+
+    def whole(self, multiple: int) -> int:
+        return len(self.deal(multiple))
+
+    def begin(self, begin: Begin) -> Dealt:
+        return Dealt(self, self.deal(begin.multiple, begin.delivered), begin)
+
+    def order(self, seed: int) -> Sequence[Any] | torch.Tensor:
+        if type(self.sampler) is RankShare:
+            with drawn_alike(seed, self.sampler.whole):
+                return list(self.sampler.whole)
+        if type(self.sampler) is RandomSampler or (type(self.sampler) is DistributedSampler and self.sampler.shuffle):
+            return torch.randperm(self.rows, generator=torch.Generator().manual_seed(seed % 2**63))
+        return range(self.rows)
+
+
+class Dealt:
+    """One epoch of a `Dealing`."""
+
+    def __init__(self, kind: Dealing, deal: Deal, begin: Begin) -> None:
+        self.kind, self.deal, self.begin = kind, deal, begin
+        self.given = 0
+        self._order: Any = None
+        self._checked: tuple[int, int | None] = (0, 0)  # so many units have this checksum
+        if begin.check is not None and begin.delivered:
+            _compare(begin.check, self.check, kind.sampler)
+
+    def __len__(self) -> int:
+        return len(self.deal)
+
+    def __iter__(self) -> Iterator[Wanted]:
+        prefix, shape = (self.begin.seed, self.begin.epoch), self.kind.shape
+        for batch in range(len(self.deal)):
+            positions = self.deal.positions(batch)
+            yield shape.wanted(_taken(self.order, positions), prefix, positions)
+
+    @property
+    def order(self) -> Any:
+        if self._order is None:
+            self._order = self.kind.order(self.begin.seed + self.begin.epoch)
+        return self._order
+
+    def give(self) -> None:
+        self.given += 1
+
+    @property
+    def delivered(self) -> int:
+        return self.deal.after(self.given)
+
+    @property
+    def check(self) -> int | None:
+        if type(self.kind.sampler) is not RankShare:
+            return None
+        done, checksum = self._checked
+        upto = min(self.delivered, len(self.order))
+        if checksum is not None and upto > done:
+            self._checked = upto, _checksum(self.order[done:upto], checksum)
+        return self._checked[1]
+
+
+def _taken(order: Any, positions: range) -> list[Any]:
+    """The order's units at these positions. The padding repeats the order from its beginning."""
+    rows = len(order)
+    if positions.stop <= rows:
+        taken = order[positions.start : positions.stop : positions.step]
+        return taken.tolist() if isinstance(taken, torch.Tensor) else list(taken)
+    return [unit.item() if isinstance(unit, torch.Tensor) else unit for unit in (order[place % rows] for place in positions)]
+
+
+# -- an order that is drawn on the way ----------------------------------------------------------------------------------
+class Walking:
+    """Orders of a sampler that this rank draws from as it goes: it has no length, or no other rank shares it."""
+
+    def __init__(self, sampler: Any, shape: Shape, share: RankShare | None) -> None:
+        self.sampler, self.shape = sampler, shape
+        self.ranks, self.rank = (1, 0) if share is None else (share.num_replicas, share.rank)
+        self.multiple = 1
+        self.divides_itself = share is None and (is_divided(sampler) or is_divided(getattr(sampler, "sampler", None)))
+        self.name = f"{shape.unit}s of an own sampler"
+
+    @property
+    def rows(self) -> int | None:
+        return len(self.sampler) if self._is_a_whole() else None
+
+    def _is_a_whole(self) -> bool:
+        return self.ranks == 1 and not self.divides_itself and hasattr(self.sampler, "__len__")
+
+    def _dealing(self) -> Dealing:
+        """The same units for a state of several ranks, which has their padding."""
+        return Dealing(RankShare(self.sampler, Place(1, 0, 0, 1, 0)), self.shape, 1, 0)
+
+    def whole(self, multiple: int) -> int | None:
+        return self._dealing().whole(multiple) if multiple > 1 and self._is_a_whole() else None
+
+    def begin(self, begin: Begin) -> Walked | Dealt:
+        return self._dealing().begin(begin) if begin.multiple > 1 and self._is_a_whole() else Walked(self, begin)
+
+
+class Walked:
+    """One epoch of a `Walking`."""
+
+    def __init__(self, kind: Walking, begin: Begin) -> None:
+        self.kind, self.begin = kind, begin
+        self.delivered = begin.delivered
+        self.check: int | None = None if kind.divides_itself else (begin.check if begin.delivered else 0)
+        self._fetched: deque[tuple[int, int | None]] = deque()
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self.kind.sampler).__name__} has no length")
+
+    def give(self) -> None:
+        self.delivered, self.check = self._fetched.popleft()
+
+    def __iter__(self) -> Iterator[Wanted]:
+        kind, begin = self.kind, self.begin
+        self._fetched.clear()
+        with contextlib.nullcontext() if kind.divides_itself else drawn_alike(begin.seed + begin.epoch, kind.sampler):
+            turns, check = self._skipped()
+            ahead = next(turns, None)  # most samplers draw their whole order with the first unit
+        left = iter(()) if ahead is None else itertools.chain([ahead], turns)
+        drawn = begin.delivered
+        while True:
+            chosen = list(itertools.islice(left, kind.shape.each))
+            own = [turn[kind.rank] for turn in chosen if kind.rank < len(turn)]
+            if not own or (kind.shape.drop_last and len(own) < kind.shape.each):
+                return
+            positions = range(drawn + kind.rank, drawn + kind.rank + len(own) * kind.ranks, kind.ranks)
+            drawn += sum(map(len, chosen))
+            check = None if check is None else _checksum(itertools.chain.from_iterable(chosen), check)
+            self._fetched.append((drawn, check))
+            yield kind.shape.wanted(own, (begin.seed, begin.epoch), positions)
+
+    def _skipped(self) -> tuple[Iterator[list[Any]], int | None]:
+        """The sampler's units, one for each rank at a time, behind those that were delivered, which are drawn and compared."""
+        units = iter(self.kind.sampler)
+        skipped = list(itertools.islice(units, self.begin.delivered))
+        check = None if self.kind.divides_itself else _checksum(skipped, 0)
+        if self.begin.check is not None and self.begin.delivered:
+            _compare(self.begin.check, check, self.kind.sampler)
+        return iter(lambda: list(itertools.islice(units, self.kind.ranks)), []), check
+
+
+# -- steps of GlobalBatches ---------------------------------------------------------------------------------------------
+class Steps:
+    """Optimizer steps of a `GlobalBatches`. Gradients of a step that is under way are in no state, so the step begins again."""
+
+    name = "steps of GlobalBatches"
+    ranks = 1
+    multiple = 1
+    shape = Shape(1, drop_last=False, unit="batch")
+
+    def __init__(self, batches: GlobalBatches) -> None:
+        self.sampler = batches
+
+    @property
+    def rows(self) -> int:
+        return self.sampler.samples
+
+    def whole(self, multiple: int) -> None:
+        return None
+
+    def begin(self, begin: Begin) -> Stepped:
+        return Stepped(self.sampler, begin)
+
+
+class Stepped:
+    """One epoch of `Steps`. The units are steps."""
+
+    check = None
+
+    def __init__(self, batches: GlobalBatches, begin: Begin) -> None:
+        self.batches, self.begin = batches, begin
+        batches.epoch, batches.first_step = begin.epoch, begin.delivered
+        self.delivered = begin.delivered
+        self._given = 0
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Wanted]:
+        return (Wanted(rows, (self.begin.seed, self.begin.epoch), positions) for rows, positions in self.batches.placed())
+
+    def give(self) -> None:
+        self._given += 1
+        if self._given == self.batches.micro_batches(self.delivered):
+            self.delivered, self._given = self.delivered + 1, 0
+
+
+# A Kind begins epochs. Units are one epoch: iterated, they are what is fetched; `give` counts a batch that the loop was given;
+# `delivered` is how many units all ranks have delivered; `check` is a checksum of what an own sampler drew, or None.
+Kind = Dealing | Walking | Steps
+Units = Dealt | Walked | Stepped
+
+
+# -- what was drawn -----------------------------------------------------------------------------------------------------
+def _checksum(units: Iterable[Any], before: int) -> int | None:
+    """Returns a checksum of indices, or of lists of indices; None where a unit is something else."""
+    numbers = array("q")
+    try:
+        for unit in units:
+            if hasattr(unit, "__index__"):
+                numbers.append(unit)
+            else:
+                numbers.extend(unit)
+    except (TypeError, OverflowError, ValueError, RuntimeError):
+        return None
+    return zlib.crc32(numbers.tobytes(), before)
+
+
+def _compare(expected: int, drawn: int | None, sampler: Any) -> None:
+    if drawn is not None and drawn != expected:
+        own = sampler.whole if type(sampler) is RankShare else sampler
+        raise ValueError(
+            f"{type(own).__name__} drew other indices than in the epoch that the loader's state was taken in, so that what is left of the epoch is "
+            "unknown. Have the sampler draw from the global generators of torch, random or NumPy when its iteration begins, or from the epoch "
+            "that `set_epoch` names; then an epoch has one order. Without load_state_dict, the epoch starts from its beginning"
+        )
