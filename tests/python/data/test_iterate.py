@@ -225,7 +225,7 @@ def test_what_an_iteration_gives_has_a_state_and_auto_is_a_batch_size():
     batches = share.iter_torch_batches(batch_size="auto")
     first = next(iter(batches))["id"]
     assert isinstance(first, torch.Tensor) and len(first) == 256
-    assert batches.state_dict() == share.state_dict() and batches.state_dict()["stages"][0]["consumed"] == 256
+    assert batches.state_dict() == share.state_dict() and batches.state_dict()["given"] == 256
     later = data.range(1000).iterator().iter_torch_batches(batch_size=100)
     later.load_state_dict(batches.state_dict())
     assert torch.cat([batch["id"] for batch in later]).tolist() == list(range(256, 1000))

@@ -37,10 +37,10 @@ here = _Here()
 
 
 @contextlib.contextmanager
-def at(*prefix: int) -> Iterator[None]:
-    """Names a position for the block: its calls of a user's function are numbered from 0 on. An inner block stands for itself."""
+def at(*prefix: int, calls: int = 0) -> Iterator[None]:
+    """Names a position for the block: its calls of a user's function are numbered from `calls` on. An inner block stands for itself."""
     before = here.prefix, here.place, here.seeds
-    here.prefix, here.place, here.seeds = prefix, -1, is_loader_process()
+    here.prefix, here.place, here.seeds = prefix, calls - 1, is_loader_process()
     try:
         yield
     finally:

@@ -1,17 +1,23 @@
-"""From blocks to the batches of an iteration: cut to size, shuffled within a buffer, made ahead by a thread."""
+"""From blocks to the batches of an iteration: cut to size, made ahead by a thread."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from rtrain.data import _block, _position
+from rtrain.data import _block
 from rtrain.data._block import Block
-from rtrain.data._share import Progress
 
 T = TypeVar("T")
+
+
+class Counts(Protocol):
+    """How far an iteration has come."""
+
+    consumed: int  # rows that the loop was given
+    ended: bool
 
 
 def cut(blocks: Iterator[Block], size: int | None, *, drop_last: bool) -> Iterator[Block]:
@@ -32,14 +38,6 @@ def cut(blocks: Iterator[Block], size: int | None, *, drop_last: bool) -> Iterat
             rows += block.rows - start
     if rows and not drop_last:
         yield _block.concat(held)
-
-
-def shuffled(blocks: Iterator[Block], progress: Progress, rank: int) -> Iterator[Block]:
-    """Buffer after buffer, the rows of each in a random order. What was given out of it can be told from the seed."""
-    stage = progress.stage
-    for number, block in enumerate(cut(blocks, stage.buffer, drop_last=False)):
-        progress.windows.append(block.rows)
-        yield block.take(_position.permutation(stage.seed, progress.epoch, rank, number, block.rows))
 
 
 _END = object()
@@ -93,7 +91,7 @@ class Ahead(Iterator[T]):
 
 def counted(
     blocks: Iterator[Block],
-    progress: Progress,
+    progress: Counts,
     batch_of: Callable[[Block], T],
     ahead: int,
     finish: Callable[[T], T] | None = None,

@@ -69,8 +69,8 @@ class Reading:
         return self._epochs().to_torch(**options)
 
     def _blocks(self) -> Iterator[Block]:
-        _, blocks = Share(self._node).begin()
-        return blocks
+        _, rows = Share(self._node).begin()
+        return rows.blocks()
 
     def _first(self, rows: int) -> Block:
         run = Slice(self._node, 0, rows, f"limit({rows})").start(Order(Share(self._node).seed))

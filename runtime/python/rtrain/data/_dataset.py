@@ -218,12 +218,22 @@ class Dataset(Operations):
         """Returns the share of rank `rank` of `count` ranks. A trainer's `datasets=` calls it; seed 0 decides what is random."""
         return DataIterator(Share(self._node, rank, count, seed=0))
 
-    def rtrain_share_of_run(self, rank: int, count: int, seed: int, *, equal: bool) -> DataIterator:
+    def rtrain_share_of_run(
+        self,
+        rank: int,
+        count: int,
+        seed: int,
+        *,
+        equal: bool,
+        streams: int | None = None,
+        usual_streams: int | None = None,
+    ) -> DataIterator:
         """Returns the share of rank `rank` of `count` ranks, with the run's `seed` for what is random without one.
 
         equal: every rank gets equally many rows, and rows that do not divide evenly are dropped. Else no row is dropped.
+        streams: how many streams an epoch is cut into. usual_streams: how many if neither `streams` nor a state says it.
         """
-        return DataIterator(Share(self._node, rank, count, equal=equal, seed=seed))
+        return DataIterator(Share(self._node, rank, count, equal=equal, seed=seed, streams=streams, usual_streams=usual_streams))
 
     # -- how plans grow -------------------------------------------------------------------------------------------------
     def _computed(self, text: str, compute: Callable[[Block], Block]) -> Dataset:
@@ -334,8 +344,8 @@ class DataIterator(Epochs):
 
     def materialize(self) -> Dataset:
         """Returns a Dataset with this share's rows of the next epoch, held in memory."""
-        progress, blocks = self._share.begin()
-        in_memory = _block.concat(blocks)
+        progress, rows = self._share.begin()
+        in_memory = _block.concat(rows.blocks())
         progress.consumed, progress.ended = in_memory.rows, True
         return Dataset(materialized(in_memory, self._share.node.says()))
 

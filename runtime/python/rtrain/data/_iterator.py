@@ -9,10 +9,11 @@ from typing import Any
 from rtrain._waits import measured
 from rtrain.data import _batches
 from rtrain.data._block import Block, check_format
-from rtrain.data._share import Progress, Share, agreed
-from rtrain.data._values._schema import steady
+from rtrain.data._dealing._progress import Progress
+from rtrain.data._share import Share, agreed
 
 _AUTO_ROWS = 256
+_UNSET: Any = type("_Unset", (), {"__repr__": lambda self: "256"})()  # batch_size was left out
 
 
 class Batches:
@@ -68,7 +69,8 @@ class Epochs:
         self,
         *,
         prefetch_batches: int = 1,
-        batch_size: int | str | None = 256,
+        batch_size: int | str | None = _UNSET,
+        global_batch_size: int | None = None,
         batch_format: str | None = "default",
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
@@ -78,14 +80,15 @@ class Epochs:
     ) -> Any:
         """Returns an iterable of batches: dicts of arrays ("default", "numpy"), DataFrames ("pandas") or Tables ("pyarrow").
 
-        batch_size: rows of each batch but the last; "auto" is 256; None takes the rows as they come.
+        batch_size: rows of each batch but the last, 256 if left out; "auto" is 256; None takes the rows as they come.
+        global_batch_size: rows of one batch of all ranks together, in the place of batch_size. It stays when the run is resized.
         drop_last: leaves out a last batch with fewer rows.
         prefetch_batches: how many batches a thread makes ahead; 0 makes each in the loop's own thread.
-        local_shuffle_buffer_size: shuffles so many rows at a time, one buffer after the other.
-        local_shuffle_seed: the same on every rank; each rank's order is another one all the same.
+        local_shuffle_buffer_size: shuffles so many rows of each stream at a time, one buffer after the other.
+        local_shuffle_seed: the same on every rank; each stream's order is another one all the same.
         """
         check_format(batch_format, "iter_batches")
-        size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
+        size = self._size(batch_size, global_batch_size, local_shuffle_buffer_size, prefetch_batches)
 
         def batch_of(block: Block) -> Any:
             batch = block.batch(batch_format)
@@ -109,7 +112,8 @@ class Epochs:
         self,
         *,
         prefetch_batches: int = 1,
-        batch_size: int | str | None = 256,
+        batch_size: int | str | None = _UNSET,
+        global_batch_size: int | None = None,
         dtypes: Any = None,
         device: Any = "auto",
         collate_fn: Callable[[dict[str, Any]], Any] | None = None,
@@ -130,7 +134,7 @@ class Epochs:
 
         if collate_fn is not None and (dtypes is not None or not callable(collate_fn)):
             raise ValueError("iter_torch_batches: collate_fn is a function that makes the tensors, so that dtypes is not for it")
-        size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
+        size = self._size(batch_size, global_batch_size, local_shuffle_buffer_size, prefetch_batches)
         place = _torch.device_of(device)
 
         def batch_of(block: Block) -> Any:
@@ -151,11 +155,10 @@ class Epochs:
         """Returns an iterable of rows, each a dict of Python values."""
 
         def begin() -> Iterator[Any]:
-            progress, blocks = self._share.begin()
-            for block in measured(steady(blocks, self._share.node.says())):  # a clock for each row would cost as much as the row
-                for row in block.dicts():
-                    progress.consumed += 1
-                    yield row
+            progress, rows = self._share.begin()
+            for row in rows.rows():
+                progress.consumed += 1
+                yield row
             progress.ended = True
 
         return Rows(self._share, begin)
@@ -211,6 +214,20 @@ class Epochs:
             "to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes"
         )
 
+    def _size(self, batch_size: int | str | None, whole: int | None, buffer: int | None, ahead: int) -> int | None:
+        """Returns the rows of this rank's batches. ValueError for what cannot be one, or a global batch that ranks cannot share."""
+        if whole is None:
+            return _checked_size(_AUTO_ROWS if batch_size is _UNSET else batch_size, buffer, ahead)
+        if batch_size is not _UNSET:
+            raise ValueError("give either batch_size or global_batch_size, which is batch_size of all ranks together")
+        world = self._share.world
+        _checked_size(whole, buffer, ahead, "global_batch_size")
+        if whole % world:
+            below = whole // world * world
+            fitting = f"{below} and {below + world} fit" if below else f"{world} fits"
+            raise ValueError(f"global_batch_size is {whole}, which {world} ranks cannot share evenly; {fitting}")
+        return whole // world
+
     def _epoch(
         self,
         share: Share,
@@ -222,11 +239,9 @@ class Epochs:
         seed: int | None,
         finish: Callable[[Any], Any] | None,
     ) -> Iterator[Any]:
-        progress, blocks = share.begin(buffer or 0, seed)
-        blocks = steady(blocks, share.node.says())
-        rows = _batches.shuffled(blocks, progress, share.rank) if buffer else blocks
+        progress, rows = share.begin(size, buffer or 0, seed)
         begun = time.monotonic()
-        yield from _batches.counted(_batches.cut(rows, size, drop_last=drop_last), progress, batch_of, ahead, finish)
+        yield from _batches.counted(rows.batches(size, drop_last=drop_last), progress, batch_of, ahead, finish)
         self._told = f"epoch {progress.epoch}: {progress.consumed} rows in {time.monotonic() - begun:.2f} s"
 
     # -- where it is ------------------------------------------------------------------------------------------------
@@ -262,10 +277,10 @@ class Epochs:
         return self._share.progress
 
 
-def _checked_size(batch_size: int | str | None, buffer: int | None, ahead: int) -> int | None:
+def _checked_size(batch_size: int | str | None, buffer: int | None, ahead: int, named: str = "batch_size") -> int | None:
     """The rows of a batch. "auto" is a fixed number, so that ranks take as many steps."""
     size = _AUTO_ROWS if batch_size == "auto" else batch_size
-    for name, value in (("batch_size", size), ("local_shuffle_buffer_size", buffer)):
+    for name, value in ((named, size), ("local_shuffle_buffer_size", buffer)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ValueError(f"{name} is {value!r}; it is a whole number from 1 on, or None")
     if not isinstance(ahead, int) or ahead < 0:

@@ -9,7 +9,7 @@ from typing import Any
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._orders import Frozen, Reordered
-from rtrain.data._plan import Node, Order, Piece, Read, Run
+from rtrain.data._plan import Node, Order, Piece, Read, Run, part_of
 from rtrain.data._source import InMemory
 from rtrain.data._values import _schema
 
@@ -23,7 +23,7 @@ class Slice(Node):
         self.said = text
 
     def start(self, order: Order) -> Run:
-        return _SliceRun(self, self.children[0].start(order))
+        return _SliceRun(self, self.children[0].start(order.whole()))
 
     def rows(self) -> int | None:
         rows = self.children[0].rows()
@@ -60,8 +60,11 @@ class _SliceRun:
         return self.pieces()
 
     def read(self, piece: Piece) -> Block:
-        whole, start, stop = piece.key
-        return self.child.read(whole).slice(start, stop)
+        return self.part(piece, 0, piece.rows)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        whole, first, _ = piece.key
+        return part_of(self.child, whole, first + start, first + stop)
 
 
 class Union(Node):
@@ -78,7 +81,7 @@ class Union(Node):
         self.__dict__.update({"_columns": None, **state})
 
     def start(self, order: Order) -> Run:
-        return _UnionRun(self, [child.start(order) for child in self.children])
+        return _UnionRun(self, [child.start(order.whole()) for child in self.children])
 
     def rows(self) -> int | None:
         rows = [child.rows() for child in self.children]
@@ -153,9 +156,11 @@ class _UnionRun:
                 yield Piece((place, piece), piece.rows, None if piece.group is None else (place, piece.group))
 
     def read(self, piece: Piece) -> Block:
+        return self.part(piece, 0, piece.rows)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
         place, inner = piece.key
-        child: Run = self.children[place]
-        return self.node.fitted(child.read(inner))
+        return self.node.fitted(part_of(self.children[place], inner, start, stop))
 
 
 class Zip(Node):
@@ -165,7 +170,7 @@ class Zip(Node):
         self.children = (left, right)
 
     def start(self, order: Order) -> Run:
-        return _ZipRun(self, order)
+        return _ZipRun(self, order.whole())
 
     def rows(self) -> int | None:
         left, right = (child.rows() for child in self.children)
@@ -218,6 +223,9 @@ class _ZipRun:
         columns = {**left.columns, **{renamed[name]: column for name, column in right.columns.items()}}
         complete = left.without_nulls | {renamed[name] for name in right.without_nulls if name in renamed}
         return Block(columns, complete)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        return self.read(piece).slice(start, stop)
 
 
 class _Reader:

@@ -38,6 +38,7 @@ class Op:
     keeps_rows = True
     assumed = False  # keeps_rows is the user's word
     undeclared = False  # keeps_rows is False because nobody said: counting finds out
+    each = 0  # the op makes so many rows, from the beginning of a piece, without the others; 0: it needs the whole piece
 
     def apply(self, block: Block, salt: int) -> Block:
         """`salt` tells pieces apart, for what is drawn at random."""
@@ -100,6 +101,8 @@ class Function:
 
 
 class MapRows(Op):
+    each = 1
+
     def __init__(self, fn: Function) -> None:
         self.fn = fn
         self.name = fn.said
@@ -182,6 +185,7 @@ class MapBatches(Op):
         self.size, self.batch_format, self.private = size, batch_format, private
         self.keeps_rows = self.assumed = bool(keeps_rows)
         self.undeclared = keeps_rows is None
+        self.each = size or 0
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
@@ -223,6 +227,8 @@ class AddColumn(Op):
 
 class Columns(Op):
     """select_columns, drop_columns and rename_columns: new names by old ones, in their order; dropped ones named apart."""
+
+    each = 1
 
     def __init__(self, name: str, change: Callable[[list[str]], dict[str, str]], asked: Sequence[str]) -> None:
         self.name = f"{name}({', '.join(asked)})"

@@ -2,7 +2,8 @@
 
 A shuffle of rows in memory is a permutation of all of them. Of files, which are read from front to back: the groups (row
 groups, files) come in a random order, a few are read in turn, and their pieces are shuffled row by row within windows of a
-bounded size. Both depend on seed and epoch alone, never on the number of ranks: a rank reads the windows that its rows lie in.
+bounded size, each of which lies in one stream. Both depend on seed, epoch and the number of streams alone, never on the number of
+ranks: a rank reads the windows that its rows lie in.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from rtrain.data import _block
 from rtrain.data._block import Block
+from rtrain.data._dealing._streams import Streams
 from rtrain.data._ops import Columns, MapRows
-from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut
+from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut, part_of
 from rtrain.data._source import Source
 
 WINDOW_BYTES = 128 << 20
@@ -52,6 +58,8 @@ class Reordered(Node):
 
 
 class Shuffled(Reordered):
+    _permutation: tuple[Any, np.ndarray[Any, Any]] | None = None
+
     def __init__(self, child: Node, seed: int | None, window_bytes: int = WINDOW_BYTES) -> None:
         super().__init__(child, seed)
         self.window_bytes = window_bytes
@@ -62,11 +70,21 @@ class Shuffled(Reordered):
     def says(self) -> str:
         return f"{self.child.says()} -> random_shuffle({'' if self.seed is None else f'seed={self.seed}'})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_permutation"}
+
     def start(self, order: Order) -> Run:
         source = _in_memory(self.child)
         if source is not None and (self.rows() or 0) <= _INDEX_MAX:
             return _IndexRun(self, source, order)
         return _WindowRun(self, order)
+
+    def permutation(self, order: Order) -> np.ndarray[Any, Any]:
+        """Returns the order of all rows in one epoch. Runs of one epoch, of which each reads a stream, share it."""
+        rows, key = self.rows() or 0, (order.seed, order.epoch)
+        if self._permutation is None or self._permutation[0] != key or len(self._permutation[1]) != rows:
+            self._permutation = key, order.random(self.seed, self.salt).permutation(rows)
+        return self._permutation[1]
 
 
 class _IndexRun:
@@ -74,49 +92,56 @@ class _IndexRun:
 
     def __init__(self, node: Shuffled, source: Source, order: Order) -> None:
         self.node, self.source, self.order = node, source, order
-        self.places = order.random(node.seed, node.salt).permutation(node.rows() or 0)
+        self.places = node.permutation(order)
 
     def pieces(self) -> Iterator[Piece]:
         each = max((max(group.pieces or [1]) for group in self.source.groups()), default=1)
-        start = 0
-        for rows in cut(len(self.places), each):
-            yield Piece((start, start + rows), rows)
-            start += rows
+        for start, stop in _streams_of(len(self.places), self.order):
+            for first in range(start, stop, each):
+                last = min(first + each, stop)
+                yield Piece((first, last), last - first)
 
     def outline(self) -> Iterator[Piece]:
         return self.pieces()
 
     def read(self, piece: Piece) -> Block:
-        block = self.source.take(self.places[slice(*piece.key)])
-        return self.node.child.apply(block, piece, self.order) if isinstance(self.node.child, Mapped) else block
+        return self.part(piece, 0, piece.rows)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        first, _ = piece.key
+        block = self.source.take(self.places[first + start : first + stop])
+        return self.node.child.apply(block, piece, self.order, start) if isinstance(self.node.child, Mapped) else block
 
 
 class _WindowRun:
-    """Pieces dealt from a few groups at a time, and rows permuted within a window of pieces, of which one is held."""
+    """Pieces dealt from a few groups at a time, and rows permuted within a window of pieces, of which one is held. Windows lie
+    within a stream, so that a rank makes no rows of another rank's stream; a piece that two streams share is cut."""
 
     def __init__(self, node: Shuffled, order: Order) -> None:
         self.node, self.order = node, order
-        self.child = node.child.start(order)
-        self.windows: list[list[Piece]] | None = None
+        self.child = node.child.start(order.whole())
+        self.windows: list[list[_Part]] | None = None
         self.held: tuple[int, Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
         for number, window in enumerate(self._windows()):
-            known = all(piece.rows != UNKNOWN for piece in window)
-            rows = sum(piece.rows for piece in window) if known else self._window(number).rows
+            known = all(part.piece.rows != UNKNOWN for part in window)
+            rows = sum(part.rows for part in window) if known else self._window(number).rows
             start = 0
             for length in cut(rows, max(1, math.ceil(rows / len(window)))):
                 yield Piece((number, start, start + length), length)
                 start += length
 
-    def _windows(self) -> list[list[Piece]]:
+    def _windows(self) -> list[list[_Part]]:
         """Deals the pieces into windows, also for a run that reads pieces which another run of the same order gave. Pieces
         without rows are dealt too: whether somebody counted the rows must not change the order."""
         if self.windows is None:
-            self.windows = self._dealt(list(self.child.outline()))
+            each = max(1, self.node.window_bytes // _PIECE_BYTES)
+            streams = _in_streams(self._dealt(list(self.child.outline())), self.order)
+            self.windows = [stream[start : start + each] for stream in streams for start in range(0, len(stream), each)]
         return self.windows
 
-    def _dealt(self, pieces: list[Piece]) -> list[list[Piece]]:
+    def _dealt(self, pieces: list[Piece]) -> list[Piece]:
         groups = _groups(pieces)
         order = self.order.random(self.node.seed, self.node.salt).permutation(len(groups))
         mixed = [groups[place] for place in order]
@@ -125,23 +150,68 @@ class _WindowRun:
         for start in range(0, len(mixed), turns):
             for turn in itertools.zip_longest(*mixed[start : start + turns]):
                 dealt.extend(piece for piece in turn if piece is not None)
-        each = max(1, self.node.window_bytes // _PIECE_BYTES)
-        return [dealt[start : start + each] for start in range(0, len(dealt), each)]
+        return dealt
 
     def outline(self) -> Iterator[Piece]:
         return self.pieces()
 
     def read(self, piece: Piece) -> Block:
-        number, start, stop = piece.key
-        return self._window(number).slice(start, stop)
+        return self.part(piece, 0, piece.rows)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        number, first, _ = piece.key
+        return self._window(number).slice(first + start, first + stop)
 
     def _window(self, number: int) -> Block:
         if self.held is None or self.held[0] != number:
             self.held = None
-            block = _block.concat(self.child.read(piece) for piece in self._windows()[number] if piece.rows)
+            block = _block.concat(part.read_by(self.child) for part in self._windows()[number] if part.rows)
             order = self.order.random(self.node.seed, self.node.salt + 1 + number).permutation(block.rows)
             self.held = number, block.take(order)
         return self.held[1]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows `start` to `stop` of a piece; the rows of the piece may be UNKNOWN."""
+
+    piece: Piece
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def read_by(self, run: Run) -> Block:
+        return run.read(self.piece) if self.piece.rows == UNKNOWN else part_of(run, self.piece, self.start, self.stop)
+
+
+def _in_streams(pieces: list[Piece], order: Order) -> list[list[_Part]]:
+    """Cuts pieces where a stream ends. Returns the parts of each stream, and those of the rows that no stream has."""
+    if any(piece.rows == UNKNOWN for piece in pieces):
+        return [[_Part(piece, 0, piece.rows) for piece in pieces]]
+    streams = [(stop, list[_Part]()) for _, stop in _streams_of(sum(piece.rows for piece in pieces), order)]
+    number = passed = 0
+    for piece in pieces:
+        start = 0
+        while True:
+            end, parts = streams[number]
+            stop = min(piece.rows, end - passed) if number < len(streams) - 1 else piece.rows
+            if stop > start or not piece.rows:
+                parts.append(_Part(piece, start, stop))
+            if stop == piece.rows:
+                break
+            start, number = stop, number + 1
+        passed += piece.rows
+    return [parts for _, parts in streams]
+
+
+def _streams_of(rows: int, order: Order) -> list[tuple[int, int]]:
+    """Returns the positions of each stream, and of the rows that no stream has, where there are any."""
+    streams = Streams(order.streams, rows, order.equal)
+    cuts = [(start, start if stop is None else stop) for start, stop in map(streams.range_of, range(order.streams))]
+    return [*cuts, (cuts[-1][1], rows)] if cuts[-1][1] < rows else cuts
 
 
 class BlockOrder(Reordered):
@@ -157,7 +227,7 @@ class BlockOrder(Reordered):
 class _BlockOrderRun:
     def __init__(self, node: BlockOrder, order: Order) -> None:
         self.node, self.order = node, order
-        self.child = node.child.start(order)
+        self.child = node.child.start(order.whole())
         self.waiting: tuple[Piece, Block] | None = None
 
     def outline(self) -> Iterator[Piece]:
@@ -177,8 +247,13 @@ class _BlockOrderRun:
                 yield counted
 
     def read(self, piece: Piece) -> Block:
+        return self.part(piece, 0, piece.rows)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
         waiting, self.waiting = self.waiting, None
-        return waiting[1] if waiting is not None and waiting[0] == piece else self.child.read(piece.key)
+        if waiting is not None and waiting[0] == piece:
+            return waiting[1].slice(start, stop)
+        return part_of(self.child, piece.key, start, stop)
 
 
 class Frozen(Node):

@@ -13,6 +13,7 @@ divides that work among the ranks, before they share rows.
 
 from __future__ import annotations
 
+import math
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -33,11 +34,17 @@ OPEN_GROUPS = 5  # row groups or files that one run holds open
 class Order:
     """The order of one epoch. The seed is the run's, or drawn for this one iteration. `strict`: several ranks share these rows,
     or they are resumed, so that a function which is taken to keep the number of rows must do so; one reader from the beginning
-    needs none of that."""
+    needs none of that. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in their stream."""
 
     seed: int = 0
     epoch: int = 0
     strict: bool = False
+    streams: int = 1
+    equal: bool = True
+
+    def whole(self) -> Order:
+        """Returns the order for a child whose positions are not those of the epoch."""
+        return Order(self.seed, self.epoch, self.strict)
 
     def random(self, own: int | None, salt: int) -> np.random.Generator:
         """Returns the random numbers of one node: by its own seed where the user gave one."""
@@ -61,8 +68,17 @@ class Run(Protocol):
 
     def read(self, piece: Piece) -> Block: ...
 
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        """Returns rows `start` to `stop` of a piece. Functions that take rows one by one are carried out on these alone."""
+        ...
+
 
 UNKNOWN = -1
+
+
+def part_of(run: Run, piece: Piece, start: int, stop: int) -> Block:
+    """Returns rows `start` to `stop` of a piece."""
+    return run.read(piece) if start <= 0 and stop >= piece.rows else run.part(piece, start, stop)
 
 
 class Node:
@@ -224,6 +240,9 @@ class _ReadRun:
             )
         return next_block
 
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        return self.read(piece).slice(start, stop)
+
     def _next(self, place: int, number: int) -> Block | None:
         comes, blocks = self.open.pop(place, (-1, iter(())))
         if comes != number:
@@ -317,11 +336,18 @@ class Mapped(Node):
             return None if self.assumes and not order.strict else piece.rows
         return self._counts.get(piece.key) if self.steady else None
 
-    def apply(self, block: Block, piece: Piece, order: Order) -> Block:
+    def whole_batches(self, start: int, stop: int, rows: int) -> tuple[int, int]:
+        """Returns the least part of a piece of `rows` rows, from `start` to `stop`, that the ops make as in the whole piece."""
+        each = math.lcm(*(op.each for op in self.ops)) if self.keeps_rows else 0
+        return (start // each * each, min(-(-stop // each) * each, rows)) if each else (0, rows)
+
+    def apply(self, block: Block, piece: Piece, order: Order, first: int = 0) -> Block:
+        """Carries out the ops on a piece, or on its rows from number `first` on."""
         salt = zlib.crc32(repr(piece.key).encode())
         origin = block.origin
         for number, op in enumerate(self.ops):
-            with _chance.at(order.seed, order.epoch, salt, self._depth(), number):
+            calls = first // op.each if op.each else 0
+            with _chance.at(order.seed, order.epoch, salt, self._depth(), number, calls=calls):
                 block = op.apply(block, salt)
         block.origin = block.origin or origin
         return block
@@ -357,6 +383,15 @@ class _MappedRun:
         if piece.rows not in (block.rows, UNKNOWN):
             self._refuse(piece, block)
         return block
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        first, last = self.node.whole_batches(start, stop, piece.rows)
+        if (first, last) == (0, piece.rows) or (self.waiting is not None and self.waiting[0] == piece):
+            return self.read(piece).slice(start, stop)
+        block = self.node.apply(self.child.part(piece.key, first, last), piece.key, self.order, first)
+        if block.rows != last - first:
+            self._refuse(Piece(piece.key, last - first), block)
+        return block.slice(start - first, stop - first)
 
     def _refuse(self, piece: Piece, block: Block) -> None:
         functions = " -> ".join(op.name for op in self.node.ops)

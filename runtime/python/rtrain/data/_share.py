@@ -11,18 +11,19 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from rtrain.data import _position
-from rtrain.data._block import Block
+from rtrain.data._dealing import _progress
+from rtrain.data._dealing._dealt import Dealt, Parts, Rows
+from rtrain.data._dealing._progress import Given, Local, Progress, Resumed, Staged
+from rtrain.data._dealing._streams import Streams
 from rtrain.data._ops import Sample
 from rtrain.data._orders import Shuffled
-from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, Run, count_all, shared_rows, undeclared
+from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, count_all, shared_rows, undeclared
 from rtrain.data._position import Ranges, Stage
 
-VERSION = 1
 PIECES = 2  # how files are cut into pieces; a state without this number is from before they were cut by decoded bytes
 
 
@@ -38,73 +39,142 @@ def seed_for(plan: str) -> int:
     return zlib.crc32(f"{session.facts.run_id} {plan}".encode())
 
 
-@dataclass
-class Progress:
-    """How far one iteration has come."""
-
-    epoch: int
-    rows: int | None  # of the whole epoch
-    before: list[Stage]
-    stage: Stage
-    windows: list[int] = field(default_factory=list)  # rows of each shuffled buffer that was filled
-    consumed: int = 0
-    ended: bool = False
-
-    def stages(self) -> list[Stage]:
-        if self.consumed == 0:
-            return self.before
-        stage = self.stage
-        window = 0
-        if stage.buffer:
-            number = self.consumed // stage.buffer
-            window = self.windows[number] if number < len(self.windows) else 0
-        now = Stage(stage.world, self.consumed, stage.equal, stage.buffer, stage.seed, window)
-        return [*self.before, now]
-
-
 class Share:
-    """Rank `rank`'s of `world`. seed: of what is random without a seed of its own; all ranks must have the same."""
+    """Rank `rank`'s of `world`. seed: of what is random without a seed of its own; all ranks must have the same.
 
-    def __init__(self, node: Node, rank: int = 0, world: int = 1, *, equal: bool = True, seed: int | None = None) -> None:
+    streams: of an epoch; a state that is loaded keeps its own to the end of its epoch. usual_streams: of an epoch where neither
+    `streams` nor a state says how many; None: as many as ranks.
+    """
+
+    streams_wanted: int | None = None
+    streams: int | None = None  # of the epochs to come
+    resumed: Resumed | None = None  # the next epoch, of which a state says that rows were given out
+
+    def __init__(
+        self,
+        node: Node,
+        rank: int = 0,
+        world: int = 1,
+        *,
+        equal: bool = True,
+        seed: int | None = None,
+        streams: int | None = None,
+        usual_streams: int | None = None,
+    ) -> None:
         self.node = node
         self.rank, self.world, self.equal = rank, world, equal
         self.seed = secrets.randbits(63) if seed is None else seed
+        self.streams_wanted, self.streams = streams, streams or usual_streams
         self.epoch = 0  # the next iteration's
-        self.stages: list[Stage] = []  # of that epoch, from a state
-        self.state_rows: int | None = None  # what the state says the epoch has
         self.progress: Progress | None = None
         self.among = (0, 1)  # which of several loader processes this is
+        self._told: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}
 
     # -- an epoch ---------------------------------------------------------------------------------------------------
-    def begin(self, buffer: int = 0, seed: int | None = None) -> tuple[Progress, Iterator[Block]]:
-        """The next epoch, or what a state left of one: how far it is, and its blocks."""
-        strict = self.world > 1 or bool(self.stages)
-        order = Order(self.seed, self.epoch, strict)
-        rows = self._rows(order)
-        if self.state_rows is not None and rows is not None and rows != self.state_rows:
+    def begin(self, size: int | None = None, buffer: int = 0, seed: int | None = None) -> tuple[Progress, Rows]:
+        """Begins the next epoch, or what a state left of one: returns how far it is, and its rows.
+
+        size: of this rank's batches; None: rows are taken one by one or as they come. buffer, seed: of a local shuffle.
+        """
+        shuffle_seed = self.seed % 2**32 if seed is None else seed
+        local = Local(buffer, shuffle_seed) if buffer else None
+        resumed = self.resumed or Resumed(None, Streams(self.streams or self.world, None, self.equal))
+        began = self._begin_staged if self.among[1] > 1 or resumed.streams is None else self._begin_dealt
+        progress, rows = began(resumed, local, size)
+        self.progress = progress
+        self.epoch, self.resumed = self.epoch + 1, None
+        return progress, rows
+
+    def _begin_dealt(self, resumed: Resumed, local: Local | None, size: int | None) -> tuple[Progress, Rows]:
+        assert resumed.streams is not None
+        count, equal = resumed.streams.count, resumed.streams.equal
+        order = self._order(resumed)
+        streams = Streams(count, self._rows(order, resumed, several=count > 1 or self.world > 1), equal)
+        batch = None if size is None else size * self.world
+        if not resumed.begins:
+            local = self._kept(resumed.local, local)
+            self._say_batch(resumed.batch, batch)
+        self._say_readers(count)
+        progress = Given(
+            epoch=self.epoch,
+            rows=streams.rows,
+            streams=streams,
+            world=self.world,
+            begun=resumed.given,
+            local=local,
+            batch=batch,
+        )
+        return progress, Dealt(self.node, order, self.rank, progress)
+
+    def _begin_staged(self, resumed: Resumed, local: Local | None, _size: int | None) -> tuple[Progress, Rows]:
+        order = self._order(resumed)
+        several = self.world > 1 or self.among[1] > 1 or any(stage.world > 1 for stage in resumed.stages)
+        rows = self._rows(order, resumed, several=several)
+        if resumed.streams is None:
+            rest = _position.rest_after(rows, list(resumed.stages), self.epoch)
+        else:
+            rest = Streams(resumed.streams.count, rows, resumed.streams.equal).left(resumed.given)
+        own_ranges = _position.share(rest, self.world, self.rank, equal=self.equal)
+        stage = Stage(self.world, 0, self.equal, local.rows if local else 0, local.seed if local else 0)
+        progress = Staged(epoch=self.epoch, rows=rows, before=resumed.stages, stage=stage)
+        return progress, Parts(self.node, order, self.rank, progress, self._of_this_process(own_ranges))
+
+    def _order(self, resumed: Resumed) -> Order:
+        streams = resumed.streams or Streams(1, None, self.equal)
+        strict = self.world > 1 or streams.count > 1 or not resumed.begins
+        return Order(self.seed, self.epoch, strict, streams.count, streams.equal)
+
+    def _kept(self, begun: Local | None, asked: Local | None) -> Local | None:
+        """Returns the local shuffle of the state: another one could not say which rows of the epoch were given out."""
+        if begun != asked:
+            warnings.warn(
+                f"the state of {self.node.says()} was taken in an epoch {_in_words(begun)}: that epoch ends so, and the next ones are "
+                f"{_in_words(asked)}",
+                UserWarning,
+                stacklevel=2,
+            )
+        return begun
+
+    def _say_batch(self, before: int | None, now: int | None) -> None:
+        if before is not None and now is not None and before != now and self._is_new("batch", now):
+            _tell(
+                f"a global batch of {self.node.says()} has {now} rows, and had {before} before the number of ranks or batch_size changed; "
+                f"iter_torch_batches(global_batch_size={before}) keeps it"
+            )
+
+    def _say_readers(self, streams: int) -> None:
+        readers = Streams(streams, None).readers(self.world)
+        if readers > 1 and self._is_new("readers", streams):
+            _tell(
+                f"{self.world} ranks share {self.node.says()}, which is cut into {streams} stream{'s' if streams > 1 else ''}: up to {readers} "
+                "ranks read the same stream. Each row is read by one rank where the number of ranks divides DataConfig(streams=)"
+            )
+
+    def _is_new(self, what: str, value: Any) -> bool:
+        """Returns True on rank 0 for what it did not say yet."""
+        is_new = self.rank == 0 and self._told.get(what) != value
+        self._told[what] = value
+        return is_new
+
+    def _rows(self, order: Order, resumed: Resumed, *, several: bool) -> int | None:
+        """Returns the rows of the epoch: counted where ranks or streams share them; one reader alone reads on to the end."""
+        if not several and self.among[1] == 1:
+            rows = None if self.node.assumes else self.node.rows()
+        elif self.node.steady or self.node.rows() is not None:
+            rows = shared_rows(self.node)
+        else:
+            count_all(self.node)
+            known = self.node.rows()
+            rows = known if known is not None else sum(piece.rows for piece in self.node.start(order).pieces())
+        if not resumed.begins and resumed.rows is not None and rows is not None and rows != resumed.rows:
             raise ValueError(
-                f"the state that was loaded is of a dataset with {self.state_rows} rows, and {self.node.says()} has {rows} now: "
+                f"the state that was loaded is of a dataset with {resumed.rows} rows, and {self.node.says()} has {rows} now: "
                 "a half-read epoch cannot go on. Load no state, and the epoch starts from its beginning"
             )
-        rest = _position.rest_after(rows, self.stages, self.epoch)
-        own_ranges = _position.share(rest, self.world, self.rank, equal=self.equal)
-        stage = Stage(self.world, 0, self.equal, buffer, self.seed % 2**32 if seed is None else seed)
-        self.progress = Progress(self.epoch, rows, self.stages, stage)
-        self.epoch, self.stages, self.state_rows = self.epoch + 1, [], None
-        return self.progress, read_ranges(self.node.start(order), self._of_this_process(own_ranges))
-
-    def _rows(self, order: Order) -> int | None:
-        """Counted where ranks share them, or shared them before a resume; one reader alone reads on to the end."""
-        if self.world == 1 and self.among[1] == 1 and all(stage.world == 1 for stage in self.stages):
-            return None if self.node.assumes else self.node.rows()
-        if self.node.steady or self.node.rows() is not None:
-            return shared_rows(self.node)
-        count_all(self.node)
-        known = self.node.rows()
-        return known if known is not None else sum(piece.rows for piece in self.node.start(order).pieces())
+        return rows
 
     def _of_this_process(self, ranges: Ranges) -> Ranges:
         number, count = self.among
@@ -112,36 +182,27 @@ class Share:
 
     def rows(self) -> int:
         """Returns the rows of a whole epoch, for this rank."""
-        start, stop = _position.bounds(shared_rows(self.node), self.world, self.rank, equal=self.equal)
-        return (stop or 0) - start
+        return Streams(self.streams or self.world, shared_rows(self.node), self.equal).rows_of(self.world, self.rank)
 
     # -- state ------------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         now = self.progress
-        if now is None:
-            epoch, stages, rows = self.epoch, self.stages, self.state_rows
-        elif now.ended:
-            epoch, stages, rows = now.epoch + 1, [], now.rows
-        else:
-            epoch, stages, rows = now.epoch, now.stages(), now.rows
-        return {
-            "version": VERSION,
-            "pieces": PIECES,
-            "epoch": epoch,
-            "seed": self.seed,
-            "rows": rows,
-            "stages": [stage.as_dict() for stage in stages],
-        }
+        epoch, resumed = self.epoch, self.resumed
+        if now is not None and not now.ended:
+            assert isinstance(now, Given | Staged)
+            epoch, resumed = now.epoch, now.resumed()
+        if resumed is None or (resumed.begins and resumed.streams is None):
+            rows = None if now is None else now.rows
+            resumed = Resumed(rows, Streams(self.streams or self.world, rows, self.equal))
+        return {"pieces": PIECES, "epoch": epoch, "seed": self.seed, **resumed.written()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if not isinstance(state, Mapping) or not {"version", "epoch", "seed", "stages"} <= state.keys():
-            raise ValueError("this is no state of a dataset's share: it is what shard.state_dict() gave")
-        if state["version"] != VERSION:
-            raise ValueError(f"the state is of version {state['version']}, this rtrain reads version {VERSION}")
+        resumed = _progress.read(state)
         self.epoch, self.seed = int(state["epoch"]), int(state["seed"])
-        self.stages = [Stage(**stage) for stage in state["stages"]]
-        self.state_rows = state.get("rows") if self.stages else None
-        if self.stages and state.get("pieces", 1) != PIECES and _order_follows_pieces(self.node):
+        self.resumed = None if resumed.begins else resumed
+        if resumed.streams is not None:
+            self.streams = self.streams_wanted or resumed.streams.count
+        if self.resumed is not None and state.get("pieces", 1) != PIECES and _order_follows_pieces(self.node):
             warnings.warn(
                 f"the state of {self.node.says()} was saved in the middle of an epoch by an rtrain that cut files into other pieces: rows of "
                 "this epoch may come twice or be left out; later epochs are whole",
@@ -149,6 +210,15 @@ class Share:
                 stacklevel=2,
             )
         self.progress = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration the whole epoch of this number."""
+        if epoch != self.epoch:
+            self.epoch, self.resumed = epoch, None
+
+
+def _in_words(local: Local | None) -> str:
+    return "without a local shuffle" if local is None else f"with local_shuffle_buffer_size={local.rows}, seed {local.seed}"
 
 
 def _order_follows_pieces(node: Node) -> bool:
@@ -161,34 +231,12 @@ def _reads_files(node: Node) -> bool:
     return (isinstance(node, Read) and not node.in_memory) or any(_reads_files(child) for child in node.children)
 
 
-def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
-    """The rows at these positions of the run's pieces."""
-    coming = iter(ranges)
-    current = next(coming, None)
-    passed = 0
-    if current is None:
-        return
-    for piece in run.pieces():
-        block: Block | None = None
-        end = passed + piece.rows
-        while current is not None and current[0] < end:
-            start, stop = current
-            block = block if block is not None else run.read(piece)
-            yield block.slice(max(start - passed, 0), (end if stop is None else min(stop, end)) - passed)
-            if stop is None or stop > end:
-                break
-            current = next(coming, None)
-        if current is None:
-            return
-        passed = end
-
-
 def _tell(text: str) -> None:
     print(f"rtrain: {text}", file=sys.stderr, flush=True)
 
 
 def agreed(share: Share, exchange: Exchange) -> None:
-    """Counts what is to be counted, every rank its part, and sees that all ranks have the same rows. Every rank calls it."""
+    """Counts what is to be counted, every rank its part, and sees that all ranks have the same rows and streams. Every rank calls it."""
     tells = share.rank == 0 and share.node.rows() is None
     begun = time.monotonic()
     if tells:
@@ -203,9 +251,11 @@ def agreed(share: Share, exchange: Exchange) -> None:
     layout = zlib.crc32(
         repr([piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []).encode()
     )
-    for rank, (others, their_layout) in enumerate(exchange((rows, layout))):
+    gathered = exchange((rows, layout, share.streams))
+    for rank, (others, their_layout, _) in enumerate(gathered):
         if (others, their_layout) != (rows, layout):
             raise ValueError(
                 f"rank {rank} sees {others} rows of {plan_text} and rank {share.rank} sees {rows}: the ranks must read the same files"
                 + ("" if others != rows else " (the rows are as many, and lie otherwise)")
             )
+    share.streams = gathered[0][2]  # rank 0 alone asked how many ranks the run may have

@@ -77,8 +77,7 @@ class Batches(IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """What the next iteration shuffles by; needed with loader processes, which start with the same one each time."""
-        if epoch != self.share.epoch:
-            self.share.epoch, self.share.stages, self.share.state_rows = epoch, [], None
+        self.share.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self.share.state_dict()

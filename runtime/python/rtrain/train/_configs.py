@@ -267,10 +267,14 @@ class DataConfig:
     datasets_to_split: "all", or a list of names.
     equal: all ranks get as many rows (or items of a torch Dataset or sequence). At most one row a rank is left out of the
     epoch. False gives these rows to the first ranks, whose loops then see unequal numbers of batches.
+    streams: how many streams an epoch of `rtrain.data` is cut into; None: the largest number of ranks that the run may have.
+    Global batches depend on it, and not on the number of ranks.
     execution_options, enable_shard_locality: change nothing.
 
     `configure` may be overridden to split otherwise.
     """
+
+    streams: int | None = None  # of a config that an earlier version pickled
 
     def __init__(
         self,
@@ -278,7 +282,11 @@ class DataConfig:
         execution_options: object = None,
         enable_shard_locality: bool = True,  # noqa: FBT001, FBT002
         equal: bool = True,  # noqa: FBT001, FBT002
+        *,
+        streams: int | None = None,
     ) -> None:
+        if streams is not None and (isinstance(streams, bool) or not isinstance(streams, int) or streams < 1):
+            raise ValueError(f"DataConfig: streams is {streams!r}; it is a whole number from 1 on, or None")
         if datasets_to_split != "all" and not (
             isinstance(datasets_to_split, list | tuple) and all(isinstance(name, str) for name in datasets_to_split)
         ):
@@ -291,6 +299,7 @@ class DataConfig:
         _arguments.check_named("DataConfig", execution_options=execution_options, enable_shard_locality=enable_shard_locality)
         self.enable_shard_locality = enable_shard_locality
         self.equal = equal
+        self.streams = streams
 
     def configure(
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
@@ -418,7 +427,9 @@ class RunConfig:
     tracking: Mapping[str, bool] = field(default_factory=dict)
     secrets: Sequence[str] = ()
     records_path: str | os.PathLike[str] | None = None
-    _view: _views.View | None = field(default=None, init=False, repr=False, compare=False)  # of storage_path on storage_filesystem
+    _view: _views.View | None = field(
+        default=None, init=False, repr=False, compare=False
+    )  # of storage_path on storage_filesystem
 
     class _MadeName(str):
         """The name of a run that nobody named, also in a copy of its config."""

@@ -25,6 +25,7 @@ class Shards:
         self._facts = facts
         self._made: dict[str, Any] = {}
         self._configured: list[dict[str, Any]] | None = None
+        self._most: int | None = None
 
     def shard(self, name: str | None, state_dict: Mapping[str, Any] | None = None) -> Any:
         share = self._dataset_named(name)
@@ -59,11 +60,21 @@ class Shards:
         return split(whole, self._facts, equal=self._config.equal)
 
     def _agreed(self, dataset: Any) -> Any:
-        """Agrees on datasets of `rtrain.data`: the ranks count together what must be counted, and see the same rows. A
-        barrier."""
+        """Agrees on datasets of `rtrain.data`: the ranks count together what must be counted, see the same rows, and cut them into
+        as many streams. A barrier."""
         facts = self._facts
         seed = zlib.crc32(facts.run_id.encode())
-        share = dataset.rtrain_share_of_run(facts.world_rank, facts.world_size, seed, equal=self._config.equal)
+        equal, streams = self._config.equal, self._config.streams
+        usual = None if streams is not None or facts.world_rank else self._most_ranks()
+        share = dataset.rtrain_share_of_run(
+            facts.world_rank, facts.world_size, seed, equal=equal, streams=streams, usual_streams=usual
+        )
         if facts.world_size > 1:
             share._agree(_session.current("get_dataset_shard").exchange)
         return share
+
+    def _most_ranks(self) -> int:
+        """Returns the largest number of ranks that the run may have."""
+        if self._most is None:
+            self._most = _session.current("get_dataset_shard").resize_info().max_workers
+        return self._most

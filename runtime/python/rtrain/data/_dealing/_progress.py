@@ -1,0 +1,113 @@
+"""How far an iteration has come, and how a state says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.data._dealing._streams import Streams
+from rtrain.data._position import Stage
+
+VERSION = 2
+OLD_VERSION = 1  # its states are lists of stages; the epoch that such a state was taken in ends by that rule
+
+
+@dataclass(frozen=True)
+class Local:
+    """A local shuffle: a stream gives out windows of `rows` rows one after the other, the rows of each in a random order."""
+
+    rows: int
+    seed: int
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """consumed: rows that the loop was given in this iteration. rows: of the whole epoch."""
+
+    epoch: int
+    rows: int | None
+    consumed: int = 0
+    ended: bool = False
+
+
+@dataclass(kw_only=True)
+class Given(Progress):
+    """How far an iteration of streams has come. begun: rows of the dealing that were given out before this iteration."""
+
+    streams: Streams
+    world: int
+    begun: int = 0
+    local: Local | None = None
+    batch: int | None = None  # rows of a global batch; None: rows are given out one by one, or as they come
+
+    @property
+    def given(self) -> int:
+        given = self.begun + self.consumed * self.world
+        return given if self.streams.dealt is None else min(given, self.streams.dealt)
+
+    def resumed(self) -> Resumed:
+        return Resumed(self.rows, self.streams, self.given, self.local, self.batch)
+
+
+@dataclass(kw_only=True)
+class Staged(Progress):
+    """How far an iteration has come whose rows are divided as contiguous parts: by a state of version 1, or among loader processes."""
+
+    before: tuple[Stage, ...]
+    stage: Stage
+    windows: list[int] = field(default_factory=list)  # rows of each shuffled buffer that was filled
+
+    def resumed(self) -> Resumed:
+        if self.consumed == 0:
+            return Resumed(self.rows, stages=self.before)
+        stage = self.stage
+        window = 0
+        if stage.buffer:
+            number = self.consumed // stage.buffer
+            window = self.windows[number] if number < len(self.windows) else 0
+        now = Stage(stage.world, self.consumed, stage.equal, stage.buffer, stage.seed, window)
+        return Resumed(self.rows, stages=(*self.before, now))
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What a state says of the epoch that it was taken in. streams: None in a state of version 1, whose rule the stages are."""
+
+    rows: int | None
+    streams: Streams | None = None
+    given: int = 0
+    local: Local | None = None
+    batch: int | None = None
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def begins(self) -> bool:
+        """Returns True if no row of the epoch was given out."""
+        return not self.given and not self.stages
+
+    def written(self) -> dict[str, Any]:
+        if self.streams is None:
+            return {"version": OLD_VERSION, "rows": self.rows, "stages": [stage.as_dict() for stage in self.stages]}
+        return {
+            "version": VERSION,
+            "rows": self.rows,
+            "streams": self.streams.count,
+            "equal": self.streams.equal,
+            "given": self.given,
+            "local": None if self.local is None else [self.local.rows, self.local.seed],
+            "batch": self.batch,
+        }
+
+
+def read(state: Mapping[str, Any]) -> Resumed:
+    """Returns what a state says. ValueError for what is no state, and for a version that is not known here."""
+    if not isinstance(state, Mapping) or not {"version", "epoch", "seed"} <= state.keys():
+        raise ValueError("this is no state of a dataset's share: it is what shard.state_dict() gave")
+    if state["version"] == OLD_VERSION and "stages" in state:
+        return Resumed(state.get("rows"), stages=tuple(Stage(**stage) for stage in state["stages"]))
+    if state["version"] != VERSION:
+        raise ValueError(f"the state is of version {state['version']}, this rtrain reads versions {OLD_VERSION} and {VERSION}")
+    streams = Streams(int(state["streams"]), state["rows"], bool(state["equal"]))
+    local = None if state["local"] is None else Local(*state["local"])
+    return Resumed(state["rows"], streams, int(state["given"]), local, state["batch"])

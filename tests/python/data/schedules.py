@@ -1,0 +1,87 @@
+"""Schedules of kills and resizes, and what the ranks of a run give out under them.
+
+A schedule is a list of attempts: how many ranks it has, and after how many global batches it is killed. Each attempt goes on from
+the newest state that was saved, so batches behind that state are given out once more; what counts is the run's history: the batches
+up to each state that an attempt started from, then those of the last attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SIZES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    world: int
+    batches: int | None  # given out before it is killed; None: it reads to the end
+
+
+@dataclass(frozen=True)
+class Schedule:
+    streams: int
+    batch: int  # rows of a global batch
+    saves: int  # a state is saved behind each global batch whose number it divides
+    attempts: tuple[Attempt, ...]
+
+
+def drawn(numbers: random.Random, streams: int = 8) -> Schedule:
+    """Returns a schedule whose numbers of ranks divide the number of streams and the batch."""
+    batch = 8 * numbers.randint(1, 4)
+    attempts = [Attempt(numbers.choice(SIZES), numbers.randint(0, 9)) for _ in range(numbers.randint(1, 5))]
+    return Schedule(streams, batch, numbers.randint(1, 4), (*attempts, Attempt(numbers.choice(SIZES), None)))
+
+
+class Ranks:
+    """The ranks of one attempt. A subclass reads with them."""
+
+    def load(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def states(self) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    def epochs(self) -> Iterator[Iterator[list[Any]]]:
+        """Yields the epochs that are left; each yields the rows of its global batches, those of rank 0 first."""
+        raise NotImplementedError
+
+
+def history(schedule: Schedule, ranks: Callable[[int, int], Ranks]) -> list[tuple[int, list[Any]]]:
+    """Returns the epoch and the rows of each global batch that a run gives out. `ranks` makes those of an attempt, for so many rows a rank."""
+    kept: list[tuple[int, list[Any]]] = []
+    state: dict[str, Any] | None = None
+    for attempt in schedule.attempts:
+        group = ranks(attempt.world, schedule.batch // attempt.world)
+        if state is not None:
+            group.load(json.loads(json.dumps(state)))
+        given, saved, state = _until_killed(group, attempt, schedule.saves, state)
+        if saved is None:
+            return kept + given
+        kept += given[:saved]
+    raise AssertionError("the last attempt reads to the end")
+
+
+def _until_killed(
+    group: Ranks, attempt: Attempt, saves: int, state: dict[str, Any] | None
+) -> tuple[list[tuple[int, list[Any]]], int | None, dict[str, Any] | None]:
+    """Returns the batches of an attempt, how many of them its newest state has (None: it came to the end), and that state."""
+    given: list[tuple[int, list[Any]]] = []
+    epoch, saved = 0 if state is None else state["epoch"], 0
+    if attempt.batches == 0:
+        return given, 0, state
+    for batches in group.epochs():
+        for rows in batches:
+            given.append((epoch, rows))
+            if len(given) == attempt.batches:
+                return given, saved, state
+            if len(given) % saves == 0:
+                states = group.states()
+                assert states.count(states[0]) == len(states)  # the state of any rank will do
+                state, saved = states[0], len(given)
+        epoch += 1
+    return given, None, state
