@@ -373,7 +373,7 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
     if (const auto next = refused_by_quota(candidate, run)) return *next;
     if (run.retry_at > change_.now()) {
         const bool keeps = run.retry_at - change_.now() <= limits::backoff_keeps_place && index_.ever(candidate.shape);
-        if (keeps && heads() == 0) make_reservation(candidate, run.retry_at);
+        if (keeps && (candidate.claim == Claim::reservation || heads() == 0)) make_reservation(candidate, run.retry_at);
         return Next::on;
     }
     if (candidate.claim != Claim::none) {

@@ -11,15 +11,18 @@ using namespace rtrain::stories;
 
 namespace {
 
+enum class Failing { none, one_in_three, half, all };
+
 struct Load {
     bool two_priorities = false;  // promises hold for the higher one
-    bool failures = false;        // half of the attempts fail and are tried again; promises are not looked at
+    Failing failing = Failing::none;
 };
 
 class Trace {
   public:
     explicit Trace(std::uint64_t seed, Load load) : state_(seed * 2 + 1), load_(load) {
         cluster_.meta.cluster_id = "c0ffee00";
+        cluster_.meta.quarantine.failures = 0;  // never: no node leaves
         const auto nodes = 1 + dice(4);
         for (std::uint64_t n = 1; n <= nodes; ++n)
             tell(node("n" + std::to_string(n), static_cast<std::int64_t>(4 + dice(5)),
@@ -33,9 +36,12 @@ class Trace {
         pass(4'000'000);
         end();
     }
-    std::size_t promises() const { return promised_.size(); }
+    std::size_t promises() const { return promises_; }
 
   private:
+    std::int64_t below(std::int64_t bound) {
+        return static_cast<std::int64_t>(dice(static_cast<std::uint64_t>(bound)));
+    }
     std::uint64_t dice(std::uint64_t sides) {
         state_ = state_ * 6'364'136'223'846'793'005u + 1'442'695'040'888'963'407u;
         return (state_ >> 33) % sides;
@@ -49,10 +55,16 @@ class Trace {
         RunSubmitted event = submission(job);
         if (dice(3) == 0) event.program = "session-" + std::to_string(dice(2));
         if (load_.two_priorities && dice(2) == 0) event.spec.priority = 40;
-        if (load_.failures) event.spec.failure.max_failures = static_cast<std::int32_t>(dice(4));
+        if (load_.failing != Failing::none) {
+            FailurePolicy& policy = event.spec.failure;
+            policy.max_failures = static_cast<std::int32_t>(dice(5)) - 1;  // -1: no limit
+            policy.backoff_set = dice(3) == 0;
+            if (policy.backoff_set) policy.backoff_first = {static_cast<std::int64_t>(100 + dice(20'000))};
+        }
         return event;
     }
-    // Attempts start at once, and end when their limits do; those without a limit end some time.
+    // Attempts start at once. They end when the limits of their runs do, or fail before. Attempts without a limit end
+    // some time.
     void tell(const Event& event) {
         const Decision decision = decide(cluster_, now_, event);
         std::vector<AttemptId> placed;
@@ -63,19 +75,37 @@ class Trace {
         check();
         for (const AttemptId id : placed) start(id);
     }
+    // Returns when the run ends if it does not fail before. The limit of a run counts from its first attempt.
+    Time end_of(const Run& run) {
+        if (!run.spec.wall_time_limit) return now_ + Duration{1'000 * (1 + below(200))};
+        return core::wall_time_end(run).value_or(now_ + *run.spec.wall_time_limit);
+    }
+    bool attempt_fails(const Run& run) {
+        if (!run.spec.wall_time_limit && run.failures >= 6) return false;  // retries without a limit would never end
+        switch (load_.failing) {
+            case Failing::none:
+                return false;
+            case Failing::one_in_three:
+                return dice(3) == 0;
+            case Failing::half:
+                return dice(2) == 0;
+            case Failing::all:
+                return true;
+        }
+        return false;
+    }
     void start(AttemptId id) {
         const Run& run = cluster_.runs.at(id.run);
         const auto promised = promised_.find(id.run);
-        if (promised != promised_.end() && !load_.failures) {
+        if (promised != promised_.end()) {
             INFO("run " << run.name << " starts at " << now_.ms << ", promised for " << promised->second.ms);
             REQUIRE(now_ <= promised->second);
+            promised_.erase(promised);
         }
-        Duration length = run.spec.wall_time_limit.value_or(Duration{std::int64_t(1 + dice(200)) * 1'000});
-        if (load_.failures && dice(2) == 0) {
-            length.ms = static_cast<std::int64_t>(dice(static_cast<std::uint64_t>(length.ms)));
-            fails_.insert(id);
-        }
-        ends_.insert({now_ + length, id});
+        const Time end = end_of(run);
+        const bool fails = end > now_ && attempt_fails(run);
+        if (fails) fails_.insert(id);
+        ends_.insert({fails ? now_ + Duration{below((end - now_).ms)} : end, id});
         const Attempt attempt = cluster_.attempts.at(id);
         const std::vector<NodeId> nodes = attempt.nodes_waiting;
         for (const NodeId& name : nodes) {
@@ -99,10 +129,10 @@ class Trace {
     void pass(std::int64_t at_most) {
         const Time end{now_.ms + 1 + static_cast<std::int64_t>(dice(static_cast<std::uint64_t>(at_most)))};
         while (true) {
-            const auto wake = next_wake(cluster_);
+            const auto wake = next_wake(cluster_);  // not later than now: a limit is due
             const Time next = ends_.empty() ? end : std::min(end, ends_.begin()->first);
-            if (wake && *wake < next && *wake > now_) {
-                now_ = *wake;
+            if (wake && std::max(*wake, now_) < next) {
+                now_ = std::max(*wake, now_);
                 tell(TimePassed{});
             } else if (!ends_.empty() && ends_.begin()->first <= end) {
                 const auto [time, id] = *ends_.begin();
@@ -125,8 +155,9 @@ class Trace {
                      place(cluster_.index.nodes(), request_of(run)).verdict != Verdict::feasible_now));
         }
     }
+    // A promise ends when the run starts on its seats, or ends by its limit while it waits to be tried again.
     void check() {
-        if (load_.failures) return;
+        std::erase_if(promised_, [&](const auto& entry) { return terminal(cluster_.runs.at(entry.first).state); });
         for (const RunId id : cluster_.index.reserving()) {
             const Run& run = cluster_.runs.at(id);
             if (run.spec.priority < 50) continue;
@@ -135,7 +166,8 @@ class Trace {
                 REQUIRE_FALSE(promised_.contains(id));
                 continue;
             }
-            const auto promised = promised_.try_emplace(id, run.reserved_from).first;
+            const auto [promised, is_new] = promised_.try_emplace(id, run.reserved_from);
+            promises_ += is_new ? 1 : 0;
             INFO("run " << run.name << " was promised for " << promised->second.ms << ", now for "
                         << run.reserved_from.ms);
             REQUIRE(run.reserved_from <= promised->second);
@@ -143,7 +175,7 @@ class Trace {
         }
         for (const auto& [id, promised] : promised_) {
             INFO("run " << cluster_.runs.at(id).name << " waits at " << now_.ms << ", promised for " << promised.ms);
-            REQUIRE((now_ <= promised || cluster_.runs.at(id).attempts > 0));
+            REQUIRE((now_ <= promised || !cluster_.index.waits(id)));
         }
     }
 
@@ -153,7 +185,8 @@ class Trace {
     Time now_{1'000};
     std::set<std::uint32_t> seen_;  // incarnations
     std::set<AttemptId> fails_;
-    std::map<RunId, Time> promised_;
+    std::map<RunId, Time> promised_;  // of runs that wait
+    std::size_t promises_ = 0;
     std::set<std::pair<Time, AttemptId>> ends_;
 };
 
@@ -162,8 +195,8 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
     return wanted == nullptr ? otherwise : std::stoull(wanted);
 }
 
-void run_traces(Load load) {
-    const std::uint64_t from = number_in("RTRAIN_TRACES_FROM", 0), traces = number_in("RTRAIN_TRACES", 200);
+void run_traces(Load load, std::uint64_t in_short) {
+    const std::uint64_t from = number_in("RTRAIN_TRACES_FROM", 0), traces = number_in("RTRAIN_TRACES", in_short);
     std::size_t promises = 0;
     for (std::uint64_t seed = from; seed < from + traces; ++seed) {
         INFO("trace " << seed);
@@ -171,17 +204,29 @@ void run_traces(Load load) {
         trace.run();
         promises += trace.promises();
     }
-    CHECK((load.failures || promises > traces));
+    CHECK(promises > traces);
 }
 
 }  // namespace
 
-TEST_CASE("a reserved time never moves later while limits hold", "[reservations]") { run_traces({}); }
+TEST_CASE("a reserved time never moves later while limits hold", "[reservations]") { run_traces({}, 200); }
 
 TEST_CASE("a reserved time never moves later for runs of a lower priority", "[reservations]") {
-    run_traces({.two_priorities = true});
+    run_traces({.two_priorities = true}, 200);
 }
 
-TEST_CASE("each run that fits the cluster starts in the end, whatever fails", "[reservations]") {
-    run_traces({.two_priorities = true, .failures = true});
+TEST_CASE("a reserved time never moves later if one attempt in three fails", "[reservations]") {
+    run_traces({.failing = Failing::one_in_three}, 70);
+}
+
+TEST_CASE("a reserved time never moves later if half of the attempts fail", "[reservations]") {
+    run_traces({.failing = Failing::half}, 70);
+}
+
+TEST_CASE("a reserved time never moves later if every attempt fails", "[reservations]") {
+    run_traces({.failing = Failing::all}, 70);
+}
+
+TEST_CASE("a reserved time never moves later for failing runs of two priorities", "[reservations]") {
+    run_traces({.two_priorities = true, .failing = Failing::half}, 70);
 }

@@ -323,6 +323,26 @@ TEST_CASE("a run that retries starts before a promised time if its limit ends by
     CHECK(world.run(second).reserved_from == promised);
 }
 
+TEST_CASE("a run that retries keeps its seats when an older run fails", "[reservations]") {
+    World world;
+    world.nodes(1, 8);
+    const RunId older = world.running({.name = "older", .cpus = 4, .max_failures = 3});
+    const RunId younger = world.running({.name = "younger", .cpus = 4, .max_failures = 3});
+    const auto fails = [&](RunId id) {
+        world.exits(id, 0, killed(9));
+        world.empties(id);
+    };
+    fails(younger);
+    const Time promised = world.run(younger).reserved_from;
+    CHECK(promised == world.now + Duration{1'000});
+    world.submit({.name = "waiting", .cpus = 4});
+    world.pass(500);
+    fails(older);
+    CHECK(world.run(younger).reserved_from == promised);
+    world.pass(500);
+    CHECK(starts(world, younger));
+}
+
 TEST_CASE("a run that retries starts beside the older reservation of another run, without another event",
           "[reservations]") {
     World world;
