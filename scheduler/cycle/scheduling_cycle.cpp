@@ -398,9 +398,8 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         full_.insert(candidate.shape);
         return blocked(candidate);
     }
-    const Next next = blocked(candidate);
-    if (!index_.waits(candidate.run)) return Next::on;  // it has started on its reserved seats
-    return some_may_pass(candidate) && ++too_long_[candidate.shape] < limits::too_long_most ? Next::on : next;
+    if (blocked(candidate) == Next::on) return Next::on;  // it has started on its reserved seats
+    return some_may_pass(candidate) && ++too_long_[candidate.shape] < limits::too_long_most ? Next::on : Next::skip;
 }
 
 bool Cycle::start(const Candidate& candidate, const Run& run, ReservationMask open) {
@@ -458,6 +457,9 @@ void Cycle::wait_for_passed(AttemptId passed) {
 
 // Behind a reservation. A shorter one of the same shape may still be over in time: is there room for the shortest?
 bool Cycle::some_may_pass(const Candidate& candidate) {
+    const bool no_time =
+        std::none_of(seen_.begin(), seen_.end(), [](const auto& entry) { return entry.second.begin.from.ms != 0; });
+    if (no_time) return false;
     const auto batch = index_.waiting().at(*candidate.line).find(candidate.shape);
     const Duration shortest = batch->second.by_length.begin()->first;
     if (shortest == for_ever) return false;
@@ -550,9 +552,10 @@ ReservationMask Cycle::release_other_reservations() {
 // A run whose turn has come and that keeps no reservation closes none to those behind it.
 void Cycle::forget_lapsed(const Candidate& candidate) {
     const auto seen = seen_.find(candidate.run);
+    if (seen == seen_.end()) return;
     const bool active = std::any_of(reservations_.begin(), reservations_.end(),
                                     [&](const ActiveReservation& other) { return other.run == candidate.run; });
-    if (seen == seen_.end() || active) return;
+    if (active) return;
     seen_.erase(seen);
     refused_.clear();
 }

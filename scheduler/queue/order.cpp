@@ -78,6 +78,7 @@ std::optional<Candidate> Order::next() {
             const Candidate candidate = claims_.back();
             claims_.pop_back();
             seen_.insert(candidate.run);
+            others_of_shape_ = true;
             return candidate;
         }
         const std::optional<Candidate> candidate = next_by_share();
@@ -105,17 +106,20 @@ std::optional<Candidate> Order::next_by_share() {
     Open& open = lines_[best];
     const auto [waiter, shape] = open.heads.back();
     open.heads.pop_back();
+    others_of_shape_ = false;
     const auto batch = open.batches->find(shape);
     if (batch != open.batches->end())
         if (const auto after = batch->second.by_age.upper_bound(waiter); after != batch->second.by_age.end()) {
             const std::pair next{*after, shape};
             open.heads.insert(std::upper_bound(open.heads.begin(), open.heads.end(), next, std::greater<>()), next);
+            others_of_shape_ = true;
         }
     if (lines_.size() > 1) shares_.count(open.line->queue, index_.shape(shape).total);
     return Candidate{.line = open.line, .shape = shape, .run = waiter.id};
 }
 
 void Order::skip(const Candidate& candidate) {
+    if (!others_of_shape_) return;
     for (Open& open : lines_)
         if (open.line == candidate.line)
             std::erase_if(open.heads, [&](const auto& head) { return head.second == candidate.shape; });

@@ -31,7 +31,8 @@ class Order {
   public:
     Order(const ClusterIndex& index, FairShare shares, Time now);
     std::optional<Candidate> next();  // Returns the next run, each run once. Returns nullopt at the end.
-    // Leaves out the remaining runs of the candidate's line that have its shape.
+    // Leaves out the remaining runs of the candidate's line that have its shape. The candidate is the last one that
+    // next() has returned.
     void skip(const Candidate& candidate);
 
   private:
@@ -48,6 +49,9 @@ class Order {
     // place, then starving gangs.
     std::vector<Candidate> claims_;
     std::set<RunId> seen_;
+    // False if the last run that next() returned is certainly the last of its line and shape. Then skip() has nothing
+    // to do, and a long queue of unlike runs is not searched for each of them.
+    bool others_of_shape_ = true;
 
     const ClusterIndex& index_;
     FairShare shares_;
