@@ -118,6 +118,63 @@ def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):
     assert len(set(seen)) == len(seen) == given + (900 - given) // 3 * 3 and set(seen) <= set(range(100, 1000))
 
 
+def numbered(config):
+    """Each rank writes the rows of each global batch into a file that is named by the rows given out before its end."""
+    context, state = train.get_context(), None
+    rank, world = context.get_world_rank(), context.get_world_size()
+    checkpoint = train.get_checkpoint()
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            state = json.loads((pathlib.Path(folder) / "state.json").read_text())
+    shard = train.get_dataset_shard("train", state_dict=state)
+    for number, batch in enumerate(shard.iter_batches(global_batch_size=40, prefetch_batches=2)):
+        state = shard.state_dict()
+        (pathlib.Path(config["batches"]) / f"{state['given']}-{world}-{rank}.json").write_text(json.dumps(batch["id"].tolist()))
+        if number % 3 == 2 and rank == 0:
+            with train.checkpoint_dir() as folder:
+                (pathlib.Path(folder) / "state.json").write_text(json.dumps(state))
+                train.report({"number": number}, checkpoint=folder, checkpoint_upload_mode=train.CheckpointUploadMode.SYNC)
+        elif number % 3 == 2:
+            train.report({"number": number})
+        if config["dies"] and number == 7 and rank == world - 1:
+            os._exit(9)
+
+
+def test_kills_and_resizes_leave_the_global_batches_as_they_are(cluster, parquet, tmp_path):
+    rows = data.read_parquet(parquet).map(lambda row: {"id": row["id"]}).random_shuffle(seed=5, window_bytes=1)
+
+    def fit(name, workers, *, dies):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        DataParallelTrainer(
+            numbered,
+            train_loop_config={"batches": str(folder), "dies": dies},
+            datasets={"train": rows},
+            dataset_config=DataConfig(streams=4),
+            scaling_config=ScalingConfig(num_workers=workers),
+            run_config=RunConfig(name=name),
+        ).fit()
+
+    def batches(name, workers):
+        parts = {}
+        for file in sorted((tmp_path / name).glob(f"*-{workers}-*.json")):
+            parts.setdefault(int(file.name.split("-")[0]), []).append(json.loads(file.read_text()))
+        return {number: sum(of_ranks, []) for number, of_ranks in parts.items() if len(of_ranks) == workers}
+
+    quiet, resized = cluster.name("quiet"), cluster.name("resized")
+    fit(quiet, 2, dies=False)
+    for workers in (4, 2):
+        with pytest.raises(train.WorkerGroupError):
+            fit(resized, workers, dies=True)
+    fit(resized, 1, dies=False)
+    expected = batches(quiet, 2)
+    assert sorted(sum(expected.values(), [])) == list(range(1000)) and len(expected) == 25
+    by_size = {workers: batches(resized, workers) for workers in (4, 2, 1)}
+    assert min(by_size[4]) == 40 and min(by_size[2]) > 40 and len(by_size[4]) >= 6 <= len(by_size[2])
+    assert {*by_size[4], *by_size[2], *by_size[1]} == {*expected}
+    assert all(rows_of == expected[number] for of_size in by_size.values() for number, rows_of in of_size.items())
+
+
 def test_what_is_random_without_a_seed_is_alike_on_every_rank(cluster):
     """Each rank builds the dataset by itself."""
 
