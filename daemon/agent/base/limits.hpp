@@ -23,9 +23,10 @@ inline constexpr std::uint64_t setups_part = 4, setups_part_when_full = 16;
 inline constexpr std::uint64_t cut_keeps_of_4 = 3;
 
 // ---- processes ----------------------------------------------------------------------------------------------------
-// Setups that run at once, each of another user: more would take the processors from the workers. One that hangs takes
-// one place for an hour at most.
-inline constexpr std::size_t setups_at_once = 8;
+// Setups that run at once, each of another user: more would take the processors from the workers. One that has run for
+// `setup_share_ms` leaves its place to a user who waits, and goes on. Of `setups_most` that run, the oldest ends then.
+inline constexpr std::size_t setups_at_once = 8, setups_most = 32;
+inline constexpr std::int64_t setup_share_ms = 10 * 60 * 1'000;
 // Processes and threads of an attempt on a node, with its setup, where its workers have a cgroup: far more than eight
 // ranks with loaders have, and far below what a kernel has.
 inline constexpr std::size_t tasks_of_attempt = 16'384;

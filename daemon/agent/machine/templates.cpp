@@ -163,19 +163,34 @@ std::int64_t bytes_to_expect(const Templates& templates, const std::string& key)
     return is_known ? first->second.bytes : templates.policy.memory_guess;
 }
 
+// Returns whether the user may have one more import. The oldest import of the others ends if all places are taken and
+// it has had its share of time: users whose imports hang keep nobody else's from beginning.
+bool takes_place(Step& step, const std::string& user) {
+    Templates& templates = step.state.templates;
+    std::size_t imports = 0;
+    Entry oldest = templates.all.end();
+    for (Entry at = templates.all.begin(); at != templates.all.end(); ++at) {
+        if (at->second.phase != TemplatePhase::starting) continue;
+        if (at->second.user == user) return false;
+        ++imports;
+        if (oldest == templates.all.end() || at->second.due < oldest->second.due) oldest = at;
+    }
+    if (imports < templates.policy.imports_max) return true;
+    if (oldest == templates.all.end()) return false;
+    const Time begun{oldest->second.due.ms - templates.policy.import_ms};
+    if (step.now - begun < Duration{templates.policy.import_share_ms}) return false;
+    step.out.push_back(EndTemplate{oldest->first});
+    call_unfit(step, oldest->first, oldest->second);
+    return true;
+}
+
 void begin(Step& step, const std::string& key) {
     Templates& templates = step.state.templates;
     Template& warm_template = templates.all.at(key);
-    std::size_t imports = 0, own_imports = 0;
-    for (const auto& [other_key, other] : templates.all) {
-        if (other.phase != TemplatePhase::starting) continue;
-        ++imports;
-        if (other.user == warm_template.user) ++own_imports;
-    }
     warm_template.due = step.now + Duration{look_again_ms};
     forget_ended(step, warm_template);
     if (is_standby(key) && warm_template.attempts.empty()) return void(templates.all.erase(key));
-    if (own_imports > 0 || imports >= templates.policy.imports_max) return;
+    if (!takes_place(step, warm_template.user)) return;
     const std::int64_t bytes = bytes_to_expect(templates, key);
     const bool standby_serves = may_fork_from(templates, standby_of(key));
     if (standby_serves && !has_room(templates, bytes))

@@ -31,6 +31,7 @@ struct WarmPolicy {
     std::int64_t import_ms = 120'000;         // a template that is not ready by then is none
     std::int64_t orphan_ms = 30'000;          // likewise, once its attempts have ended or are stopped
     std::size_t imports_max = 4;              // at once, each of another user
+    std::int64_t import_share_ms = 30'000;    // then an import gives its place to a user who waits for one
     std::int64_t idle_ms = 30 * 60 * 1'000;   // without an attempt that has used it
     std::int64_t unfit_ms = 10 * 60 * 1'000;  // until one that could not be made is tried again
     std::int64_t pause_ms = 60'000;           // after the second failure in a row; the next ones double it

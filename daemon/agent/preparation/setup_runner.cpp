@@ -1,6 +1,7 @@
 #include "daemon/agent/preparation/setup_runner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <set>
 #include <system_error>
@@ -13,9 +14,15 @@ namespace {
 
 constexpr const char* not_begun = "was given up before it began";
 
+std::int64_t clock_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
 }  // namespace
 
 SetupRunner::~SetupRunner() {
+    if (look_again_) background_.cancel(*look_again_);
     for (auto& [number, setup] : setups_) *setup.cancelled = true;
     for (auto& [number, setup] : setups_)
         if (setup.runs()) setup.thread.join();
@@ -32,15 +39,53 @@ void SetupRunner::cancel(AttemptKey attempt) {
             finish(number, {.why = not_begun});
 }
 
-void SetupRunner::next() {
-    std::set<std::string> busy;
+std::set<std::string> SetupRunner::busy_users() const {
+    std::set<std::string> users;
     for (const auto& [number, setup] : setups_)
-        if (setup.runs()) busy.insert(setup.order.token_user);
+        if (setup.runs()) users.insert(setup.order.token_user);
+    return users;
+}
+
+// Returns the number of setups that run and have not had their share of time.
+std::size_t SetupRunner::within_share(std::int64_t now_ms) const {
+    return static_cast<std::size_t>(std::count_if(setups_.begin(), setups_.end(), [&](const auto& entry) {
+        return entry.second.runs() && now_ms - entry.second.begun_ms < shares_.share_ms;
+    }));
+}
+
+void SetupRunner::next() {
+    const std::int64_t now_ms = clock_ms();
+    std::set<std::string> busy = busy_users();
+    std::size_t fresh = within_share(now_ms);
     for (auto& [number, setup] : setups_) {
-        if (busy.size() >= limits::setups_at_once) return;
-        if (setup.runs() || *setup.cancelled || !busy.insert(setup.order.token_user).second) continue;
+        if (setup.runs() || *setup.cancelled || busy.contains(setup.order.token_user)) continue;
+        if (fresh >= shares_.at_once || busy.size() >= shares_.most) return make_way(now_ms);
+        busy.insert(setup.order.token_user);
+        setup.begun_ms = now_ms;
+        ++fresh;
         start(number, setup);
     }
+}
+
+void SetupRunner::make_way(std::int64_t now_ms) {
+    if (look_again_) background_.cancel(*look_again_);
+    std::int64_t wait_ms = shares_.share_ms;
+    Setup* oldest = nullptr;
+    for (auto& [number, setup] : setups_) {
+        if (!setup.runs() || *setup.cancelled) continue;
+        if (!oldest || setup.begun_ms < oldest->begun_ms) oldest = &setup;
+        if (const std::int64_t left_ms = setup.begun_ms + shares_.share_ms - now_ms; left_ms > 0)
+            wait_ms = std::min(wait_ms, left_ms);
+    }
+    if (oldest && busy_users().size() >= shares_.most && now_ms - oldest->begun_ms >= shares_.share_ms) {
+        oldest->given_up = "was ended after " + std::to_string((now_ms - oldest->begun_ms) / 1'000) +
+                           " s: " + std::to_string(shares_.most) + " setups run on this node, and other users wait";
+        *oldest->cancelled = true;
+    }
+    look_again_ = background_.after(wait_ms, [this] {
+        look_again_.reset();
+        next();
+    });
 }
 
 void SetupRunner::start(Number number, Setup& setup) {
@@ -66,10 +111,11 @@ SetupResult SetupRunner::carry_out_alone(const SetupOrder& order, const std::ato
 }
 
 void SetupRunner::finish(Number number, SetupResult result) {
-    background_.post([this, number, result = std::move(result)] {
+    background_.post([this, number, result = std::move(result)]() mutable {
         auto ended = setups_.extract(number);
         if (ended.empty()) return;
         if (ended.mapped().runs()) ended.mapped().thread.join();  // it has posted this, and ends
+        if (const std::string& why = ended.mapped().given_up; !why.empty() && !result.why.empty()) result.why = why;
         ended.mapped().done(result);
         next();
     });

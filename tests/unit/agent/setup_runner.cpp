@@ -20,7 +20,8 @@ struct RunnerStory {
     net::Loop loop;
     std::map<std::uint64_t, std::string> ended;  // by run: why it failed; empty: it is done
     SetupBounds bounds{};
-    SetupRunner runner{loop, folder.path + "/setups", [this] { return bounds; }};
+    SetupShares shares{};
+    SetupRunner runner{loop, folder.path + "/setups", [this] { return bounds; }, shares};
 
     void begin(std::uint64_t run, const std::string& user, const std::string& command) {
         SetupOrder order{.attempt = {run, 1},
@@ -95,4 +96,22 @@ TEST_CASE("a setup that makes more than there is room for is ended, and what it 
     REQUIRE(story.until([&] { return story.ended.contains(1); }));
     CHECK(story.ended[1].find("has made more than 1 MiB") != std::string::npos);
     CHECK(std::filesystem::is_empty(story.folder.path + "/setups"));
+}
+
+TEST_CASE("setups that hang give their places to users who wait") {
+    RunnerStory story{.shares = {.at_once = 2, .most = 3, .share_ms = 300}};
+    for (std::uint64_t run = 1; run <= 2; ++run)
+        story.begin(run, "user-" + std::to_string(run), "sleep 600 # " + std::to_string(run));
+    story.begin(3, "zoe", "sleep 600 # 3");
+    bool waited = false;
+    story.loop.after(100, [&] { waited = true; });
+    REQUIRE(story.until([&] { return waited; }));
+    CHECK(story.ended.empty());
+    story.begin(4, "yan", "true");  // zoe's takes the third place, and the oldest of three ends for this one
+    REQUIRE(story.until([&] { return story.ended.contains(4); }));
+    CHECK(story.ended[4].empty());
+    REQUIRE(story.ended.contains(1));
+    CHECK(story.ended[1].find("3 setups run on this node, and other users wait") != std::string::npos);
+    CHECK_FALSE(story.ended.contains(2));
+    CHECK_FALSE(story.ended.contains(3));
 }

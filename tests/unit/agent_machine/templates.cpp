@@ -114,6 +114,23 @@ TEST_CASE("an import ends with the last attempt that waits for it, and at once w
     CHECK(ended(machine.later(1)) == Keys{"b"});
 }
 
+TEST_CASE("an import that hangs gives its place to a user who waits") {
+    Machine machine = warm_machine();
+    const std::int64_t share_ms = machine.state.templates.policy.import_share_ms;
+    machine.state.attempts[attempt_1];
+    for (const char* user : {"a", "b", "c", "d"}) machine.take(EnvironmentUsed{user, attempt_1, user});
+    REQUIRE(made(machine.later(3'000)).size() == 4);
+    machine.take(EnvironmentUsed{"a2", attempt_1, "a"});  // waits for its own user's import
+    machine.take(EnvironmentUsed{"e", attempt_1, "e"});
+    const Outputs early = machine.later(share_ms - 1'000);
+    CHECK(made(early).empty());
+    CHECK(ended(early).empty());
+    const Outputs late = machine.later(3'000);
+    CHECK(ended(late) == Keys{"a"});
+    CHECK(made(late) == Keys{"e"});
+    CHECK(machine.state.templates.all.at("a").phase == TemplatePhase::unfit);
+}
+
 TEST_CASE("the number of imports at once is bounded") {
     Machine machine = warm_machine();
     machine.state.attempts[attempt_1];
