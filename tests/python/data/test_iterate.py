@@ -235,3 +235,49 @@ def test_what_an_iteration_gives_has_a_state_and_auto_is_a_batch_size():
     for options in ({"batch_size": "much"}, {"batch_size": 0}):
         with pytest.raises(ValueError, match="batch_size is"):
             data.range(10).iter_batches(**options)
+
+
+def looked_at(made, look):
+    """The rows that a look gives to a function, as many at a time."""
+    rows = []
+
+    def seen(value):
+        rows.append(1 if not isinstance(value.get("id"), np.ndarray) else len(value["id"]))
+        return value
+
+    look(made(data.range(200_000), seen))
+    return rows
+
+
+@pytest.mark.parametrize(
+    "look", [lambda d: d.take(1), lambda d: d.schema(), lambda d: d.columns()], ids=["take", "schema", "columns"]
+)
+def test_a_look_gives_a_function_at_most_64_rows(look):
+    plans = [
+        lambda d, fn: d.map(fn),
+        lambda d, fn: d.map_batches(fn),
+        lambda d, fn: d.map_batches(fn, batch_size=10),
+        lambda d, fn: d.map(fn).filter(lambda row: True).map(lambda row: {"x": row["id"]}),
+        lambda d, fn: d.map(fn).random_sample(0.9, seed=1),
+        lambda d, fn: d.random_shuffle(seed=1).map(fn),
+        lambda d, fn: d.map(fn).random_shuffle(seed=1),
+    ]
+    for made in plans:
+        assert 0 < sum(looked_at(made, look)) <= 64
+    assert set(looked_at(plans[2], look)) == {10}
+
+
+def test_a_look_has_the_rows_that_an_iteration_begins_with(parquet):
+    for dataset in (
+        data.range(5000).random_sample(0.3, seed=4),
+        data.range(5000).filter(lambda row: row["id"] % 7 == 0).random_sample(0.5, seed=4).map(lambda row: {"x": row["id"]}),
+        data.range(5000).map_batches(
+            lambda batch: {"id": batch["id"], "first": batch["id"][:1].repeat(len(batch["id"]))}, batch_size=5
+        ),
+        data.read_parquet(str(parquet)).flat_map(lambda row: [row, row]).random_shuffle(seed=3),
+        data.range(10).union(data.range(5).map(lambda row: row)),
+    ):
+        rows = list(dataset.iter_rows())
+        for number in (1, 64, 65, 700):
+            assert dataset.take(number) == rows[:number]
+    assert data.range(5).filter(lambda row: False).take(3) == [] and data.range(5).take(0) == []

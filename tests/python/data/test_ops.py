@@ -287,3 +287,35 @@ def test_a_class_is_made_once_in_a_process_whatever_threads_read():
     for thread in threads:
         thread.join()
     assert len(made) == 1
+
+
+def test_map_batches_gives_the_rows_that_were_asked_for(tmp_path):
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    for number in range(13):
+        files.write_table(pa.table({"id": range(100 * number, 100 * number + 100)}), tmp_path / f"{number:02}.parquet")
+    images = data.from_numpy(np.zeros((300, 224, 224, 3), np.uint8), column="image")
+    small, sizes = data.read_parquet(str(tmp_path)), []
+
+    def seen(batch):
+        sizes.append(len(next(iter(batch.values()))))
+        return {"n": np.zeros(sizes[-1])}
+
+    for dataset, size, expected in (
+        (images, 256, [256, 44]),
+        (small, 1024, [1024, 276]),
+        (small.map(lambda row: row), 30, [30] * 43 + [10]),
+        (small.random_shuffle(seed=1), 512, [512, 512, 276]),
+        (data.range(1000), 7, [7] * 142 + [6]),
+    ):
+        sizes.clear()
+        assert dataset.map_batches(seen, batch_size=size).to_arrow().num_rows == sum(expected) and sizes == expected
+    kept = small.random_shuffle(seed=1).map_batches(
+        lambda batch: seen(batch) and batch, batch_size=50, udf_modifying_row_count=False
+    )
+    sizes.clear()
+    parts = [list(kept.rtrain_share_of_run(rank, 4, 7, equal=True)) for rank in range(4)]
+    assert sizes == 4 * [*[50] * 6, 25]  # of each stream
+    assert sorted(row["id"] for part in parts for row in part) == list(range(1300))

@@ -15,9 +15,8 @@ from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
 from rtrain.data._grouped import Summary, summaries
 from rtrain.data._iterator import Epochs
-from rtrain.data._joins import Slice
 from rtrain.data._parts import SaveMode
-from rtrain.data._plan import Node, Order, Read, rows_of
+from rtrain.data._plan import Node, Order, Read, leading, rows_of
 from rtrain.data._share import Share
 
 if TYPE_CHECKING:
@@ -73,8 +72,14 @@ class Reading:
         return rows.blocks()
 
     def _first(self, rows: int) -> Block:
-        run = Slice(self._node, 0, rows, f"limit({rows})").start(Order(Share(self._node).seed))
-        return _block.concat(run.read(piece) for piece in run.pieces())
+        """Returns the first `rows` rows."""
+        taken: list[Block] = []
+        for block in leading(self._node, Order(Share(self._node).seed)) if rows > 0 else ():
+            taken.append(block.slice(0, rows))
+            rows -= taken[-1].rows
+            if rows <= 0:
+                break
+        return _block.concat(taken)
 
     # -- a look -------------------------------------------------------------------------------------------------------
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
@@ -114,7 +119,8 @@ class Reading:
     def schema(self) -> Schema | None:
         """Returns names and types of the columns; None for a dataset without rows.
 
-        They come from the files' own description where no operation was applied, else from the first rows.
+        They come from the files' own description where no operation was applied, else from the first rows. A function is called
+        on at most 64 rows to get the first one.
         """
         if isinstance(self._node, Read):
             names, types = self._node.source.names(), self._node.source.types()
@@ -134,8 +140,7 @@ class Reading:
         return None if block is None else block.names
 
     def _first_block(self) -> Block | None:
-        run = self._node.start(Order())
-        return next((run.read(piece) for piece in run.pieces()), None)
+        return next(leading(self._node, Order()), None)
 
     def num_blocks(self) -> int:
         """Returns how many pieces the rows are read in."""

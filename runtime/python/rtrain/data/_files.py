@@ -127,6 +127,7 @@ class FirstRowsDecide(OfFiles):
 class Parquet(OfFiles):
     """columns: what is read; `strict` if each file must have them, else a file that lacks one gives nulls."""
 
+    sized = True
     strict = True  # of a plan that an earlier version pickled
     _known: _schema.Known | None = None
 
@@ -399,6 +400,8 @@ class Npy(FirstRowsDecide):
 
     hint = "save the arrays with one dtype"
 
+    sized = True
+
     def __init__(self, files: Files, *, include_paths: bool) -> None:
         super().__init__("read_numpy", files, include_paths=include_paths)
 
@@ -432,6 +435,8 @@ class Npy(FirstRowsDecide):
 
 class WholeFiles(OfFiles):
     """A row for each file. Each group is one piece: some files that are small together."""
+
+    sized = True
 
     def __init__(
         self, reader: str, files: Files, row: Callable[[bytes], dict[str, Any]], most: int, *, include_paths: bool

@@ -8,6 +8,7 @@ from typing import Any
 
 from rtrain.data import _block
 from rtrain.data._block import Block
+from rtrain.data._dealing._streams import Streams
 from rtrain.data._orders import Frozen, Reordered
 from rtrain.data._plan import Node, Order, Piece, Read, Run, part_of
 from rtrain.data._source import InMemory
@@ -65,6 +66,81 @@ class _SliceRun:
     def part(self, piece: Piece, start: int, stop: int) -> Block:
         whole, first, _ = piece.key
         return part_of(self.child, whole, first + start, first + stop)
+
+
+class Rebatched(Node):
+    """The child's rows in pieces of `each` rows, or a multiple: fewer only at the end of all rows, or of a stream that a shuffle keeps
+    its rows in. A child whose rows must be counted keeps its pieces."""
+
+    def __init__(self, child: Node, each: int) -> None:
+        self.children = (child,)
+        self.each = each
+
+    def start(self, order: Order) -> Run:
+        run = self.children[0].start(order)
+        return _RebatchedRun(self, run, order) if self.children[0].sized else run
+
+    def rows(self) -> int | None:
+        return self.children[0].rows()
+
+    def names(self) -> list[str] | None:
+        return self.children[0].names()
+
+    def says(self) -> str:
+        return self.children[0].says()
+
+
+class _RebatchedRun:
+    def __init__(self, node: Rebatched, child: Run, order: Order) -> None:
+        self.node, self.child, self.order = node, child, order
+
+    def pieces(self) -> Iterator[Piece]:
+        parts: list[tuple[Piece, int, int]] = []
+        held = passed = 0
+        ends = iter(self._ends())
+        end = next(ends, None)
+        for piece in self.child.pieces():
+            start = 0
+            full = max(1, piece.rows // self.node.each) * self.node.each
+            while start < piece.rows:
+                stop = min(piece.rows, start + full - held, piece.rows if end is None else end - passed)
+                parts.append((piece, start, stop))
+                held += stop - start
+                start = stop
+                if held >= full or passed + stop == end:
+                    yield self._piece(parts)
+                    parts, held = [], 0
+                if passed + stop == end:
+                    end = next(ends, None)
+            passed += piece.rows
+        if parts:
+            yield self._piece(parts)
+
+    def _ends(self) -> list[int]:
+        """Returns the positions where batches end because another rank's rows begin: those of a shuffle's streams."""
+        rows = self.node.rows()
+        if self.node.steady or self.order.streams == 1 or not rows:
+            return []
+        streams = Streams(self.order.streams, rows, self.order.equal)
+        return sorted({stop for stop in (streams.range_of(number)[1] for number in range(streams.count)) if stop})
+
+    def _piece(self, parts: list[tuple[Piece, int, int]]) -> Piece:
+        return Piece(tuple(parts), sum(stop - start for _, start, stop in parts), parts[0][0].group)
+
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
+
+    def read(self, piece: Piece) -> Block:
+        return self.part(piece, 0, piece.rows)
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        blocks, passed = [], 0
+        for inner, first, last in piece.key:
+            low, high = max(start - passed, 0), min(stop - passed, last - first)
+            if low < high:
+                blocks.append(part_of(self.child, inner, first + low, first + high))
+            passed += last - first
+        return blocks[0] if len(blocks) == 1 else _block.concat(blocks)
 
 
 class Union(Node):

@@ -12,6 +12,7 @@ from rtrain._lazy import public_in
 from rtrain.data._block import check_format
 from rtrain.data._consume import Reading
 from rtrain.data._files import Parquet
+from rtrain.data._joins import Rebatched
 from rtrain.data._ops import (
     AddColumn,
     Columns,
@@ -114,9 +115,11 @@ class Operations(Reading):
         udf_modifying_row_count: bool | None = None,
         **placing: Unpack[OperationArguments],
     ) -> Self:
-        """Returns a Dataset of what `fn` returns for each batch of at most `batch_size` rows. `fn` may also yield several batches.
+        """Returns a Dataset of what `fn` returns for each batch of `batch_size` rows. `fn` may also yield several batches.
 
-        batch_size: None and "auto" give a piece as it is read: at most 4 MiB or 65,536 rows. No batch is larger.
+        batch_size: the last batch of all rows, or behind a shuffle of a stream's, may have fewer. Where the rows before must be
+        counted (CSV and JSON files, or behind `filter`), batches also end with a piece. None and "auto" give a piece as it is read:
+        at most 4 MiB or 65,536 rows.
         batch_format: what `fn` is given: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". It may return any of these.
         zero_copy_batch: the arrays may be read-only.
         udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. Ranks that share rows must know how
@@ -129,7 +132,8 @@ class Operations(Reading):
             raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
         function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
         keeps = None if udf_modifying_row_count is None else not udf_modifying_row_count
-        return self._with(MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps))
+        op = MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps)
+        return self._of(Mapped(Rebatched(self._node, size), (op,))) if size is not None else self._with(op)
 
     def random_sample(self, fraction: float, *, seed: int | None = None) -> Self:
         """Returns a Dataset that has each row with the probability `fraction`. It has the same rows in every epoch.

@@ -44,6 +44,10 @@ class Op:
         """`salt` tells pieces apart, for what is drawn at random."""
         raise NotImplementedError
 
+    def apply_from(self, block: Block, salt: int, start: int) -> Block:
+        """Applies the op to rows of a piece from row `start` on."""
+        return self.apply(block, salt)
+
     def names(self, before: list[str] | None) -> list[str] | None:
         """The columns after it, where that can be told from those before."""
         return None
@@ -258,7 +262,10 @@ class Sample(Op):
         self.name = f"random_sample({fraction})"
 
     def apply(self, block: Block, salt: int) -> Block:
-        numbers = np.random.default_rng([self.seed, salt]).random(block.rows)
+        return self.apply_from(block, salt, 0)
+
+    def apply_from(self, block: Block, salt: int, start: int) -> Block:
+        numbers = np.random.default_rng([self.seed, salt]).random(start + block.rows)[start:]
         return block.take(np.flatnonzero(numbers < self.fraction))
 
     def names(self, before: list[str] | None) -> list[str] | None:

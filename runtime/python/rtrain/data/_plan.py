@@ -17,6 +17,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from rtrain.data._block import Block
 from rtrain.data._ops import Op
 from rtrain.data._source import Group, InMemory, Source
 
+_LOOK_ROWS = 64  # of a look at the first rows
 OPEN_GROUPS = 5  # row groups or files that one run holds open
 
 
@@ -93,6 +95,11 @@ class Node:
     @property
     def steady(self) -> bool:
         return all(child.steady for child in self.children)
+
+    @property
+    def sized(self) -> bool:
+        """Returns True if the plan alone says that rows of pieces are known before they are read, in each epoch."""
+        return all(child.sized for child in self.children)
 
     @property
     def assumes(self) -> bool:
@@ -173,6 +180,10 @@ class Read(Node):
     @property
     def in_memory(self) -> bool:  # type: ignore[override]
         return self.source.in_memory
+
+    @property
+    def sized(self) -> bool:
+        return self.source.sized
 
     def start(self, order: Order) -> Run:
         return _ReadRun(self.source)
@@ -282,6 +293,10 @@ class Mapped(Node):
         return _MappedRun(self, self.child.start(order), order)
 
     @property
+    def sized(self) -> bool:
+        return self.keeps_rows and not any(op.assumed for op in self.ops) and self.child.sized
+
+    @property
     def assumes(self) -> bool:
         by_word = self.keeps_rows and any(op.assumed for op in self.ops)
         return super().assumes or by_word or bool(self._found_to_keep)
@@ -341,16 +356,34 @@ class Mapped(Node):
         each = math.lcm(*(op.each for op in self.ops)) if self.keeps_rows else 0
         return (start // each * each, min(-(-stop // each) * each, rows)) if each else (0, rows)
 
+    def in_parts(self, blocks: Iterator[Block], piece: Piece, order: Order) -> Iterator[Block]:
+        """Yields what the ops make of a piece that comes in blocks."""
+        salt = zlib.crc32(repr(piece.key).encode())
+        taken = [0] * len(self.ops)  # rows of the piece that each op was given before
+        for given in blocks:
+            block = given
+            for number, op in enumerate(self.ops):
+                rows = block.rows
+                with self._chance_of(number, salt, order, taken[number]):
+                    block = op.apply_from(block, salt, taken[number])
+                taken[number] += rows
+            block.origin = block.origin or given.origin
+            yield block
+
     def apply(self, block: Block, piece: Piece, order: Order, first: int = 0) -> Block:
         """Carries out the ops on a piece, or on its rows from number `first` on."""
         salt = zlib.crc32(repr(piece.key).encode())
         origin = block.origin
         for number, op in enumerate(self.ops):
-            calls = first // op.each if op.each else 0
-            with _chance.at(order.seed, order.epoch, salt, self._depth(), number, calls=calls):
+            with self._chance_of(number, salt, order, first):
                 block = op.apply(block, salt)
         block.origin = block.origin or origin
         return block
+
+    def _chance_of(self, number: int, salt: int, order: Order, first: int) -> AbstractContextManager[None]:
+        """Names the position of an op's calls, of which the first gets row `first` of a piece."""
+        each = self.ops[number].each
+        return _chance.at(order.seed, order.epoch, salt, self._depth(), number, calls=first // each if each else 0)
 
 
 class _MappedRun:
@@ -406,6 +439,37 @@ class _MappedRun:
         raise ValueError(
             f"{functions} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"
         )
+
+
+def leading(node: Node, order: Order) -> Iterator[Block]:
+    """Yields the rows from the first one on, for a look at a few: a function is given at most 64 rows before the first are there.
+
+    The blocks grow, so a look that goes on takes no more time than an iteration.
+    """
+    return (block for _, blocks in _leading(node, order, 1) for block in blocks if block.rows)
+
+
+def _leading(node: Node, order: Order, unit: int) -> Iterator[tuple[Piece, Iterator[Block]]]:
+    """Yields the pieces, each with blocks of its rows. unit: what blocks have a multiple of, as batches of functions do."""
+    if isinstance(node, Mapped):
+        for op in node.ops:
+            unit = math.lcm(unit, op.each or 1) if math.lcm(unit, op.each or 1) <= _LOOK_ROWS else unit
+        for piece, blocks in _leading(node.child, order, unit):
+            yield Piece(piece, UNKNOWN, piece.group), node.in_parts(blocks, piece, order)
+        return
+    run = node.start(order)
+    for piece in run.pieces():
+        yield piece, _growing(run, piece, _LOOK_ROWS // unit * unit, whole=isinstance(node, Read))
+
+
+def _growing(run: Run, piece: Piece, rows: int, *, whole: bool) -> Iterator[Block]:
+    """Yields a piece in blocks of `rows`, then twice as many each time. whole: the piece is read once, as no function makes it."""
+    block = run.read(piece) if whole else None
+    start = 0
+    while start < piece.rows:
+        stop = min(start + rows, piece.rows)
+        yield part_of(run, piece, start, stop) if block is None else block.slice(start, stop)
+        start, rows = stop, 2 * rows
 
 
 def materialized(rows: Block, of: str) -> Node:

@@ -30,6 +30,7 @@ class Group:
 class Source:
     name = ""
     in_memory = False
+    sized = False  # the rows of all pieces are known without reading rows
 
     def groups(self) -> Sequence[Group]:
         raise NotImplementedError
@@ -54,6 +55,8 @@ class Source:
 
 class _InPieces(Source):
     """Each piece is a group: any of them is reached at once."""
+
+    sized = True
 
     def __init__(self, name: str, rows: int, each: int) -> None:
         self.name = name
