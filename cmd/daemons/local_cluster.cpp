@@ -11,6 +11,7 @@
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
+#include "daemon/agent/peers/joining.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -96,13 +97,21 @@ Status none_has_ended(const std::string& base, std::int64_t nodes) {
     return Done{};
 }
 
+// True for node-1 to node-COUNT.
+bool is_started(const std::string& name, std::int64_t count) {
+    for (std::int64_t number = 1; number <= count; ++number)
+        if (name == "node-" + std::to_string(number)) return true;
+    return false;
+}
+
 Status wait_ready(Api& api, const std::string& base, std::int64_t count) {
     const std::int64_t deadline = wall_now_ms() + ready_within_ms;
     for (;;) {
         Result<json> nodes = api.list("/v1/nodes");
         if (!nodes) return nodes.error();
         std::int64_t ready = 0;
-        for (const json& node : (*nodes)["items"]) ready += string_of(node, "state") == "READY" ? 1 : 0;
+        for (const json& node : (*nodes)["items"])
+            ready += is_started(string_of(node, "node"), count) && string_of(node, "state") == "READY" ? 1 : 0;
         if (ready >= count) return Done{};
         if (Status alive = none_has_ended(base, count); !alive) return alive;
         if (wall_now_ms() > deadline)
@@ -127,6 +136,30 @@ std::vector<LocalDaemon> daemons_of(const std::string& base) {
             daemons.push_back({at->path().filename().string(), at->path().string() + node_pid_file});
     daemons.push_back({"head", base + "/head" + head_pid_file});
     return daemons;
+}
+
+// Takes the nodes of an earlier `rtrain up` out of the cluster that this one does not start. A node with workers of a
+// run stays known (down --keep-runs): the next `up` that starts it finds them.
+Status remove_earlier_nodes(Invocation& call, Api& api, const std::string& base, std::int64_t count) {
+    Result<json> nodes = api.list("/v1/nodes");
+    if (!nodes) return nodes.error();
+    for (const json& node : (*nodes)["items"]) {
+        const std::string name = string_of(node, "node");
+        std::error_code unknown;
+        const bool is_of_up = name.starts_with("node-") && fs::exists(base + "/" + name, unknown);
+        if (is_started(name, count) || !is_of_up || node.value("connected", false)) continue;
+        if (!node.value("runs", json::array()).empty()) {
+            call.out.talk("warning: " + name + " of an earlier `rtrain up` has workers of " +
+                          cell_text(node, {"", "runs", Shape::list}) + " and is not started; `rtrain up --nodes " +
+                          name.substr(std::string("node-").size()) + "` starts it again");
+            continue;
+        }
+        Result<json> left = api.post("/v1/nodes/" + url_part(name) + "/leave", json::object());
+        if (!left && left.error().code != ErrorCode::not_found) return left.error();
+        if (fs::exists(base + "/" + name + "/identity", unknown))
+            if (Status forgotten = forget_identity(base + "/" + name); !forgotten) return forgotten;
+    }
+    return Done{};
 }
 
 Result<json> end_all(const std::string& base) {
@@ -161,6 +194,7 @@ Result<int> up(Invocation& call) {
     }
     Result<Api> api = api_of(call, string_of(*head, "context"));
     Status done = api ? Status(Done{}) : Status(api.error());
+    if (done) done = remove_earlier_nodes(call, *api, base, nodes);
     json started = json::array();
     for (std::int64_t number = 1; done && number <= nodes; ++number) {
         Result<json> node = start_node(call, *api, base, string_of(*head, "address"), number);

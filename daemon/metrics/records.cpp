@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "scheduler/model/derived.hpp"
+
 namespace rtrain::metrics {
 namespace {
 
@@ -55,7 +57,7 @@ Sampling::Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken
     ClusterIndex scratch;
     const ClusterIndex& index = in_step(cluster, scratch);
     records_.cluster_id = cluster.meta.cluster_id;
-    for (const auto& [id, node] : cluster.nodes) records_.nodes[id] = {node.state, node.gpus};
+    for (const auto& [id, node] : cluster.nodes) records_.nodes[id] = {shown_state(node), node.gpus};
     for (const NodeView& node : index.nodes()) {
         if (node.state == NodeState::lost) continue;
         records_.gpus_total += static_cast<double>(node.gpus_free.size());

@@ -169,8 +169,9 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
     for (const WaitingGang& waiting : question.waiting) open |= index.reserved().bit_of(waiting.run);
     for (std::size_t at = 0; at < index.nodes().size(); ++at) {
         const NodeView& node = index.nodes()[at];
-        if (node.state != NodeState::ready || !has_room(node, least)) continue;
+        if ((node.state != NodeState::ready && !node.awaited) || !has_room(node, least)) continue;
         NodeView& kept = question.nodes.emplace_back(node);
+        kept.state = NodeState::ready;  // no machine is ordered in place of one that may register in a moment
         const ReservationMask closed = index.mask_of(at) & ~open;
         if (closed == 0) continue;
         OpenRoom room = room_beside(node, index.holds_on(at), closed);

@@ -74,7 +74,7 @@ std::optional<Why> constraint(const NodeView& node, const GangRequest& gang) {
 
 Why not_ready(const Cluster& cluster, const NodeView& view) {
     const Node& node = cluster.nodes.at(view.id);
-    std::string word = to_text(node.state);
+    std::string word = to_text(shown_state(node));
     std::transform(word.begin(), word.end(), word.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
     return {.obstacle = Obstacle::not_ready, .kind = word, .text = why_out_of_use(node, JobWords::hidden), .field = ""};
 }

@@ -9,7 +9,7 @@ namespace rtrain {
 NodeId deletes_for(const Cluster& cluster, const Run& run) {
     const auto ready = [&](const NodeId& id) {
         const auto node = cluster.nodes.find(id);
-        return node != cluster.nodes.end() && node->second.state == NodeState::ready;
+        return node != cluster.nodes.end() && state_for_placement(node->second) == NodeState::ready;
     };
     const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
     if (last != cluster.attempts.end())

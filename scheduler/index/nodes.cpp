@@ -122,11 +122,12 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
     }
     const Node& node = record->second;
     NodeView view{.id = id,
-                  .state = node.state,
+                  .state = state_for_placement(node),
                   .labels = node.labels,
                   .total = node.total,
                   .free = {},
-                  .gpus_free = std::vector<Amount>(node.gpus, units(1))};
+                  .gpus_free = std::vector<Amount>(node.gpus, units(1)),
+                  .awaited = is_awaited(node)};
     refresh(view, standing_[id]);
     sum(view, +1);
     sum_totals(view, +1);

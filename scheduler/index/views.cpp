@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain {
 namespace {
@@ -31,11 +32,12 @@ std::vector<NodeView> node_views(const Cluster& cluster) {
     for (const auto& [id, node] : cluster.nodes) {
         index.emplace_hint(index.end(), id, views.size());
         views.push_back({.id = id,
-                         .state = node.state,
+                         .state = state_for_placement(node),
                          .labels = node.labels,
                          .total = node.total,
                          .free = node.total,
-                         .gpus_free = std::vector<Amount>(node.gpus, units(1))});
+                         .gpus_free = std::vector<Amount>(node.gpus, units(1)),
+                         .awaited = is_awaited(node)});
     }
     for (const auto& [id, attempt] : cluster.attempts) {
         if (terminal(attempt.state)) continue;

@@ -8,6 +8,7 @@
 
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/causes.hpp"
+#include "scheduler/model/derived.hpp"
 #include "scheduler/model/limits.hpp"
 #include "scheduler/placement/largest.hpp"
 
@@ -156,7 +157,7 @@ void quarantine_on_evidence(Change& change, const NodeId& id) {
     for (const NodeFailure& failure : failures) runs.insert(failure.attempt.run);
     if (policy.failures == 0 || failures.size() < policy.failures || runs.size() < policy.runs) return;
     const bool last = std::none_of(change.seen().nodes.begin(), change.seen().nodes.end(), [&](const auto& other) {
-        return other.first != id && other.second.state == NodeState::ready;
+        return other.first != id && state_for_placement(other.second) == NodeState::ready;
     });
     if (node.state != NodeState::ready || last) return;  // the last node in use stays in use
     Node& bad = change.edit(id);

@@ -19,7 +19,8 @@ void record_node(Change& change, const NodeRegistered& event) {
     const auto known = change.seen().nodes.find(event.node);
     Node node = known == change.seen().nodes.end() ? Node{} : known->second;
     const bool comes = node.id.value.empty() || node.state == NodeState::lost;
-    const bool changes = comes || node.total != event.total || node.gpus != event.gpus || node.labels != event.labels;
+    const bool changes =
+        comes || node.awaited || node.total != event.total || node.gpus != event.gpus || node.labels != event.labels;
     if (comes) {
         node.id = event.node;
         node.state = node.back_as;
@@ -40,6 +41,7 @@ void record_node(Change& change, const NodeRegistered& event) {
         node.state = NodeState::draining;
         node.state_reason = reasons::DrainedBy{.user = node.id.value, .text = "its agent ends", .by_itself = true};
     }
+    node.awaited = false;
     node.address = event.address;
     node.port = event.port;
     node.labels = event.labels;
@@ -197,7 +199,9 @@ void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration si
             node_is_empty(change, id, cause.node);
         } else if (!done_there(attempt, cause.node)) {
             work_ended(change, id, silent);
-            fail_attempt(change, id, AttemptState::lost, cause, against);
+            // Nothing of the job has run in an attempt that never started: its loss is no failure of the run.
+            const bool never_started = attempt.state != AttemptState::running;
+            fail_attempt(change, id, AttemptState::lost, cause, never_started ? Counts::no : against);
         }
     }
 }
@@ -225,6 +229,7 @@ void on(Change& change, const NodeLost& event) {
     Node& node = change.edit(event.node);
     node.back_as = node.state;
     node.state = NodeState::lost;
+    node.awaited = false;
     if (node.back_as == NodeState::ready) node.state_reason = reasons::Silent{event.why};
     change.about(event.node);
     change.note(notes::node_lost(event));

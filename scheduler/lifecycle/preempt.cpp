@@ -1,4 +1,6 @@
 // Requests checkpoints, within the grace, from the victims that queue/preemption.cpp has chosen.
+#include <algorithm>
+
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/queue/preemption.hpp"
@@ -31,6 +33,9 @@ void request_end(Change& change, const Victim& victim, const Run& preemptor) {
 
 std::optional<PreemptionRequested> request_preemption(Change& change, const Quotas& quotas, RunId waiting,
                                                       ReservationMask open) {
+    // The waiting run may fit without any victim once the awaited nodes have registered.
+    const auto& nodes = change.index().nodes();
+    if (std::any_of(nodes.begin(), nodes.end(), [](const NodeView& node) { return node.awaited; })) return std::nullopt;
     const auto plan = plan_preemption(change, quotas, waiting, open);
     if (!plan) return std::nullopt;
     for (const Victim& victim : plan->victims) request_end(change, victim, change.seen().runs.at(waiting));

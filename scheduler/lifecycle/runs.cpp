@@ -160,8 +160,10 @@ void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reaso
 void on(Change& change, const HeadStarted& event) {
     Meta& meta = change.edit_meta();
     if (event.quarantine) meta.quarantine = *event.quarantine;
+    for (const auto& [id, node] : change.seen().nodes)
+        if (node.state != NodeState::lost && !node.awaited) change.edit(id).awaited = true;
     change.note(notes::head_started());
-    change.look_for_room();
+    change.nodes_changed();
 }
 
 void on(Change& change, const RunSubmitted& event) {

@@ -4,6 +4,12 @@
 
 namespace rtrain {
 
+bool is_awaited(const Node& node) { return node.awaited && node.state == NodeState::ready; }
+
+NodeState state_for_placement(const Node& node) { return is_awaited(node) ? NodeState::draining : node.state; }
+
+NodeState shown_state(const Node& node) { return is_awaited(node) ? NodeState::lost : node.state; }
+
 std::uint32_t workers_max(const Run& run) {
     const auto bundles = static_cast<std::uint32_t>(run.spec.gang.bundles.size());
     return run.workers_asked > 0 ? std::min(run.workers_asked, bundles) : bundles;

@@ -9,6 +9,13 @@
 
 namespace rtrain {
 
+// True if nothing but the node's silence since the head's start keeps it out of use.
+bool is_awaited(const Node& node);
+// Returns the state that placement uses: an awaited node takes no new bundle, as if it were draining.
+NodeState state_for_placement(const Node& node);
+// Returns the state for people. An awaited node in use counts as lost until it registers: it may no longer exist.
+NodeState shown_state(const Node& node);
+
 // ---- of a run -----------------------------------------------------------------------------------------------------
 std::uint32_t workers_min(const Run& run);  // both are equal for a run of a fixed size
 std::uint32_t workers_max(const Run& run);

@@ -45,6 +45,7 @@ struct NodeView {
     std::vector<Amount> gpus_free;  // per device; a whole device is units(1)
     // key: the user; value: number of workers on the node without resources
     std::map<std::string, std::uint32_t> zero_bundles{};
+    bool awaited = false;  // the node is in use and has not registered since the head's start; `state` is draining
     bool operator==(const NodeView&) const = default;
 };
 

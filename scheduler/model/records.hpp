@@ -71,6 +71,7 @@ struct Node {
     NodeState back_as = NodeState::ready;  // lost: the state after the next registration
     std::optional<Time> drain_deadline;  // draining: runs that are still on the node at this time are stopped and moved
     std::vector<NodeFailure> failures;   // failures since the last success: the evidence for a quarantine
+    bool awaited = false;  // the node has not registered since the head's start; it takes no new bundle until then
     bool operator==(const Node&) const = default;
 };
 // Returns the sentence that says why a node is out of use. It contains the reason that a person gave in any case.
@@ -103,8 +104,7 @@ struct Attempt {
     Reason cause;                                // why the attempt ended or ends
     std::optional<Rank> first_failure;
     std::int64_t first_failure_lead_us = 0;    // time from the first failure to the next death
-    bool counted = false;                      // true: counts against max_failures
-    bool committed = false;                    // true: a checkpoint of the attempt was committed before its end
+    bool counted = false, committed = false;   // counts against max_failures; committed a checkpoint before its end
     std::optional<CheckpointRequest> request;  // a pending request, or the one that the attempt was stopped for
     bool operator==(const Attempt&) const = default;
 };

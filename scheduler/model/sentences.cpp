@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "scheduler/model/causes.hpp"
+#include "scheduler/model/derived.hpp"
 #include "scheduler/model/limits.hpp"
 #include "scheduler/model/notes.hpp"
 #include "scheduler/model/records.hpp"
@@ -337,6 +338,7 @@ std::string without_output(const std::string& text) {
 }
 
 std::string why_out_of_use(const Node& node, JobWords words) {
+    if (is_awaited(node)) return "not registered since the head started";
     const bool evidence = node.state == NodeState::quarantined || node.back_as == NodeState::quarantined;
     const bool of_a_person = node.state_reason.is<reasons::Text>() && !evidence;
     return to_text(node.state_reason, of_a_person ? JobWords::shown : words);

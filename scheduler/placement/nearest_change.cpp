@@ -196,7 +196,7 @@ void Nearest::node_back() {
     std::size_t tried = 0;
     for (NodeView& node : nodes) {
         const NodeState before = node.state;
-        if (before != NodeState::draining && before != NodeState::quarantined) continue;
+        if (node.awaited || (before != NodeState::draining && before != NodeState::quarantined)) continue;
         if (++tried > limits::nodes_tried) return;
         node.state = NodeState::ready;
         const bool does = fits_on(nodes, request_);

@@ -68,6 +68,7 @@ std::string shortage(const NodeView& node, const Resources& demand) {
 }
 
 std::string constraint(const NodeView& node, const GangRequest& request) {
+    if (node.awaited) return "not registered since the head started";
     if (node.state != NodeState::ready) return to_word(node.state);
     if (!request.nodes_only.empty() && !request.nodes_only.contains(node.id))
         return "not among the nodes that the job names";

@@ -4,6 +4,7 @@
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/sessions/sessions.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -67,7 +68,7 @@ json node_json(const View& view, const Caller& caller, const Sessions& sessions,
     Amount gpus_free;
     for (const Amount free_amount : capacity->gpus_free) gpus_free = gpus_free + free_amount;
     return {{"node", node.id.value},
-            {"state", to_text(node.state)},
+            {"state", to_text(shown_state(node))},
             {"connected", known.connected},
             {"address", node.address},
             {"port", node.port},

@@ -7,6 +7,7 @@
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/files/backup_place.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -38,7 +39,7 @@ json by_state(const std::map<State, std::size_t>& counts) {
 
 std::map<NodeState, std::size_t> node_states(const Cluster& cluster) {
     std::map<NodeState, std::size_t> counts;
-    for (const auto& [id, node] : cluster.nodes) ++counts[node.state];
+    for (const auto& [id, node] : cluster.nodes) ++counts[shown_state(node)];
     return counts;
 }
 

@@ -29,11 +29,11 @@ struct Fields<Meta> {
 template <>
 struct Fields<Node> {
     static constexpr const char* type = "Node";
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(Node, id), RTRAIN_FIELD(Node, state), RTRAIN_FIELD(Node, address),
-                   RTRAIN_FIELD(Node, port), RTRAIN_FIELD(Node, labels), RTRAIN_FIELD(Node, total),
-                   RTRAIN_FIELD(Node, gpus), RTRAIN_FIELD(Node, registered), RTRAIN_FIELD(Node, state_reason),
-                   RTRAIN_FIELD(Node, back_as), RTRAIN_FIELD(Node, drain_deadline), RTRAIN_FIELD(Node, failures));
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(Node, id), RTRAIN_FIELD(Node, state), RTRAIN_FIELD(Node, address), RTRAIN_FIELD(Node, port),
+        RTRAIN_FIELD(Node, labels), RTRAIN_FIELD(Node, total), RTRAIN_FIELD(Node, gpus), RTRAIN_FIELD(Node, registered),
+        RTRAIN_FIELD(Node, state_reason), RTRAIN_FIELD(Node, back_as), RTRAIN_FIELD(Node, drain_deadline),
+        RTRAIN_FIELD(Node, failures), RTRAIN_FIELD(Node, awaited));
 };
 template <>
 struct Fields<Run> {

@@ -52,6 +52,22 @@ def test_up_makes_a_cluster_that_runs_jobs_and_down_ends_it(home, tmp_path):
     assert run_in(home, "status").returncode == 5
 
 
+def test_up_removes_the_nodes_that_it_does_not_start_and_waits_for_its_own(home, tmp_path):
+    assert run_in(home, "up", "--nodes", "2", "--port", "0", "--resources", "CPU=1").returncode == 0
+    assert run_in(home, "down").returncode == 0
+    up = run_in(home, "up", "--port", "0", "--resources", "CPU=1", "--fake-gpus", "2xA100")
+    try:
+        assert up.returncode == 0, up.stderr
+        nodes = json.loads(run_in(home, "nodes", "-o", "json").stdout)["items"]
+        assert [(node["node"], node["state"], node["gpus"]) for node in nodes] == [("node-1", "READY", 2)]
+        (tmp_path / "job.yaml").write_text("version: 1\nname: quick\nentrypoint: echo here\n")
+        assert run_in(home, "submit", tmp_path / "job.yaml", "-f").stdout == "here\n"
+    finally:
+        assert run_in(home, "down").returncode == 0
+    up = run_in(home, "up", "--nodes", "2", "--port", "0", "--resources", "CPU=1")
+    assert (up.returncode, run_in(home, "down").returncode) == (0, 0), up.stderr
+
+
 def test_down_asks_before_it_ends_trainings_and_leaves_no_worker(home, tmp_path):
     assert run_in(home, "up", "--port", "0", "--resources", "CPU=1").returncode == 0
     try:

@@ -230,7 +230,10 @@ TEST_CASE("no quarantine: a success in between, an old failure, the last node in
     }
     SECTION("an old failure") { world.pass(3'600'001); }
     SECTION("the last node in use") { world.tell(NodeDrained{.node = {"n2"}, .by = "ana"}); }
-    SECTION("switched off") { world.tell(HeadStarted{.wall_ms = 1, .quarantine = QuarantinePolicy{.failures = 0}}); }
+    SECTION("switched off") {
+        world.tell(HeadStarted{.wall_ms = 1, .quarantine = QuarantinePolicy{.failures = 0}});
+        world.nodes(2);
+    }
     fails_on(world, "c", {"n1"});
     CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
 }

@@ -1,4 +1,5 @@
 // Nodes come, come back, drain and leave; what was lost on the way is said again.
+#include "scheduler/model/derived.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -119,12 +120,15 @@ TEST_CASE("a node that comes back smaller gives up its youngest attempts, uncoun
     CHECK(world.run(young).state == RunState::recovering);
 }
 
-TEST_CASE("the head's restart keeps everything") {
+TEST_CASE("the head's restart keeps everything, and its nodes are awaited") {
     World world;
     world.nodes(1);
     const RunId run = world.running({});
     const Cluster before = world.cluster;
     world.tell(HeadStarted{});
+    CHECK(shown_state(world.cluster.nodes.at({"n1"})) == NodeState::lost);
+    CHECK(world.run(run).state == RunState::running);
+    world.tell(again("n1", {world.attempt_id(run)}));
     CHECK(world.cluster == before);
     CHECK(world.run(run).state == RunState::running);
 }
@@ -213,4 +217,18 @@ TEST_CASE("a node or a worker beyond what is counted is refused, and the bound i
     REQUIRE(world.last.refused);
     CHECK(world.last.refused->message ==
           "a worker asks for 400000000000001 memory, an amount is from 0 to 400000000000000");
+}
+
+TEST_CASE("after a head's start no run is preempted while a node is awaited") {
+    World world;
+    world.nodes(2, 1);
+    const RunId low = world.running({.name = "low", .priority = 1});
+    world.tell(HeadStarted{});
+    world.tell(again(world.node_of(low, 0).value, {world.attempt_id(low)}, 1));
+    const RunId urgent = world.submit({.name = "urgent", .priority = 90});
+    CHECK_FALSE(world.attempt(low).request);
+    CHECK(world.run(urgent).state == RunState::queued);
+    world.tell(again(world.node_of(low, 0) == NodeId{"n1"} ? "n2" : "n1", {}, 1));
+    CHECK(world.run(urgent).state == RunState::starting);
+    CHECK(world.run(low).state == RunState::running);
 }
