@@ -26,6 +26,7 @@ struct WorkerHeartbeat {
     std::int64_t checkpoint_wait_ms = -1;       // in reports with a checkpoint; -1: it does not tell
     std::int64_t interval_ms = 0;               // its last step: from the release of one report to its coming with the next
     Traffic traffic{};                          // of its TCP connections and of its processes' files
+    std::int64_t report_wait_ms = -1;           // it waits in its present report for so long; 0: in none; -1: it cannot be told
     bool operator==(const WorkerHeartbeat&) const = default;
 };
 // One device as NVML describes it now. What a device does not tell is -1.

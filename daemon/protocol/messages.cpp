@@ -46,6 +46,7 @@ void fields(V& v, WorkerHeartbeat& m) {
     v("interval_ms", m.interval_ms);
     v("barrier_wait_ms", m.barrier_wait_ms), v("barrier_waits", m.barrier_waits);
     v("checkpoint_wait_ms", m.checkpoint_wait_ms), v("traffic", m.traffic);
+    v("report_wait_ms", m.report_wait_ms);
 }
 template <class V>
 void fields(V& v, GpuHeartbeat& m) {

@@ -50,6 +50,24 @@ std::string data_text(const RunFacts& facts) {
            ": the loader is behind; more CPUs per worker or prefetch";
 }
 
+std::string ranks_list(const std::vector<std::uint32_t>& ranks) {
+    constexpr std::size_t listed_most = 16;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(ranks.size(), listed_most); ++i)
+        text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+    if (ranks.size() > listed_most) text += " and " + std::to_string(ranks.size() - listed_most) + " more";
+    return text;
+}
+
+std::string missing_text(const RunFacts& facts) {
+    const RunFacts::InReport& report = *facts.in_report;
+    const bool several = report.waiting.size() > 1;
+    return "ranks [" + ranks_list(report.missing) + "] have not come to report() for " +
+           std::to_string(report.lasts.ms / 1000) + " s (" + (several ? "ranks " : "rank ") +
+           ranks_list(report.waiting) + (several ? " wait" : " waits") + "); see what they do: rtrain stack " +
+           facts.name + " --rank " + std::to_string(report.missing.front());
+}
+
 std::string memory_text(const RunFacts::Rise& rise) {
     const bool reports = rise.bytes_per_report > 0;
     return "memory of rank " + std::to_string(rise.rank) + " rises " +
@@ -61,6 +79,8 @@ std::string memory_text(const RunFacts::Rise& rise) {
 
 const char* to_text(AdviceKind kind) {
     switch (kind) {
+        case AdviceKind::missing_ranks:
+            return "missing_ranks";
         case AdviceKind::straggler:
             return "straggler";
         case AdviceKind::data:
@@ -75,6 +95,7 @@ const char* to_text(AdviceKind kind) {
 
 std::vector<Advice> advice(const RunFacts& facts) {
     std::vector<Advice> out;
+    if (facts.in_report) out.push_back({AdviceKind::missing_ranks, missing_text(facts)});
     if (!facts.slow.empty() && facts.others_wait >= share_least)
         out.push_back({AdviceKind::straggler, straggler_text(facts)});
     if (facts.data_share >= share_least) out.push_back({AdviceKind::data, data_text(facts)});

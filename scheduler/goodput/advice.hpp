@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/model/ids.hpp"
+
 namespace rtrain {
 
-enum class AdviceKind { straggler, data, checkpoint, memory };
+enum class AdviceKind { missing_ranks, straggler, data, checkpoint, memory };
 const char* to_text(AdviceKind kind);
 
 struct Advice {
@@ -35,7 +37,12 @@ struct RunFacts {
         double bytes_per_minute = 0;
         std::optional<double> minutes_left;  // until the memory of the rank's node is full
     };
-    std::vector<Rise> rises;  // sorted by rank
+    std::vector<Rise> rises;                          // sorted by rank
+    struct InReport {                                 // some ranks wait in a report, others have not come to it
+        std::vector<std::uint32_t> missing, waiting;  // sorted; neither is empty
+        Duration lasts;                               // since the first of them waits
+    };
+    std::optional<InReport> in_report;
 };
 
 std::vector<Advice> advice(const RunFacts& facts);

@@ -117,7 +117,7 @@ const char* to_text(TimeCause cause) {
 
 double TimeByCause::goodput() const {
     const std::int64_t since_placed = wall().ms - (*this)[TimeCause::queue].ms;
-    if (since_placed <= 0) return 1;
+    if (since_placed <= 0) return 0;
     return static_cast<double>((*this)[TimeCause::productive].ms) / static_cast<double>(since_placed);
 }
 

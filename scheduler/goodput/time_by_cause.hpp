@@ -32,7 +32,7 @@ class TimeByCause {
     Duration operator[](TimeCause cause) const { return {ms_[static_cast<std::size_t>(cause)]}; }
     std::int64_t& ms(TimeCause cause) { return ms_[static_cast<std::size_t>(cause)]; }
     Duration wall() const { return {std::accumulate(ms_.begin(), ms_.end(), std::int64_t{0})}; }
-    // Returns the productive fraction of the time since the first placement; 1 before it. The time in the queue does
+    // Returns the productive fraction of the time since the first placement; 0 before it. The time in the queue does
     // not count.
     double goodput() const;
     bool operator==(const TimeByCause&) const = default;

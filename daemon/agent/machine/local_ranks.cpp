@@ -237,8 +237,15 @@ void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Repo
     }
     if (local.come.contains(rank)) return;  // sent again: it is waited for already
     local.come.emplace(rank, std::move(report));
+    local.came.insert_or_assign(rank, now);
     if (local.come.size() == local.ranks.size()) return gather(local, sink);
     if (!local.partial_at) local.partial_at = now + Duration{partial_after_ms};
+}
+
+std::optional<WaitingReport> waiting_report(const LocalRanks& local, std::uint32_t rank) {
+    const auto report = local.come.find(rank);
+    if (report == local.come.end()) return std::nullopt;
+    return WaitingReport{.report = report->second, .since = local.came.at(rank)};
 }
 
 // A rank says several reports at once when this agent is new to it: others may say the earlier ones later.

@@ -22,6 +22,8 @@ struct LocalWorker {
     std::string fail_text;   // the cause it gave itself
     std::int64_t silent_ms = 0, cpu_ms = 0, data_wait_ms = -1, barrier_wait_ms = -1, checkpoint_wait_ms = -1;
     std::uint64_t barrier_waits = 0;
+    // The greatest waits that a heartbeat has contained. A wait that lasts is counted before the worker measures it.
+    std::int64_t barrier_sent_ms = -1, checkpoint_sent_ms = -1;
     std::optional<Time> heartbeat_at;  // the last sign of life of its library
     std::int64_t interval_ms = 0;      // its last step: from a release to its coming with the next report
     Time busy_at;                      // it was last seen to do something

@@ -129,22 +129,39 @@ void on(Step& step, const HeadDisconnected&) {
     forget_connection(step.state);
 }
 
+namespace {
+
+// A worker measures a wait when it is over. The wait in the present report is added here while it lasts.
+protocol::WorkerHeartbeat heartbeat_of(const LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker, Time now) {
+    const bool is_of_group = attempt.local && attempt.local->ranks.contains(rank);
+    const auto waiting = is_of_group ? waiting_report(*attempt.local, rank) : std::nullopt;
+    const std::int64_t waits_ms = waiting ? std::max<std::int64_t>((now - waiting->since).ms, 1) : 0;
+    const bool for_files = waiting && waiting->report.checkpoint;
+    if (worker.barrier_wait_ms >= 0)
+        worker.barrier_sent_ms = std::max(worker.barrier_sent_ms, worker.barrier_wait_ms + (for_files ? 0 : waits_ms));
+    if (worker.checkpoint_wait_ms >= 0)
+        worker.checkpoint_sent_ms =
+            std::max(worker.checkpoint_sent_ms, worker.checkpoint_wait_ms + (for_files ? waits_ms : 0));
+    return {.attempt = reference(attempt),
+            .rank = rank,
+            .cpu_ms = worker.cpu_ms,
+            .silent_ms = worker.silent_ms,
+            .heartbeat_age_ms = worker.heartbeat_at ? (now - *worker.heartbeat_at).ms : -1,
+            .data_wait_ms = worker.data_wait_ms,
+            .barrier_wait_ms = worker.barrier_sent_ms,
+            .barrier_waits = worker.barrier_waits,
+            .checkpoint_wait_ms = worker.checkpoint_sent_ms,
+            .interval_ms = worker.interval_ms,
+            .report_wait_ms = is_of_group && worker.joined ? waits_ms : -1};
+}
+
+}  // namespace
+
 void beat(Step& step) {
     SendHeartbeat beat;
-    for (const auto& [key, attempt] : step.state.attempts)
-        for (const auto& [rank, worker] : attempt.workers)
-            if (worker.started && !worker.exited)
-                beat.workers.push_back(
-                    {.attempt = reference(attempt),
-                     .rank = rank,
-                     .cpu_ms = worker.cpu_ms,
-                     .silent_ms = worker.silent_ms,
-                     .heartbeat_age_ms = worker.heartbeat_at ? (step.now - *worker.heartbeat_at).ms : -1,
-                     .data_wait_ms = worker.data_wait_ms,
-                     .barrier_wait_ms = worker.barrier_wait_ms,
-                     .barrier_waits = worker.barrier_waits,
-                     .checkpoint_wait_ms = worker.checkpoint_wait_ms,
-                     .interval_ms = worker.interval_ms});
+    for (auto& [key, attempt] : step.state.attempts)
+        for (auto& [rank, worker] : attempt.workers)
+            if (worker.started && !worker.exited) beat.workers.push_back(heartbeat_of(attempt, rank, worker, step.now));
     step.out.push_back(std::move(beat));
     step.state.heartbeat_at = step.now + Duration{step.state.heartbeat_ms};
 }

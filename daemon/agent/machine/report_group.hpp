@@ -42,8 +42,9 @@ struct LocalRanks {
     std::set<std::uint32_t> ranks;
     UploadMode mode = UploadMode::async;
     std::string local_run_path;
-    std::uint64_t passed = 0;                                                // the last released report
-    std::map<std::uint32_t, worker::Report> come;                            // of report passed + 1
+    std::uint64_t passed = 0;                      // the last released report
+    std::map<std::uint32_t, worker::Report> come;  // of report passed + 1
+    std::map<std::uint32_t, Time> came;            // when each rank of `come` came; entries of other ranks mean nothing
     std::map<std::uint32_t, std::map<std::uint64_t, worker::Report>> ahead;  // later ones, of ranks that said several
     std::optional<Time> partial_at;                 // when to tell who has come, while some have not
     std::optional<protocol::GroupReport> complete;  // sent, not released yet
@@ -138,6 +139,12 @@ void rank_joined(LocalRanks&, Time now, std::uint32_t rank, const worker::Hello&
 std::uint64_t next_report_of(const LocalRanks&, std::uint32_t rank);
 std::uint64_t next_broadcast_of(const LocalRanks&, std::uint32_t rank);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
+// Returns the report that the rank waits in and since when; nullopt: it waits in none.
+struct WaitingReport {
+    const worker::Report& report;
+    Time since;
+};
+std::optional<WaitingReport> waiting_report(const LocalRanks&, std::uint32_t rank);
 void take_ahead(LocalRanks&, Time now, GroupSink&);
 // A rank has ended well: with this agent watching, or while no agent did.
 void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);

@@ -33,9 +33,11 @@ constexpr Kind kinds[] = {
      "started:time? ended:time? attempt:int "
      "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "
      "run_path:text nodes:[text] last_report:Report? checkpoints:int latest_checkpoint:text? restored_from:text? "
-     "warnings:[text] labels:{text} job?:map? goodput?:Goodput advice?:[Advice]"},
+     "warnings:[text] labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
+     "report_wait?:ReportWait?"},
     {"Goodput", "wall_ms:int ratio:number causes_ms:{int}"},
     {"Advice", "kind:text text:text"},
+    {"ReportWait", "missing_ranks:[int] waiting_ranks:[int] since:time"},
     {"RemovedRun",
      "run_id:text name:text attempts:int checkpoints:int files:text? files_kept:text? dry_run:bool files_error?:text"},
     {"Stacks", "run_id:text attempt:int ranks:[int] ended:[int] away:[text] marker:text"},

@@ -1,6 +1,8 @@
 // See goodput_json.hpp.
 #include "daemon/head/view/goodput_json.hpp"
 
+#include "daemon/head/view/records_json.hpp"
+
 namespace rtrain::head {
 
 using nlohmann::json;
@@ -17,6 +19,14 @@ json advice_json(const View& view, const Run& run) {
     for (const Advice& suggestion : advice(view.waits.facts(view.cluster, run)))
         out.push_back({{"kind", to_text(suggestion.kind)}, {"text", suggestion.text}});
     return out;
+}
+
+json report_wait_json(const View& view, const Run& run) {
+    const auto report = view.waits.facts(view.cluster, run).in_report;
+    if (!report) return nullptr;
+    return {{"missing_ranks", report->missing},
+            {"waiting_ranks", report->waiting},
+            {"since", time_json(view, {view.clock.now().ms - report->lasts.ms})}};
 }
 
 }  // namespace rtrain::head

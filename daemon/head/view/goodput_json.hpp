@@ -10,5 +10,7 @@ namespace rtrain::head {
 // {"wall_ms", "ratio", "causes_ms": {"productive": ...}}; the causes sum to wall_ms.
 nlohmann::json goodput_json(const View& view, const Run& run);
 nlohmann::json advice_json(const View& view, const Run& run);  // [{"kind", "text"}]
+// {"missing_ranks", "waiting_ranks", "since"}: some ranks wait in a report for others. null: none does for long.
+nlohmann::json report_wait_json(const View& view, const Run& run);
 
 }  // namespace rtrain::head

@@ -155,6 +155,7 @@ json full_run_json(const View& view, const Run& run, JobWords words) {
     out["job"] = parsed_or_null(run.job_json);
     out["goodput"] = goodput_json(view, run);
     out["advice"] = advice_json(view, run);
+    out["report_wait"] = report_wait_json(view, run);
     return out;
 }
 

@@ -12,6 +12,7 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::int64_t named_after_ms = 10'000;  // shorter waits in a report are common
 constexpr std::int64_t window_ms = 5'000, fresh_ms = 5'000;
 constexpr std::int64_t save_every_ms = 30'000;
 constexpr double recent_half_life_ms = 300'000, recent_least_ms = 8'000;
@@ -36,6 +37,7 @@ void Waits::take(OfRank& rank, const protocol::WorkerHeartbeat& worker, std::int
                  .checkpoint = believed(worker.checkpoint_wait_ms)};
     rank.waits = worker.barrier_waits;
     rank.interval_ms = worker.interval_ms;
+    rank.report_wait_ms = worker.report_wait_ms;
     rank.seen_ms = now_ms;
     rank.memory.add(now_ms, worker.resident_bytes);
 }
@@ -153,6 +155,24 @@ void Waits::add_rises(const Cluster& cluster, const Attempt& attempt, const OfAt
     }
 }
 
+// Returns the ranks that wait in a report and those that have not come to it. Nullopt: none waits for long, none is
+// missing, or the last heartbeat of a rank is old.
+std::optional<RunFacts::InReport> Waits::in_report(const Attempt& attempt, const OfAttempt& of) {
+    RunFacts::InReport out;
+    std::int64_t newest_ms = 0, longest_ms = 0;
+    for (const OfRank& rank : of.ranks) newest_ms = std::max(newest_ms, rank.seen_ms);
+    for (std::uint32_t rank = 0; rank < std::min(of.ranks.size(), attempt.workers.size()); ++rank) {
+        const OfRank& heard = of.ranks[rank];
+        if (attempt.workers[rank].exit) continue;
+        if (heard.seen_ms == 0 || newest_ms - heard.seen_ms > fresh_ms || heard.report_wait_ms < 0) return std::nullopt;
+        (heard.report_wait_ms > 0 ? out.waiting : out.missing).push_back(rank);
+        longest_ms = std::max(longest_ms, heard.report_wait_ms);
+    }
+    if (out.missing.empty() || longest_ms < named_after_ms) return std::nullopt;
+    out.lasts = {longest_ms};
+    return out;
+}
+
 RunFacts Waits::facts(const Cluster& cluster, const Run& run) const {
     RunFacts facts{.name = run.name, .slow = {}, .rises = {}};
     const auto attempt = cluster.attempts.find({.run = run.id, .number = run.attempts});
@@ -163,6 +183,7 @@ RunFacts Waits::facts(const Cluster& cluster, const Run& run) const {
     if (count == 0) return facts;
     for (const Worker& worker : attempt->second.workers) facts.gpus = facts.gpus || !worker.seat.gpus.empty();
     add_rises(cluster, attempt->second, of, facts);
+    facts.in_report = in_report(attempt->second, of);
     if (of.recent_ms < recent_least_ms) return facts;
     std::vector<double> waited;
     for (const OfRank& rank : of.ranks) {

@@ -43,7 +43,7 @@ class Waits {
     struct OfRank {
         Sums sums, window, recent;  // since its start; when the window began; of the last minutes, older ones less
         std::uint64_t waits = 0, window_waits = 0;
-        std::int64_t seen_ms = 0, interval_ms = 0;
+        std::int64_t seen_ms = 0, interval_ms = 0, report_wait_ms = -1;
         MemoryHistory memory;
     };
     struct OfAttempt {
@@ -56,6 +56,7 @@ class Waits {
     };
     static void take(OfRank& rank, const protocol::WorkerHeartbeat& worker, std::int64_t now_ms);
     static void close_window(OfAttempt& of, std::int64_t now_ms);
+    static std::optional<RunFacts::InReport> in_report(const Attempt& attempt, const OfAttempt& of);
     void add_rises(const Cluster& cluster, const Attempt& attempt, const OfAttempt& of, RunFacts& facts) const;
 
     std::map<AttemptId, OfAttempt> live_;

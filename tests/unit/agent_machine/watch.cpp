@@ -244,7 +244,9 @@ TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last ste
     const protocol::WorkerHeartbeat& rank_1 = beat[0].workers[1];
     CHECK(rank_1.heartbeat_age_ms == 1'000);
     CHECK(rank_1.data_wait_ms == 12);
-    CHECK(rank_1.barrier_wait_ms == 13);
+    CHECK(rank_1.barrier_wait_ms == 13 + 600);  // it waits in the report since 600 ms
+    CHECK(rank_1.report_wait_ms == 600);
+    CHECK(beat[0].workers[0].report_wait_ms == 0);  // it has not come to the report
     CHECK(rank_1.barrier_waits == 14);
     CHECK(rank_1.checkpoint_wait_ms == 15);
     CHECK(rank_1.interval_ms == 400);

@@ -155,3 +155,27 @@ TEST_CASE("an agent may say any number, and speak of ranks that there are not") 
     CHECK_FALSE(story.waits.seen_ms(attempt_1, Rank{77}));
     CHECK(story.waits.seen_ms(attempt_1, Rank{0}) == story.now_ms);
 }
+
+TEST_CASE("a wait in a report counts while it lasts, and the missing ranks are named") {
+    WaitsStory story(2);
+    story.ranks[0].report_wait_ms = story.ranks[1].report_wait_ms = 0;
+    story.pass(2, [](protocol::WorkerHeartbeat&) {});
+    const auto rank_0_waits = [](protocol::WorkerHeartbeat& rank) {
+        if (rank.rank == 0) rank.report_wait_ms += 1'000, rank.barrier_wait_ms += 1'000;
+        rank.barrier_waits = 20;
+    };
+    story.pass(9, rank_0_waits);
+    CHECK_FALSE(story.facts().in_report);
+    story.pass(36, rank_0_waits);
+    const auto report = story.facts().in_report;
+    REQUIRE(report);
+    CHECK(report->missing == std::vector<std::uint32_t>{1});
+    CHECK(report->waiting == std::vector<std::uint32_t>{0});
+    CHECK(report->lasts == Duration{45'000});
+    CHECK(advice(story.facts()).front().text ==
+          "ranks [1] have not come to report() for 45 s (rank 0 waits); see what they do: rtrain stack gpt --rank 1");
+    CHECK(story.waits.of(attempt_1).straggler.ms > 20'000);  // half of it: what rank 1 does cannot be told
+    story.ranks[0].report_wait_ms = 0;
+    story.pass(1, [](protocol::WorkerHeartbeat&) {});
+    CHECK_FALSE(story.facts().in_report);
+}
