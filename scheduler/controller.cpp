@@ -24,6 +24,7 @@ Decision decide(Cluster& cluster, Time now, const Event& event) {
 
 // Earlier times were handled by the TimePassed event that set Meta::now.
 std::optional<Time> next_wake(const Cluster& cluster) {
+    if (!cluster.arrays.empty()) return cluster.meta.now;  // TimePassed makes the next runs
     ClusterIndex scratch;
     return in_step(cluster, scratch).next_wake(cluster.meta.now);
 }
@@ -50,6 +51,8 @@ void put(Cluster& cluster, const AttemptWorker& part) {
 void put(Cluster& cluster, const Queues& queues) { cluster.queues = queues; }
 void put(Cluster& cluster, const QueueUse& use) { cluster.use[use.queue] = use; }
 void put(Cluster& cluster, const Checkpoint& c) { cluster.checkpoints[{.run = c.run, .directory = c.directory}] = c; }
+void put(Cluster& cluster, const PendingArray& array) { cluster.arrays[array.model.id] = array; }
+void put(Cluster& cluster, const EraseArray& erase) { cluster.arrays.erase(erase.first); }
 void put(Cluster& cluster, const EraseNode& erase) { cluster.nodes.erase(erase.id); }
 void put(Cluster& cluster, const EraseAttempt& erase) { cluster.attempts.erase(erase.id); }
 void put(Cluster& cluster, const EraseCheckpoint& erase) { cluster.checkpoints.erase(erase.key); }

@@ -16,6 +16,7 @@ class Inspection {
 
     void runs();
     void attempts();
+    void arrays();
     void nodes();
     void checkpoints();
 
@@ -70,6 +71,19 @@ void Inspection::runs() {
         if (limit >= 0 && !terminal(run.state))
             expect(run.failures <= static_cast<std::uint32_t>(limit), name + " goes on beyond max_failures");
         state_of(run, name);
+    }
+}
+
+void Inspection::arrays() {
+    for (const auto& [first, array] : cluster_.arrays) {
+        const std::string name = "the pending array " + array.model.name;
+        expect(array.model.id == first, name + " has another id than its first run");
+        expect(array.runs_made > 0 && array.runs_made < array.indices.size(),
+               name + " has no run left to make, or none made");
+        expect(first.value + array.indices.size() <= cluster_.meta.next_run, name + " has ids that were not taken");
+        const auto beyond = cluster_.runs.lower_bound({first.value + array.runs_made});
+        expect(beyond == cluster_.runs.end() || beyond->first.value >= first.value + array.indices.size(),
+               name + " has made a run that it counts as unmade");
     }
 }
 
@@ -179,6 +193,7 @@ void Inspection::checkpoints() {
 std::vector<std::string> invariants(const Cluster& cluster) {
     Inspection inspection(cluster);
     inspection.runs();
+    inspection.arrays();
     inspection.attempts();
     inspection.nodes();
     inspection.checkpoints();

@@ -51,6 +51,22 @@ Checkpoint& Change::edit(const CheckpointKey& key) {
     return value_at(cluster_.checkpoints, key, "checkpoint");
 }
 
+PendingArray& Change::edit_array(RunId first) {
+    touched_arrays_.insert(first);
+    return value_at(cluster_.arrays, first, "pending array");
+}
+
+void Change::add(PendingArray array) {
+    touched_arrays_.insert(array.model.id);
+    cluster_.arrays.insert_or_assign(array.model.id, std::move(array));
+}
+
+void Change::erase_array(RunId first) {
+    touched_arrays_.erase(first);
+    erased_arrays_.insert(first);
+    cluster_.arrays.erase(first);
+}
+
 Meta& Change::edit_meta() {
     meta_ = true;
     return cluster_.meta;
@@ -183,7 +199,8 @@ void Change::save_values() {
     const std::size_t values = erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() +
                                erased_checkpoints_.size() + touched_nodes_.size() + touched_runs_.size() +
                                touched_attempts_.size() + touched_waits_.size() + touched_workers_.size() +
-                               touched_checkpoints_.size() + touched_use_.size() + (queues_ ? 1 : 0);
+                               touched_checkpoints_.size() + touched_use_.size() + touched_arrays_.size() +
+                               erased_arrays_.size() + (queues_ ? 1 : 0);
     if (values == 0 && !meta_) return;
     cluster_.meta.now = now_;
     out_.save.reserve(values + 1);
@@ -192,10 +209,12 @@ void Change::save_values() {
     for (const RunId id : erased_runs_) out_.save.emplace_back(EraseRun{id});
     for (const AttemptId id : erased_attempts_) out_.save.emplace_back(EraseAttempt{id});
     for (const CheckpointKey& key : erased_checkpoints_) out_.save.emplace_back(EraseCheckpoint{key});
+    for (const RunId first : erased_arrays_) out_.save.emplace_back(EraseArray{first});
     for (const NodeId& id : touched_nodes_) out_.save.emplace_back(cluster_.nodes.at(id));
     for (const RunId id : touched_runs_) out_.save.emplace_back(cluster_.runs.at(id));
     save_attempts();
     for (const CheckpointKey& key : touched_checkpoints_) out_.save.emplace_back(cluster_.checkpoints.at(key));
+    for (const RunId first : touched_arrays_) out_.save.emplace_back(cluster_.arrays.at(first));
     if (queues_) out_.save.emplace_back(cluster_.queues);
     for (const std::string& queue : touched_use_) out_.save.emplace_back(cluster_.use.at(queue));
 }

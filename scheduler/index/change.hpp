@@ -29,11 +29,14 @@ class Change {
     Worker& edit(AttemptId id, Rank rank);
     void no_longer_waits(AttemptId id, const NodeId& node);
     Checkpoint& edit(const CheckpointKey& key);
+    PendingArray& edit_array(RunId first);
     Meta& edit_meta();
     void add(Node node);
     void add(Run run);
     void add(Attempt attempt);
     void add(Checkpoint checkpoint);
+    void add(PendingArray array);
+    void erase_array(RunId first);
     void erase(const NodeId& id);
     void erase(RunId id);  // also erases its attempts and checkpoints
     void erase(const CheckpointKey& key);
@@ -88,7 +91,7 @@ class Change {
     std::set<NodeId> given_back_on_;
     std::set<std::string> touched_use_;
     std::set<NodeId> touched_nodes_, erased_nodes_;
-    std::set<RunId> touched_runs_, erased_runs_;
+    std::set<RunId> touched_runs_, erased_runs_, touched_arrays_, erased_arrays_;
     std::set<AttemptId> touched_attempts_, erased_attempts_;
     std::set<std::pair<AttemptId, NodeId>> touched_waits_;
     std::set<std::pair<AttemptId, Rank>> touched_workers_;

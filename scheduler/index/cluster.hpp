@@ -18,6 +18,7 @@ struct Cluster {
     std::map<RunId, Run> runs;
     std::map<AttemptId, Attempt> attempts;
     std::map<CheckpointKey, Checkpoint> checkpoints;
+    std::map<RunId, PendingArray> arrays;  // key: the first run
     Queues queues;
     std::map<std::string, QueueUse> use;  // key: the name of a configured queue
     ClusterIndex index;                   // derived from the records
@@ -27,6 +28,9 @@ struct Cluster {
 // clang-format off: one a line where they fit
 // Returns the newest commit that is not being deleted; null if there is none.
 const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run);
+std::string array_member(const std::string& array, std::uint32_t index);  // the name of a run of the array
+// true if a pending array is to give a run this name
+bool is_promised(const Cluster& cluster, const std::string& name);
 // Returns a ready node whose agent can delete a checkpoint of the run; empty if there is none.
 NodeId deletes_for(const Cluster& cluster, const Run& run);
 // Returns the nodes with their free amounts, computed from the attempts that hold bundles.

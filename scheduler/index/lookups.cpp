@@ -6,6 +6,28 @@
 
 namespace rtrain {
 
+std::string array_member(const std::string& array, std::uint32_t index) { return array + "-" + std::to_string(index); }
+
+namespace {
+
+bool is_unmade(const PendingArray& array, const std::string& name) {
+    constexpr std::size_t digits_most = 9;
+    const std::size_t base = array.model.name.size() + 1;
+    if (!name.starts_with(array.model.name) || name.size() <= base || name.size() > base + digits_most) return false;
+    const std::string digits = name.substr(base);
+    if (digits.find_first_not_of("0123456789") != std::string::npos) return false;
+    const auto index = static_cast<std::uint32_t>(std::stoul(digits));
+    return name == array_member(array.model.name, index) &&
+           std::binary_search(array.indices.begin() + array.runs_made, array.indices.end(), index);
+}
+
+}  // namespace
+
+bool is_promised(const Cluster& cluster, const std::string& name) {
+    return std::any_of(cluster.arrays.begin(), cluster.arrays.end(),
+                       [&](const auto& entry) { return is_unmade(entry.second, name); });
+}
+
 NodeId deletes_for(const Cluster& cluster, const Run& run) {
     const auto ready = [&](const NodeId& id) {
         const auto node = cluster.nodes.find(id);

@@ -38,16 +38,44 @@ std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec) {
     return waits;
 }
 
+namespace {
+
+Reason predecessor_ended(const Change& change, RunId id, RunState state) {
+    return reasons::PredecessorEnded{.name = name_of(change.seen(), id), .state = state};
+}
+
+bool is_lost(const Run& run, RunId id, RunState state) {
+    return std::any_of(run.after.begin(), run.after.end(), [&](const After& predecessor) {
+        return predecessor.run == id && !satisfied(predecessor, state);
+    });
+}
+
+// Runs that are still to be made wait for the predecessor no longer, or are to end.
+void settle_pending_arrays(Change& change, RunId id, RunState state) {
+    std::vector<RunId> waiting;
+    for (const auto& [first, array] : change.seen().arrays)
+        if (waits_for(array.model, id)) waiting.push_back(first);
+    for (const RunId first : waiting) {
+        Run& model = change.edit_array(first).model;
+        if (is_lost(model, id, state)) {
+            model.state = state == RunState::stopped ? RunState::stopped : RunState::failed;
+            model.reason = predecessor_ended(change, id, state);
+            model.after.clear();
+        }
+        std::erase_if(model.after, [&](const After& predecessor) { return predecessor.run == id; });
+    }
+}
+
+}  // namespace
+
 void settle_dependents(Change& change, RunId id, RunState state) {
+    settle_pending_arrays(change, id, state);
     for (const RunId other : change.seen().index.dependents(id)) {
         if (!waits_for(change.seen().runs.at(other), id)) continue;
         Run& run = change.edit(other);
-        const bool lost = std::any_of(run.after.begin(), run.after.end(), [&](const After& predecessor) {
-            return predecessor.run == id && !satisfied(predecessor, state);
-        });
-        if (lost) {
+        if (is_lost(run, id, state)) {
             const RunState end = state == RunState::stopped ? RunState::stopped : RunState::failed;
-            end_run(change, other, end, reasons::PredecessorEnded{.name = name_of(change.seen(), id), .state = state});
+            end_run(change, other, end, predecessor_ended(change, id, state));
             continue;
         }
         std::erase_if(run.after, [&](const After& predecessor) { return predecessor.run == id; });
@@ -61,7 +89,8 @@ void settle_dependents(Change& change, RunId id, RunState state) {
 void settle_array(Change& change, const Run& ended) {
     if (ended.array.empty() || ended.array_parallel == 0 || ended.array_waits) return;
     const auto next = change.seen().index.next_of(ended.array, ended.user);
-    if (!next || terminal(change.seen().runs.at(*next).state)) return;
+    if (!next) return release_place(change, ended);
+    if (terminal(change.seen().runs.at(*next).state)) return;
     Run& run = change.edit(*next);
     run.array_waits = false;
     run.reason = blocked_by(change.seen(), run);

@@ -73,6 +73,14 @@ void settle_dependents(Change& change, RunId id, RunState state);  // `id` has e
 void settle_array(Change& change, const Run& ended);
 Reason blocked_by(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; none: it is
 
+// ---- arrays.cpp ----------------------------------------------------------------------------------------------------
+void begin_array(Change& change, PendingArray array);  // makes the first runs; TimePassed makes the others
+void continue_arrays(Change& change);
+// Returns a name that the submission needs and that a pending array is to give to a run; nullopt if there is none.
+std::optional<std::string> promised_name(const Cluster& cluster, const RunSubmitted& event);
+// A run of the array has ended, and no made run waits for its place.
+void release_place(Change& change, const Run& ended);
+
 // ---- runs.cpp ------------------------------------------------------------------------------------------------------
 Error no_such_run(const Cluster& cluster, RunId run);
 void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reason);

@@ -42,8 +42,6 @@ std::string first_reasons(const PlacementAnswer& answer) {
     return text.empty() ? "there is no node" : text;
 }
 
-std::string array_member(const std::string& name, std::uint32_t index) { return name + "-" + std::to_string(index); }
-
 std::optional<RunId> live_under_name(const ClusterIndex& index, const RunSubmitted& event) {
     if (event.array.empty()) return index.live_run(event.name);
     for (const std::uint32_t member : event.array)
@@ -58,6 +56,9 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
                      "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
                      "choose another name, or rtrain stop " + run.name};
     }
+    if (const auto promised = promised_name(cluster, event))
+        return Error{ErrorCode::conflict, "a job array that is being made has a run \"" + *promised + "\"",
+                     "choose another name"};
     if (!known_queue(cluster.queues, event.spec.queue)) return no_such_queue(cluster.queues, event.spec.queue);
     if (auto error = wrong_after(cluster, event.spec)) return error;
     const auto& nodes = cluster.index.nodes();
@@ -89,10 +90,10 @@ void enforce_limits(Change& change, RunId id) {
     stop_run(change, id, AttemptState::failed, reasons::WallTime{});
 }
 
-// Creates one run of the submission; `index` is its index in the job array.
-void submit_one(Change& change, const RunSubmitted& event, std::optional<std::uint32_t> index) {
+// Returns what all runs of the submission have alike.
+Run run_of(const Change& change, const RunSubmitted& event) {
     Run run;
-    run.id = {change.edit_meta().next_run++};
+    run.id = {change.seen().meta.next_run};
     run.name = event.name;
     run.user = event.user;
     run.spec = event.spec;
@@ -108,20 +109,23 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
     run.after = still_to_come(change.seen(), event.spec);
     run.array = event.member_of;
     run.array_index = event.member_index;
-    if (index) {
-        run.array = event.name;
-        run.array_index = *index;
-        run.array_parallel = event.array_parallel;
-        run.name = array_member(event.name, *index);
-        const auto place = std::find(event.array.begin(), event.array.end(), *index) - event.array.begin();
-        run.array_waits = event.array_parallel > 0 && static_cast<std::uint32_t>(place) >= event.array_parallel;
-    }
+    return run;
+}
+
+void submit_array(Change& change, const RunSubmitted& event, Run model) {
+    change.edit_meta().next_run += event.array.size();
+    model.array = event.name;
+    model.array_parallel = event.array_parallel;
+    PendingArray array{.model = std::move(model), .indices = event.array};
+    std::sort(array.indices.begin(), array.indices.end());
+    begin_array(change, std::move(array));
+    change.note(notes::array_submitted(event.name, event.array.size(), event.user));
+}
+
+void submit_one(Change& change, Run run) {
+    ++change.edit_meta().next_run;
     run.reason = blocked_by(change.seen(), run);
-    if (!index || *index == event.array.front()) {
-        change.created(run.id);
-        change.about(run.id);
-    }
-    if (!index) change.note(notes::submitted(run));
+    change.note(notes::submitted(run));
     change.add(std::move(run));
     change.look_for_room();
 }
@@ -173,9 +177,10 @@ void on(Change& change, const RunSubmitted& event) {
         return;
     }
     if (auto error = refusal(change.seen(), event)) return change.refuse(*std::move(error));
-    if (event.array.empty()) return submit_one(change, event, {});
-    for (const std::uint32_t index : event.array) submit_one(change, event, index);
-    change.note(notes::array_submitted(event.name, event.array.size(), event.user));
+    Run run = run_of(change, event);
+    change.created(run.id);
+    change.about(run.id);
+    event.array.empty() ? submit_one(change, std::move(run)) : submit_array(change, event, std::move(run));
 }
 
 namespace {
@@ -248,6 +253,12 @@ void on(Change& change, const QueuesConfigured& event) {
                                   "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " in queue \"" +
                                       run.spec.queue + "\", which the new configuration does not have",
                                   "keep the queue until its runs have ended, or stop them first"});
+    for (const auto& [first, array] : change.seen().arrays)
+        if (!known_queue(event.queues, array.model.spec.queue))
+            return change.refuse({ErrorCode::conflict,
+                                  "the job array \"" + array.model.name + "\" is being made in queue \"" +
+                                      array.model.spec.queue + "\", which the new configuration does not have",
+                                  "keep the queue until its runs have ended, or stop them first"});
     if (event.queues == change.seen().queues) return;
     change.configure(event.queues);
     change.note(notes::queues_configured(event.by, listed(queue_names(event.queues))));
@@ -259,6 +270,7 @@ void on(Change& change, const TimePassed&) {
     for (const RunId id : change.seen().index.limits_until(change.now())) enforce_limits(change, id);
     enforce_requests(change);
     enforce_drains(change);
+    continue_arrays(change);
 }
 
 }  // namespace rtrain::core

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scheduler/model/ids.hpp"
@@ -74,5 +75,29 @@ struct PlacementAnswer {
     std::string nearest_change;       // "would start now with scaling.workers=8"; may be empty
     bool proved = true;               // false: a bounded search was given up
 };
+
+// ---- states, and the words for them
+enum class RunState { queued, starting, running, recovering, resizing, stopping, succeeded, failed, stopped };
+enum class AttemptState { placed, starting, running, stopping, succeeded, failed, stopped, lost };
+enum class WorkerState { placed, running, exited };
+
+constexpr bool terminal(RunState s) {
+    return s == RunState::succeeded || s == RunState::failed || s == RunState::stopped;
+}
+constexpr bool terminal(AttemptState s) {
+    return s == AttemptState::succeeded || s == AttemptState::failed || s == AttemptState::stopped ||
+           s == AttemptState::lost;
+}
+const char* to_text(RunState);  // "QUEUED" ...: the words of all formats
+const char* to_text(AttemptState);
+const char* to_text(WorkerState);
+const char* to_text(NodeState);
+const char* to_text(Strategy);  // "PACK" ...
+const char* to_text(Verdict);   // "feasible now" ...
+std::optional<RunState> run_state(std::string_view);
+std::optional<AttemptState> attempt_state(std::string_view);
+std::optional<WorkerState> worker_state(std::string_view);
+std::optional<NodeState> node_state(std::string_view);
+std::optional<Strategy> strategy(std::string_view);
 
 }  // namespace rtrain

@@ -33,6 +33,12 @@ inline constexpr int cycles_most = 3;
 // queue.
 inline constexpr std::size_t too_long_most = 100;
 
+// ---- job arrays ---------------------------------------------------------------------------------------------------
+// The most runs of job arrays that one event makes. A longer array is made by several events, so that other users'
+// events are decided between them. Long jobs make a slice shorter: each run has a copy of its job.
+inline constexpr std::size_t array_slice_runs = 250;
+inline constexpr std::size_t array_slice_bytes = 4u << 20;
+
 // ---- preemption ---------------------------------------------------------------------------------------------------
 // Searches of the nodes for one event. Each copies the nodes' free amounts, so a large cluster permits fewer.
 inline constexpr std::size_t nodes_looked_at = 16'000, looks_least = 4, looks_most = 256;

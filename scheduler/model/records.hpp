@@ -17,29 +17,6 @@
 
 namespace rtrain {
 
-enum class RunState { queued, starting, running, recovering, resizing, stopping, succeeded, failed, stopped };
-enum class AttemptState { placed, starting, running, stopping, succeeded, failed, stopped, lost };
-enum class WorkerState { placed, running, exited };
-
-constexpr bool terminal(RunState s) {
-    return s == RunState::succeeded || s == RunState::failed || s == RunState::stopped;
-}
-constexpr bool terminal(AttemptState s) {
-    return s == AttemptState::succeeded || s == AttemptState::failed || s == AttemptState::stopped ||
-           s == AttemptState::lost;
-}
-const char* to_text(RunState);  // "QUEUED" ...: the words of all formats
-const char* to_text(AttemptState);
-const char* to_text(WorkerState);
-const char* to_text(NodeState);
-const char* to_text(Strategy);  // "PACK" ...
-const char* to_text(Verdict);   // "feasible now" ...
-std::optional<RunState> run_state(std::string_view);
-std::optional<AttemptState> attempt_state(std::string_view);
-std::optional<WorkerState> worker_state(std::string_view);
-std::optional<NodeState> node_state(std::string_view);
-std::optional<Strategy> strategy(std::string_view);
-
 // The part of a job that the core reads. `Run::job_json` is the whole job, which the core passes on unread.
 struct RunSpec {
     GangRequest gang;  // one bundle per worker; elastic: as many bundles as the run may ever have workers
@@ -165,6 +142,18 @@ struct Run {
     bool operator==(const Run&) const = default;
 };
 
+// A job array whose runs are not all made yet. Runs are made in slices, so that no event makes thousands of records.
+// Invariants: 0 < runs_made < indices.size(); the run of indices[i] has the id model.id + i.
+struct PendingArray {
+    // The values that all runs share, with the id of the first run and the name of the array. FAILED or STOPPED: a
+    // predecessor has ended so, and each run that is still to be made ends at once.
+    Run model;
+    std::vector<std::uint32_t> indices;  // sorted
+    std::uint32_t runs_made = 0;         // number of runs made so far
+    std::uint32_t released = 0;  // number of places of `array_parallel` that ended runs have left to runs to be made
+    bool operator==(const PendingArray&) const = default;
+};
+
 struct Meta {  // counters of the cluster
     std::string cluster_id;
     std::uint64_t next_run = 1;
@@ -184,6 +173,7 @@ struct CheckpointKey {
 struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default; };
 struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };  // includes attempts and checkpoints
 struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };
+struct EraseArray { RunId first; bool operator==(const EraseArray&) const = default; };  // all its runs are made
 // the attempt was renumbered by its claim
 struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };
 // A small record for one change inside a large attempt. At load, it is applied on top of the last saved `Attempt`.
@@ -194,6 +184,6 @@ struct AttemptWorker {  // the new state of a worker
     std::optional<ExitCause> exit; std::int64_t exit_wall_us = 0; bool operator==(const AttemptWorker&) const = default;
 };
 using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint,
-                            Queues, QueueUse, AttemptNode, AttemptWorker>;
+                            Queues, QueueUse, AttemptNode, AttemptWorker, PendingArray, EraseArray>;
 
 }  // namespace rtrain

@@ -49,6 +49,12 @@ struct PlaceOf {
         return {.key = {"checkpoint", checkpoint_key({checkpoint.run, checkpoint.directory})},
                 .run = run_value(checkpoint.run)};
     }
+    Place operator()(const PendingArray& array) const {  // it outlives its first run
+        return {.key = {"array", number_key(array.model.id.value)}};
+    }
+    Place operator()(const EraseArray& erase) const {
+        return {.key = {"array", number_key(erase.first.value)}, .erased = true};
+    }
     Place operator()(const Queues&) const { return {.key = {"queues", ""}}; }
     Place operator()(const QueueUse& use) const { return {.key = {"queue_use", use.queue}}; }
     Place operator()(const EraseNode& erase) const { return {.key = {"node", erase.id.value}, .erased = true}; }
@@ -152,6 +158,7 @@ std::map<RowKey, std::string> as_rows(const Cluster& cluster) {
     for (const auto& [id, run] : cluster.runs) put(run);
     for (const auto& [id, attempt] : cluster.attempts) put(attempt);
     for (const auto& [key, checkpoint] : cluster.checkpoints) put(checkpoint);
+    for (const auto& [first, array] : cluster.arrays) put(array);
     if (cluster.queues != Queues{}) put(cluster.queues);
     for (const auto& [queue, use] : cluster.use) put(use);
     return rows;

@@ -1,5 +1,7 @@
 // Submitting a job, and asking where it would go. The spec is checked here by the same reader as in the command line.
 #include <filesystem>
+#include <memory>
+#include <set>
 
 #include "daemon/head/access/ownership.hpp"
 #include "daemon/head/api/handlers.hpp"
@@ -44,6 +46,7 @@ struct Submission {
     bool resume = false, fresh_name = false;
     JobArray array;
     ArrayMember member;
+    std::set<std::string> directories;  // names of the array's runs that have a directory of an earlier run
 };
 enum class For { submit, plan };  // a plan may be of a job without a name; secrets are nothing to it
 
@@ -107,6 +110,7 @@ void check_array(const Submission& submission, Problems& problems) {
 struct ReadRequest {
     json body;
     spec::ReadAnswer job;
+    std::set<std::string> directories{};  // see Submission
 };
 Result<ReadRequest> read_request(const Exchange& exchange) {
     auto body = body_of(exchange);
@@ -115,12 +119,47 @@ Result<ReadRequest> read_request(const Exchange& exchange) {
     return ReadRequest{.body = *std::move(body), .job = std::move(job)};
 }
 
-// Reads the request and goes on with `then` on the loop. A long one is read by the pool: it would hold the loop.
+bool on_cluster_storage(const spec::Job& job) {
+    const auto uri = storage::parse_uri(job.storage_path.empty() ? "cluster://" : job.storage_path);
+    return uri && uri->scheme == storage::Scheme::cluster;
+}
+
+bool has_directory(const HeadOptions& options, const std::string& name) {
+    std::error_code unseen;
+    return std::filesystem::exists(options.storage_root + "/" + name + "/run.json", unseen);
+}
+
+// Returns the names of the array's runs that have a directory in the head's storage. Looks at the disk for each.
+std::set<std::string> directories_of(const HeadOptions& options, const spec::Job& job, const std::string& array) {
+    std::set<std::string> out;
+    const auto parsed = parse_array(array);
+    if (!parsed) return out;
+    for (const std::uint32_t index : parsed->indices)
+        if (const std::string name = rtrain::array_member(job.name, index); has_directory(options, name))
+            out.insert(name);
+    return out;
+}
+
+// Reads the request and goes on with `then` on the loop. The pool reads a long one, and looks at the directories of an
+// array's runs: both would hold the loop.
 template <class Then>
-void with_request(Exchange& exchange, Then then) {
+void with_request(Exchange& exchange, const HeadOptions& options, Then then) {
     constexpr std::size_t read_at_once = 32 << 10;
-    const auto go_on = [then](Exchange& asked, Result<ReadRequest> read) {
-        read ? then(asked, *std::move(read)) : refuse(asked, read.error());
+    const auto go_on = [then, &options](Exchange& asked, Result<ReadRequest> read) {
+        if (!read) return refuse(asked, read.error());
+        const json array = read->body.value("array", json());
+        if (!array.is_string() || array.get<std::string>().empty() || !read->job.job ||
+            !on_cluster_storage(*read->job.job))
+            return then(asked, *std::move(read));
+        on_pool_at(
+            options.storage_root, asked,
+            [&options, kept = std::make_shared<ReadRequest>(*std::move(read)), text = array.get<std::string>()] {
+                kept->directories = directories_of(options, *kept->job.job, text);
+                return Result<std::shared_ptr<ReadRequest>>(kept);
+            },
+            [then](Exchange& to, Result<std::shared_ptr<ReadRequest>> looked) {
+                looked ? then(to, std::move(**looked)) : refuse(to, looked.error());
+            });
     };
     if (exchange.request.body.size() <= read_at_once) return go_on(exchange, read_request(exchange));
     on_pool(exchange, [kept = exchange] { return read_request(kept); }, go_on);
@@ -178,6 +217,7 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     const json& body = read.body;
     spec::ReadAnswer& job = read.job;
     Submission out;
+    out.directories = std::move(read.directories);
     problems.insert(problems.begin(), job.problems.begin(), job.problems.end());
     const bool job_is_read = job.job.has_value();
     if (job_is_read) out.job = std::move(*job.job);
@@ -202,21 +242,19 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     return out;
 }
 
-bool on_cluster_storage(const spec::Job& job) {
-    const auto uri = storage::parse_uri(job.storage_path.empty() ? "cluster://" : job.storage_path);
-    return uri && uri->scheme == storage::Scheme::cluster;
-}
-
-// A name is taken by a live run, by any run at the same storage path, or by a directory there that this head can see.
-bool taken(const Known& known, const spec::Job& job, const std::string& name) {
+// A name is taken by a live run, by any run at the same storage path, or by a pending job array.
+bool has_run(const Known& known, const spec::Job& job, const std::string& name) {
     const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
     for (const RunId id : known.view.names.named(name)) {
         const Run& run = known.view.cluster.runs.at(id);
         if (!terminal(run.state) || run.storage_path == path) return true;
     }
-    std::error_code unseen;
-    return on_cluster_storage(job) &&
-           std::filesystem::exists(known.options.storage_root + "/" + name + "/run.json", unseen);
+    return is_promised(known.view.cluster, name);
+}
+
+// A name is also taken by a directory at the storage path that this head can see.
+bool taken(const Known& known, const spec::Job& job, const std::string& name) {
+    return has_run(known, job, name) || (on_cluster_storage(job) && has_directory(known.options, name));
 }
 
 // Returns a free name: the first free one of few, and of many one behind a name that is taken. The work grows with the
@@ -331,7 +369,7 @@ void accept(Exchange& exchange, const Known& known, const Stores& stores, const 
             if (decision.refused) return refuse(kept, *decision.refused);
             RTRAIN_CHECK(decision.created.has_value(), "a submission that is not refused names its run");
             const int status = *decision.created < next ? 200 : 201;  // its key had made that run before
-            reply_json(kept, status, submitted_json(kept.view, *decision.created));
+            reply_submitted(kept, status, *decision.created);
         });
 }
 
@@ -369,7 +407,8 @@ Status check_name(const Known& known, const Caller& caller, Submission& submissi
     if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
         return Error{ErrorCode::usage, "an array has neither new nor resume", "give the job another name"};
     for (const std::uint32_t index : submission.array.indices)
-        if (const std::string member = job.name + "-" + std::to_string(index); taken(known, job, member))
+        if (const std::string member = rtrain::array_member(job.name, index);
+            has_run(known, job, member) || submission.directories.contains(member))
             return Error{ErrorCode::conflict, "there is a run '" + member + "' at this storage path",
                          "give the job another name"};
     if (submission.array.indices.empty() && !submission.resume && taken(known, job, job.name))
@@ -390,7 +429,8 @@ KeptBytes kept_of(const Submission& submission) {
 // Fails if the user's runs that have not ended would become too many: lists, metrics and the scheduler look at each.
 Status check_live_runs(const Known& known, const std::string& user, const Submission& submission) {
     const std::size_t runs = std::max<std::size_t>(1, submission.array.indices.size());
-    const std::size_t live = known.view.names.live_runs_of(user), most = known.options.user_live_runs;
+    const std::size_t live = known.view.names.live_runs_of(user) + unmade_runs_of(known.view.cluster, user);
+    const std::size_t most = known.options.user_live_runs;
     if (live + runs <= most) return Done{};
     return Error{ErrorCode::full,
                  user + " has " + std::to_string(live) + " runs that have not ended, and this adds " +
@@ -402,7 +442,7 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
     if (const Run* before = earlier_submission(
             known, read.body.value("key", json()).is_string() ? read.body["key"] : "", exchange.caller.user)) {
         drop_audit(exchange);
-        return reply_json(exchange, 200, submitted_json(exchange.view, before->id));
+        return reply_submitted(exchange, 200, before->id);
     }
     Problems problems;
     Submission submission = read_submission(exchange, known, std::move(read), For::submit, problems);
@@ -452,15 +492,16 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
 void post_run(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
               Submissions& submissions, Blobs& blobs, const UserBytes& bytes) {
     const Known known{exchange.view, options, facts, ownership};
-    with_request(exchange, [known, stores = Stores{submissions, blobs, bytes}](Exchange& asked, ReadRequest read) {
-        submit(asked, known, stores, std::move(read));
-    });
+    with_request(exchange, options,
+                 [known, stores = Stores{submissions, blobs, bytes}](Exchange& asked, ReadRequest read) {
+                     submit(asked, known, stores, std::move(read));
+                 });
 }
 
 void post_plan(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
                Planner& planner) {
     const Known known{exchange.view, options, facts, ownership};
-    with_request(exchange, [known, &planner](Exchange& asked, ReadRequest read) {
+    with_request(exchange, options, [known, &planner](Exchange& asked, ReadRequest read) {
         plan_of(asked, known, planner, std::move(read));
     });
 }

@@ -2,8 +2,11 @@
 #include "daemon/head/api/submission_parts.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
+#include <utility>
 
+#include "daemon/head/loop/slices.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
@@ -97,18 +100,78 @@ std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& 
     return out;
 }
 
-json submitted_json(const View& view, RunId first) {
-    const Run& run = view.cluster.runs.at(first);
-    json out = full_run_json(view, run, JobWords::shown);  // its user has submitted it
-    if (run.array.empty() || run.resume) return out;       // who goes on with one of an array made that one
-    json members = json::array();
-    for (const RunId id : view.names.submitted(run.submit_key)) {
-        const Run& other = view.cluster.runs.at(id);
-        if (other.array == run.array)
-            members.push_back({{"run_id", view.run_id(id)}, {"name", other.name}, {"state", to_text(other.state)}});
+std::size_t unmade_runs_of(const Cluster& cluster, const std::string& user) {
+    std::size_t runs = 0;
+    for (const auto& [first, array] : cluster.arrays)
+        if (array.model.user == user) runs += array.indices.size() - array.runs_made;
+    return runs;
+}
+
+namespace {
+
+bool is_pending(const Cluster& cluster, const Run& run) {
+    return std::any_of(cluster.arrays.begin(), cluster.arrays.end(), [&](const auto& array) {
+        return array.second.model.submit_key == run.submit_key && array.second.model.user == run.user;
+    });
+}
+
+// The answer to the submission of an array, in pieces: an array has thousands of runs.
+struct MembersAnswer {
+    Exchange exchange;
+    int status = 0;
+    std::string array, text;
+    std::vector<RunId> members;
+    std::size_t at = 0;
+
+    // Returns false if all members are in the text.
+    bool add() {
+        if (at == members.size()) return false;
+        const View& view = exchange.view;
+        const auto member = view.cluster.runs.find(members[at++]);
+        if (member == view.cluster.runs.end() || member->second.array != array) return true;
+        if (text.back() != '[') text += ',';
+        text += json_text(json{{"run_id", view.run_id(member->first)},
+                               {"name", member->second.name},
+                               {"state", to_text(member->second.state)}});
+        return true;
     }
-    out["array_runs"] = std::move(members);
-    return out;
+};
+
+void reply_members(Exchange& exchange, int status, const Run& first, json answer) {
+    const auto& members = exchange.view.names.submitted(first.submit_key);
+    answer["schema_version"] = 1;
+    std::string text = json_text(answer);
+    text.back() = ',';  // the bracket
+    const auto making = std::make_shared<MembersAnswer>(MembersAnswer{.exchange = exchange,
+                                                                      .status = status,
+                                                                      .array = first.array,
+                                                                      .text = std::move(text) + R"("array_runs":[)",
+                                                                      .members = {members.begin(), members.end()}});
+    in_slices(exchange.background, [making] {
+        bool more = false;
+        guarded(making->exchange, [&] {
+            more = making->add();
+            if (!more) reply(making->exchange, making->status, std::move(making->text) + "]}");
+        });
+        return more;
+    });
+}
+
+}  // namespace
+
+void reply_submitted(Exchange& exchange, int status, RunId first) {
+    constexpr std::int64_t look_again_ms = 10;
+    const auto entry = exchange.view.cluster.runs.find(first);
+    if (entry == exchange.view.cluster.runs.end())
+        return refuse(exchange, {ErrorCode::not_found, "the run was removed before this answer", "rtrain runs --all"});
+    const Run& run = entry->second;
+    const auto again = [kept = exchange, status, first]() mutable {
+        guarded(kept, [&] { reply_submitted(kept, status, first); });
+    };
+    if (is_pending(exchange.view.cluster, run)) return (void)exchange.background.after(look_again_ms, again);
+    json answer = full_run_json(exchange.view, run, JobWords::shown);  // its user has submitted it
+    if (run.array.empty() || run.resume) return reply_json(exchange, status, std::move(answer));
+    reply_members(exchange, status, run, std::move(answer));
 }
 
 }  // namespace rtrain::head

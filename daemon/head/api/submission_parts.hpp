@@ -23,7 +23,10 @@ ArrayMember array_member(const json& member, Problems& problems);  // {"array", 
 Result<std::vector<After>> predecessors(const View& view, const std::vector<std::string>& after);
 std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job);  // warnings
 
-// The run; of an array the first one, with all its members.
-json submitted_json(const View& view, RunId first);
+// Returns the number of runs that the user's job arrays still have to be given.
+std::size_t unmade_runs_of(const Cluster& cluster, const std::string& user);
+
+// Answers with the run; of an array with the first one and all its members, once all are made.
+void reply_submitted(Exchange& exchange, int status, RunId first);
 
 }  // namespace rtrain::head

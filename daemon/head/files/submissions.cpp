@@ -99,6 +99,8 @@ void Submissions::forget_secrets(const Run& run) {
         const auto other = view_.cluster.runs.find(id);
         if (id != run.id && other != view_.cluster.runs.end() && !terminal(other->second.state)) return;
     }
+    for (const auto& [first, array] : view_.cluster.arrays)  // runs that are still to be made
+        if (array.model.submit_key == run.submit_key) return;
     std::error_code ignored;  // most runs have none
     std::filesystem::remove(secrets_path(run.submit_key), ignored);
     bytes_.forget(Kept::submissions, std::string(secrets_name) + run.submit_key);

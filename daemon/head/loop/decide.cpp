@@ -60,11 +60,14 @@ void EventLoop::add_audit(std::optional<state::AuditRow> row, const Decision& de
     queue_.newest().add(std::move(row));
 }
 
+// What is overdue is not put off again by each event: else events that come quickly would put it off for ever.
 void EventLoop::wake() {
+    const auto due = next_wake(cluster_);
+    if (due && wake_timer_ && overdue_ && *due <= clock_.now()) return;
     if (wake_timer_) loop_.cancel(*wake_timer_);
     wake_timer_.reset();
-    const auto due = next_wake(cluster_);
     if (!due) return;
+    overdue_ = *due <= clock_.now();
     const std::int64_t delay = std::max((*due - clock_.now()).ms, wake_pause_ms);
     wake_timer_ = loop_.after(delay, [this] {
         wake_timer_.reset();

@@ -122,6 +122,7 @@ class EventLoop {
     std::deque<Task> durable_;  // to be performed
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
+    bool overdue_ = false;  // `wake_timer_` is for what was due when it was set
     std::uint64_t commits_ = 0;
     bool decide_posted_ = false, perform_posted_ = false, acknowledging_ = false;
     const std::shared_ptr<std::optional<Error>> failure_ = std::make_shared<std::optional<Error>>();

@@ -65,6 +65,21 @@ void count(UserBytes& bytes, const Checkpoint& checkpoint) {
 
 }  // namespace
 
+namespace {
+
+std::string array_name(RunId first) { return "array/" + std::to_string(first.value); }
+
+// Runs that are still to be made count as if they were there: an array is accepted as a whole.
+void count(UserBytes& bytes, const PendingArray& array) {
+    const auto unmade = static_cast<std::int64_t>(array.indices.size() - array.runs_made);
+    KeptBytes all = bytes_of(array.model);
+    all.memory *= unmade;
+    all.database *= unmade;
+    bytes.put(array.model.user, Kept::runs, array_name(array.model.id), all);
+}
+
+}  // namespace
+
 // A worker's end lies in its attempt's record from the attempt's end on.
 void follow(UserBytes& bytes, const Record& record) {
     if (const Run* run = std::get_if<Run>(&record))
@@ -77,6 +92,10 @@ void follow(UserBytes& bytes, const Record& record) {
         count(bytes, *checkpoint);
     else if (const auto* deleted = std::get_if<EraseCheckpoint>(&record))
         bytes.put(deleted->key.run, Kept::checkpoints, {}, part_of(deleted->key.directory));
+    else if (const auto* array = std::get_if<PendingArray>(&record))
+        count(bytes, *array);
+    else if (const auto* finished = std::get_if<EraseArray>(&record))
+        bytes.forget(Kept::runs, array_name(finished->first));
     else if (const auto* gone = std::get_if<EraseRun>(&record))
         bytes.forget(gone->id);
 }
@@ -85,6 +104,7 @@ void follow(UserBytes& bytes, const Cluster& cluster) {
     for (const auto& [id, run] : cluster.runs) count(bytes, run);
     for (const auto& [id, attempt] : cluster.attempts) count(bytes, attempt);
     for (const auto& [key, checkpoint] : cluster.checkpoints) count(bytes, checkpoint);
+    for (const auto& [first, array] : cluster.arrays) count(bytes, array);
 }
 
 }  // namespace rtrain::head

@@ -54,6 +54,18 @@ struct Fields<Run> {
                    RTRAIN_FIELD(Run, reserved_after), RTRAIN_FIELD(Run, program));
 };
 template <>
+struct Fields<PendingArray> {
+    static constexpr const char* type = "PendingArray";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(PendingArray, model), RTRAIN_FIELD(PendingArray, indices),
+                   RTRAIN_FIELD(PendingArray, runs_made), RTRAIN_FIELD(PendingArray, released));
+};
+template <>
+struct Fields<EraseArray> {
+    static constexpr const char* type = "EraseArray";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseArray, first));
+};
+template <>
 struct Fields<Attempt> {
     static constexpr const char* type = "Attempt";
     static constexpr auto list = std::tuple(

@@ -1,4 +1,7 @@
 // Runs that wait for other runs, and job arrays.
+#include <algorithm>
+
+#include "scheduler/model/limits.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -18,6 +21,22 @@ RunSubmitted array_of(std::vector<std::uint32_t> indices, std::uint32_t parallel
     event.array = std::move(indices);
     event.array_parallel = parallel;
     return event;
+}
+
+std::vector<std::uint32_t> numbers(std::uint32_t count) {
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t number = 0; number < count; ++number) out.push_back(number);
+    return out;
+}
+
+// The most runs that one event has made.
+std::size_t most_made(World& world) {
+    std::size_t most = world.cluster.runs.size();
+    for (std::size_t before = most; !world.cluster.arrays.empty(); before = world.cluster.runs.size()) {
+        world.tell(TimePassed{});
+        most = std::max(most, world.cluster.runs.size() - before);
+    }
+    return most;
 }
 
 std::vector<std::string> live_names(const Cluster& cluster) {
@@ -141,4 +160,88 @@ TEST_CASE("a member of an array ends while the array waits for another run: the 
     world.tell(RunStopAsked{.run = first, .by = "ana"});
     ends(world, before, exit_code(0));
     CHECK(world.run(second).state == RunState::starting);
+}
+
+TEST_CASE("a long array is made in slices, with the ids that it took", "[after]") {
+    World world;
+    world.nodes(1);
+    world.tell(array_of(numbers(1'000), 0));
+    const RunId first = *world.last.created;
+    const RunId behind = world.submit({.name = "behind"});
+    CHECK(behind.value == first.value + 1'000);
+    CHECK(next_wake(world.cluster) == world.cluster.meta.now);
+    CHECK(most_made(world) <= limits::array_slice_runs + 1);
+    CHECK(world.cluster.runs.size() == 1'001);
+    CHECK(world.run({first.value + 999}).name == "grid-999");
+    CHECK(next_wake(world.cluster) == std::nullopt);
+}
+
+TEST_CASE("names of a pending array's runs are taken", "[after]") {
+    World world;
+    world.tell(array_of(numbers(600), 0));
+    CHECK(world.tell(submission({.name = "grid-599"})).refused->code == ErrorCode::conflict);
+    RunSubmitted other = array_of({599, 600}, 0);
+    other.submit_key = "other";
+    CHECK(world.tell(other).refused->code == ErrorCode::conflict);
+    CHECK_FALSE(world.tell(submission({.name = "grid-0599"})).refused);
+    CHECK_FALSE(world.tell(submission({.name = "grid-600"})).refused);
+}
+
+TEST_CASE("a pending array is continued by the next head", "[after]") {
+    World world;
+    world.tell(array_of(numbers(600), 0));
+    Cluster loaded;
+    for (const auto& [id, run] : world.cluster.runs) apply(loaded, run);
+    for (const auto& [first, array] : world.cluster.arrays) apply(loaded, array);
+    apply(loaded, world.cluster.meta);
+    decide(loaded, world.now, HeadStarted{});
+    while (next_wake(loaded)) decide(loaded, world.now, TimePassed{});
+    CHECK(loaded.runs.size() == 600);
+    CHECK(invariants(loaded) == std::vector<std::string>{});
+}
+
+TEST_CASE("the made runs of an array are stopped and removed: the others follow", "[after]") {
+    World world;
+    world.nodes(1, 8);
+    world.tell(array_of(numbers(600), 2));
+    const std::uint64_t first = world.last.created->value, made = world.cluster.runs.size();
+    for (std::uint64_t id = first + 2; id < first + made; ++id) world.tell(RunStopAsked{.run = {id}, .by = "ana"});
+    for (const std::uint64_t id : {first, first + 1}) ends(world, {id}, exit_code(0));
+    for (std::uint64_t id = first; id < first + made; ++id) world.tell(RunRemoved{.run = {id}});
+    CHECK(world.cluster.runs.empty());
+    most_made(world);
+    CHECK(world.cluster.runs.size() == 600 - made);
+    const std::string next = "grid-" + std::to_string(made), second = "grid-" + std::to_string(made + 1);
+    CHECK(live_names(world.cluster) == std::vector<std::string>{next, second});
+}
+
+TEST_CASE("a predecessor fails while an array is made: all runs end", "[after]") {
+    World world;
+    world.nodes(1);
+    const RunId before = world.submit({.name = "before"});
+    RunSubmitted event = array_of(numbers(600), 0);
+    event.spec.after.push_back({.run = before});
+    world.tell(event);
+    ends(world, before, exit_code(1));
+    most_made(world);
+    CHECK(world.cluster.runs.size() == 601);
+    for (const auto& [id, run] : world.cluster.runs) CHECK(run.state == RunState::failed);
+}
+
+TEST_CASE("each user's oldest array is continued in one slice", "[after]") {
+    World world;
+    RunSubmitted of_ana = array_of(numbers(2'000), 0), of_bob = array_of(numbers(600), 0);
+    of_bob.name = "bobs";
+    of_bob.user = "bob";
+    world.tell(of_ana);
+    world.tell(of_bob);
+    const auto of_user = [&](const std::string& user) {
+        return std::count_if(world.cluster.runs.begin(), world.cluster.runs.end(),
+                             [&](const auto& run) { return run.second.user == user; });
+    };
+    const auto before = of_user("bob");
+    const std::size_t all = world.cluster.runs.size();
+    world.tell(TimePassed{});
+    CHECK(of_user("bob") > before);
+    CHECK(world.cluster.runs.size() <= all + limits::array_slice_runs);
 }
