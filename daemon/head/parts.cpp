@@ -93,8 +93,25 @@ void Head::follow(const Decisions& decisions) {
                 waits_.end(ended->id);
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) names_.forget(gone->id);
         }
+    end_at_limit(decisions);
     planner_.saw(decisions);
     if (traces_) traces_->add(spans_->decided(events_.cluster(), decisions));
+}
+
+// Each failed attempt stays, also in memory. A run whose user may keep no more makes no further one.
+void Head::end_at_limit(const Decisions& decisions) {
+    const Cluster& cluster = events_.cluster();
+    for (const Decision& decision : decisions.by_event)
+        for (const Record& record : decision.save) {
+            const Attempt* attempt = std::get_if<Attempt>(&record);
+            if (!attempt || !attempt->counted || !terminal(attempt->state)) continue;
+            const auto run = cluster.runs.find(attempt->id.run);
+            if (run == cluster.runs.end() || run->second.state != RunState::recovering) continue;
+            const Status may = bytes_.within_limit(run->second.user, Kept::attempts, bytes_of(*attempt));
+            if (may) continue;
+            const UserLimitReached event{.run = run->first, .limit = may.error().message + "; " + may.error().next};
+            loop_.post([this, event] { events_.take(event); });  // behind what is decided just now
+        }
 }
 
 void Head::collect(Pending& batch) {

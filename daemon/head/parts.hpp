@@ -55,6 +55,7 @@ class Head {
     void connect();  // what the parts do at each step of the event loop
     void follow(const Decisions& decisions);
     void after(const Decisions& decisions);
+    void end_at_limit(const Decisions& decisions);
     void collect(Pending& batch);
     void saved(const Pending& batch);
     void forget_waits(RunId run);

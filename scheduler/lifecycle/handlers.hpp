@@ -93,6 +93,7 @@ void on(Change& change, const RunRemoved& event);
 void on(Change& change, const RunCheckpointAsked& event);  // checkpoint_requests.cpp
 void on(Change& change, const RunResizeAsked& event);      // elastic.cpp
 void on(Change& change, const StopMetricReached& event);
+void on(Change& change, const UserLimitReached& event);
 void on(Change& change, const TimePassed& event);
 void on(Change& change, const QueuesConfigured& event);
 void on(Change& change, const NodeRegistered& event);  // nodes.cpp

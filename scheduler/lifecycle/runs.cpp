@@ -245,6 +245,14 @@ void on(Change& change, const StopMetricReached& event) {
     begin_stop(change, id, AttemptState::succeeded, cause);
 }
 
+// An attempt that was placed in the meantime goes on.
+void on(Change& change, const UserLimitReached& event) {
+    const auto run = change.seen().runs.find(event.run);
+    if (run == change.seen().runs.end() || run->second.state != RunState::recovering) return;
+    const Reason last = run->second.reason;
+    end_run(change, event.run, RunState::failed, reasons::UserLimit{.limit = event.limit, .cause = {last}});
+}
+
 // Refuses the configuration as a whole if a live run's queue would be missing: its quota would be undefined.
 void on(Change& change, const QueuesConfigured& event) {
     for (const auto& [id, run] : change.seen().runs)

@@ -143,6 +143,8 @@ struct CheckpointVerified {  // a node has read all files of the checkpoint
     bool operator==(const CheckpointVerified&) const = default;
 };
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
+// A run waits for its next attempt, and the head keeps as much for its user as it may. `limit` says what to do.
+struct UserLimitReached { RunId run; std::string limit; bool operator==(const UserLimitReached&) const = default; };
 // The shell has checked the values.
 struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // the time of next_wake has passed
@@ -150,7 +152,7 @@ struct TimePassed { bool operator==(const TimePassed&) const = default; };  // t
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
                            CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked,
-                           CheckpointValidated, CheckpointVerified>;
+                           CheckpointValidated, CheckpointVerified, UserLimitReached>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // Each effect is sent to one agent. A repeated effect is harmless: agents identify attempts by id and incarnation.

@@ -39,6 +39,7 @@ template Reason::Reason(reasons::QueueTime);
 template Reason::Reason(reasons::WallTime);
 template Reason::Reason(reasons::FailuresSpent);
 template Reason::Reason(reasons::FailFast);
+template Reason::Reason(reasons::UserLimit);
 template Reason::Reason(reasons::StartsFailed);
 template Reason::Reason(reasons::RankFailed);
 template Reason::Reason(reasons::RanksSucceeded);

@@ -74,6 +74,11 @@ struct FailuresSpent {
     std::uint32_t failures = 0, max_failures = 0;
     std::vector<Reason> cause; bool operator==(const FailuresSpent&) const = default;
 };
+struct UserLimit {  // the head keeps as much for the run's user as it may: the run makes no further attempts
+    static constexpr const char* kind = "user_limit";
+    std::string limit;  // the limit, the bytes that are kept, and what to do
+    std::vector<Reason> cause; bool operator==(const UserLimit&) const = default;
+};
 struct FailFast {
     static constexpr const char* kind = "fail_fast";
     std::vector<Reason> cause; bool operator==(const FailFast&) const = default;

@@ -182,6 +182,9 @@ struct Sentence {
         return of(why.cause) + " (failure " + std::to_string(why.failures) + ", failure.max_failures is " +
                std::to_string(why.max_failures) + ")";
     }
+    std::string operator()(const reasons::UserLimit& why) const {
+        return of(why.cause) + " (no further attempt: " + why.limit + ")";
+    }
     std::string operator()(const reasons::FailFast& why) const { return of(why.cause) + " (failure.fail_fast)"; }
     std::string operator()(const reasons::StartsFailed& why) const {
         return of(why.cause) + " (" + std::to_string(why.attempts) + " attempts in a row could not be " +

@@ -207,6 +207,15 @@ Status UserBytes::may_add(const std::string& user, Kept kind, const KeptBytes& m
     std::lock_guard held(guard_);
     if (more.files > 0 && no_room_for_files_) return *no_room_for_files_;
     if (more.database > 0 && no_room_for_rows_) return *no_room_for_rows_;
+    return compare(user, kind, more);
+}
+
+Status UserBytes::within_limit(const std::string& user, Kept kind, const KeptBytes& more) const {
+    std::lock_guard held(guard_);
+    return compare(user, kind, more);
+}
+
+Status UserBytes::compare(const std::string& user, Kept kind, const KeptBytes& more) const {
     const auto own = own_limits_.find(user);
     const KeptBytes& most = own == own_limits_.end() ? limit_ : own->second;
     const auto known = accounts_.find(user);

@@ -58,6 +58,8 @@ class UserBytes {
     // Full: with so much more the user would pass a limit, or the disk has only its reserve left. Names the user, the
     // kind, what is kept, the limit, and what to do.
     Status may_add(const std::string& user, Kept kind, const KeptBytes& more) const;
+    // The same for the user's limits alone, whatever room the disk has.
+    Status within_limit(const std::string& user, Kept kind, const KeptBytes& more) const;
     Status may_add(RunId run, Kept kind, const KeptBytes& more) const { return may_add(user_of(run), kind, more); }
     struct Account {
         std::map<Kept, KeptBytes> kinds;  // none that is all 0
@@ -73,7 +75,9 @@ class UserBytes {
         std::string user;
         Parts parts;
     };
-    void count(const std::string& user, Kept kind, const KeptBytes& more);  // with `guard_` held
+    // With `guard_` held:
+    void count(const std::string& user, Kept kind, const KeptBytes& more);
+    Status compare(const std::string& user, Kept kind, const KeptBytes& more) const;
 
     mutable std::mutex guard_;
     KeptBytes limit_;

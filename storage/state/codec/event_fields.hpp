@@ -155,6 +155,11 @@ struct Fields<StopMetricReached> {
                    RTRAIN_FIELD(StopMetricReached, value));
 };
 template <>
+struct Fields<UserLimitReached> {
+    static constexpr const char* type = "UserLimitReached";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(UserLimitReached, run), RTRAIN_FIELD(UserLimitReached, limit));
+};
+template <>
 struct Fields<QueuesConfigured> {
     static constexpr const char* type = "QueuesConfigured";
     static constexpr auto list = std::tuple(RTRAIN_FIELD(QueuesConfigured, queues), RTRAIN_FIELD(QueuesConfigured, by));

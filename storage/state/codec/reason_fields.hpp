@@ -84,6 +84,11 @@ struct Fields<reasons::FailuresSpent> {
                    RTRAIN_FIELD(reasons::FailuresSpent, cause));
 };
 template <>
+struct Fields<reasons::UserLimit> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(reasons::UserLimit, limit), RTRAIN_FIELD(reasons::UserLimit, cause));
+};
+template <>
 struct Fields<reasons::FailFast> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(reasons::FailFast, cause));
 };

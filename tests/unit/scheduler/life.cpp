@@ -437,3 +437,19 @@ TEST_CASE("only a finished run is removed, with everything of it") {
     CHECK(world.cluster.attempts.empty());
     CHECK(world.cluster.checkpoints.empty());
 }
+
+TEST_CASE("a run that may keep no more attempts fails", "[life]") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({.name = "flaky", .max_failures = 1'000});
+    world.prepare(run);
+    world.start(run);
+    world.tell(UserLimitReached{.run = run, .limit = "ann has no room"});
+    CHECK(world.run(run).state == RunState::running);
+    world.exits(run, 0, exit_code(1));
+    world.empties(run);
+    REQUIRE(world.run(run).state == RunState::recovering);
+    world.tell(UserLimitReached{.run = run, .limit = "ann has no room"});
+    CHECK(world.run(run).state == RunState::failed);
+    CHECK(to_text(world.run(run).reason) == "rank 0 on n1: exited with code 1 (no further attempt: ann has no room)");
+}

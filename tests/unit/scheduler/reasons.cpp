@@ -28,7 +28,8 @@ TEST_CASE("the kinds of reasons stand in databases and in the API: they are for 
           "none text no_room never_fits quota_full quota_reclaimed after_runs array_limit predecessor_ended "
           "stopped_by queue_time wall_time failures_spent fail_fast starts_failed rank_failed ranks_succeeded "
           "not_prepared end_unseen node_lost node_left node_smaller stop_metric given_up node_forgot requested_by "
-          "preempted_by node_drains resize_requested room_to_grow drained_by silent quarantined ");
+          "preempted_by node_drains resize_requested room_to_grow drained_by silent quarantined "
+          "user_limit ");
     CHECK(kind_of(reasons::QueueTime{}) == std::string("queue_time"));
     CHECK(kind_of(Reason{}) == std::string("none"));
 }

@@ -142,3 +142,33 @@ TEST_CASE("logs beyond the user's limit stay on their node until there is room")
         return agent.expect<protocol::LogAck>().offset == chunk.bytes.size();
     }));
 }
+
+TEST_CASE("a run whose attempts reach the user's limit fails and says so") {
+    const TemporaryFolder folder;
+    HeadUnderTest head(with_limit(folder, {.memory = 400'000, .database = roomy, .files = roomy}));
+    const std::string ann = head.make_token("user", "ann");
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    json spec = job("flaky");
+    spec["failure"] = {{"max_failures", 1'000}, {"backoff", "1ms"}, {"avoid_bad_nodes", false}};
+    REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", spec}}).status == 201);
+    int attempts = 0;
+    for (; attempts < 10 && state_of(head, "flaky") != "FAILED"; ++attempts) {
+        const auto attempt = start_attempt(agent, 1);
+        ExitCause cause = exited(1);
+        cause.detail = std::string(60'000, 'd');
+        agent.tell(protocol::Exited{.attempt = attempt, .rank = 0, .cause = cause, .exit_wall_us = 1});
+        agent.expect<protocol::Stop>();
+        agent.tell(protocol::Emptied{attempt});
+        REQUIRE(eventually([&] {
+            const std::string state = state_of(head, "flaky");
+            return state != "RUNNING" && state != "STOPPING" && state != "RECOVERING";
+        }));
+    }
+    CHECK(attempts < 10);
+    CHECK(attempts > 1);
+    const Answer run = head.call_as(ann, "GET", "/v1/runs/flaky");
+    CHECK(says(run, "no further attempt: user ann has"));
+    CHECK(says(run, "of attempts more would pass the limit of 390.6 KiB"));
+    CHECK(says(run, "rtrain access quota ann"));
+}
