@@ -62,7 +62,7 @@ Head::Head(Opened opened)
       api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_, bytes_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
                   blobs_, part_uploads_, history_, logs_, log_answers_, feeds_, planner_, sessions_, autoscaler_,
-                  metrics_page_, browser_sessions_, credentials_, bytes_)}) {
+                  metrics_page_, browser_sessions_, credentials_, bytes_, value_locks_)}) {
     connect();
     TraceSettings& traces = opened.traces;
     if (traces.url.empty()) return;

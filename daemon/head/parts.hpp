@@ -15,6 +15,7 @@
 #include "daemon/head/autoscale/autoscaler.hpp"
 #include "daemon/head/base/disk_reserve.hpp"
 #include "daemon/head/base/facts.hpp"
+#include "daemon/head/base/run_locks.hpp"
 #include "daemon/head/files/blobs.hpp"
 #include "daemon/head/files/part_uploads.hpp"
 #include "daemon/head/files/submissions.hpp"
@@ -97,6 +98,7 @@ class Head {
     LogAnswers log_answers_;
     Submissions submissions_;
     Blobs blobs_;
+    RunLocks value_locks_;      // of values that decide which checkpoints are kept
     PartUploads part_uploads_;  // of cluster://
     TokenBook tokens_;
     BrowserSessions browser_sessions_;

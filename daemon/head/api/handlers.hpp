@@ -95,7 +95,7 @@ void delete_storage(Exchange&, const HeadOptions&);
 void get_run_file(Exchange&, const HeadOptions&);
 void get_values(Exchange&, const HeadOptions&);
 void get_value(Exchange&, const HeadOptions&);
-void put_value(Exchange&, const HeadOptions&, UserBytes&);
+void put_value(Exchange&, const HeadOptions&, UserBytes&, RunLocks&);
 
 // access/audit.cpp
 void get_audit(Exchange&, const state::SqliteJournal&);

@@ -10,6 +10,7 @@
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/base/limits.hpp"
+#include "daemon/head/base/run_locks.hpp"
 #include "daemon/head/files/run_header.hpp"
 #include "daemon/head/requests/file_answers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
@@ -147,18 +148,25 @@ bool spares(std::string_view prefix, const json& value) {
     return value.value("status", json()) == json(prefix == hold_prefix ? "HELD" : "PENDING_VALIDATION");
 }
 
+struct ValueWrite {
+    std::string directory, key, aside;
+    std::shared_ptr<const std::string> body;  // megabytes, which nobody copies
+    std::string user;
+    const UserBytes* bytes = nullptr;  // what is kept for the user
+    std::string path() const { return directory + "/" + key; }
+};
+
 // Returns the event of a value that decides which checkpoints are kept. The checkpoint's value of the other kind, which
-// lies in the directory `values`, counts too.
-std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body,
-                                                 const std::string& values) {
-    const std::string_view prefix = prefix_of(key);
-    const json value = parsed_or_null(body);
+// lies in the same directory, counts too.
+std::optional<CheckpointValidated> validation_in(const ValueWrite& write, RunId run, const std::string& score) {
+    const std::string_view prefix = prefix_of(write.key);
+    const json value = parsed_or_null(*write.body);
     if (prefix.empty() || !value.is_object()) return std::nullopt;
     const std::string_view other = prefix == hold_prefix ? validation_prefix : hold_prefix;
-    const auto beside = read_file(values + "/" + std::string(other) + key.substr(prefix.size()));
-    CheckpointValidated event{.run = run.id, .directory = directory_in(key)};
+    const auto beside = read_file(write.directory + "/" + std::string(other) + write.key.substr(prefix.size()));
+    CheckpointValidated event{.run = run, .directory = directory_in(write.key)};
     event.pending = spares(prefix, value) || (beside && spares(other, parsed_or_null(*beside)));
-    event.metrics = protocol::numbers_of(json_text(value.value("metrics", json())), run.spec.retention.score_attribute);
+    event.metrics = protocol::numbers_of(json_text(value.value("metrics", json())), score);
     return event;
 }
 
@@ -191,27 +199,6 @@ std::int64_t size_of_value(const std::string& path) {
     return none ? 0 : static_cast<std::int64_t>(size);
 }
 
-// Removes what was said of checkpoints that are gone.
-void remove_values_of_gone(const View& view, const std::string& directory, RunId run, const Values& values,
-                           UserBytes& bytes) {
-    for (const std::string& key : values.checkpoints) {
-        if (!of_no_checkpoint(view, run, key)) continue;
-        const std::int64_t size = size_of_value(directory + "/" + key);
-        std::error_code stays;
-        if (fs::remove(directory + "/" + key, stays)) bytes.add(run, Kept::values, {.files = -size});
-    }
-}
-
-void forget_files(const std::string& directory) {
-    std::error_code ignored;
-    fs::remove_all(directory, ignored);
-}
-
-struct ValueWrite {
-    std::string directory, key, aside;
-    std::shared_ptr<const std::string> body;  // megabytes, which nobody copies
-    std::string path() const { return directory + "/" + key; }
-};
 struct ValueWritten {
     std::int64_t bytes_before = 0;
     Values beside;
@@ -222,6 +209,9 @@ Result<ValueWritten> write_value(const ValueWrite& value) {
     std::error_code failed;
     fs::create_directories(value.directory, failed);
     ValueWritten written{.bytes_before = size_of_value(value.path()), .beside = values_in(value.directory)};
+    const auto size = static_cast<std::int64_t>(value.body->size());
+    const KeptBytes more{.files = std::max<std::int64_t>(0, size - written.bytes_before)};
+    if (const Status may = value.bytes->may_add(value.user, Kept::values, more); !may) return may.error();
     const bool counts = prefix_of(value.key).empty() && !fs::exists(value.path(), failed);
     if (counts && written.beside.count >= limits::values_of_run)
         return Error{ErrorCode::full, "the run has " + std::to_string(limits::values_of_run) + " values already",
@@ -230,36 +220,82 @@ Result<ValueWritten> write_value(const ValueWrite& value) {
     return written;
 }
 
+// Answers once the values of checkpoints that are gone are removed, and of a run that is gone all values.
+void reply_without_outdated(Exchange& exchange, RunId run, const ValueWrite& value, const Values& values,
+                            std::int64_t written_bytes, UserBytes& bytes) {
+    const bool run_is_gone = !exchange.view.cluster.runs.contains(run);
+    std::vector<std::string> outdated;
+    for (const std::string& key : values.checkpoints)
+        if (!run_is_gone && of_no_checkpoint(exchange.view, run, key)) outdated.push_back(value.directory + "/" + key);
+    if (run_is_gone) outdated.push_back(value.directory);
+    const json answer{{"key", value.key}, {"bytes", written_bytes}};
+    if (outdated.empty()) return reply_json(exchange, 200, answer);
+    const auto remove = [outdated, run, &bytes]() -> Status {
+        for (const std::string& path : outdated) {
+            const std::int64_t size = size_of_value(path);
+            std::error_code stays;
+            if (fs::remove_all(path, stays) == 1) bytes.add(run, Kept::values, {.files = -size});
+        }
+        return Done{};
+    };
+    on_pool(exchange, remove, [answer](Exchange& to, const Status&) { reply_json(to, 200, answer); });
+}
+
 // Counts a value that is on disk, and answers.
 void value_written(Exchange& exchange, RunId run, const ValueWrite& value, const ValueWritten& written,
                    UserBytes& bytes) {
     const auto size = static_cast<std::int64_t>(value.body->size());
-    if (exchange.view.cluster.runs.contains(run))
-        bytes.add(run, Kept::values, {.files = size - written.bytes_before});
-    else
-        forget_files(value.directory);  // it was removed meanwhile
-    remove_values_of_gone(exchange.view, value.directory, run, written.beside, bytes);
-    reply_json(exchange, 200, {{"key", value.key}, {"bytes", size}});
+    bytes.add(run, Kept::values, {.files = size - written.bytes_before});  // of a run that is there
+    reply_without_outdated(exchange, run, value, written.beside, size, bytes);
+}
+
+// The place of the pool where values of a user are written. A user who puts many values waits for those alone.
+std::string writing_place(const Run& run) { return "the values of " + run.user; }
+
+struct CheckpointValue {
+    std::optional<CheckpointValidated> validated{};
+    ValueWritten written{};
+    bool is_gone = false;  // the checkpoint is gone, and nothing was written
+};
+
+// Waits for the disk.
+Result<CheckpointValue> write_value_of_checkpoint(const ValueWrite& value, RunId run, const std::string& score,
+                                                  bool gone) {
+    CheckpointValue out{.validated = validation_in(value, run, score), .is_gone = gone};
+    if (gone && out.validated && out.validated->pending)
+        return Error{ErrorCode::conflict, out.validated->directory + " is not known to the head yet", "try again"};
+    if (gone) {
+        out.written.beside = values_in(value.directory);
+        return out;
+    }
+    auto written = write_value(value);
+    if (!written) return written.error();
+    out.written = *std::move(written);
+    return out;
+}
+
+// The value is on disk, or its checkpoint is gone.
+void decide_value(Exchange& exchange, RunId run, const ValueWrite& value, CheckpointValue done, UserBytes& bytes) {
+    if (done.is_gone) return reply_without_outdated(exchange, run, value, done.written.beside, 0, bytes);
+    if (!done.validated) return value_written(exchange, run, value, done.written, bytes);
+    exchange.events.take(*std::move(done.validated),
+                         [kept = exchange, run, value, written = done.written, &bytes](const Decision&) mutable {
+                             value_written(kept, run, value, written, bytes);
+                         });
 }
 
 // A value of a checkpoint decides whether that is kept: one is written and decided after the other.
-void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrite& value, UserBytes& bytes) {
-    auto validated = validation_in(value.key, run, *value.body, value.directory);
-    const bool gone = of_no_checkpoint(exchange.view, run.id, value.key);
-    if (gone && validated && validated->pending)
-        return refuse(exchange,
-                      {ErrorCode::conflict, validated->directory + " is not known to the head yet", "try again"});
-    if (gone) {
-        remove_values_of_gone(exchange.view, value.directory, run.id, values_in(value.directory), bytes);
-        return reply_json(exchange, 200, {{"key", value.key}, {"bytes", 0}});
-    }
-    const auto written = write_value(value);
-    if (!written) return refuse(exchange, written.error());
-    if (!validated) return value_written(exchange, run.id, value, *written, bytes);
-    exchange.events.take(std::move(*validated),
-                         [kept = exchange, id = run.id, value, written = *written, &bytes](const Decision&) mutable {
-                             value_written(kept, id, value, written, bytes);
-                         });
+void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrite& value, UserBytes& bytes,
+                             RunLocks& locks) {
+    locks.take(run.id, [kept = exchange, run = run.id, place = writing_place(run),
+                        score = run.spec.retention.score_attribute, value, &bytes](const RunLocks::Held& held) {
+        const bool gone = of_no_checkpoint(kept.view, run, value.key);
+        on_pool_at(
+            place, kept, [=] { return write_value_of_checkpoint(value, run, score, gone); },
+            [held, run, value, &bytes](Exchange& to, Result<CheckpointValue> done) {
+                done ? decide_value(to, run, value, *std::move(done), bytes) : refuse(to, done.error());
+            });
+    });
 }
 
 }  // namespace
@@ -331,24 +367,22 @@ void get_value(Exchange& exchange, const HeadOptions& options) {
     });
 }
 
-void put_value(Exchange& exchange, const HeadOptions& options, UserBytes& bytes) {
+void put_value(Exchange& exchange, const HeadOptions& options, UserBytes& bytes, RunLocks& locks) {
     with_run(exchange, [&](const Run& run) {
         const std::string key = exchange.variables["key"];
         if (!is_key(key)) return refuse(exchange, bad_key(key));
         if (exchange.request.body.size() > limits::value_bytes)
             return refuse(exchange,
                           {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
-        ValueWrite value{.directory = values_directory(options, run.id),
-                         .key = key,
-                         .aside = scratch_path(options),
-                         .body = std::make_shared<const std::string>(std::move(exchange.request.body))};
-        const auto size = static_cast<std::int64_t>(value.body->size());
-        const KeptBytes more{.files = std::max<std::int64_t>(0, size - size_of_value(value.path()))};
-        if (const Status may = bytes.may_add(run.user, Kept::values, more); !may) return refuse(exchange, may.error());
-        if (!prefix_of(key).empty()) return put_value_of_checkpoint(exchange, run, value, bytes);
-        // A user who puts many values waits for those alone: each user has a place of the pool.
+        const ValueWrite value{.directory = values_directory(options, run.id),
+                               .key = key,
+                               .aside = scratch_path(options),
+                               .body = std::make_shared<const std::string>(std::move(exchange.request.body)),
+                               .user = run.user,
+                               .bytes = &bytes};
+        if (!prefix_of(key).empty()) return put_value_of_checkpoint(exchange, run, value, bytes, locks);
         on_pool_at(
-            "the values of " + run.user, exchange, [value] { return write_value(value); },
+            writing_place(run), exchange, [value] { return write_value(value); },
             [value, id = run.id, &bytes](Exchange& kept, const Result<ValueWritten>& written) {
                 if (!written) return refuse(kept, written.error());
                 value_written(kept, id, value, *written, bytes);

@@ -43,6 +43,7 @@ class Ownership;
 class PartUploads;
 class Planner;
 class Revocations;
+class RunLocks;
 class Sessions;
 class Submissions;
 class UserBytes;
@@ -71,7 +72,7 @@ class Parts {
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
                TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
                LogIntake*, LogAnswers*, Feeds*, Planner*, Sessions*, Autoscaler*, MetricsPage*, BrowserSessions*,
-               Credentials*, UserBytes*>
+               Credentials*, UserBytes*, RunLocks*>
         all_;
 };
 

@@ -36,6 +36,7 @@ void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Re
     // Messages are decoded by the connection's thread: thousands of agents, and one loop.
     const auto read = [this, node, id](const std::string& text) -> net::Loop::Task {
         const auto message = std::make_shared<Result<protocol::FromAgent>>(protocol::decode_from_agent(text));
+        if (*message) check_metrics(**message);
         return [this, node, id, message] { on_message(node, id, std::move(*message)); };
     };
     auto socket = responder->accept_socket(

@@ -28,11 +28,23 @@ KeptBytes bytes_of(const state::MetricRow& row) {
 
 }  // namespace
 
+void check_metrics(protocol::FromAgent& message) {
+    const auto check = [](protocol::News& news) {
+        auto* report = std::get_if<protocol::Reported>(&news.what);
+        if (!report) return;
+        for (auto& [rank, text] : report->metrics_json)
+            if (!text.starts_with('{') || !is_json(text)) text = "{}";
+    };
+    if (auto* news = std::get_if<protocol::News>(&message)) check(*news);
+    if (auto* batch = std::get_if<protocol::NewsBatch>(&message))
+        for (protocol::News& news : batch->items) check(news);
+}
+
 std::string joined(const protocol::Reported& report) {
     std::string out = "{";
     for (const auto& [rank, text] : report.metrics_json) {
-        const bool whole = text.starts_with('{') && is_json(text);
-        out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":" + (whole ? text : "{}");
+        out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":";
+        out += text;
     }
     if (!report.checkpoint.empty())
         out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json_text(json(report.checkpoint));
@@ -106,7 +118,7 @@ std::vector<state::MetricRow> Reports::to_save() {
 }
 
 std::size_t Reports::waiting() const {
-    constexpr std::size_t usual_bytes = 4 << 10;
+    constexpr std::size_t usual_bytes = 1 << 10;  // a batch has some 2 MiB of them: others wait for its transaction
     return waiting_.size() + waiting_bytes_ / usual_bytes;
 }
 

@@ -51,7 +51,11 @@ class Reports {
     std::size_t waiting_bytes_ = 0;
 };
 
-// All ranks' metrics as one object, {"0":{...},"1":{...}}, and its "checkpoint"; what is no JSON object is {}.
+// Makes {} of each rank's metrics that are no JSON object. It reads them whole: connections' threads call it, so that
+// the loop need not.
+void check_metrics(protocol::FromAgent& message);
+
+// All ranks' metrics as one object, {"0":{...},"1":{...}}, and its "checkpoint". They were checked.
 std::string joined(const protocol::Reported& report);
 
 }  // namespace rtrain::head

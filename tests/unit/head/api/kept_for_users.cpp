@@ -2,6 +2,7 @@
 // limit it is, and what was kept stays.
 #include <filesystem>
 
+#include "daemon/head/view/reports.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/net_raw.hpp"
 
@@ -171,4 +172,16 @@ TEST_CASE("a run whose attempts reach the user's limit fails and says so") {
     CHECK(says(run, "no further attempt: user ann has"));
     CHECK(says(run, "of attempts more would pass the limit of 390.6 KiB"));
     CHECK(says(run, "rtrain access quota ann"));
+}
+
+TEST_CASE("metrics that are no JSON object are read as empty before the loop") {
+    const protocol::Reported report{.index = 1,
+                                    .metrics_json = {{0, "{\"a\":1}"}, {1, "[1]"}, {2, "{\"a\":"}, {3, ""}}};
+    protocol::FromAgent one = protocol::News{.what = report};
+    head::check_metrics(one);
+    const auto& checked = std::get<protocol::Reported>(std::get<protocol::News>(one).what);
+    CHECK(head::joined(checked) == R"({"0":{"a":1},"1":{},"2":{},"3":{}})");
+    protocol::FromAgent several = protocol::NewsBatch{.items = {{.what = report}}};
+    head::check_metrics(several);
+    CHECK(std::get<protocol::NewsBatch>(several).items[0].what == protocol::News{.what = checked}.what);
 }
