@@ -151,7 +151,7 @@ Result<int> token_revoke(Invocation& call) {
     return 0;
 }
 
-constexpr const char* kept_places[] = {"memory", "database", "files"};
+constexpr const char* kept_places[] = {"memory", "database", "files", "storage"};
 
 std::int64_t bytes_at(const json& of, const char* place) { return of.value(place, std::int64_t{0}); }
 
@@ -169,8 +169,8 @@ std::string table(const json& quota) {
         return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
     };
     std::string out = in_column("KIND", width);
-    for (const char* title : {"MEMORY", "DATABASE"}) out += in_column(title, width);
-    out += "FILES\n";
+    for (const char* title : {"MEMORY", "DATABASE", "FILES"}) out += in_column(title, width);
+    out += "STORAGE\n";
     for (const auto& [kind, of] : quota["kinds"].items()) out += line(kind, of);
     out += line("all", quota["used"]);
     return out + line(quota.value("own_limit", false) ? "own limit" : "limit", quota["limit"]);
@@ -255,6 +255,7 @@ std::vector<Command> quota_commands() {
              .flags = {size("memory", "let the user's records take so much memory, such as 1GiB"),
                        size("database", "let the user's rows take so much of the state database"),
                        size("files", "let logs, values and archives take so much on the head's disk"),
+                       size("storage", "let files below cluster:// take so much"),
                        {.name = "default", .help = "give the user the limit that all have"}},
              .handler = quota}};
 }

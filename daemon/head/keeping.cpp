@@ -12,6 +12,13 @@
 namespace rtrain::head {
 namespace {
 
+// A file system that reports no size has no limit here.
+std::int64_t storage_limit(const std::string& root) {
+    constexpr std::int64_t unknown = std::int64_t{1} << 50, quarters = 4;
+    const auto disk = disk_size(root);
+    return disk ? static_cast<std::int64_t>(disk->whole) / quarters * limits::user_quarters_of_storage : unknown;
+}
+
 // On a small disk a user may take a part of what is beyond the reserve.
 KeptBytes limit_on(const std::string& directory) {
     KeptBytes limit{.memory = limits::user_memory, .database = limits::user_database, .files = limits::user_files};
@@ -39,7 +46,9 @@ void count_beside(UserBytes& bytes, const state::KeptRows& rows) {
 }  // namespace
 
 Status Head::count_kept() {
-    bytes_.limit_all(options_.user_limit.value_or(limit_on(options_.data_dir)));
+    KeptBytes limit = options_.user_limit.value_or(limit_on(options_.data_dir));
+    if (limit.storage == 0) limit.storage = storage_limit(options_.storage_root);
+    bytes_.limit_all(limit);
     recall_quotas(bytes_, journal_->settings(quota_prefix));
     head::follow(bytes_, events_.cluster());
     const auto rows = journal_->kept_rows(users_of_runs(events_.cluster()));

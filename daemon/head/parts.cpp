@@ -45,6 +45,7 @@ Head::Head(Opened opened)
       submissions_(options_, view_, events_, bytes_),
       blobs_({loop_, events_, [this](std::function<void()> work) { events_.behind_commits(std::move(work)); }, view_,
               options_, *journal_, submissions_, bytes_}),
+      stored_(loop_, view_, options_, bytes_),
       credentials_(tokens_, browser_sessions_),
       revocations_(loop_, *journal_, tokens_,
                    [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
@@ -59,10 +60,10 @@ Head::Head(Opened opened)
       metrics_page_({loop_, view_, sessions_, metrics_, bytes_, options_.data_dir}),
       autoscaler_({loop_, events_, events_.cluster(), clock_, metrics_, options_,
                    [this](const std::string& node) { release_node(node); }}),
-      api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_, bytes_,
+      api_({loop_, events_, events_, view_, options_, metrics_, credentials_, first_admin_, ownership_, bytes_, stored_,
             Parts(options_, facts_, stop_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_,
                   blobs_, part_uploads_, history_, logs_, log_answers_, feeds_, planner_, sessions_, autoscaler_,
-                  metrics_page_, browser_sessions_, credentials_, bytes_, value_locks_)}) {
+                  metrics_page_, browser_sessions_, credentials_, bytes_, value_locks_, stored_)}) {
     connect();
     TraceSettings& traces = opened.traces;
     if (traces.url.empty()) return;

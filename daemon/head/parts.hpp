@@ -18,6 +18,7 @@
 #include "daemon/head/base/run_locks.hpp"
 #include "daemon/head/files/blobs.hpp"
 #include "daemon/head/files/part_uploads.hpp"
+#include "daemon/head/files/stored_files.hpp"
 #include "daemon/head/files/submissions.hpp"
 #include "daemon/head/history/chart_history.hpp"
 #include "daemon/head/listening.hpp"
@@ -100,6 +101,7 @@ class Head {
     Blobs blobs_;
     RunLocks value_locks_;      // of values that decide which checkpoints are kept
     PartUploads part_uploads_;  // of cluster://
+    StoredFiles stored_;
     TokenBook tokens_;
     BrowserSessions browser_sessions_;
     Credentials credentials_;

@@ -77,7 +77,7 @@ void Head::tidy_up() {
             std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
         sweep_uploads(root, uploads_kept_ms);
     };
-    loop_.offload_at(options_.storage_root, swept, [] {});
+    loop_.offload_at(options_.storage_root, swept, [this] { stored_.count(); });
 }
 
 void Head::sweep_later() {

@@ -44,7 +44,7 @@ void get_queues(Exchange&);
 void get_ranks(Exchange&, const Sessions&);
 
 // run_removal.cpp
-void delete_run(Exchange&, const HeadOptions&, const Ownership&, Sessions&);
+void delete_run(Exchange&, const HeadOptions&, const Ownership&, Sessions&, StoredFiles&);
 
 // run_requests.cpp
 void post_stop(Exchange&);
@@ -88,8 +88,8 @@ void put_blob(Exchange&, const HeadOptions&, UserBytes&);
 
 // storage.cpp
 void get_storage(Exchange&, const HeadOptions&, const PartUploads&);
-void put_storage(Exchange&, const HeadOptions&, PartUploads&);
-void delete_storage(Exchange&, const HeadOptions&);
+void put_storage(Exchange&, const HeadOptions&, PartUploads&, StoredFiles&);
+void delete_storage(Exchange&, const HeadOptions&, StoredFiles&);
 
 // run_files.cpp
 void get_run_file(Exchange&, const HeadOptions&);

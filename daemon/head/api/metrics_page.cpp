@@ -94,7 +94,7 @@ metrics::LiveRun live_run(const state::MetricRow& row) {
 }
 
 std::map<std::string, std::int64_t> by_place(const KeptBytes& bytes) {
-    return {{"memory", bytes.memory}, {"database", bytes.database}, {"files", bytes.files}};
+    return {{"memory", bytes.memory}, {"database", bytes.database}, {"files", bytes.files}, {"storage", bytes.storage}};
 }
 
 // Returns the users with the most kept bytes.

@@ -16,6 +16,7 @@
 #include "daemon/head/events/news.hpp"
 #include "daemon/head/events/orders.hpp"
 #include "daemon/head/files/run_header.hpp"
+#include "daemon/head/files/stored_files.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/sessions/sessions.hpp"
 #include "storage/uri/files/beneath.hpp"
@@ -119,6 +120,7 @@ struct Removal {
     Exchange exchange;
     const HeadOptions& options;
     Sessions& sessions;
+    StoredFiles& stored;
     RunId run;
     std::string name, run_path;
     json answer;
@@ -208,6 +210,7 @@ void remove_here(const Shared& removal, const Held& directory) {
                 remove_record(removal, {directory, *aside}, [removal, remove] {
                     on_pool(removal->exchange, remove, [removal](Exchange& again, const Result<bool>& gone) {
                         if (!gone) removal->answer["files_error"] = gone.error().message;
+                        removal->stored.recount(removal->name);
                         reply_json(again, 200, removal->answer);
                     });
                 });
@@ -254,12 +257,13 @@ bool choose_nodes(Removal& removal) {
     return false;
 }
 
-Shared removal_of(const Exchange& exchange, const HeadOptions& options, Sessions& sessions, const Run& run,
-                  const Held& directory) {
+Shared removal_of(const Exchange& exchange, const HeadOptions& options, Sessions& sessions, StoredFiles& stored,
+                  const Run& run, const Held& directory) {
     const View& view = exchange.view;
     auto removal = std::make_shared<Removal>(Removal{.exchange = exchange,
                                                      .options = options,
                                                      .sessions = sessions,
+                                                     .stored = stored,
                                                      .run = run.id,
                                                      .name = run.name,
                                                      .run_path = run_json(view, run, JobWords::shown)["run_path"],
@@ -287,7 +291,8 @@ Shared removal_of(const Exchange& exchange, const HeadOptions& options, Sessions
 
 }  // namespace
 
-void delete_run(Exchange& exchange, const HeadOptions& options, const Ownership& ownership, Sessions& sessions) {
+void delete_run(Exchange& exchange, const HeadOptions& options, const Ownership& ownership, Sessions& sessions,
+                StoredFiles& stored) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
     const Run& run = exchange.view.cluster.runs.at(*id);
@@ -303,7 +308,7 @@ void delete_run(Exchange& exchange, const HeadOptions& options, const Ownership&
             return refuse(exchange, may.error());
         if (const auto other = of_another(exchange.view, run)) return refuse(exchange, *other);
     }
-    const Shared removal = removal_of(exchange, options, sessions, run, directory);
+    const Shared removal = removal_of(exchange, options, sessions, stored, run, directory);
     const bool by_agents = files && !directory && !on_cluster(run) && !removal->held.empty();
     if (by_agents && !choose_nodes(*removal)) return;
     if (by_agents) removal->answer["files"] = std::exchange(removal->answer["files_kept"], json());

@@ -9,6 +9,7 @@
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/events/node_rights.hpp"
 #include "daemon/head/files/part_uploads.hpp"
+#include "daemon/head/files/stored_files.hpp"
 #include "daemon/head/files/uploads.hpp"
 #include "daemon/head/requests/file_answers.hpp"
 #include "daemon/head/requests/node_reach.hpp"
@@ -53,7 +54,8 @@ struct Outcome {
     int status = 200;
     std::optional<Error> error;
     json body = json::object();
-    bool in_place = false;  // the last piece of an upload: the file has its name
+    bool in_place = false;   // the last piece of an upload: the file has its name
+    std::int64_t grown = 0;  // bytes by which the run's files became more
 };
 Outcome failed(Error error) { return {.status = http_status(error), .error = std::move(error)}; }
 Outcome done(const Status& status, int code) {
@@ -86,6 +88,23 @@ void on_store(
             first(outcome);
             guarded(kept, [&] { answer_with(kept, std::move(outcome)); });
         });
+}
+
+// The same, and counts for the run's user by how much `path` became larger.
+template <class Work>
+void write_in_store(
+    const Exchange& exchange, const HeadOptions& options, StoredFiles& stored, const std::string& path, Work work,
+    std::function<void(const Outcome&)> first = [](const Outcome&) {}) {
+    const auto counted = [path, work, file = options.storage_root + "/" + path](storage::Store& store) {
+        const auto before = static_cast<std::int64_t>(size_of(file));
+        Outcome outcome = work(store);
+        outcome.grown += static_cast<std::int64_t>(size_of(file)) - before;
+        return outcome;
+    };
+    on_store(exchange, options, counted, [&stored, path, first = std::move(first)](const Outcome& outcome) {
+        if (outcome.grown != 0) stored.grew(path, outcome.grown);
+        first(outcome);
+    });
 }
 
 // Returns the bytes of a body that is small enough for memory. Larger files are taken whole, or in pieces.
@@ -122,7 +141,13 @@ Outcome take_piece(storage::Store& store, const Piece& piece) {
         if (auto moved = store.put_file(piece.part, piece.path, /*may_move=*/true, {}); !moved)
             return failed(moved.error());
     const bool whole = have + bytes->size() == piece.total;
-    return {.status = 200, .error = {}, .body = {{"bytes", have + bytes->size()}, {"done", whole}}, .in_place = whole};
+    const auto collected = static_cast<std::int64_t>(whole ? have : 0),
+               taken = static_cast<std::int64_t>(bytes->size());
+    return {.status = 200,
+            .error = {},
+            .body = {{"bytes", have + bytes->size()}, {"done", whole}},
+            .in_place = whole,
+            .grown = whole ? -collected : taken};
 }
 
 Outcome create_only(storage::Store& store, const std::string& path, const std::string& body_file) {
@@ -154,7 +179,7 @@ Outcome listing(storage::Store& store, const std::string& prefix) {
     return {.status = 200, .error = {}, .body = {{"items", std::move(items)}}};
 }
 
-void put_piece(Exchange& exchange, const HeadOptions& options, PartUploads& parts) {
+void put_piece(Exchange& exchange, const HeadOptions& options, PartUploads& parts, StoredFiles& stored) {
     const auto offset = number_of(exchange, "offset"), total = number_of(exchange, "total");
     const Piece piece{upload_file(exchange, options), exchange.variables["path"], exchange.request.body_file,
                       offset ? *offset : 0, total ? *total : 0};
@@ -165,8 +190,8 @@ void put_piece(Exchange& exchange, const HeadOptions& options, PartUploads& part
     if (!alone)
         return refuse(exchange, {ErrorCode::conflict, "a piece of this upload is still being written",
                                  "ask in a moment how much of it is here"});
-    on_store(
-        exchange, options, [piece](storage::Store& store) { return take_piece(store, piece); },
+    write_in_store(
+        exchange, options, stored, piece.path, [piece](storage::Store& store) { return take_piece(store, piece); },
         [&parts, part = piece.part](const Outcome& outcome) {
             parts.end(part);
             if (outcome.in_place) parts.in_place(part);
@@ -198,7 +223,7 @@ void get_storage(Exchange& exchange, const HeadOptions& options, const PartUploa
     });
 }
 
-void put_storage(Exchange& exchange, const HeadOptions& options, PartUploads& parts) {
+void put_storage(Exchange& exchange, const HeadOptions& options, PartUploads& parts, StoredFiles& stored) {
     const std::string path = exchange.variables["path"], body_file = exchange.request.body_file;
     const Status named = storage_name(path);
     auto refused = named ? refusal_of(exchange, Touch::write) : std::nullopt;
@@ -206,22 +231,31 @@ void put_storage(Exchange& exchange, const HeadOptions& options, PartUploads& pa
         drop_body(exchange);
         return named ? exchange.responder->send(std::move(*refused)) : refuse(exchange, named.error());
     }
-    if (!exchange.query("upload").empty()) return put_piece(exchange, options, parts);
+    const auto write = [&](auto work) { write_in_store(exchange, options, stored, path, work); };
+    if (!exchange.query("upload").empty()) return put_piece(exchange, options, parts, stored);
     if (exchange.request.header("if-none-match") == "*")
-        return on_store(exchange, options, [=](storage::Store& store) { return create_only(store, path, body_file); });
+        return write([=](storage::Store& store) { return create_only(store, path, body_file); });
     if (exchange.asked("append"))
-        return on_store(exchange, options, [=](storage::Store& store) { return append_to(store, path, body_file); });
-    on_store(exchange, options, [=](storage::Store& store) { return whole_file(store, path, body_file); });
+        return write([=](storage::Store& store) { return append_to(store, path, body_file); });
+    write([=](storage::Store& store) { return whole_file(store, path, body_file); });
 }
 
-void delete_storage(Exchange& exchange, const HeadOptions& options) {
+void delete_storage(Exchange& exchange, const HeadOptions& options, StoredFiles& stored) {
     const std::string path = exchange.variables["path"];
     if (const Status named = storage_name(path); !named) return refuse(exchange, named.error());
     if (auto refused = refusal_of(exchange, Touch::write)) return exchange.responder->send(std::move(*refused));
-    const bool tree = exchange.asked("tree");
-    on_store(exchange, options, [path, tree](storage::Store& store) {
-        return done(tree ? store.remove_tree(path) : store.remove(path), 200);
-    });
+    if (!exchange.asked("tree"))
+        return write_in_store(exchange, options, stored, path,
+                              [path](storage::Store& store) { return done(store.remove(path), 200); });
+    on_store(
+        exchange, options,
+        [path, root = options.storage_root](storage::Store& store) {
+            const std::int64_t before = stored_bytes_below(root + "/" + path);
+            Outcome outcome = done(store.remove_tree(path), 200);
+            outcome.grown = stored_bytes_below(root + "/" + path) - before;
+            return outcome;
+        },
+        [&stored, path](const Outcome& outcome) { stored.grew(path, outcome.grown); });
 }
 
 }  // namespace rtrain::head

@@ -18,6 +18,8 @@ inline constexpr std::int64_t user_database = 4 * GiB;
 inline constexpr std::size_t user_live_runs = 20'000;
 // Logs, values, code archives and secrets in files.
 inline constexpr std::int64_t user_files = 64 * GiB;
+// The part of the storage root's disk that one user's files below cluster:// may take, in quarters.
+inline constexpr std::int64_t user_quarters_of_storage = 3;
 // On a small disk, database and files of one user take at most this part of the disk each, so that one user alone
 // never reaches the reserve.
 inline constexpr std::int64_t user_part_of_disk = 4;

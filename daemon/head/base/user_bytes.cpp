@@ -24,8 +24,10 @@ struct Where {
     std::int64_t KeptBytes::* bytes;
     const char* words;
 };
-constexpr Where kept_where[] = {
-    {&KeptBytes::memory, "memory"}, {&KeptBytes::database, "state database"}, {&KeptBytes::files, "files"}};
+constexpr Where kept_where[] = {{&KeptBytes::memory, "memory"},
+                                {&KeptBytes::database, "state database"},
+                                {&KeptBytes::files, "files"},
+                                {&KeptBytes::storage, "storage (cluster://)"}};
 
 // The three largest kinds there.
 std::string largest(const UserBytes::Account& account, const Where& where) {
@@ -42,12 +44,13 @@ std::string largest(const UserBytes::Account& account, const Where& where) {
 
 Error over(const std::string& user, Kept kind, const Where& where, std::int64_t more, std::int64_t most,
            const UserBytes::Account& account) {
-    return {
-        ErrorCode::full,
-        "user " + user + " has " + size_text(account.sum.*where.bytes) + " in the head's " + where.words +
-            largest(account, where) + "; " + size_text(more) + " of " + to_text(kind) +
-            " more would pass the limit of " + size_text(most),
-        "remove runs that have ended (rtrain runs rm), or ask an admin for more (rtrain access quota " + user + ")"};
+    return {ErrorCode::full,
+            "user " + user + " has " + size_text(account.sum.*where.bytes) + " in the head's " + where.words +
+                largest(account, where) + "; " + size_text(more) + " of " + to_text(kind) +
+                " more would pass the limit of " + size_text(most),
+            std::string("remove runs that have ended (rtrain runs rm") +
+                (where.bytes == &KeptBytes::storage ? " --files" : "") +
+                "), or ask an admin for more (rtrain access quota " + user + ")"};
 }
 
 }  // namespace
@@ -76,6 +79,8 @@ const char* to_text(Kept kind) {
             return "uploads";
         case Kept::logs:
             return "logs";
+        case Kept::stored:
+            return "stored files";
     }
     return "";
 }
@@ -84,6 +89,7 @@ KeptBytes& KeptBytes::operator+=(const KeptBytes& more) {
     memory += more.memory;
     database += more.database;
     files += more.files;
+    storage += more.storage;
     return *this;
 }
 

@@ -16,14 +16,28 @@
 namespace rtrain::head {
 
 // The kinds of what is kept. A submission's: its secrets, and the settings beside its runs.
-enum class Kept { runs, attempts, checkpoints, submissions, events, reports, audit, values, archives, uploads, logs };
-inline constexpr int kept_kinds = 11;
+enum class Kept {
+    runs,
+    attempts,
+    checkpoints,
+    submissions,
+    events,
+    reports,
+    audit,
+    values,
+    archives,
+    uploads,
+    logs,
+    stored
+};
+inline constexpr int kept_kinds = 12;
 const char* to_text(Kept kind);
 
 struct KeptBytes {
     std::int64_t memory = 0, database = 0, files = 0;
+    std::int64_t storage = 0;  // below the storage root (cluster://), which may be another disk
     KeptBytes& operator+=(const KeptBytes& more);
-    KeptBytes operator-() const { return {-memory, -database, -files}; }
+    KeptBytes operator-() const { return {-memory, -database, -files, -storage}; }
     bool operator==(const KeptBytes&) const = default;
 };
 

@@ -45,6 +45,7 @@ class Planner;
 class Revocations;
 class RunLocks;
 class Sessions;
+class StoredFiles;
 class Submissions;
 class UserBytes;
 
@@ -72,7 +73,7 @@ class Parts {
     std::tuple<const HeadOptions*, const HeadFacts*, const HeadStop*, state::SqliteJournal*, const Identity*,
                TokenBook*, Revocations*, const Ownership*, Submissions*, Blobs*, PartUploads*, ChartHistory*,
                LogIntake*, LogAnswers*, Feeds*, Planner*, Sessions*, Autoscaler*, MetricsPage*, BrowserSessions*,
-               Credentials*, UserBytes*, RunLocks*>
+               Credentials*, UserBytes*, RunLocks*, StoredFiles*>
         all_;
 };
 

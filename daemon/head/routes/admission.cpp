@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/head/files/stored_files.hpp"
 #include "daemon/head/files/uploads.hpp"
 #include "daemon/head/requests/node_reach.hpp"
 #include "daemon/head/routes/access.hpp"
@@ -71,14 +72,16 @@ Error no_longer_opens() {
 
 }  // namespace
 
-// Which runs a node may write to is known on the loop alone. Waits for it, in a thread for files, for some seconds at
-// most: a head that ends does not answer.
-std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path) {
+// Which runs a node may write to, and how much their users may keep, is known on the loop alone. Waits for it, in a
+// thread for files, for some seconds at most: a head that ends does not answer.
+std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path, std::uint64_t bytes) {
     if (caller.role != Role::node) return std::nullopt;
     const auto promised = std::make_shared<std::promise<std::optional<net::Response>>>();
     auto refused = promised->get_future();
-    uses_.background.post([&view = uses_.view, caller, path, promised] {
-        promised->set_value(refuse_unreached(view, caller, path, Touch::write));
+    uses_.background.post([&uses = uses_, caller, path, bytes, promised] {
+        auto refused = refuse_unreached(uses.view, caller, path, Touch::write);
+        const Status may = refused ? Status(Done{}) : uses.stored.may_grow(path, bytes);
+        promised->set_value(may ? std::move(refused) : refusal(may.error()));
     });
     if (refused.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return refused.get();
     return refusal({ErrorCode::unreachable, "the head was too busy to say whether this may be written",
@@ -101,7 +104,7 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
                            asked = path.empty()](std::uint64_t bytes) mutable -> std::optional<net::Response> {
         if (!uses_.credentials.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
         if (!std::exchange(asked, true))
-            if (auto refused = refused_by_loop(caller, path)) return refused;
+            if (auto refused = refused_by_loop(caller, path, bytes)) return refused;
         const Status may = counted ? counted->may_write(bytes) : Status(Done{});
         if (!may) return refusal(may.error());
         const Status room = upload_room(uses_.options, kind, bytes);

@@ -94,7 +94,7 @@ constexpr Kind kinds[] = {
     {"Stopping", "status:text"},
     {"Blob", "sha256:text"},
     {"LogLine", "attempt:int rank:int stream:text time:time? line:text state?:text goes_on?:bool"},
-    {"KeptBytes", "memory:int database:int files:int"},
+    {"KeptBytes", "memory:int database:int files:int storage:int"},
     {"Quota", "user:text used:KeptBytes limit:KeptBytes own_limit:bool kinds:{KeptBytes}"},
     {"Value", "key:text bytes:int"},
     {"Values", "items:[Value]"},

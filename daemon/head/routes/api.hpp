@@ -28,6 +28,7 @@ class Api {
         FirstAdmin& first_admin;
         const Ownership& ownership;
         UserBytes& bytes;
+        const StoredFiles& stored;
         Parts parts;  // for handlers
     };
     explicit Api(Uses uses) : uses_(uses) {}
@@ -42,7 +43,7 @@ class Api {
     // ---- admission.cpp, on the server's threads
     net::Admission admission_of(const net::Request& request);
     net::Admission upload_of(const net::Request& request, const Caller& caller, const std::string& path);
-    std::optional<net::Response> refused_by_loop(const Caller& caller, const std::string& path);
+    std::optional<net::Response> refused_by_loop(const Caller& caller, const std::string& path, std::uint64_t bytes);
 
     const Uses uses_;
     ChangeRate changes_;

@@ -15,8 +15,10 @@ struct KeptPlace {
     const char* name;
     std::int64_t KeptBytes::* bytes;
 };
-constexpr KeptPlace kept_places[] = {
-    {"memory", &KeptBytes::memory}, {"database", &KeptBytes::database}, {"files", &KeptBytes::files}};
+constexpr KeptPlace kept_places[] = {{"memory", &KeptBytes::memory},
+                                     {"database", &KeptBytes::database},
+                                     {"files", &KeptBytes::files},
+                                     {"storage", &KeptBytes::storage}};
 
 json bytes_json(const KeptBytes& bytes) {
     json out = json::object();
@@ -50,7 +52,7 @@ Result<std::optional<KeptBytes>> limit_in(const json& body, KeptBytes limit) {
         any = true;
     }
     if (any) return std::optional(limit);
-    return Error{ErrorCode::usage, "give memory, database or files in bytes, or default: true",
+    return Error{ErrorCode::usage, "give memory, database, files or storage in bytes, or default: true",
                  "rtrain access quota --help"};
 }
 

@@ -1,6 +1,7 @@
 // The bytes that one user makes the head keep are bounded: beyond the limit that user alone is refused, and reads which
 // limit it is, and what was kept stays.
 #include <filesystem>
+#include <fstream>
 
 #include "daemon/head/view/reports.hpp"
 #include "tests/unit/head_agent.hpp"
@@ -184,4 +185,56 @@ TEST_CASE("metrics that are no JSON object are read as empty before the loop") {
     protocol::FromAgent several = protocol::NewsBatch{.items = {{.what = report}}};
     head::check_metrics(several);
     CHECK(std::get<protocol::NewsBatch>(several).items[0].what == protocol::News{.what = checked}.what);
+}
+
+TEST_CASE("files below cluster:// count for the run's user, also after a restart") {
+    const TemporaryFolder folder;
+    const HeadOptions options =
+        with_limit(folder, {.memory = roomy, .database = roomy, .files = roomy, .storage = MiB});
+    std::string admin, ann;
+    const auto stored = [](const HeadUnderTest& head) {
+        return head.call("GET", "/v1/quotas/ann").body.at("used").at("storage").get<std::int64_t>();
+    };
+    {
+        HeadUnderTest head(options);
+        admin = head.admin;
+        ann = head.make_token("user", "ann");
+        const net::Endpoint node = join(head, "n1");
+        HandMadeAgent agent(node, "n1");
+        agent.register_node();
+        REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", job("a")}}).status == 201);
+        const auto attempt = start_attempt(agent, 1);
+        const auto write = [&](const std::string& target, std::size_t bytes) {
+            return HeadUnderTest::send(
+                node, {.method = "PUT", .target = "/v1/storage/a/" + target, .body = std::string(bytes, 'x')});
+        };
+        CHECK(write("run.json", 0).status == 201);
+        CHECK(write("one", 500'000).status == 201);
+        CHECK(write("one", 400'000).status == 201);  // in place of itself
+        CHECK(write("two?upload=u&offset=0&total=300000", 100'000).status == 200);
+        CHECK(write("two?upload=u&offset=100000&total=300000", 200'000).status == 200);
+        CHECK(eventually([&] { return stored(head) == 700'000; }));
+        const Answer refused = write("three", 400'000);
+        CHECK(refused.status == 507);
+        CHECK(says(refused, "user ann has 683.6 KiB in the head's storage (cluster://) (stored files 683.6 KiB)"));
+        CHECK(says(refused, "rtrain runs rm --files"));
+        CHECK(HeadUnderTest::send(node, {.method = "DELETE", .target = "/v1/storage/a/two"}).status == 200);
+        CHECK(write("three", 400'000).status == 201);
+        REQUIRE(head.call_as(ann, "POST", "/v1/runs/a/stop").status == 202);
+        agent.expect<protocol::Stop>();
+        agent.tell(protocol::Exited{.attempt = attempt, .rank = 0, .cause = exited(0), .exit_wall_us = 1});
+        agent.tell(protocol::Emptied{attempt});
+        REQUIRE(eventually([&] { return state_of(head, "a") == "STOPPED"; }));
+    }
+    HeadUnderTest head(options);
+    head.admin = admin;
+    CHECK(eventually([&] { return stored(head) >= 800'000; }));  // with the head's result.json
+    CHECK(stored(head) < 810'000);
+    const json run = head.call_as(ann, "GET", "/v1/runs/a").body;
+    std::ofstream(folder.path + "/storage/a/run.json")
+        << json{{"cluster_id", head.call("GET", "/v1/status").body.at("cluster_id")},
+                {"run_id", run.at("run_id")},
+                {"user", "ann"}};
+    CHECK(head.call_as(ann, "DELETE", "/v1/runs/a?files=true").status == 200);
+    CHECK(eventually([&] { return stored(head) == 0; }));
 }
