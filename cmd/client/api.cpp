@@ -1,7 +1,9 @@
 // Calls to the head. Only this file and the proxy of `rtrain dashboard` use HTTP in cmd/.
 #include "cmd/client/api.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cmd/line/settings.hpp"
 #include "daemon/net/client.hpp"
@@ -23,6 +25,7 @@ struct Api::Body {
     net::Client client;
     std::string address, ca_fingerprint;
 
+    Result<net::Response> call_when_free(const net::Call& request);
     Result<net::Response> send(const net::Call& request);
     Result<json> send_json(const net::Call& request);
     Error refused(const net::Response& response, const net::Call& request);
@@ -163,8 +166,41 @@ Error Api::Body::refused(const net::Response& response, const net::Call& request
     return error;
 }
 
+namespace {
+
+// Returns how long the head asks to wait; nullopt if it does not say.
+std::optional<std::int64_t> wait_of(const net::Response& response) {
+    constexpr std::size_t digits_most = 5;
+    const auto header = response.headers.find("retry-after");
+    if (header == response.headers.end() || header->second.empty() || header->second.size() > digits_most ||
+        header->second.find_first_not_of("0123456789") != std::string::npos)
+        return std::nullopt;
+    return std::max<std::int64_t>(1, std::stoll(header->second)) * 1'000;
+}
+
+}  // namespace
+
+// A head that refuses for now (429 with Retry-After) has done nothing: it is asked again, for a minute at most.
+Result<net::Response> Api::Body::call_when_free(const net::Call& request) {
+    constexpr std::int64_t waits_most_ms = 60'000;
+    for (std::int64_t waited_ms = 0;;) {
+        Result<net::Response> response = client.call(request);
+        if (!response || response->status != 429) return response;
+        const auto wait_ms = wait_of(*response);
+        if (!wait_ms || waited_ms + *wait_ms > waits_most_ms) return response;
+        const json body = parse_json(response->body);
+        if (waited_ms == 0)
+            call.out.talk("the head refused for now: " +
+                          (body.is_object() ? body.value("message", std::string("HTTP 429")) : "HTTP 429") +
+                          "; asked again in " + std::to_string(*wait_ms / 1'000) + " s, for " +
+                          std::to_string(waits_most_ms / 1'000) + " s at most");
+        if (wait_or_interrupt(*wait_ms)) return response;
+        waited_ms += *wait_ms;
+    }
+}
+
 Result<net::Response> Api::Body::send(const net::Call& request) {
-    Result<net::Response> response = client.call(request);
+    Result<net::Response> response = call_when_free(request);
     if (!response) {
         Error error = response.error();
         if (error.next.empty() && error.code == ErrorCode::unreachable)
@@ -237,7 +273,7 @@ Result<bool> Api::exists(const std::string& target) {
     net::Call request;
     request.method = "HEAD";
     request.target = target;
-    Result<net::Response> response = body_->client.call(request);
+    Result<net::Response> response = body_->call_when_free(request);
     if (!response) return response.error();
     if (response->status == 404) return false;
     if (response->status >= 400) return body_->refused(*response, request);
