@@ -132,7 +132,8 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
         "/v1/runs/good/attempts", "/v1/runs/first/attempts", "/v1/runs/first/logs", "/v1/runs/first/logs?follow=true",
         "/v1/runs/good/metrics", "/v1/runs/good/metrics?rank=all", "/v1/runs/good/metrics?follow=true",
         "/v1/runs/good/metrics/history", "/v1/runs/good/metrics/history?key=loss", "/v1/runs/good/ranks/0/history",
-        "/v1/runs/good/ranks/0/history?key=cpu_cores", "/v1/nodes/node-1/history", "/v1/nodes/node-1/history?key=memory_bytes",
+        "/v1/runs/good/ranks/0/history?key=cpu_cores",
+        "/v1/runs/good/ranks/history?key=memory_bytes", "/v1/nodes/node-1/history", "/v1/nodes/node-1/history?key=memory_bytes",
         "/v1/runs/good/checkpoints", "/v1/runs/good/explain", "/v1/runs/waiting/explain", "/v1/nodes", "/v1/nodes/node-1",
         "/v1/queue", "/v1/demand", "/v1/queues", "/v1/events", "/v1/events?last=2", "/v1/tokens", "/v1/audit", "/v1/audit?last=2", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
     ]:  # fmt: skip

@@ -11,6 +11,10 @@
 namespace rtrain::head {
 namespace {
 
+// An answer about all ranks has at most so many ranks, and points in all: some 4 MiB of text.
+constexpr std::size_t ranks_most = 1'024;
+constexpr std::uint64_t ranks_points_most = 131'072;
+
 // `units_per_one`: of from and to, in the subject's own count.
 Result<history::Window> window_of(const Exchange& exchange, std::uint64_t units_per_one) {
     std::uint64_t from = 0, to = 0, points = history::points_default;
@@ -37,6 +41,14 @@ ChartHistory::Then reply_to(const Exchange& exchange) {
         if (!text) return refuse(kept, text.error());
         reply(kept, 200, std::move(*text));
     };
+}
+
+// The largest number of ranks that an attempt of the run had.
+std::size_t most_ranks(const Exchange& exchange, const Run& run) {
+    std::size_t most = 0;
+    for (const Attempt* attempt : attempts_of(exchange.view.cluster, run.id))
+        most = std::max(most, attempt->workers.size());
+    return most;
 }
 
 void refuse_busy(Exchange& exchange) {
@@ -71,13 +83,28 @@ void get_run_history(Exchange& exchange, ChartHistory& charts) {
     });
 }
 
+void get_ranks_history(Exchange& exchange, ChartHistory& charts) {
+    with_run(exchange, [&](const Run& run) {
+        auto window = window_of(exchange, 1'000);
+        if (!window) return refuse(exchange, window.error());
+        if (exchange.query("key").empty())
+            return refuse(exchange, {ErrorCode::usage, "key is missing: it names what to read of each rank",
+                                     "the keys of one rank: GET /v1/runs/{run}/ranks/{rank}/history"});
+        const auto ranks = static_cast<std::uint32_t>(std::min(ranks_most, most_ranks(exchange, run)));
+        window->points = std::min(window->points, ranks_points_most / std::max(1u, ranks));
+        ChartHistory::Question question{.subject = {},
+                                        .key = exchange.query("key"),
+                                        .window = *window,
+                                        .head = head_of(exchange, {{"run_id", exchange.view.run_id(run.id)}})};
+        if (!charts.of_ranks(run.id, ranks, std::move(question), reply_to(exchange))) refuse_busy(exchange);
+    });
+}
+
 void get_rank_history(Exchange& exchange, ChartHistory& charts) {
     with_run(exchange, [&](const Run& run) {
         std::uint64_t rank = 0;
         const std::string text = exchange.variables["rank"];
-        std::size_t world = 0;
-        for (const Attempt* attempt : attempts_of(exchange.view.cluster, run.id))
-            world = std::max(world, attempt->workers.size());
+        const std::size_t world = most_ranks(exchange, run);
         if (!to_number(text, rank) || rank >= world)
             return refuse(exchange, {ErrorCode::not_found,
                                      "there is no such rank: the run had at most " + std::to_string(world) + " workers",

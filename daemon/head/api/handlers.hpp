@@ -56,6 +56,7 @@ void post_stack(Exchange&, Sessions&);
 // chart_history.cpp
 void get_run_history(Exchange&, ChartHistory&);
 void get_rank_history(Exchange&, ChartHistory&);
+void get_ranks_history(Exchange&, ChartHistory&);
 void get_node_history(Exchange&, ChartHistory&);
 
 // logs.cpp, metrics.cpp, events.cpp

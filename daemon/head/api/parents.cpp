@@ -22,14 +22,15 @@ std::optional<RunId> asking_run(const Exchange& exchange) {
     return RunId{std::stoull(token->id.substr(run.size()))};
 }
 
+}  // namespace
+
 std::string parent_of(const Run& run) {
+    if (run.job_json.find(parent_label) == std::string::npos) return "";
     const json job = parsed_or_null(run.job_json);
     if (!job.is_object() || !job.contains("labels") || !job["labels"].is_object()) return "";
     const json parent = job["labels"].value(parent_label, json());
     return parent.is_string() ? parent.get<std::string>() : "";
 }
-
-}  // namespace
 
 Status mark_parent(const Exchange& exchange, spec::Job& job) {
     job.labels.erase(parent_label);

@@ -15,6 +15,8 @@ Status mark_parent(const Exchange& exchange, spec::Job& job);
 // the program of the run whose token is shown, or else the caller's own session of the name `session`. Empty: it
 // belongs to none.
 std::string submitting_program(const Exchange& exchange, const std::string& session);
+// Returns the id of the run whose worker has submitted this one; empty: nobody's worker has.
+std::string parent_of(const Run& run);
 // The live runs that workers of this one have submitted, and those that theirs have.
 std::vector<RunId> submitted_below(const View& view, RunId parent);
 

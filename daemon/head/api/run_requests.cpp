@@ -107,6 +107,24 @@ AuditDraft audit_of_child(const Exchange& exchange, RunId child) {
     return draft;
 }
 
+// Says who stops a run, for its reason: the caller, or the part of a sweep that the caller's program names.
+Result<std::string> stopped_by(const Exchange& exchange, const json& body) {
+    static const std::map<std::string, std::string> parts = {
+        {"scheduler", "its sweep's scheduler"},
+        {"exploit", "its sweep's scheduler, to start from a better trial"},
+        {"stopper", "its sweep's stopper"},
+        {"budget", "its sweep's time budget"},
+        {"fail_fast", "its sweep, because another trial failed"},
+    };
+    if (!body.contains("for")) return exchange.caller.user;
+    const json& part = body["for"];
+    const auto known = part.is_string() ? parts.find(part.get<std::string>()) : parts.end();
+    if (known == parts.end())
+        return Error{ErrorCode::usage, "for must be scheduler, exploit, stopper, budget or fail_fast",
+                     "leave it out where a person stops the run"};
+    return known->second;
+}
+
 }  // namespace
 
 void post_stop(Exchange& exchange) {
@@ -122,14 +140,15 @@ void post_stop(Exchange& exchange) {
     if (!now.is_boolean()) return refuse(exchange, {ErrorCode::usage, "now must be true or false", ""});
     if (now == json(true) && checkpoint == json(true))
         return refuse(exchange, {ErrorCode::usage, "now and checkpoint contradict each other", "give one of them"});
+    const auto by = stopped_by(exchange, *body);
+    if (!by) return refuse(exchange, by.error());
     const Run& run = exchange.view.cluster.runs.at(*id);
     if (terminal(run.state)) {
         drop_audit(exchange);
         return reply_json(exchange, 200, full_run_json(exchange.view, run, words_for(exchange.caller, run)));
     }
     if (run.state == RunState::stopping && now == json(false)) drop_audit(exchange);  // said again, it changes nothing
-    RunStopAsked event{
-        .run = *id, .by = exchange.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
+    RunStopAsked event{.run = *id, .by = *by, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
     if (*deadline) event.deadline = Duration{**deadline};
     event.now = now.get<bool>();
     for (const RunId child : submitted_below(exchange.view, *id)) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/api/parents.hpp"
 #include "daemon/head/loop/planner.hpp"
 #include "daemon/head/requests/job_output.hpp"
 #include "daemon/head/requests/pages_json.hpp"
@@ -33,13 +34,15 @@ struct Filter {
         : state(exchange.query("state")),
           user(exchange.query("user")),
           name(exchange.query("name")),
+          parent(exchange.query("parent")),
           all(exchange.asked("all")) {}
     bool shows(const Run& run) const {
         if (!among(state, to_text(run.state)) || !among(user, run.user)) return false;
         if (!among(name, run.name) && (run.array.empty() || !among(name, run.array))) return false;
+        if (!parent.empty() && parent_of(run) != parent) return false;
         return all || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
     }
-    std::string state, user, name;
+    std::string state, user, name, parent;
     bool all = false;
 };
 

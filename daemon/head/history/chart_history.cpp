@@ -130,6 +130,12 @@ bool ChartHistory::of_run(RunId run, Question question, Then then) {
                    std::move(then));
 }
 
+bool ChartHistory::of_ranks(RunId run, std::uint32_t ranks, Question question, Then then) {
+    return enqueue(
+        [run, ranks, question = std::move(question)](Work& work) { return work.answer_ranks(run, ranks, question); },
+        std::move(then));
+}
+
 bool ChartHistory::of_usage(Question question, Then then) {
     return enqueue([question = std::move(question)](Work& work) { return work.answer_usage(question); },
                    std::move(then));

@@ -50,6 +50,7 @@ class ChartHistory {
     // False: too many questions wait already, and `then` is not called.
     bool of_run(RunId run, Question question, Then then);
     bool of_usage(Question question, Then then);
+    bool of_ranks(RunId run, std::uint32_t ranks, Question question, Then then);  // of each rank below `ranks`
 
   private:
     struct Work;   // what the thread alone has

@@ -38,6 +38,13 @@ void add_rate(Values& values, const std::string& key, std::int64_t before, std::
     if (before >= 0 && now >= before) values.emplace_back(key, static_cast<double>(now - before) / per);
 }
 
+// Adds the share of the time in which a rank did not wait for other ranks.
+void add_own_time(Values& values, std::int64_t waited_before, std::int64_t waited_now, double passed_ms) {
+    if (waited_before < 0 || waited_now < waited_before) return;
+    const double waited = static_cast<double>(waited_now - waited_before) / passed_ms;
+    values.emplace_back("own_time_ratio", std::clamp(1 - waited, 0.0, 1.0));
+}
+
 }  // namespace
 
 GpuUse gpu_use(const std::vector<protocol::GpuHeartbeat>& gpus, const std::vector<std::uint32_t>& own) {
@@ -68,6 +75,7 @@ void UsageRates::add_rates(history::NamedSample& sample, const std::string& subj
     const double ms = static_cast<double>(passed_ms), seconds = ms / 1'000;
     Values& values = sample.values;
     add_rate(values, "cpu_cores", before.cpu_ms, now.cpu_ms, ms);
+    add_own_time(values, before.barrier_wait_ms, now.barrier_wait_ms, ms);
     add_rate(values, "network_received_bytes_per_second", before.traffic.network_received, now.traffic.network_received,
              seconds);
     add_rate(values, "network_sent_bytes_per_second", before.traffic.network_sent, now.traffic.network_sent, seconds);
@@ -79,15 +87,18 @@ void UsageRates::add_rates(history::NamedSample& sample, const std::string& subj
 std::vector<SubjectSample> UsageRates::samples(const HeardHeartbeat& heard) {
     std::vector<SubjectSample> out;
     const protocol::Heartbeat& heartbeat = heard.heartbeat;
-    const auto counters = [&](std::int64_t cpu_ms, const protocol::Traffic& traffic) {
-        return Counters{
-            .cpu_ms = cpu_ms, .traffic = traffic, .monotonic_ms = heard.monotonic_ms, .heard_ms = heard.monotonic_ms};
+    const auto counters = [&](std::int64_t cpu_ms, std::int64_t barrier_wait_ms, const protocol::Traffic& traffic) {
+        return Counters{.cpu_ms = cpu_ms,
+                        .barrier_wait_ms = barrier_wait_ms,
+                        .traffic = traffic,
+                        .monotonic_ms = heard.monotonic_ms,
+                        .heard_ms = heard.monotonic_ms};
     };
     const std::string node = history_of_node(heard.node);
     history::NamedSample of_node = sample_at(heard);
     if (heartbeat.memory_total > 0) add_known(of_node.values, "memory_bytes", heartbeat.memory_used);
     add_gpus(of_node.values, heartbeat.gpus);
-    add_rates(of_node, node, counters(heartbeat.cpu_ms, heartbeat.traffic));
+    add_rates(of_node, node, counters(heartbeat.cpu_ms, -1, heartbeat.traffic));
     if (!of_node.values.empty()) out.emplace_back(node, std::move(of_node));
     for (const auto& [place, worker] : heard.workers) {
         if (place >= heartbeat.workers.size()) continue;
@@ -95,10 +106,11 @@ std::vector<SubjectSample> UsageRates::samples(const HeardHeartbeat& heard) {
         const std::string rank = history_of_rank(worker.run, worker.rank);
         history::NamedSample sample = sample_at(heard);
         if (of.resident_bytes > 0) add_known(sample.values, "memory_bytes", of.resident_bytes);
+        if (of.interval_ms > 0) add_known(sample.values, "report_interval_seconds", of.interval_ms, 1'000);
         const GpuUse gpus = gpu_use(heartbeat.gpus, worker.gpus);
         if (gpus.memory_bytes) add_known(sample.values, "gpu_memory_bytes", *gpus.memory_bytes);
         if (gpus.utilization_ratio) sample.values.emplace_back("gpu_utilization_ratio", *gpus.utilization_ratio);
-        add_rates(sample, rank, counters(of.cpu_ms, of.traffic));
+        add_rates(sample, rank, counters(of.cpu_ms, of.barrier_wait_ms, of.traffic));
         if (!sample.values.empty()) out.emplace_back(rank, std::move(sample));
     }
     return out;

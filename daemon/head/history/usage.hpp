@@ -51,7 +51,7 @@ class UsageRates {
 
   private:
     struct Counters {  // -1: not known
-        std::int64_t cpu_ms = -1;
+        std::int64_t cpu_ms = -1, barrier_wait_ms = -1;
         protocol::Traffic traffic{};
         std::int64_t monotonic_ms = 0, heard_ms = 0;
     };

@@ -48,6 +48,21 @@ std::string keys_answer(const std::string& head, const std::vector<std::string>&
     return "{" + head + ",\"keys\":" + json_text(nlohmann::json(keys)) + ",\"last\":" + std::to_string(last) + "}";
 }
 
+// The stretch that is read: at most the last day.
+Window usage_window(Window window, std::uint64_t newest) {
+    window.last = window.last == 0 ? newest : std::min(window.last, newest);
+    const auto day = static_cast<std::uint64_t>(history::usage_kept_s);
+    if (window.first == 0) window.first = window.last > day ? window.last - day : 0;
+    return window;
+}
+
+std::string usage_members(const Series& series) {
+    std::string out = "\"seconds_per_point\":" + std::to_string(series.samples_per_point) + ",\"points\":{";
+    add_list(out, "time_ms", series.points, [](const Point& point) { return point.first * 1'000; });
+    add_ranges(out, series.points);
+    return out + "}";
+}
+
 }  // namespace
 
 void ChartHistory::Work::open(const std::set<RunId>& runs) {
@@ -176,17 +191,29 @@ Result<std::string> ChartHistory::Work::answer_usage(const Question& question) {
         if (!keys) return keys.error();
         return keys_answer(question.head, *keys, *newest);
     }
-    Window window = question.window;
-    window.last = window.last == 0 ? *newest : std::min(window.last, *newest);
-    const auto day = static_cast<std::uint64_t>(history::usage_kept_s);
-    if (window.first == 0) window.first = window.last > day ? window.last - day : 0;
-    const auto series = store->read(question.subject, question.key, window);
+    const auto series = store->read(question.subject, question.key, usage_window(question.window, *newest));
     if (!series) return series.error();
-    std::string out = "{" + question.head + ",\"last\":" + std::to_string(*newest) +
-                      ",\"seconds_per_point\":" + std::to_string(series->samples_per_point) + ",\"points\":{";
-    add_list(out, "time_ms", series->points, [](const Point& point) { return point.first * 1'000; });
-    add_ranges(out, series->points);
-    return out + "}}";
+    return "{" + question.head + ",\"last\":" + std::to_string(*newest) + "," + usage_members(*series) + "}";
+}
+
+// A rank without a value is left out.
+Result<std::string> ChartHistory::Work::answer_ranks(RunId run, std::uint32_t ranks, const Question& question) {
+    std::uint64_t newest = 0;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        const auto last = store->last(history_of_rank(run, rank));
+        if (!last) return last.error();
+        newest = std::max(newest, *last);
+    }
+    const Window window = usage_window(question.window, newest);
+    std::string items;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        const auto series = store->read(history_of_rank(run, rank), question.key, window);
+        if (!series) return series.error();
+        if (series->points.empty()) continue;
+        items +=
+            (items.empty() ? "" : ",") + ("{\"rank\":" + std::to_string(rank)) + "," + usage_members(*series) + "}";
+    }
+    return "{" + question.head + ",\"last\":" + std::to_string(newest) + ",\"ranks\":[" + items + "]}";
 }
 
 }  // namespace rtrain::head

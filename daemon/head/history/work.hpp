@@ -36,6 +36,7 @@ struct ChartHistory::Work {
 
     Result<std::string> answer_run(RunId run, const Question& question);
     Result<std::string> answer_usage(const Question& question);
+    Result<std::string> answer_ranks(RunId run, std::uint32_t ranks, const Question& question);
     Result<history::Series> raw(RunId run, const std::string& key, const history::Window& window);
 };
 

@@ -28,12 +28,14 @@ constexpr Kind kinds[] = {
     {"UsagePoints", "time_ms:[int] min:[number] max:[number]"},
     {"NodeHistory", "node:text key?:text keys?:[text] last:int seconds_per_point?:int points?:UsagePoints"},
     {"RankHistory", "run_id:text rank:int key?:text keys?:[text] last:int seconds_per_point?:int points?:UsagePoints"},
+    {"RankPoints", "rank:int seconds_per_point:int points:UsagePoints"},
+    {"RanksHistory", "run_id:text key:text last:int ranks:[RankPoints]"},
     {"Run",
      "run_id:text name:text user:text state:text reason:text reason_brief:text reason_kind:text? submitted:time? "
      "started:time? ended:time? attempt:int "
      "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "
      "run_path:text nodes:[text] last_report:Report? checkpoints:int latest_checkpoint:text? restored_from:text? "
-     "warnings:[text] labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
+     "warnings:[text] stop:map labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
      "report_wait?:ReportWait?"},
     {"Goodput", "wall_ms:int ratio:number causes_ms:{int}"},
     {"Advice", "kind:text text:text"},
@@ -130,6 +132,7 @@ constexpr RouteAnswer answers[] = {
     {"GET", "/v1/runs/{run}/logs", "200", "application/jsonl", "LogLine"},
     {"GET", "/v1/runs/{run}/metrics", "200", "page Report", "Report"},
     {"GET", "/v1/runs/{run}/metrics/history", "200", "RunHistory", ""},
+    {"GET", "/v1/runs/{run}/ranks/history", "200", "RanksHistory", ""},
     {"GET", "/v1/runs/{run}/ranks/{rank}/history", "200", "RankHistory", ""},
     {"GET", "/v1/runs/{run}/checkpoints", "200", "page Checkpoint", ""},
     {"POST", "/v1/runs/{run}/checkpoints/verified", "200", "VerifiedCheckpoints", ""},

@@ -16,6 +16,7 @@ const std::map<std::string, std::string>& parameter_texts() {
         {"state", "only these states, separated by commas"},
         {"user", "only these users"},
         {"name", "only this name"},
+        {"parent", "only runs that the workers of this run have submitted"},
         {"from", "of the chart: the first report's position, or milliseconds since 1970"},
         {"to", "of the chart: the last one; the newest when left out"},
         {"points", "of the chart, at most; 1 to 2000, 500 when left out"},

@@ -110,11 +110,13 @@ json run_json(const View& view, const Run& run, JobWords words) {
     const Reason reason = words == JobWords::shown ? run.reason : without_job_words(run.reason);
     const auto checkpoints = checkpoints_of(view.cluster, run.id);
     const auto attempts = attempts_of(view.cluster, run.id);
-    json latest, labels = json::object();
+    json latest, labels = json::object(), stop = json::object();
     for (const Checkpoint* checkpoint : checkpoints)
         if (!checkpoint->deleting) latest = checkpoint->directory;
-    if (const json job = parsed_or_null(run.job_json); job.is_object() && job.contains("labels"))
-        labels = job["labels"];
+    if (const json job = parsed_or_null(run.job_json); job.is_object()) {
+        if (job.contains("labels")) labels = job["labels"];
+        if (job.contains("stop")) stop = job["stop"];
+    }
     return {{"run_id", view.run_id(run.id)},
             {"name", run.name},
             {"user", run.user},
@@ -147,6 +149,7 @@ json run_json(const View& view, const Run& run, JobWords words) {
             {"after", after_of(view, run)},
             {"array", run.array.empty() ? json() : json(run.array)},
             {"array_index", run.array.empty() ? json() : json(run.array_index)},
+            {"stop", std::move(stop)},
             {"labels", std::move(labels)}};
 }
 

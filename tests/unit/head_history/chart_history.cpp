@@ -173,6 +173,48 @@ TEST_CASE("where its file cannot be opened the head goes on, and questions are a
     CHECK(why->message.find("history") != std::string::npos);
 }
 
+TEST_CASE("one answer has a key of every rank, without those that tell nothing") {
+    World world;
+    net::Loop loop;
+    ChartHistory charts(loop, world.folder.path);
+    charts.open(world.cluster);
+    const std::int64_t begin_ms = 1'800'000'000'000;
+    for (std::int64_t second = 0; second < 64; ++second) {
+        HeardHeartbeat heard{.node = "n1",
+                             .wall_ms = begin_ms + 1'000 * second,
+                             .monotonic_ms = 1'000 * second,
+                             .heartbeat = {},
+                             .workers = {}};
+        for (std::uint32_t rank = 0; rank < 3; ++rank) {
+            const std::int64_t interval_ms = rank == 1 ? 0 : 1'000 * (rank + 1);
+            heard.heartbeat.workers.push_back({.rank = rank, .interval_ms = interval_ms});
+            heard.workers.push_back({rank, {.run = run, .rank = rank, .gpus = {}}});
+        }
+        charts.heard(std::move(heard));
+    }
+    loop.after(400, [&] { loop.stop(); });
+    loop.run();
+    json answer;
+    REQUIRE(charts.of_ranks(run, 4,
+                            {.subject = {},
+                             .key = "report_interval_seconds",
+                             .window = {.first = 1'800'000'016, .last = 0, .points = 500},
+                             .head = "\"of\":1"},
+                            [&](const Result<std::string>& text) {
+                                answer = text ? parse_json(*text) : json(text.error().message);
+                                loop.stop();
+                            }));
+    loop.run();
+    charts.finish();
+    CHECK(answer.at("last") == 1'800'000'063);
+    REQUIRE(answer.at("ranks").size() == 2);
+    CHECK(answer["ranks"][0].at("rank") == 0);
+    CHECK(answer["ranks"][1].at("rank") == 2);
+    CHECK(answer["ranks"][1].at("seconds_per_point") == 16);
+    const json times = {begin_ms + 16'000, begin_ms + 32'000, begin_ms + 48'000};
+    CHECK(answer["ranks"][1].at("points") == json{{"time_ms", times}, {"min", {3, 3, 3}}, {"max", {3, 3, 3}}});
+}
+
 TEST_CASE("what nodes and ranks use is kept, goes with the run, and comes back after a restart") {
     World world;
     const std::int64_t begin_ms = 1'800'000'000'000;

@@ -67,6 +67,25 @@ TEST_CASE("a counter becomes a rate over some seconds, and what is not told is l
     CHECK(rates.subjects() == 0);
 }
 
+TEST_CASE("the own time of a rank is the part in which it did not wait") {
+    UsageRates rates;
+    const auto waited = [](std::int64_t barrier_wait_ms) {
+        protocol::Heartbeat out = heartbeat(1);
+        out.workers[0].barrier_wait_ms = barrier_wait_ms;
+        out.workers[0].interval_ms = 250;
+        return out;
+    };
+    CHECK(value_of(rates.samples(heard_at(0, waited(1'000)))[1], "own_time_ratio") == -1);
+    const auto slow = rates.samples(heard_at(10, waited(3'000)));
+    CHECK(value_of(slow[1], "own_time_ratio") == Approx(0.8));
+    CHECK(value_of(slow[1], "report_interval_seconds") == 0.25);
+    CHECK(value_of(slow[0], "own_time_ratio") == -1);  // a node has none
+    CHECK(value_of(rates.samples(heard_at(20, waited(99'000)))[1], "own_time_ratio") == 0);
+    CHECK(value_of(rates.samples(heard_at(30, waited(5)))[1], "own_time_ratio") == -1);  // the rank was started anew
+    CHECK(value_of(rates.samples(heard_at(40, waited(-1)))[1], "own_time_ratio") == -1);
+    CHECK(value_of(rates.samples(heard_at(60, waited(7)))[1], "own_time_ratio") == -1);
+}
+
 TEST_CASE("the numbers of rank 0 are read, and nothing behind them") {
     CHECK(
         numbers_of_rank_0(

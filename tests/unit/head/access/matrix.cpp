@@ -39,6 +39,7 @@ const std::map<std::string, std::string> expected = {
     {"GET /v1/runs/{run}/logs", "ORA"},
     {"GET /v1/runs/{run}/metrics", "VORUA"},
     {"GET /v1/runs/{run}/metrics/history", "VORUA"},
+    {"GET /v1/runs/{run}/ranks/history", "VORUA"},
     {"GET /v1/runs/{run}/ranks/{rank}/history", "VORUA"},
     {"GET /v1/runs/{run}/checkpoints", "ORA"},
     {"POST /v1/runs/{run}/checkpoints/verified", "ORA"},

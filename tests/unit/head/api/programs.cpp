@@ -49,6 +49,11 @@ TEST_CASE("a run passes the reservation that waits for its own program, known by
 
     CHECK(submit(ann, {{"job", cpu_job("own", 1)}, {"session", "s"}}) == "STARTING");
     CHECK(submit(launch.token, {{"job", cpu_job("child", 1)}, {"session", "t"}}) == "STARTING");
+    const json children =
+        head.call("GET", "/v1/runs?parent=" + head.call("GET", "/v1/runs/actor").body.at("run_id").get<std::string>())
+            .body.at("items");
+    REQUIRE(children.size() == 1);  // what says so of itself is not among them
+    CHECK(children[0].at("name") == "child");
     CHECK(head.call_as(ann, "POST", "/v1/runs", {{"job", job("long")}, {"session", std::string(201, 's')}}).status ==
           422);
 }

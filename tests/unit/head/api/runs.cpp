@@ -200,6 +200,21 @@ TEST_CASE("names: taken is 409 with the way out, `new` finds another, and the ru
     CHECK(head.call("GET", "/v1/runs/same-2/explain").body["headline"].get<std::string>().find("QUEUED") == 0);
 }
 
+TEST_CASE("a run that its sweep stops names the sweep, not the user") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    json trial = job("trial");
+    trial["stop"] = {{"step", 5}};
+    head.call("POST", "/v1/runs", {{"job", trial}});
+    CHECK(head.call("GET", "/v1/runs").body["items"][0]["stop"] == json{{"step", 5}});
+    const Answer odd = head.call("POST", "/v1/runs/trial/stop", {{"for", "a better life"}});
+    CHECK(odd.status == 400);
+    CHECK(odd.body["message"].get<std::string>().find("scheduler, exploit") != std::string::npos);
+    CHECK(head.call("POST", "/v1/runs/trial/stop", {{"for", 1}}).status == 400);
+    CHECK(head.call("POST", "/v1/runs/trial/stop", {{"for", "scheduler"}}).status == 202);
+    CHECK(head.call("GET", "/v1/runs/trial").body["reason_brief"] == "stopped by its sweep's scheduler");
+}
+
 TEST_CASE("the queue shows what another run or an array's limit holds back, behind those that have a position") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
