@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 from typing import Any
@@ -126,3 +127,13 @@ def test_the_backend_is_nccl_where_a_rank_has_a_gpu_that_exists(gpus, uuids, bac
     nodes = {"n": {"gpu_devices": devices}}
     assert automatic_backend({"node": "n", "gpus": gpus}, nodes).split()[0] == backend
     assert automatic_backend({"node": "gone", "gpus": gpus}, nodes) == "gloo"
+
+
+def test_the_config_is_shown_in_env_without_objects_and_left_out_when_it_is_long(attempt) -> None:
+    head = FakeHead()
+    submission(head, {"lr": 0.1, "layers": [8, 4], "net": object(), "nan": float("nan"), "__own": 1}, "shown").start()
+    shown = json.loads(head.runs["shown"]["job"]["env"]["RTRAIN_SHOWN_CONFIG"])
+    assert shown == {"lr": 0.1, "layers": [8, 4], "net": "(object)", "nan": "nan"}
+    for name, config in (("long", {str(key): key for key in range(2_000)}), ("none", {})):
+        submission(head, config, name).start()
+        assert "RTRAIN_SHOWN_CONFIG" not in head.runs[name]["job"]["env"]

@@ -4,8 +4,9 @@ import json
 from types import SimpleNamespace
 
 from rtrain._http import NotFound
-from rtrain.tune import _file
+from rtrain.tune import RunConfig, _file
 from rtrain.tune._runs import TrialRuns
+from rtrain.tune._trainable import Trials, Wrapped
 from rtrain.tune._trial import Leg, Trial
 
 
@@ -79,3 +80,19 @@ def test_a_trial_whose_donor_is_gone_goes_on_from_its_own_checkpoint_or_begins(c
     assert runs._donor(trial, [own, donor]).path == "/3/c" and trial.leg.base == {"time_total_s": 4.0}
     assert runs._donor(moved(2), [donor]) is None
     assert "t2 starts at its beginning: donor has no checkpoint any more" in capsys.readouterr().err
+
+
+def test_a_run_is_told_which_part_of_the_sweep_ends_it_and_nothing_when_a_person_does():
+    asked = []
+    head = SimpleNamespace(post=lambda route, body: asked.append((route, body)))
+    runs = TrialRuns(head, None, SimpleNamespace(wrapped=SimpleNamespace(trainable=None)))
+    for ending in ("scheduler", "interrupt"):
+        runs.stop(Trial("t", "t", {}, {}, [Leg("t", {}, run_id="7")], ending=ending))
+    assert asked == [("/v1/runs/7/stop", {"for": "scheduler"}), ("/v1/runs/7/stop", {})]
+
+
+def test_the_run_of_a_trial_has_a_label_with_the_name_of_its_sweep():
+    trials = Trials(Wrapped(lambda config: None), RunConfig(labels={"team": "vision"}), "sweep-1", None, None, None, None)
+    trials.prepare()
+    trainer = trials.trainer(Trial("t", "t", {}, {}, [Leg("t-1", {"lr": 0.1})]), None)
+    assert trainer.run_config.labels == {"team": "vision", "rtrain.sweep": "sweep-1"}

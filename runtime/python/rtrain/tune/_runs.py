@@ -29,6 +29,7 @@ from rtrain.tune._trial import Leg, Trial
 _PAUSE_S = 0.1
 _TRIES = 5
 _HELD, _FREE = "HELD", "FREE"
+_OF_SWEEP = frozenset({"scheduler", "exploit", "stopper", "budget", "fail_fast"})  # other endings are a person's
 _HOW: dict[str, Ended] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED": "stopped"}
 
 
@@ -215,9 +216,10 @@ class TrialRuns:
         trial.leg.holds = ""
 
     def stop(self, trial: Trial) -> None:
-        """Requests the end of the trial's run, unless it has ended already."""
+        """Requests the end of the trial's run, unless it has ended already. The run's reason names what ends the trial."""
+        body = {"for": trial.ending} if trial.ending in _OF_SWEEP else {}
         with contextlib.suppress(NotFound, Conflict):
-            self.head.post(f"/v1/runs/{part(trial.leg.run_id)}/stop")
+            self.head.post(f"/v1/runs/{part(trial.leg.run_id)}/stop", body)
 
     # -- following ----------------------------------------------------------------------------------------------------
     def follow(self, trial: Trial) -> None:

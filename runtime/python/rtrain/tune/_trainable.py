@@ -154,6 +154,9 @@ def resources_of(given: Any, config: dict[str, Any]) -> dict[str, float]:
     return amounts
 
 
+SWEEP_LABEL = "rtrain.sweep"  # the page groups the runs of one sweep by it
+
+
 @dataclass
 class Trials:
     """Makes the trainer of each trial's run. Shared objects are pickled once."""
@@ -204,6 +207,7 @@ class Trials:
         if self.parameters:
             env[PARAMETERS_VARIABLE] = self.parameters
         trainer.run_config = of_trial(self.run_config, name=trial.leg.run_name, storage_path=self.storage_path, env=env)
+        trainer.run_config.labels = {**trainer.run_config.labels, SWEEP_LABEL: self.experiment}
         if self.stopper is not None or self.last_time is not None:
             trainer.run_config.stop = TrialStop(trial.trial_id, self.stopper, self.last_time)
         if donor is not None:

@@ -15,6 +15,7 @@ from rtrain import _runtime_env, _where
 from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train._archive import _package, _packed
 from rtrain.train._configs import FailureConfig, RunConfig
+from rtrain.train._driver import _shown_config
 from rtrain.train._driver._follower import TERMINAL, Driver
 from rtrain.train._driver._interrupts import Detached
 from rtrain.train._driver._origin import same_storage
@@ -184,6 +185,7 @@ class Submission:
             "failure": {"max_failures": failure.max_failures, "fail_fast": bool(failure.fail_fast)},
             "env": {
                 **_names.propagated(),
+                **_shown_config.shown_config(trainer.train_loop_config),
                 **_runtime_env.env_vars(runtime),
                 **_texts(config.env),
                 "RTRAIN_DRIVER_ID": identity,

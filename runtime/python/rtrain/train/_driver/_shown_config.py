@@ -1,0 +1,38 @@
+"""The loop's config as text for people: the page compares runs by it. No worker reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+VARIABLE = "RTRAIN_SHOWN_CONFIG"  # of the job's `env`, whose values viewers and other users do not see
+
+_BYTES_MOST = 4096
+_TEXT_MOST = 200
+
+
+def shown_config(config: Mapping[str, Any] | None) -> dict[str, str]:
+    """Returns the variable with the config as JSON. Returns nothing if there is no config, or if the text is longer than 4 KiB."""
+    shown = _shown(config or {})
+    text = json.dumps(shown, allow_nan=False)
+    return {VARIABLE: text} if shown and len(text) <= _BYTES_MOST else {}
+
+
+def _shown(value: Any) -> Any:
+    """Numbers, texts, maps and lists. A value of another kind is the name of its type, since its own text may be anything."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return value[:_TEXT_MOST]
+    if isinstance(value, Mapping):
+        return {str(key): _shown(inner) for key, inner in value.items() if not str(key).startswith("__")}
+    if isinstance(value, list | tuple):
+        return [_shown(inner) for inner in value]
+    return f"({type(value).__name__})"
