@@ -75,15 +75,20 @@ class Cluster(LocalCluster):
         return self.json("token", "create", "--role", role, "--user", user)["token"]
 
     def submit_as_user(self, name, entrypoint, workers=1, **fields):
-        job = write_job(self.folder, name, entrypoint, workers, **fields)
+        return self.submitted(write_job(self.folder, name, entrypoint, workers, **fields))["run_id"]
+
+    def submit_array(self, name, entrypoint, members, **fields):
+        self.submitted(write_job(self.folder, name, entrypoint, 1, **fields), "--array", members)
+
+    def submitted(self, job, *flags):
         done = subprocess.run(
-            [RTRAIN, "submit", job, "-o", "json"],
+            [RTRAIN, "submit", job, "-o", "json", *flags],
             env={**self.env, "RTRAIN_TOKEN": self.tokens["user"]},
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["run_id"]
+        return json.loads(done.stdout)
 
     def shown(self, name, *arguments, workers=1, **fields):
         return self.submit_as_user(name, ["python", str(JOBS / "shown.py"), *map(str, arguments)], workers, **fields)
@@ -208,6 +213,18 @@ def test_every_view_light_and_dark_narrow_and_without_a_finding_of_axe(cluster):
 def test_views_tell_what_happened(cluster):
     play(cluster, "told")
     cluster.run("stop", "spirals", "--now", "--yes")  # no later test looks at it, and it computes
+
+
+def test_runs_lie_below_their_driver_columns_are_chosen_and_several_stop(cluster):
+    small = {"resources_per_worker": {"CPU": 0.1}}
+    cluster.runs["drives"] = cluster.submit_as_user("drives", ["python", str(JOBS / "driver.py")], priority=90, scaling=small)
+    cluster.submit_array("member", ["sleep", "600"], "1-2", priority=95, labels={"team": "grids"}, scaling=small)
+    try:
+        wait_for("an actor", lambda: "actor" in [run["labels"].get("rtrain.remote") for run in cluster.json("runs")["items"]])
+        wait_for("the remote call", lambda: "[9, 2]" in cluster.run("logs", "drives").stdout)
+        play(cluster, "arranged")
+    finally:
+        cluster.run("stop", "drives", "--now", "--yes")
 
 
 def test_names_and_lines_are_data(cluster):

@@ -12,7 +12,7 @@ import { Cluster } from "./views/cluster/cluster.tsx";
 import { NodeView } from "./views/cluster/node.tsx";
 import { Compare } from "./views/compare.tsx";
 import { RunView } from "./views/run/run.tsx";
-import { Runs } from "./views/runs.tsx";
+import { Runs } from "./views/runs/runs.tsx";
 import { SignIn } from "./views/sign_in.tsx";
 
 function View({ route }: { route: Route }) {

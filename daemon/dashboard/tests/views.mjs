@@ -20,7 +20,7 @@ const missing = { queues: "", ranks: "runs/run-12/ranks" };
 // Facts that only nodes with GPUs report, as a view shows them.
 const words = {
   cluster: ["GPU mem."], node: ["Processes that belong to no run compute on GPU 6 (2).", "Foreign processes", "GPU utilisation"],
-  ranks: ["GPUs busy", "GPU memory", "What rank 0 used"],
+  ranks: ["Rank 5 on gpu-02 takes 56 % longer than the median rank. The others wait for it.", "GPUs busy", "GPU memory", "What rank 0 used"],
 };
 const shots = process.env.SHOTS;
 const port = process.env.FAKE_PORT ?? "7480";

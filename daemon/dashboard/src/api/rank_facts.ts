@@ -1,20 +1,9 @@
-// The use and the report times of each rank of a run, read repeatedly. Earlier samples are kept, so that the heat map
-// is complete when its tab is opened again.
+// The present use of each rank of a run, and its own time for a report in the past.
 import { useEffect, useState } from "preact/hooks";
-import { type Intervals, noIntervals, withSample } from "../data/intervals.ts";
+import { type Intervals, intervalsOf } from "../data/intervals.ts";
 import { call, type Problem } from "./client.ts";
-import { useLoaded } from "./hooks.ts";
-import type { Page, RankFacts } from "./types.ts";
-
-const runs_most = 4;
-const kept = new Map<string, Intervals>();  // key: the run; the most recently used run is the last
-
-function keep(run: string, seen: Intervals): Intervals {
-  kept.delete(run);
-  kept.set(run, seen);
-  for (const oldest of kept.keys()) if (kept.size > runs_most) kept.delete(oldest);
-  return seen;
-}
+import { type Loaded, useLoaded } from "./hooks.ts";
+import type { Page, RankFacts, RanksHistory } from "./types.ts";
 
 // The use of each rank between two reads.
 interface Use {
@@ -42,24 +31,34 @@ function nextUse(last: Use, now: number, facts: readonly RankFacts[]): Use {
 export interface LiveRanks {
   facts: RankFacts[] | undefined;
   problem: Problem | null;
-  seen: Intervals;
   use: Pick<Use, "cpus" | "waits">;
 }
 
-// `every_ms` 0: no request is made.
-export function useRankFacts(run: string, every_ms: number): LiveRanks {
-  const read = useLoaded<Page<RankFacts> | null>(
-    (signal) => (every_ms === 0 ? Promise.resolve(null) : call<Page<RankFacts>>(`/v1/runs/${encodeURIComponent(run)}/ranks`, { signal })),
-    [run], every_ms,
-  );
-  const [seen, setSeen] = useState(() => kept.get(run) ?? noIntervals());
+const again_ms = 2_000;
+
+export function useRankFacts(run: string): LiveRanks {
+  const read = useLoaded<Page<RankFacts>>((signal) => call<Page<RankFacts>>(`/v1/runs/${encodeURIComponent(run)}/ranks`, { signal }), [run], again_ms);
   const [use, setUse] = useState(unused);
   const facts = read.value?.items;
   useEffect(() => {
     if (!facts || facts.length === 0) return;
     const now = Date.now();
-    setSeen(keep(run, withSample(kept.get(run) ?? noIntervals(), now, facts)));
     setUse((last) => nextUse(last, now, facts));
   }, [facts]);
-  return { facts, problem: read.problem, seen, use };
+  return { facts, problem: read.problem, use };
+}
+
+const columns_wanted = 240;
+const history_again_ms = 10_000;
+
+// Returns the own times of the last `stretch_ms` that the head keeps of this run.
+export function useOwnTimes(run: string, stretch_ms: number): Loaded<Intervals> {
+  return useLoaded(async (signal) => {
+    const read = (key: string, from: number, points: number) =>
+      call<RanksHistory>(`/v1/runs/${encodeURIComponent(run)}/ranks/history?key=${key}&from=${from}&points=${points}`, { signal });
+    const { last } = await read("report_interval_seconds", 0, 1);
+    const from = Math.max(0, last * 1000 - stretch_ms);
+    const [interval, own] = await Promise.all([read("report_interval_seconds", from, columns_wanted), read("own_time_ratio", from, columns_wanted)]);
+    return intervalsOf(interval, own);
+  }, [run, stretch_ms], history_again_ms);
 }

@@ -163,6 +163,7 @@ export interface Run {
   checkpoint_asked: { reason: string; why: string; asked: string; deadline: string | null; workers: number | null } | null;
   after: { run_id: string; until: string }[];
   array: string | null;
+  stop?: Record<string, unknown>;  // the job's
   labels: Record<string, string>;
   job?: Record<string, unknown> | null;
   goodput?: Goodput;
@@ -282,6 +283,12 @@ export interface RunHistory {
   keys?: string[];  // present if no key was requested
   reports_per_point?: number;
   points?: { position: number[]; attempt: number[]; step: number[]; time_ms: number[]; min: number[]; max: number[] };
+}
+
+// One value of each rank in the last day.
+export interface RanksHistory {
+  last: number;  // time of the newest sample, in seconds since 1970
+  ranks: { rank: number; points: NonNullable<UsageHistory["points"]> }[];
 }
 
 // The use of a node or a rank in the last day.

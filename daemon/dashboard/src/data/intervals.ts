@@ -1,24 +1,42 @@
-// The report intervals of each rank over time, for the heat map. The head sends the last interval of each rank; this
-// module keeps the earlier ones. Pure.
-import type { RankFacts } from "../api/types.ts";
+// The own time of each rank for a report, over time, for the heat map: the time between two reports without the part in
+// which the rank waited for others. Pure.
+import type { RanksHistory } from "../api/types.ts";
 
 export interface Intervals {
   times: number[];  // in ms
-  columns: Float32Array[];  // one per time; index: the rank; value: its interval in ms; 0: no report
-  slowness: Float32Array[];  // one per time; index: the rank; value: its interval divided by the median; 0: unknown
+  columns: Float32Array[];  // one per time; index: the rank; value: its own time in ms; 0: no report
+  slowness: Float32Array[];  // one per time; index: the rank; value: its own time divided by the median; 0: unknown
 }
 
-export const columns_most = 300;
-
-export function noIntervals(): Intervals {
-  return { times: [], columns: [], slowness: [] };
+// Returns the mean of each point, by time and rank.
+function byTime(history: RanksHistory): Map<number, Map<number, number>> {
+  const out = new Map<number, Map<number, number>>();
+  for (const { rank, points } of history.ranks)
+    points.time_ms.forEach((time, at) => {
+      const column = out.get(time) ?? new Map<number, number>();
+      column.set(rank, (points.min[at]! + points.max[at]!) / 2);
+      out.set(time, column);
+    });
+  return out;
 }
 
-export function withSample(before: Intervals, now: number, ranks: readonly RankFacts[]): Intervals {
-  const column = new Float32Array(ranks.reduce((most, one) => Math.max(most, one.rank + 1), 0));
-  for (const one of ranks) if (one.interval_ms && one.interval_ms > 0) column[one.rank] = one.interval_ms;
-  const added = <T>(to: readonly T[], one: T): T[] => [...to, one].slice(-columns_most);
-  return { times: added(before.times, now), columns: added(before.columns, column), slowness: added(before.slowness, slownessOf(column)) };
+// `interval`: seconds between two reports. `own`: the share of the time in which a rank did not wait for others. All
+// ranks report equally often, so the longest interval is the time for a report. A rank whose waits are unknown has its
+// interval.
+export function intervalsOf(interval: RanksHistory, own: RanksHistory): Intervals {
+  const shares = byTime(own);
+  const known = [...byTime(interval)].sort(([a], [b]) => a - b);
+  const columns = known.map(([time, intervals]) => {
+    const column = new Float32Array(Math.max(...intervals.keys()) + 1);
+    const whole = Math.max(...intervals.values());
+    const share = shares.get(time);
+    for (const [rank, seconds] of intervals) {
+      const part = share?.get(rank);
+      column[rank] = Math.max(1, 1_000 * (part === undefined ? seconds : part * whole));
+    }
+    return column;
+  });
+  return { times: known.map(([time]) => time), columns, slowness: columns.map(slownessOf) };
 }
 
 export function median(values: ArrayLike<number>): number {
@@ -26,13 +44,13 @@ export function median(values: ArrayLike<number>): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
-// Returns each interval divided by the median of its column: 2 means twice the time of the others.
+// Returns each time divided by the median of its column: 2 means twice the time of the others.
 export function slownessOf(column: Float32Array): Float32Array {
   const middle = median(column);
   return column.map((one) => (middle > 0 ? one / middle : 0));
 }
 
-// Returns the rank with the longest interval at a time; null if no rank has reported.
+// Returns the rank with the longest own time at a moment; null if no rank has reported.
 export function slowestAt(seen: Intervals, at: number): { rank: number; ms: number; slowness: number } | null {
   const column = seen.columns[at];
   if (!column) return null;

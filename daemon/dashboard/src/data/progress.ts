@@ -13,7 +13,7 @@ export interface Progress {
 }
 
 export function stopsOf(run: Run): Record<string, unknown> {
-  const stop = run.job?.["stop"];
+  const stop = run.stop ?? run.job?.["stop"];
   return stop && typeof stop === "object" ? (stop as Record<string, unknown>) : {};
 }
 

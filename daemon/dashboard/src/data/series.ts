@@ -61,8 +61,10 @@ export function pointsOf(histories: ReadonlyMap<string, RunHistory>): Point[] {
       both[1].values[key] = points.max[at]!;
     });
   }
+  const sorted = [...stretches].sort(([a], [b]) => a - b);
+  if ([...histories.values()].every((one) => one.reports_per_point === 1)) return sorted.map(([, [report]]) => report);
   const out: Point[] = [];
-  for (const [, both] of [...stretches].sort(([a], [b]) => a - b)) {
+  for (const [, both] of sorted) {
     const [first, second] = both;
     const next = out.at(-1);
     if (next && next.attempt === first.attempt && next.index >= first.index) next.index = first.index - 0.5; // a short stretch

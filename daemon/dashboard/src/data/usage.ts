@@ -1,6 +1,6 @@
 // Converts the use of a node or a rank over time to series for small charts. Pure.
 import type { UsageHistory } from "../api/types.ts";
-import { bytes, number, percent } from "../text/units.ts";
+import { bytes, duration, number, percent } from "../text/units.ts";
 import type { Series } from "./series.ts";
 
 export interface UsageChart {
@@ -18,6 +18,8 @@ const charts: { title: string; format: UsageChart["format"]; top?: number; of: R
   { title: "Memory", format: bytes, of: /^(memory_bytes)$/, name: () => "memory" },
   { title: "GPU utilisation", format: percent, top: 1, of: /^gpu(\d*)_utilization_ratio$/, name: (gpu) => (gpu === "" ? "its GPUs" : `GPU ${gpu}`) },
   { title: "GPU memory", format: bytes, of: /^gpu(\d*)_memory_bytes$/, name: (gpu) => (gpu === "" ? "its GPUs" : `GPU ${gpu}`) },
+  { title: "Time that is its own, without waits for other ranks", format: percent, top: 1, of: /^(own_time_ratio)$/, name: () => "own time" },
+  { title: "Time between two reports", format: (seconds) => duration(seconds * 1000), of: /^(report_interval_seconds)$/, name: () => "time" },
   { title: "Network", format: rate, of: /^network_(received|sent)_bytes_per_second$/, name: (way) => way },
   { title: "Disk", format: rate, of: /^disk_(read|written)_bytes_per_second$/, name: (way) => way },
 ];

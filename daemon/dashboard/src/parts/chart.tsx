@@ -4,7 +4,8 @@ import uPlot from "uplot";
 import { type Axis as DataAxis, joined, type Series, smoothed, type Span, thinned } from "../data/series.ts";
 import { clock } from "../text/time.ts";
 import { duration, number } from "../text/units.ts";
-import { colour, seriesColour, useTheme } from "./colours.ts";
+import { seriesColour } from "../text/series_colour.ts";
+import { colour, useTheme } from "./colours.ts";
 import { Table } from "./table.tsx";
 import { useWidth } from "./width.ts";
 
@@ -88,7 +89,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
       {},
       ...given.lines.map((line, at) => ({
         label: line.name,
-        stroke: seriesColour(line.place ?? at),
+        stroke: colour(`series-${line.place ?? at}`),
         width: 1.75,
         // undefined: the value belongs to another line's time, and the line continues; null: the line is interrupted
         spanGaps: false,
@@ -162,7 +163,7 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
           {data.x.length > 0 && <span class="quiet">{axis === "step" ? `step ${xText(data.x[shownAt]!, axis)}` : xText(data.x[shownAt]!, axis)}</span>}
           {lines.slice(0, 16).map((line, place) => (
             <span key={line.name} class="chart-value">
-              <i class={`swatch series-${(line.place ?? place) % 8}`} aria-hidden="true" />
+              <i class="swatch" style={{ background: seriesColour(line.place ?? place) }} aria-hidden="true" />
               {lines.length > 1 && <span>{line.name}</span>} <b>{valueAt(place)}</b>
             </span>
           ))}

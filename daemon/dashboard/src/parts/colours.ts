@@ -1,9 +1,11 @@
 // Colours for canvases, from the style sheet of the present theme.
 import { useEffect, useState } from "preact/hooks";
+import { seriesColour } from "../text/series_colour.ts";
 
 let probe: HTMLSpanElement | null = null;
 const known = new Map<string, string>();
 
+// `name`: a colour of the style sheet, or "series-N" with any N.
 export function colour(name: string): string {
   const before = known.get(name);
   if (before !== undefined) return before;
@@ -12,7 +14,7 @@ export function colour(name: string): string {
     probe.hidden = true;
     document.body.append(probe);
   }
-  probe.style.color = `var(--${name})`;
+  probe.style.color = name.startsWith("series-") ? seriesColour(Number(name.slice(7))) : `var(--${name})`;
   const found = getComputedStyle(probe).color;
   known.set(name, found);
   return found;
@@ -41,15 +43,12 @@ export function useTheme(): number {
   return seen;
 }
 
-export const series_colours = 8;
+const places = new Map<string, number>();
 
-export function seriesColour(at: number): string {
-  return colour(`series-${at % series_colours}`);
-}
-
-// Returns a colour for a name, the same each time.
+// Returns the number of a name's colour: each name that the page has shown has another one.
 export function placeOfName(name: string): number {
-  let hash = 2166136261;
-  for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);
-  return (hash >>> 0) % series_colours;
+  const known = places.get(name);
+  if (known !== undefined) return known;
+  places.set(name, places.size);
+  return places.size - 1;
 }

@@ -1,4 +1,4 @@
-// Rank x time: each cell shows how long a rank took for a report, divided by the median of all ranks at that time. The
+// Rank x time: each cell shows the own time of a rank for a report, divided by the median of all ranks then. The
 // arrow keys move over it; a table contains all values.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Intervals, median, slowestAt } from "../data/intervals.ts";
@@ -82,7 +82,7 @@ export function HeatMap({ seen, ranks, pick }: { seen: Intervals; ranks: number[
   return (
     <div ref={box} class="heat">
       <canvas ref={canvas} style={{ width: `${width}px`, height: `${height}px` }} role="application" tabIndex={0} aria-roledescription="heat map"
-        aria-label={`Report intervals of ${plural(ranks.length, "rank")}, oldest at the left. Arrow keys choose one, Enter shows what its rank used; the table shows all.`}
+        aria-label={`Own times of ${plural(ranks.length, "rank")}, oldest at the left. Arrow keys choose one, Enter shows what its rank used; the table shows all.`}
         aria-describedby="heat-chosen" onMouseMove={point} onKeyDown={key} onClick={() => rank !== undefined && pick(rank)} />
       <div class="heat-legend">
         <span>Against the median:</span>
@@ -123,5 +123,5 @@ function HeatTable({ seen, ranks, chosen }: { seen: Intervals; ranks: number[]; 
     }, width: 1.6 },
     ...shown.map((rank) => ({ name: `Rank ${rank}`, number: true, cell: (at: number) => intervalOf(seen, at, rank) })),
   ];
-  return <Table label="Report intervals, newest first" items={rows} keyOf={(at) => seen.times[at]!} empty="None has come." columns={columns} height={260} />;
+  return <Table label="Own times, newest first" items={rows} keyOf={(at) => seen.times[at]!} empty="None has come." columns={columns} height={260} />;
 }

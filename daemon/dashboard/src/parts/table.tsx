@@ -23,24 +23,27 @@ const rows_plain = 200;
 const row_height = 32;
 const card_line = 26;  // height in px of a line of a card in a large table
 
-export function Table<T>({ columns, items, keyOf, label, empty, height = 420 }: {
+export function Table<T>({ columns, items, keyOf, label, empty, below, height = 420 }: {
   columns: Column<T>[];
   items: readonly T[];
   keyOf: (item: T) => string | number;
   label: string;
   empty: string;
+  below?: (item: T) => readonly T[];  // the visible items of a tree below this one
   height?: number;
 }) {
   const [order, setOrder] = useState<Order | null>(null);
   const narrow = useNarrow();
   if (items.length === 0) return <p class="quiet">{empty}</p>;
   const by = order === null ? undefined : columns[order.column]?.sort;
-  const sorted = by ? [...items].sort((a, b) => compared(by(a), by(b)) * (order!.down ? -1 : 1)) : items;
+  const inOrder = (some: readonly T[]): readonly T[] => (by ? [...some].sort((a, b) => compared(by(a), by(b)) * (order!.down ? -1 : 1)) : some);
+  const flat = (some: readonly T[]): readonly T[] => inOrder(some).flatMap((one) => [one, ...flat(below!(one))]);
+  const sorted = below ? flat(items) : inOrder(items);
   const given = { columns, sorted, label, order, setOrder, narrow };
   return (
     <>
       {narrow && <SortChoice {...given} />}
-      {items.length > rows_plain ? <Large {...given} height={height} /> : <Plain {...given} keyOf={keyOf} />}
+      {sorted.length > rows_plain ? <Large {...given} height={height} /> : <Plain {...given} keyOf={keyOf} />}
     </>
   );
 }

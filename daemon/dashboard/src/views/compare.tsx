@@ -1,21 +1,21 @@
-// Several runs side by side: one chart per metric with a line for each run, and the differences of their specs.
-import { useEffect, useMemo, useState } from "preact/hooks";
+// Any number of runs side by side: one row for each with what differs, and one chart per metric with a line for each run.
+import { useMemo, useState } from "preact/hooks";
 import { call } from "../api/client.ts";
+import { useHistories } from "../api/histories.ts";
 import { useLoaded } from "../api/hooks.ts";
-import { useReports } from "../api/reports.ts";
+import { severally } from "../api/several.ts";
 import type { Run } from "../api/types.ts";
 import { Chart } from "../parts/chart.tsx";
 import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
 import { State } from "../parts/state.tsx";
 import { Table } from "../parts/table.tsx";
 import { Words } from "../parts/words.tsx";
-import { differences } from "../data/differences.ts";
+import { type Differing, differing } from "../data/compare.ts";
 import { keysOf, type Point, type Series, seriesOf } from "../data/series.ts";
 import { address, setQuery, useRoute } from "../router.ts";
+import { seriesColour } from "../text/series_colour.ts";
 import { duration, number } from "../text/units.ts";
 import { moment } from "../text/time.ts";
-
-const runs_most = 4;  // Each run is followed on its own connection, and a browser opens six.
 
 // On a time axis each run begins at zero.
 export function sinceStart(series: Series, points: readonly Point[]): Series {
@@ -25,50 +25,34 @@ export function sinceStart(series: Series, points: readonly Point[]): Series {
 
 export function Compare() {
   const { query } = useRoute();
-  const ids = useMemo(() => [...new Set((query.get("runs") ?? "").split(",").filter((one) => one !== ""))].slice(0, runs_most), [query.get("runs")]);
-  const runs = useLoaded((signal) => Promise.all(ids.map((id) => call<Run>(`/v1/runs/${encodeURIComponent(id)}`, { signal }))), [ids.join(",")], 10_000);
+  const ids = useMemo(() => [...new Set((query.get("runs") ?? "").split(",").filter((one) => one !== ""))], [query.get("runs")]);
+  const runs = useLoaded((signal) => severally(ids, (id) => call<Run>(`/v1/runs/${encodeURIComponent(id)}`, { signal })), [ids.join(",")], 10_000);
+  const histories = useHistories(runs.value ?? []);
   const [added, setAdded] = useState("");
-  const [points, setPoints] = useState<ReadonlyMap<string, Point[]>>(new Map());
   const add = (event: Event) => {
     event.preventDefault();
     if (added.trim() !== "") setQuery({ runs: [...ids, added.trim()].join(",") });
     setAdded("");
   };
+  const leave = (run: Run) => setQuery({ runs: ids.filter((id) => id !== run.run_id && id !== run.name).join(",") });
   return (
     <div class="view">
       <h1>Compare</h1>
       <form class="tools" onSubmit={add}>
-        {(runs.value ?? []).map((one) => (
-          <span class="chip" key={one.run_id}>
-            <a href={address(["runs", one.run_id])}><Words text={one.name} /></a> <State state={one.state} />
-            <button type="button" class="plain" aria-label={`Leave out ${one.name}`} onClick={() => setQuery({ runs: ids.filter((id) => id !== one.run_id && id !== one.name).join(",") })}>×</button>
-          </span>
-        ))}
-        {ids.length < runs_most && (
-          <>
-            <label class="field"><span class="visually-hidden">Another run</span>
-              <input type="text" placeholder="name or id of a run" value={added} onInput={(event) => setAdded(event.currentTarget.value)} /></label>
-            <button type="submit">Add</button>
-          </>
-        )}
+        <label class="field"><span class="visually-hidden">Another run</span>
+          <input type="text" placeholder="name or id of a run" value={added} onInput={(event) => setAdded(event.currentTarget.value)} /></label>
+        <button type="submit">Add</button>
       </form>
       {runs.problem && <ProblemNote problem={runs.problem} />}
-      {ids.length === 0 && <Quiet>Choose runs in <a href="#/runs">Runs</a>, or add them here. At most {runs_most} are shown.</Quiet>}
-      {(runs.value ?? []).map((one) => <Follow key={one.run_id} run={one.run_id} give={(found) => setPoints((before) => new Map(before).set(one.run_id, found))} />)}
-      {runs.value && runs.value.length > 0 && <Charts runs={runs.value} points={points} />}
-      {runs.value && runs.value.length > 1 && <Specs runs={runs.value} />}
+      {ids.length === 0 && <Quiet>Choose runs in <a href="#/runs">Runs</a>, or add them here.</Quiet>}
+      {runs.value && runs.value.length > 0 && <Differences runs={runs.value} leave={leave} />}
+      {histories.problem && <ProblemNote problem={histories.problem} />}
+      {runs.value && runs.value.length > 0 && <Charts runs={runs.value} points={histories.value ?? new Map<string, Point[]>()} read={histories.value !== undefined} />}
     </div>
   );
 }
 
-// Reads one run's reports for the view. Draws nothing.
-function Follow({ run, give }: { run: string; give: (points: Point[]) => void }) {
-  const reports = useReports(run);
-  useEffect(() => give(reports.points), [reports]);
-  return null;
-}
-
-function Charts({ runs, points }: { runs: Run[]; points: ReadonlyMap<string, Point[]> }) {
+function Charts({ runs, points, read }: { runs: Run[]; points: ReadonlyMap<string, Point[]>; read: boolean }) {
   const { query } = useRoute();
   const axis = query.get("x") === "time" ? "time" : "step";
   const log = query.get("y") === "log";
@@ -84,7 +68,7 @@ function Charts({ runs, points }: { runs: Run[]; points: ReadonlyMap<string, Poi
         <label class="field"><span>Smoothing {smooth.toFixed(2)}</span>
           <input type="range" min="0" max="0.99" step="0.01" value={String(smooth)} onInput={(event) => setQuery({ smooth: event.currentTarget.value })} /></label>
       </div>
-      {keys.length === 0 && <Quiet>No report has come yet.</Quiet>}
+      {keys.length === 0 && <Quiet>{read ? "No report has come yet." : "Loading."}</Quiet>}
       <div class="charts">
         {keys.slice(0, 24).map((key) => <CompareChart key={key} name={key} {...{ runs, points, axis, log, smooth }} />)}
       </div>
@@ -104,23 +88,52 @@ function CompareChart({ name, runs, points, axis, log, smooth }: { name: string;
   return <Chart title={name} lines={lines} axis={axis === "time" ? "seconds" : "step"} log={log} smooth={smooth} sync="compare" />;
 }
 
-function Specs({ runs }: { runs: Run[] }) {
-  const found = differences(runs.map((one) => one.job));
-  const outcome = (one: Run) => ({ state: one.state, attempts: one.attempts, reports: one.last_report ? number(one.last_report.index) : "none", took: took(one) });
-  const rows = [
-    ...(["state", "attempts", "reports", "took"] as const).map((field) => ({ field, values: runs.map((one) => String(outcome(one)[field])) })),
-    ...found,
-  ];
+const kinds: Record<Differing["kind"], string> = { config: "config", metric: "last value", spec: "spec" };
+const specs_first = 8;  // columns of fields of the specs
+
+function Differences({ runs, leave }: { runs: Run[]; leave: (run: Run) => void }) {
+  const [all, setAll] = useState(false);
+  const found = useMemo(() => differing(runs), [runs]);
+  const specs = found.filter((one) => one.kind === "spec");
+  const shown = all ? found : found.filter((one) => one.kind !== "spec" || specs.indexOf(one) < specs_first);
+  const rows = runs.map((run, place) => ({ run, place }));
   return (
-    <Panel title="What differs" wide aside={<span class="quiet">{found.length} fields of the specs</span>}>
-      <Table label="Differences" items={rows} keyOf={(one) => one.field} empty="Their specs are the same."
+    <Panel title="What differs" wide aside={
+      <span class="tools">
+        <span class="quiet">{found.filter((one) => one.kind === "config").length} values of the config, {specs.length} fields of the specs</span>
+        {specs.length > specs_first && <button type="button" class="small" aria-pressed={all} onClick={() => setAll(!all)}>All fields</button>}
+      </span>
+    }>
+      <Table label="Runs and what differs" items={rows} keyOf={({ run }) => run.run_id} empty="none" height={600}
         columns={[
-          { name: "Field", cell: (one) => <code><Words text={one.field} /></code>, sort: (one) => one.field },
-          ...runs.map((run, at) => ({ name: run.name, cell: (one: { values: (string | null)[] }) => <span class="value"><Words text={one.values[at] ?? "not set"} /></span> })),
+          { name: "Run", width: 2, sort: ({ run }) => run.name, cell: ({ run, place }) => <><i class="swatch" style={{ background: seriesColour(place) }} aria-hidden="true" /> <a href={address(["runs", run.run_id])}><Words text={run.name} /></a></> },
+          { name: "State", cell: ({ run }) => <State state={run.state} title={run.reason_brief} />, sort: ({ run }) => run.state },
+          { name: "Took", number: true, cell: ({ run }) => took(run), sort: ({ run }) => (moment(run.ended) ?? Date.now()) - (moment(run.started) ?? Date.now()) },
+          ...shown.map((one) => ({
+            name: one.kind === "metric" ? `${one.field} (${kinds[one.kind]})` : one.field,
+            number: numeric(one),
+            sort: ({ place }: { place: number }) => sortable(one, place),
+            cell: ({ place }: { place: number }) => <Value of={one} place={place} />,
+          })),
+          { name: "Leave out", cell: ({ run }) => <button type="button" class="small" aria-label={`Leave out ${run.name}`} onClick={() => leave(run)}>×</button>, width: 0.6 },
         ]}
       />
     </Panel>
   );
+}
+
+const isNumber = (text: string | null) => text !== null && text.trim() !== "" && Number.isFinite(Number(text));
+const numeric = (one: Differing) => one.values.every((value) => value === null || isNumber(value));
+const sortable = (one: Differing, place: number) => {
+  const value = one.values[place] ?? null;
+  return numeric(one) ? (value === null ? -Infinity : Number(value)) : (value ?? "");
+};
+
+function Value({ of, place }: { of: Differing; place: number }) {
+  const value = of.values[place] ?? null;
+  if (value === null) return <span class="quiet">not set</span>;
+  if (isNumber(value)) return <>{number(Number(value))}</>;
+  return <span class="value"><Words text={value} /></span>;
 }
 
 function took(run: Run): string {

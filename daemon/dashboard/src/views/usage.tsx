@@ -18,10 +18,12 @@ const stretches: Record<string, { word: string; ms: number }> = {
   "": { word: "hour", ms: hour_ms }, "6h": { word: "6 hours", ms: 6 * hour_ms }, "24h": { word: "day", ms: 24 * hour_ms },
 };
 
+export const stretchOf = (last: string | null) => stretches[last ?? ""] ?? stretches[""]!;
+
 // `path`: the address of the node or rank; /history is appended.
 export function Usage({ path, title, aside, spans = [] }: { path: string; title: string; aside?: ComponentChildren; spans?: readonly Span[] }) {
   const { query } = useRoute();
-  const stretch = stretches[query.get("last") ?? ""] ?? stretches[""]!;
+  const stretch = stretchOf(query.get("last"));
   const read = useLoaded(async (signal) => {
     const { keys = [], last } = await call<UsageHistory>(`${path}/history`, { signal });
     const from = Math.max(0, last * 1000 - stretch.ms);

@@ -45,6 +45,10 @@ export function runs() {
     other("whisper-tune", "run-13", { state: "SUCCEEDED", user: "grace" }),
     other(hostile, "run-11", { state: "FAILED", reason_brief: "rank 2 on gpu-04 ended with exit code 1: RuntimeError: CUDA error: device-side assert", failures: 4, attempts: 4, attempt: 4 }),
     other("digits", "run-10", { state: "STOPPED", user: "lin" }),
+    other("search", "run-8", { state: "RUNNING", ended: null, workers: 1, needs: "1 x {CPU: 1}" }),
+    ...[0, 1, 2].map((trial) => other(`train_digits_2026-01-31_12-00-00_0000${trial}`, `run-2${trial}`, { state: trial === 0 ? "RUNNING" : "STOPPED", ended: trial === 0 ? null : iso(40 * minute), reason_brief: trial === 0 ? "" : "stopped by its sweep's scheduler", workers: 1, needs: "1 x {CPU: 1}", labels: { "rtrain.parent": "run-8", "rtrain.sweep": "train_digits_2026-01-31_12-00-00" } })),
+    other("Counter-4a1b3e37", "run-23", { state: "RUNNING", ended: null, workers: 1, needs: "1 x {CPU: 1}", last_report: null, labels: { "rtrain.parent": "run-8", "rtrain.remote": "actor" } }),
+    ...[1, 2].map((member) => other(`grid-${member}`, `run-3${member}`, { array: "grid", labels: { team: "vision" }, priority: 10 * member, needs: "4 x {CPU: 4, GPU: 0.5}" })),
     other("vit-large", "run-9", { state: "RECOVERING", ended: null, reason_brief: "waits 8 s before attempt 2: node gpu-07 was lost", user: "grace", attempts: 2, attempt: 2 }),
   ];
 }
@@ -154,6 +158,25 @@ export function history(about, keys, query) {
     points.max.push(value * (1 + 0.1 * of()));
   }
   return { ...about, key, last, seconds_per_point: width, points };
+}
+
+// Without a key: the keys. Each point is one report.
+export function metricsHistory(run, query) {
+  const rows = reports(run, "0");
+  const key = query.get("key");
+  const last = rows.at(-1)?.position ?? 0;
+  if (key === null) return { run_id: run.run_id, keys: Object.keys(rows[0]?.metrics ?? {}), last: Math.min(last, 60_000) };
+  const few = rows.filter((_, at) => at % Math.ceil(rows.length / Number(query.get("points"))) === 0);
+  const of = (value) => few.map(value);
+  const values = of((one) => one.metrics[key]);
+  return { run_id: run.run_id, key, last, reports_per_point: 1, points: { position: of((one) => one.position), attempt: of((one) => one.attempt), step: of((one) => one.index), time_ms: of((one) => Date.parse(one.time)), min: values, max: values } };
+}
+
+// Rank 5 is slow. The others wait for it, so that all have the same time between two reports.
+export function ranksHistory(run, query) {
+  const own = query.get("key") === "own_time_ratio";
+  const points = (rank) => history({}, ["x"], new URLSearchParams({ key: "x", from: query.get("from") ?? "0", points: query.get("points") ?? "120" })).points.time_ms.map((time) => [time, own ? (rank === 5 ? 0.97 : 0.62) : 3.9]);
+  return { run_id: run.run_id, key: query.get("key"), last: Math.floor(Date.now() / 1000), ranks: Array.from({ length: run.workers }, (_, rank) => ({ rank, seconds_per_point: 16, points: { time_ms: points(rank).map(([time]) => time), min: points(rank).map(([, value]) => value), max: points(rank).map(([, value]) => value) } })) };
 }
 
 const traffic = ["network_received_bytes_per_second", "network_sent_bytes_per_second", "disk_read_bytes_per_second", "disk_written_bytes_per_second"];

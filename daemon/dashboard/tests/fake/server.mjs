@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { audit, attempts, checkpoints, events, explanation, history, logs, node_keys, nodes, queue, queues, rank_keys, ranks, reports, runs, status, tokens } from "./data.mjs";
+import { audit, attempts, checkpoints, events, explanation, history, logs, metricsHistory, node_keys, nodes, queue, queues, rank_keys, ranks, ranksHistory, reports, runs, status, tokens } from "./data.mjs";
 
 const port = Number(process.env.FAKE_PORT ?? 7480);
 const role = process.env.FAKE_ROLE ?? "admin";
@@ -45,9 +45,11 @@ function ofRun(request, response, run, verb, query, rank, what) {
     case "explain":
       return json(response, explanation(run));
     case "ranks":
+      if (rank === "history") return json(response, ranksHistory(run, query));
       if (what === "history") return json(response, history({ run_id: run.run_id, rank: Number(rank) }, rank_keys, query));
       return page(response, ranks(run));
     case "metrics": {
+      if (rank === "history") return json(response, metricsHistory(run, query));
       let sent = Number(query.get("after") ?? 0);
       const rows = () => {
         const found = reports(run, query.get("rank") ?? "0").filter((one) => one.position > sent);

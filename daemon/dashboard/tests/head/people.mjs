@@ -102,7 +102,7 @@ export async function keyboard(browser) {
   await tabTo(page, "Ranks");
   await page.keyboard.press("Enter");
   await page.locator(".heat canvas").waitFor();
-  await tabTo(page, /^Report intervals of/);
+  await tabTo(page, /^Own times of/);
   await page.keyboard.press("End");
   await page.getByText(/^rank 0, /).waitFor();
   await page.keyboard.press("Enter");

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { comparable, differing } from "../../src/data/compare.ts";
 import { differences } from "../../src/data/differences.ts";
 import { goodputOf } from "../../src/data/goodput.ts";
 import { gridFor, moved, nodeAt, placeOf } from "../../src/data/grid.ts";
-import { noIntervals, slowestAt, slownessOf, straggler, withSample } from "../../src/data/intervals.ts";
+import { intervalsOf, slowestAt, slownessOf, straggler } from "../../src/data/intervals.ts";
 import { devicesOf, inUse, isHeld, share, stateOf } from "../../src/data/nodes.ts";
 import { durationOf, limitOf, progressOf } from "../../src/data/progress.ts";
-import type { NodeRecord, RankFacts, Run } from "../../src/api/types.ts";
+import type { NodeRecord, RanksHistory, Run } from "../../src/api/types.ts";
 import { pointOf } from "../../src/data/series.ts";
 
 const run = (more: Partial<Run>): Run => ({ state: "RUNNING", started: "1970-01-01T00:00:00.000Z", last_report: null, job: {}, ...more }) as Run;
@@ -33,17 +34,19 @@ test("goodput is in the order of the causes, with shares of the whole; absent wh
   assert.equal(goodputOf({ goodput: { wall_ms: 0, ratio: 0, causes_ms: {} } }), null);
 });
 
-test("one slow rank stands out; ranks that are alike do not", () => {
-  const facts = (slow: number): RankFacts[] => [0, 1, 2, 3].map((rank) => ({ rank, interval_ms: rank === 2 ? slow : 100 }) as RankFacts);
-  let seen = noIntervals();
-  for (let at = 0; at < 10; at += 1) seen = withSample(seen, at, facts(180));
+test("the rank that does not wait stands out, though all ranks report at the same time", () => {
+  const times = Array.from({ length: 10 }, (_, at) => at * 16_000);
+  const history = (values: readonly number[]): RanksHistory => ({ last: 160, ranks: values.map((value, rank) => ({ rank, points: { time_ms: times, min: times.map(() => value), max: times.map(() => value) } })) });
+  const seen = intervalsOf(history([0.25, 0.25, 0.24, 0.25]), history([0.4, 0.4, 0.96, 0.4]));
+  assert.deepEqual(seen.times, times);
+  assert.deepEqual([...seen.columns[0]!].map(Math.round), [100, 100, 240, 100]);
   assert.equal(straggler(seen)?.rank, 2);
-  let alike = noIntervals();
-  for (let at = 0; at < 10; at += 1) alike = withSample(alike, at, facts(101));
-  assert.equal(straggler(alike), null);
+  assert.equal(slowestAt(seen, 0)?.rank, 2);
+  assert.equal(straggler(intervalsOf(history([0.25, 0.25, 0.24, 0.25]), history([0.9, 0.91, 0.92, 0.9]))), null);
+  const unknown = intervalsOf(history([0.25, 0.25, 0.5, 0.25]), { last: 0, ranks: [] });
+  assert.deepEqual([...unknown.columns[0]!].map(Math.round), [250, 250, 500, 250]);
   assert.deepEqual([...slownessOf(Float32Array.of(100, 0, 200, 100))], [1, 0, 2, 1]);
-  assert.deepEqual(slowestAt(seen, 0), { rank: 2, ms: 180, slowness: seen.slowness[0]![2] });
-  assert.equal(slowestAt(withSample(noIntervals(), 0, [{ rank: 0, interval_ms: null } as RankFacts]), 0), null);
+  assert.equal(slowestAt(intervalsOf({ last: 0, ranks: [] }, { last: 0, ranks: [] }), 0), null);
 });
 
 test("only fields that differ are told, whatever their depth", () => {
@@ -79,4 +82,18 @@ test("a resource of which nothing is free is wholly in use", () => {
   assert.equal(inUse(node, "CPU"), 4);
   assert.equal(share(node, "CPU"), 1);
   assert.equal(inUse(node, "GPU"), 0);
+});
+
+test("runs are compared by their config, by last values and by what else differs in their specs", () => {
+  const of = (lr: number, loss: number | undefined, workers: number) => run({
+    job: { name: `run-${lr}`, env: { RTRAIN_SHOWN_CONFIG: JSON.stringify({ lr, width: 64 }), RTRAIN_DRIVER_ID: String(lr), A: "1" }, scaling: { workers } },
+    last_report: loss === undefined ? null : { attempt: 1, index: 1, time: null, position: 1, metrics: { loss, note: "x" } },
+  });
+  assert.deepEqual(differing([of(0.1, 2, 4), of(0.2, undefined, 8)]), [
+    { field: "config.lr", kind: "config", values: ["0.1", "0.2"] },
+    { field: "loss", kind: "metric", values: ["2", null] },
+    { field: "scaling.workers", kind: "spec", values: ["4", "8"] },
+  ]);
+  assert.deepEqual(comparable({ name: "a", env: { RTRAIN_SHOWN_CONFIG: "(hidden)" } }), {});
+  assert.deepEqual(differing([of(0.1, undefined, 4)]).map((one) => one.field), ["config.lr", "config.width"]);
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LineList, LineView } from "../../src/data/log_list.ts";
+import { lineText, matchesByRank, Wrapping } from "../../src/data/wrapping.ts";
 import { filterOf } from "../../src/text/lines.ts";
 
 const line = (text: string) => ({ attempt: 1, rank: 0, stream: "out", time: null, line: text });
@@ -59,4 +60,26 @@ test("when the first error was let go, the next one is the first", () => {
   list.push(line("fine"));
   assert.equal(list.dropped, 2);
   assert.equal(view.update(list).firstError(list), 7);
+});
+
+test("a wrapped line has as many rows as its text needs, while lines arrive and are dropped", () => {
+  const list = new LineList(3);
+  fill(list, 0, 2, (at) => "x".repeat(10 * at));
+  const wrapping = new Wrapping(8).update(list.lines);
+  assert.equal(wrapping.rows, 1 + 2);
+  assert.deepEqual([0, 1, 2].map((row) => [wrapping.at(row).line === list.lines[row === 0 ? 0 : 1], wrapping.at(row).text.length, wrapping.at(row).first]), [[true, 0, true], [true, 8, true], [true, 2, false]]);
+  list.push(line("last"));
+  assert.equal(wrapping.update(list.lines).rows, 4);
+  assert.equal(wrapping.at(3).text, "last");
+  assert.equal(wrapping.rowOf(2), 3);
+  list.push(line("more"));
+  list.trim();
+  assert.equal(wrapping.update(list.lines).rows, 4);  // the empty line is dropped
+  assert.equal(wrapping.at(0).text, "xxxxxxxx");
+});
+
+test("matches are counted by rank and attempt, the most first", () => {
+  const lines = [[1, 0], [1, 3], [2, 3], [1, 3]].map(([attempt, rank]) => ({ ...line("a"), attempt: attempt!, rank: rank! }));
+  assert.deepEqual(matchesByRank(lines, 2), [{ attempt: 1, rank: 3, count: 2 }, { attempt: 1, rank: 0, count: 1 }]);
+  assert.equal(lineText({ ...line("\u001b[31mred"), time: "2026-01-31T00:00:00.000Z", attempt: 2 }), "2026-01-31T00:00:00.000Z attempt 2 rank 0 out: red\n");
 });

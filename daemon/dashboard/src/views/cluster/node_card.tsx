@@ -3,6 +3,7 @@ import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { placeOfName } from "../../parts/colours.ts";
 import { State } from "../../parts/state.tsx";
+import { seriesColour } from "../../text/series_colour.ts";
 import { Words } from "../../parts/words.tsx";
 import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, inUse, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
@@ -22,11 +23,12 @@ export function deviceText(device: GpuDevice): string {
 
 function Gpu({ device }: { device: GpuDevice }) {
   const holder = holdersOf(device)[0];
-  const kind = holder !== undefined ? `held series-${placeOfName(holder)}` : isHeld(device) ? "held" : "";
+  const kind = holder !== undefined || isHeld(device) ? "held" : "";
+  const style = holder === undefined ? {} : { "--of": seriesColour(placeOfName(holder)) };
   const busy = device.utilization_ratio;
   const memory = gpuMemoryRatio(device);
   return (
-    <li class={`gpu ${kind}`} title={deviceText(device)}>
+    <li class={`gpu ${kind}`} style={style} title={deviceText(device)}>
       <span class="visually-hidden">{deviceText(device)}</span>
       {typeof busy === "number" && <span class="gpu-busy" aria-hidden="true" style={{ height: `${Math.round(busy * 100)}%` }} />}
       {memory !== null && <span class="gpu-memory" aria-hidden="true" style={{ height: `${Math.round(memory * 100)}%` }} />}
@@ -56,7 +58,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
       </dl>
       {node.runs.length > 0 && (
         <ul class="chips" aria-label={`Runs on ${node.node}`}>
-          {node.runs.slice(0, 6).map((run) => <li key={run}><a class="chip" href={address(["runs", run])}><i class={`swatch series-${placeOfName(run)}`} aria-hidden="true" /><span><Words text={run} /></span></a></li>)}
+          {node.runs.slice(0, 6).map((run) => <li key={run}><a class="chip" href={address(["runs", run])}><i class="swatch" style={{ background: seriesColour(placeOfName(run)) }} aria-hidden="true" /><span><Words text={run} /></span></a></li>)}
           {node.runs.length > 6 && <li class="quiet">and {node.runs.length - 6} more</li>}
         </ul>
       )}

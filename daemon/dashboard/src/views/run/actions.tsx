@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../../api/client.ts";
 import { Dialog } from "../../parts/dialog.tsx";
+import { remoteKind } from "../../data/run_rows.ts";
 import { address } from "../../router.ts";
 import { hasEnded } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
@@ -14,12 +15,13 @@ export function Actions({ run, owner, reload }: Shown) {
   if (!owner || hasEnded(run.state)) return null;
   const close = () => setAsked("");
   const trains = run.state === "RUNNING";
+  const remote = remoteKind(run) !== "";  // a remote function or an actor writes no checkpoint and has one worker
   const given = { run, close, reload };
   return (
     <div class="actions">
       {trains && <button type="button" onClick={() => setAsked("stacks")}>Stacks</button>}
-      {trains && <button type="button" onClick={() => setAsked("checkpoint")}>Checkpoint now</button>}
-      <button type="button" onClick={() => setAsked("resize")}>Resize</button>
+      {trains && !remote && <button type="button" onClick={() => setAsked("checkpoint")}>Checkpoint now</button>}
+      {!remote && <button type="button" onClick={() => setAsked("resize")}>Resize</button>}
       <button type="button" class="danger" onClick={() => setAsked("stop")}>Stop</button>
       {asked === "stop" && <Stop {...given} />}
       {asked === "checkpoint" && <CheckpointNow {...given} />}
@@ -38,7 +40,8 @@ interface Given {
 const routeOf = (run: Shown["run"], verb: string) => `/v1/runs/${encodeURIComponent(run.run_id)}/${verb}`;
 
 function Stop({ run, close, reload }: Given) {
-  const [way, setWay] = useState<"grace" | "checkpoint" | "now">(run.state === "RUNNING" ? "checkpoint" : "grace");
+  const checkpoints = run.state === "RUNNING" && remoteKind(run) === "";
+  const [way, setWay] = useState<"grace" | "checkpoint" | "now">(checkpoints ? "checkpoint" : "grace");
   const [minutes, setMinutes] = useState("10");
   const act = async () => {
     const body = way === "checkpoint" ? { checkpoint: true, deadline_ms: Math.round(Number(minutes) * 60_000) } : way === "now" ? { now: true } : {};
@@ -50,7 +53,7 @@ function Stop({ run, close, reload }: Given) {
       <p>The run ends, and {plural(run.workers, "worker")} with it. Its checkpoints stay.</p>
       <fieldset>
         <legend>How</legend>
-        {run.state === "RUNNING" && (
+        {checkpoints && (
           <label><input type="radio" name="way" checked={way === "checkpoint"} onChange={() => setWay("checkpoint")} /> after its next checkpoint, at most{" "}
             <input type="number" min="0" max="10080" step="any" value={minutes} aria-label="minutes" onInput={(event) => setMinutes(event.currentTarget.value)} /> minutes from now</label>
         )}

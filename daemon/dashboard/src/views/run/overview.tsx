@@ -14,6 +14,7 @@ import { hasEnded, isWaiting } from "../../text/states.ts";
 import { ago, exact, moment } from "../../text/time.ts";
 import { duration, number, percent } from "../../text/units.ts";
 import { Attempts } from "./attempts.tsx";
+import { Children } from "./children.tsx";
 import type { Shown } from "./shown.ts";
 
 export function Overview({ run, attempts, events, owner, reload, reports }: Shown & { reports: Reports }) {
@@ -40,6 +41,7 @@ export function Overview({ run, attempts, events, owner, reload, reports }: Show
       </div>
       {isWaiting(run.state) && <Why run={run} />}
       <GoodputBar run={run} />
+      <Children run={run} />
       <MainMetric run={run} attempts={attempts} reports={reports} now={now} />
       <Panel title="Attempts" wide><Attempts run={run} attempts={attempts} events={events} owner={owner} reload={reload} /></Panel>
     </>

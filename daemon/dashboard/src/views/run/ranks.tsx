@@ -1,9 +1,9 @@
 // Each rank: its node, its present and past use, and its time per report in relation to the others.
 import { useMemo } from "preact/hooks";
-import type { LiveRanks } from "../../api/rank_facts.ts";
+import { useOwnTimes, useRankFacts } from "../../api/rank_facts.ts";
 import type { RankFacts, WorkerRecord } from "../../api/types.ts";
 import { HeatMap } from "../../parts/heatmap.tsx";
-import { Panel, Quiet } from "../../parts/panel.tsx";
+import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { RankChoice } from "../../parts/rank_choice.tsx";
 import { State } from "../../parts/state.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
@@ -11,9 +11,8 @@ import { Words } from "../../parts/words.tsx";
 import { straggler } from "../../data/intervals.ts";
 import { spansOf } from "../../data/series.ts";
 import { address, setQuery, useRoute } from "../../router.ts";
-import { clock } from "../../text/time.ts";
 import { bytes, duration, percent } from "../../text/units.ts";
-import { Usage } from "../usage.tsx";
+import { stretchOf, Usage } from "../usage.tsx";
 import type { Shown } from "./shown.ts";
 
 interface Row {
@@ -23,12 +22,16 @@ interface Row {
   waits: number | null;  // fraction of the time in which the rank waited for data
 }
 
-export function Ranks({ run, attempts, live }: Shown & { live: LiveRanks }) {
+export function Ranks({ run, attempts }: Shown) {
   const attempt = attempts.at(-1);
   const { query } = useRoute();
-  const { facts, seen, use } = live;
+  const live = useRankFacts(run.run_id);
+  const stretch = stretchOf(query.get("last"));
+  const times = useOwnTimes(run.run_id, stretch.ms);
+  const { facts, use } = live;
+  const seen = times.value;
   const ranks = useMemo(() => attempt?.workers.map((one) => one.rank) ?? [], [attempt]);
-  const slow = useMemo(() => straggler(seen), [seen]);
+  const slow = useMemo(() => (seen ? straggler(seen) : null), [seen]);
   const spans = useMemo(() => spansOf([], attempts, "time", Date.now()), [attempts]);
   if (!attempt) return <Panel title="Ranks" wide><Quiet>No attempt has begun.</Quiet></Panel>;
   const of = new Map(facts?.filter((one) => one.attempt === attempt.number).map((one) => [one.rank, one]));
@@ -40,9 +43,10 @@ export function Ranks({ run, attempts, live }: Shown & { live: LiveRanks }) {
   return (
     <>
       {live.problem?.status === 404 && <Quiet>This head does not tell memory, processors, data wait and report intervals of ranks.</Quiet>}
-      {seen.times.length > 0 && (
-        <Panel title="Time for a report, by rank" wide aside={<span class="quiet">since {clock(seen.times[0]!)}, while this page shows the run</span>}>
-          {slow && <p class="note wait">Rank {slow.rank} on {attempt.workers[slow.rank]?.node ?? "an unknown node"} takes {percent(slow.slower - 1)} longer than the median rank.</p>}
+      {times.problem && times.problem.status !== 404 && <ProblemNote problem={times.problem} />}
+      {seen && seen.times.length > 0 && (
+        <Panel title="Own time for a report, by rank" wide aside={<span class="quiet">the last {stretch.word}, without waits for other ranks</span>}>
+          {slow && <p class="note wait">Rank {slow.rank} on {attempt.workers[slow.rank]?.node ?? "an unknown node"} takes {percent(slow.slower - 1)} longer than the median rank. The others wait for it.</p>}
           <HeatMap seen={seen} ranks={ranks} pick={(rank) => choose(String(rank))} />
         </Panel>
       )}

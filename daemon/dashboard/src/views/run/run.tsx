@@ -2,12 +2,13 @@
 import { useEffect } from "preact/hooks";
 import { list } from "../../api/client.ts";
 import { useCalm, useLoaded, useRead, useSession } from "../../api/hooks.ts";
-import { type LiveRanks, useRankFacts } from "../../api/rank_facts.ts";
 import { useReports } from "../../api/reports.ts";
-import type { Attempt, Run, SessionInfo } from "../../api/types.ts";
+import type { Attempt, Run } from "../../api/types.ts";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { Words } from "../../parts/words.tsx";
+import { parentOf, remoteKind } from "../../data/run_rows.ts";
+import { owns } from "../../data/rights.ts";
 import { address } from "../../router.ts";
 import { hasEnded } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
@@ -34,12 +35,6 @@ const parts = [
 ] as const;
 
 export type Part = (typeof parts)[number]["name"];
-
-// Only the run's user and admins see logs, checkpoints and actions.
-export function owns(session: SessionInfo | null | undefined, run: Run): boolean {
-  if (!session) return false;
-  return session.role === "admin" || (session.role === "user" && session.user === run.user);
-}
 
 export function RunView({ name, part }: { name: string; part: string }) {
   const session = useSession();
@@ -72,7 +67,6 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
   children: preact.ComponentChildren;
 }) {
   const events = useEvents({ run: run.run_id, onNew });
-  const live = useRankFacts(run.run_id, pauseFor(run, part));
   const shown: Shown = { run, attempts, events, owner, reload: onNew };
   return (
     <div class="view">
@@ -80,11 +74,13 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
       <div class="title-line">
         <h1><Words text={run.name} /></h1>
         <State state={run.state} title={run.reason_brief} />
+        {remoteKind(run) && <span class="tag">{remoteKind(run) === "actor" ? "actor" : "remote call"}</span>}
         <Actions {...shown} />
       </div>
       <p class="quiet">
         {run.run_id}, by {run.user || "nobody"}, queue {run.queue}, {run.needs}
         {run.attempts > 1 && `, attempt ${run.attempt}`}
+        {parentOf(run) && <>, submitted by <a href={address(["runs", parentOf(run)])}>{parentOf(run)}</a></>}
         {run.nodes.length > 0 && `, on ${run.nodes.length <= 4 ? run.nodes.join(", ") : plural(run.nodes.length, "node")}`}
       </p>
       {run.reason_brief && run.state !== "SUCCEEDED" && <div class={`note ${hasEnded(run.state) && run.state === "FAILED" ? "bad" : "wait"}`}><Words text={run.reason_brief} /></div>}
@@ -94,26 +90,19 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
       <nav class="tabs" aria-label="Parts of the run">
         {parts.map((one) => <a key={one.name} href={address(one.name === "overview" ? ["runs", run.run_id] : ["runs", run.run_id, one.name])} aria-current={one.name === part ? "page" : undefined}>{one.word}</a>)}
       </nav>
-      <Body part={part} shown={shown} live={live} />
+      <Body part={part} shown={shown} />
     </div>
   );
 }
 
-// The intervals of ranks are also read while other parts are shown, but seldom, so that the heat map already has a past
-// when it is opened.
-function pauseFor(run: Run, part: Part): number {
-  if (part === "ranks") return 2_000;
-  return run.state === "RUNNING" && run.workers <= 512 ? 10_000 : 0;
-}
-
-function Body({ part, shown, live }: { part: Part; shown: Shown; live: LiveRanks }) {
+function Body({ part, shown }: { part: Part; shown: Shown }) {
   switch (part) {
     case "overview":
       return <OverviewLive {...shown} />;
     case "metrics":
       return <MetricsTab {...shown} />;
     case "ranks":
-      return <Ranks {...shown} live={live} />;
+      return <Ranks {...shown} />;
     case "attempts":
       return <Panel title="Attempts" wide><Attempts {...shown} /></Panel>;
     case "logs":

@@ -1,22 +1,35 @@
-// All runs, newest first, and a way to compare several of them.
+// All runs, newest first: arranged by driver, array and sweep, with a choice of columns, and ways to compare or stop
+// several of them.
 import { useMemo, useState } from "preact/hooks";
-import { call, list } from "../api/client.ts";
-import { useCalm, useLoaded, useNow } from "../api/hooks.ts";
-import type { Page, Run } from "../api/types.ts";
-import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
-import { State } from "../parts/state.tsx";
-import { Table } from "../parts/table.tsx";
-import { Words } from "../parts/words.tsx";
-import { address, setQuery, useRoute } from "../router.ts";
-import { ago, moment } from "../text/time.ts";
-import { duration, number } from "../text/units.ts";
-import { useEvents } from "./cluster/events.tsx";
+import { call, list } from "../../api/client.ts";
+import { useCalm, useLoaded, useNow, useSession } from "../../api/hooks.ts";
+import type { Page, Run } from "../../api/types.ts";
+import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Words } from "../../parts/words.tsx";
+import { type Grouping, groupings, ownLabels, remoteKind, type Row, rowsOf, runsOf } from "../../data/run_rows.ts";
+import { owns } from "../../data/rights.ts";
+import { address, setQuery, useRoute } from "../../router.ts";
+import { hasEnded } from "../../text/states.ts";
+import { number, plural } from "../../text/units.ts";
+import { useEvents } from "../cluster/events.tsx";
+import { ColumnChoice, columnsFor, shownColumns } from "./columns.tsx";
+import { StopMany } from "./stop_many.tsx";
 
 const first_most = 1_000;
+
+function metricsOf(runs: readonly Run[]): string[] {
+  const keys = new Set<string>();
+  for (const run of runs) for (const [key, value] of Object.entries(run.last_report?.metrics ?? {})) if (typeof value === "number") keys.add(key);
+  return [...keys].sort();
+}
+
+const matches = (run: Run, wanted: string) => `${run.name} ${run.user} ${run.queue} ${run.run_id} ${ownLabels(run)}`.toLowerCase().includes(wanted);
 
 export function Runs() {
   const { query } = useRoute();
   const now = useNow(2_000);
+  const session = useSession();
   const all = query.get("all") === "1";
   const state = query.get("state") ?? "";
   const wanted = (query.get("find") ?? "").toLowerCase();
@@ -28,58 +41,86 @@ export function Runs() {
   }, [path], 5_000);
   useEvents({ onNew: useCalm(() => runs.reload(), 1_000) });
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const shown = useMemo(
-    () => (runs.value?.items ?? []).filter((one) => wanted === "" || `${one.name} ${one.user} ${one.queue} ${one.run_id}`.toLowerCase().includes(wanted)),
-    [runs.value, wanted],
-  );
-  const pick = (id: string, on: boolean) => {
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const [stops, setStops] = useState(false);
+  const grouping = (query.get("group") ?? "") as Grouping;
+  const shown = useMemo(() => (runs.value?.items ?? []).filter((one) => wanted === "" || matches(one, wanted)), [runs.value, wanted]);
+  const rows = useMemo(() => rowsOf(shown, grouping), [shown, grouping]);
+  const metrics = useMemo(() => metricsOf(shown), [shown]);
+  const metric = query.get("metric") ?? metrics.find((one) => /loss/i.test(one)) ?? metrics[0] ?? "";
+  const columns = shownColumns(query);
+  const chosen = shown.filter((one) => picked.has(one.run_id));
+  const live = chosen.filter((one) => !hasEnded(one.state) && owns(session, one));
+  const pick = (of: readonly Run[], on: boolean) => {
     const next = new Set(picked);
-    if (on) next.add(id);
-    else next.delete(id);
+    for (const { run_id } of of) on ? next.add(run_id) : next.delete(run_id);
     setPicked(next);
   };
+  const turn = (key: string) => setOpened((before) => {
+    const next = new Set(before);
+    if (!next.delete(key)) next.add(key);
+    return next;
+  });
+  const isOpen = (row: Row) => wanted !== "" || opened.has(row.key);
+  const first: Column<Row>[] = [
+    { name: "Choose", width: 0.5, cell: (row) => {
+      const of = row.run ? [row.run] : row.runs;
+      return <input type="checkbox" aria-label={`Choose ${row.run ? "" : `all of ${row.kind} `}${row.name}`} checked={of.every((one) => picked.has(one.run_id))} onChange={(event) => pick(of, event.currentTarget.checked)} />;
+    } },
+    { name: "Run", width: 2.4, sort: (row) => row.name, cell: (row) => <Name row={row} open={isOpen(row)} turn={() => turn(row.key)} /> },
+  ];
   return (
     <div class="view">
       <h1>Runs</h1>
       <Panel title={all ? "All runs" : "Runs that live, or ended within a day"} wide aside={
-        picked.size > 0 ? <a class="button primary" href={address(["compare"], { runs: [...picked].join(",") })}>Compare {picked.size}</a> : <span class="quiet">Choose runs to compare them.</span>
+        <span class="tools">
+          {chosen.length === 0 && <span class="quiet">Choose runs to compare or stop them.</span>}
+          {live.length > 0 && <button type="button" class="danger" onClick={() => setStops(true)}>Stop {live.length}</button>}
+          {chosen.length > 0 && <a class="button primary" href={address(["compare"], { runs: chosen.map((one) => one.run_id).join(",") })}>Compare {chosen.length}</a>}
+        </span>
       }>
         <div class="tools">
           <label class="field grow"><span class="visually-hidden">Filter runs</span>
-            <input type="search" placeholder="Filter: name, user, queue" value={query.get("find") ?? ""} onInput={(event) => setQuery({ find: event.currentTarget.value })} /></label>
+            <input type="search" placeholder="Filter: name, user, queue, label" value={query.get("find") ?? ""} onInput={(event) => setQuery({ find: event.currentTarget.value })} /></label>
           <label class="field"><span>State</span>
             <select value={state} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
               <option value="">any</option>
               {["QUEUED", "STARTING", "RUNNING", "RECOVERING", "RESIZING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED"].map((one) => <option key={one} value={one}>{one.toLowerCase()}</option>)}
             </select></label>
+          <label class="field"><span>Group by</span>
+            <select value={grouping} onChange={(event) => setQuery({ group: event.currentTarget.value })}>
+              <option value="">driver, array, sweep</option>
+              {groupings.map((one) => <option key={one} value={one}>{one === "none" ? "nothing" : one}</option>)}
+            </select></label>
+          <ColumnChoice shown={columns} metrics={metrics} metric={metric} />
+          {shown.length > 0 && <button type="button" onClick={() => pick(shown, chosen.length < shown.length)}>{chosen.length < shown.length ? `Choose all ${number(shown.length)}` : "Choose none"}</button>}
           <label class="check"><input type="checkbox" checked={all} onChange={(event) => setQuery({ all: event.currentTarget.checked ? "1" : "" })} /> older ones too</label>
         </div>
         {runs.problem && <ProblemNote problem={runs.problem} />}
         {!runs.value && !runs.problem && <Quiet>Loading.</Quiet>}
         {runs.value && (
-          <Table label="Runs, newest first" items={shown} keyOf={(one) => one.run_id} height={600}
+          <Table label="Runs, newest first" items={rows} keyOf={(row) => row.key} height={600} below={(row) => (isOpen(row) ? row.below : [])}
             empty={runs.value.items.length === 0 ? "There is no run. To submit one: rtrain submit job.yaml" : "No run fits the filter."}
-            columns={[
-              { name: "Choose", cell: (one) => <input type="checkbox" aria-label={`Choose ${one.name}`} checked={picked.has(one.run_id)} onChange={(event) => pick(one.run_id, event.currentTarget.checked)} />, width: 0.5 },
-              { name: "Run", cell: (one) => <a class="strong" href={address(["runs", one.run_id])}><Words text={one.name} /></a>, sort: (one) => one.name, width: 2 },
-              { name: "State", cell: (one) => <State state={one.state} title={one.reason_brief} />, sort: (one) => one.state, width: 1.2 },
-              { name: "User", cell: (one) => one.user, sort: (one) => one.user },
-              { name: "Queue", cell: (one) => one.queue, sort: (one) => one.queue },
-              { name: "Workers", number: true, cell: (one) => one.workers, sort: (one) => one.workers, width: 0.8 },
-              { name: "Attempts", number: true, cell: (one) => one.attempts, sort: (one) => one.attempts, width: 0.8 },
-              { name: "Reports", number: true, cell: (one) => (one.last_report ? number(one.last_report.index) : ""), sort: (one) => one.last_report?.index ?? -1, width: 0.8 },
-              { name: "Took", number: true, cell: (one) => tookOf(one, now) },
-              { name: "Submitted", number: true, cell: (one) => ago(one.submitted, now), sort: (one) => moment(one.submitted) ?? 0, width: 1.2 },
-            ]}
+            columns={[...first, ...columnsFor(columns, now, metric)]}
           />
         )}
         {runs.value?.more && <Quiet>These are the newest {number(first_most)}.</Quiet>}
       </Panel>
+      {stops && <StopMany runs={live} close={() => setStops(false)} done={() => runs.reload()} />}
     </div>
   );
 }
 
-function tookOf(run: Run, now: number): string {
-  const started = moment(run.started);
-  return started === null ? "" : duration((moment(run.ended) ?? now) - started);
+const depth_rem = 1.2;
+
+function Name({ row, open, turn }: { row: Row; open: boolean; turn: () => void }) {
+  const count = runsOf(row).length - (row.run ? 1 : 0);
+  const tag = row.run && remoteKind(row.run) !== "" ? remoteKind(row.run) : row.kind;
+  return (
+    <span class="tree-name" style={{ paddingLeft: `${row.depth * depth_rem}rem` }}>
+      {row.run ? <a class="strong" href={address(["runs", row.run.run_id])}><Words text={row.name} /></a> : <b><Words text={row.name} /></b>}
+      {tag !== "run" && <span class="tag">{tag}</span>}
+      {count > 0 && <> <button type="button" class="small" aria-expanded={open} aria-label={`${open ? "Hide" : "Show"} ${plural(count, "run")} of ${row.name}`} onClick={turn}>{open ? "▾" : "▸"} {plural(count, "run")}</button></>}
+    </span>
+  );
 }
