@@ -1,4 +1,4 @@
-// What differs among runs: hyperparameters, fields of the specs, and outcomes. Pure.
+// Finds the hyperparameters, fields of the specs and outcomes that differ among runs. Pure.
 import type { Run } from "../api/types.ts";
 import { differences, flat } from "./differences.ts";
 

@@ -1,4 +1,4 @@
-// Stops several runs after one question. What could not be stopped is named.
+// Stops several runs after one question. Names the runs that could not be stopped.
 import { useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
 import { severally } from "../../api/several.ts";
