@@ -27,6 +27,11 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.data_dir = options.data;
     agent.head_host = where->host;
     agent.head_port = where->port;
+    for (const std::string& other : options.other_heads) {
+        Result<HostPort> there = parse_host_port(other, 7433);
+        if (!there) return there.error();
+        agent.other_heads.push_back({.host = there->host, .port = there->port});
+    }
     agent.node = options.name;
     agent.address = options.address;
     agent.peer_port = options.peer_port;

@@ -12,9 +12,10 @@
 namespace rtrain::cmd {
 
 struct NodeOptions {
-    std::string data;   // the agent's directory; holds its certificate after the first join
-    std::string head;   // HOST:PORT
-    std::string token;  // may be empty when the node has joined before
+    std::string data;                        // the agent's directory; holds its certificate after the first join
+    std::string head;                        // HOST:PORT
+    std::vector<std::string> other_heads{};  // HOST:PORT each
+    std::string token;                       // may be empty when the node has joined before
     std::string name;
     std::string address;  // other agents reach it there; empty: its end of the connection to the head
     std::uint16_t peer_port = 7434;

@@ -1,4 +1,4 @@
-// rtrain context list|use|show|add|remove and config show: which cluster, and who says so.
+// rtrain context list|use|show|add|move|remove and config show: which cluster, and who says so.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -126,6 +126,23 @@ Result<int> context_add(Invocation& call) {
     return 0;
 }
 
+// Token and authority stay: a head at the new address that is not this cluster's is refused by the authority.
+Result<int> context_move(Invocation& call) {
+    const std::string path = user_config_path(call.arguments), name = call.arguments.argument(0);
+    Result<HostPort> where = parse_host_port(call.arguments.argument(1), 7433);
+    if (!where) return where.error();
+    Result<ConfigFile> config = read_config(path);
+    if (!config) return config.error();
+    const auto known = config->contexts.find(name);
+    if (known == config->contexts.end()) return unknown(name, *config);
+    Place place = known->second;
+    place.address = host_port_text(where->host, where->port);
+    if (Status changed = change_config(path, {{name, place}}, {}, std::nullopt); !changed) return changed.error();
+    call.out.document(context_json(name, place, config->current), "name",
+                      "context \"" + name + "\" is at " + place.address + " from now on\n");
+    return 0;
+}
+
 Result<int> context_remove(Invocation& call) {
     const std::string path = user_config_path(call.arguments);
     const std::string name = call.arguments.argument(0);
@@ -188,6 +205,11 @@ std::vector<Command> context_commands() {
                         .help = "sha256 of the CA, instead of --ca"},
                        {.name = "use", .help = "send commands there from now on"}},
              .handler = context_add},
+            {.words = "context move",
+             .group = group,
+             .help = "change a cluster's address, and keep its token and CA",
+             .arguments = {name, {.name = "HOST:PORT"}},
+             .handler = context_move},
             {.words = "context remove",
              .group = group,
              .help = "forget a cluster and its token",

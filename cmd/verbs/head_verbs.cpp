@@ -1,4 +1,4 @@
-// rtrain head start|stop|status|verify|backup|restore-backup.
+// rtrain head start|stop|status|verify|restore-backup.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,6 +14,7 @@
 #include "cmd/text/status_text.hpp"
 #include "cmd/verbs/start_flags.hpp"
 #include "daemon/head/autoscale/command.hpp"
+#include "daemon/head/backup/sealed_file.hpp"
 #include "storage/spec/fields/autoscale.hpp"
 #include "storage/spec/fields/queues.hpp"
 #include "storage/state/journal.hpp"
@@ -177,38 +178,18 @@ Result<int> head_verify(Invocation& call) {
     return 0;
 }
 
-Result<int> head_backup(Invocation& call) {
-    if (Status fine = check_one_head(call.arguments); !fine) return fine.error();
-    const std::string file = absolute(call.arguments.argument(0));
-    std::error_code failed;
-    if (std::filesystem::exists(file, failed) && !call.arguments.has("yes"))
-        return Error{.code = ErrorCode::conflict,
-                     .message = file + " exists",
-                     .next = "name another file, or say --yes to replace it"};
-    const std::string data = head_data(call.arguments);
-    const bool here = call.arguments.has("data") ||
-                      (!names_a_cluster(call.arguments) && read_pid_file(data + head_pid_file).has_value());
-    if (here) {
-        if (Status done = state::SqliteJournal::backup(data, file); !done) return done.error();
-    } else {
-        Result<Api> api = Api::open(call);
-        if (!api) return api.error();
-        if (Result<json> done = api->post("/v1/head/backup", {{"file", file}}); !done) return done.error();
-    }
-    call.out.document({{"file", file}}, "file",
-                      "the head's state is in " + file + (here ? "" : " on the head's machine") +
-                          "; restore it with `rtrain head restore-backup`\n");
-    return 0;
-}
-
 Result<int> head_restore_backup(Invocation& call) {
     const std::string file = absolute(call.arguments.argument(0));
     const std::string data = head_data(call.arguments);
     std::error_code failed;
+    if (head::is_sealed_backup(file))
+        return Error{.code = ErrorCode::usage,
+                     .message = file + " is a sealed backup of a whole head",
+                     .next = "rtrain head restore " + shell_word(file) + " --data DIR"};
     if (!std::filesystem::exists(file, failed))
         return Error{.code = ErrorCode::not_found,
                      .message = "there is no backup " + file,
-                     .next = "rtrain head backup FILE makes one"};
+                     .next = "rtrain head backup FILE --state-only makes one"};
     if (const auto running = read_pid_file(data + head_pid_file))
         return Error{.code = ErrorCode::conflict,
                      .message = "the head of " + data + " runs: pid " + std::to_string(running->pid),
@@ -322,15 +303,9 @@ std::vector<Command> head_commands() {
              .flags = {data},
              .handler = head_verify,
              .reach = Reach::this_machine},
-            {.words = "head backup",
-             .group = group,
-             .help = "copy the head's state while it serves",
-             .arguments = {file},
-             .flags = {data},
-             .handler = head_backup},
             {.words = "head restore-backup",
              .group = group,
-             .help = "put a backup in the place of the head's state",
+             .help = "put a database that --state-only copied in the place of the head's",
              .arguments = {file},
              .flags = {data, {.name = "dry-run", .help = "say what would be replaced"}},
              .handler = head_restore_backup,

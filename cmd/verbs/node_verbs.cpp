@@ -184,6 +184,9 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     Result<std::string> token = join_token(arguments);
     if (!token) return token.error();
     options.token = std::move(*token);
+    options.other_heads = arguments.list("or-head");
+    for (const std::string& other : options.other_heads)
+        if (Result<HostPort> where = parse_host_port(other, 7433); !where) return where.error();
     options.address = arguments.text("address");
     const std::int64_t port = arguments.number("peer-port", options.peer_port);
     if (port > 65535)
@@ -232,6 +235,11 @@ std::vector<Flag> node_join_flags() {
          .help = "from `rtrain head start` or `rtrain token create` (RTRAIN_JOIN_TOKEN)"},
         token_file_flag(),
         {.name = "name", .takes = Value::text, .shown = "NAME", .help = "of the node (default: the host's)"},
+        {.name = "or-head",
+         .takes = Value::text,
+         .shown = "HOST:PORT",
+         .help = "where this cluster's head may serve instead, such as one that is restored elsewhere",
+         .repeated = true},
         {.name = "address",
          .takes = Value::text,
          .shown = "ADDRESS",

@@ -7,6 +7,7 @@
 
 namespace rtrain::cmd {
 
+std::vector<Command> backup_commands();
 std::vector<Command> checkpoint_commands();
 std::vector<Command> context_commands();
 std::vector<Command> dashboard_commands();

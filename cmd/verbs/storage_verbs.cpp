@@ -33,20 +33,20 @@ struct Found {
     std::size_t count = 0;
 };
 
-struct Place {
+struct StoragePlace {
     std::shared_ptr<storage::Store> store;
     std::string root, run;  // run empty: all of them
 };
 
 // Returns a place on the head: cluster://, or cluster://NAME.
-Result<Place> on_head(Invocation& call, const std::string& text) {
+Result<StoragePlace> on_head(Invocation& call, const std::string& text) {
     Result<RunStore> opened = open_run_store(call, text);
     if (!opened) return opened.error();
-    return Place{.store = std::move(opened->store), .root = "cluster:/", .run = opened->run_name};
+    return StoragePlace{.store = std::move(opened->store), .root = "cluster:/", .run = opened->run_name};
 }
 
 // A storage path, or one run's directory below it.
-Result<Place> on_disk(fs::path path) {
+Result<StoragePlace> on_disk(fs::path path) {
     if (!path.has_filename()) path = path.parent_path();
     std::error_code failed;
     if (!fs::is_directory(path, failed))
@@ -59,11 +59,12 @@ Result<Place> on_disk(fs::path path) {
     const std::string root = (one_run ? path.parent_path() : path).string();
     Result<std::unique_ptr<storage::Store>> store = storage::open_file_store(root);
     if (!store) return store.error();
-    return Place{.store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
+    return StoragePlace{
+        .store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
 }
 
 // Returns a place in a bucket: a storage path, or one run's directory.
-Result<Place> in_bucket(std::string root) {
+Result<StoragePlace> in_bucket(std::string root) {
     while (root.ends_with('/')) root.pop_back();
     Result<std::unique_ptr<storage::Store>> store = storage::open_store(root);
     if (!store) return store.error();
@@ -71,13 +72,13 @@ Result<Place> in_bucket(std::string root) {
     if (!header && header.error().code != ErrorCode::not_found) return header.error();
     const auto slash = root.rfind('/');
     if (!header || slash <= std::string("s3://").size())
-        return Place{.store = std::move(*store), .root = root, .run = {}};
+        return StoragePlace{.store = std::move(*store), .root = root, .run = {}};
     Result<std::unique_ptr<storage::Store>> above = storage::open_store(root.substr(0, slash));
     if (!above) return above.error();
-    return Place{.store = std::move(*above), .root = root.substr(0, slash), .run = root.substr(slash + 1)};
+    return StoragePlace{.store = std::move(*above), .root = root.substr(0, slash), .run = root.substr(slash + 1)};
 }
 
-Result<Place> place_of(Invocation& call, const std::string& text) {
+Result<StoragePlace> place_of(Invocation& call, const std::string& text) {
     if (text.starts_with("cluster://")) return on_head(call, text);
     if (text.starts_with("s3://")) return in_bucket(text);
     return on_disk(absolute(text));
@@ -120,7 +121,7 @@ bool leave_alone(Invocation& call, const Live& live, const std::string& path, co
     return true;
 }
 
-Result<Found> look(Invocation& call, const Place& place, const Live& live) {
+Result<Found> look(Invocation& call, const StoragePlace& place, const Live& live) {
     Found garbage;
     garbage.root = place.root;
     garbage.store = place.store;
@@ -162,7 +163,7 @@ Status look_again(Invocation& call, const Live& before, Found& garbage) {
 
 Result<int> gc(Invocation& call) {
     const std::string path = call.arguments.argument(0);
-    const Result<Place> place = place_of(call, path);
+    const Result<StoragePlace> place = place_of(call, path);
     if (!place) return place.error();
     const Result<Live> live = fetch_live_runs(call);
     if (!live) return live.error();

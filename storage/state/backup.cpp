@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "storage/base/descriptor.hpp"
+#include "storage/state/audit_table.hpp"
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"
 
@@ -134,6 +135,16 @@ Status SqliteJournal::backup(const std::string& directory, const std::string& to
     }
     if (Status moved = rename_path(partial, to_file); !moved) return moved.error();
     return sync_path(parent(to_file));
+}
+
+Status SqliteJournal::check(const std::string& directory) {
+    const std::string path = directory + "/" + database_name;
+    if (Status whole = check_file(path); !whole) return whole;
+    Result<Database> database = Database::open(path, Database::Mode::existing);
+    if (!database) return database.error();
+    const Result<AuditEnd> archived = archived_audit(*database);
+    if (!archived) return archived.error();
+    return check_segments(audit_folder(directory), *archived);
 }
 
 Status SqliteJournal::restore_backup(const std::string& from_file, const std::string& directory) {

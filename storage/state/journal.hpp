@@ -107,6 +107,8 @@ class SqliteJournal : public Journal {
     static Result<std::unique_ptr<SqliteJournal>> open(const std::string& directory);
     // Replays the events. Returns a summary, or an error that names the first difference.
     static Result<std::string> verify(const std::string& directory);
+    // Checks a directory that no head has open as a start does, and the segments of the audit, without a replay.
+    static Status check(const std::string& directory);
     // Runs while a head has the database open.
     static Status backup(const std::string& directory, const std::string& to_file);
     static Status restore_backup(const std::string& from_file, const std::string& directory);

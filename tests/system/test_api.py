@@ -168,6 +168,8 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("PUT", "/v1/storage/notes/a.txt", b"text")
     api.check("DELETE", "/v1/storage/notes?tree=true")
     api.check("POST", "/v1/head/backup", {"file": str(tmp_path / "backup.db")})
+    sealed = {"file": str(tmp_path / "sealed"), "passphrase": "a long passphrase", "logs": False, "files": True}
+    api.check("POST", "/v1/head/backup", sealed)
     api.check("POST", "/v1/runs/waiting/stop")
     api.check("DELETE", "/v1/runs/first?dry_run=true")
     api.check("DELETE", "/v1/runs/first?files=true")

@@ -14,7 +14,12 @@ struct AgentOptions {
     std::string data_dir;
     std::string head_host;  // empty: as at the last join
     std::uint16_t head_port = 7433;
-    std::string node{};              // empty: the host's name
+    struct HeadAddress {
+        std::string host;
+        std::uint16_t port = 7433;
+    };
+    std::vector<HeadAddress> other_heads{};  // where the same cluster's head may serve instead, such as a restored one
+    std::string node{};                      // empty: the host's name
     std::string address{};           // how other nodes reach this one; empty: our end of the connection to the head
     std::uint16_t peer_port = 7434;  // 0: any
     bool allow_root_workers = false;

@@ -308,7 +308,10 @@ void LogShipper::acknowledged(const protocol::LogAck& ack) {
     if (entry == followed_.end()) return;
     for (File& file : entry->second.files)
         if (file.rank == ack.rank && file.stream == ack.stream) {
-            file.acknowledged = std::max(file.acknowledged, ack.offset);
+            // A head that has less than was acknowledged was restored from a backup: it gets the rest again.
+            const bool lost = !ack.later && !file.later && ack.offset < file.acknowledged;
+            file.acknowledged = lost ? ack.offset : std::max(file.acknowledged, ack.offset);
+            if (lost) send_again(file);
             file.sent = std::max(file.sent, file.acknowledged);  // sent before it was followed anew
             if (std::exchange(file.later, ack.later) || ack.later) send_again(file);
         }

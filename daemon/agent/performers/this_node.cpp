@@ -79,6 +79,16 @@ NodeFacts ThisNode::facts() const {
             .storage_rules = options.storage_rules};
 }
 
+void ThisNode::take_next_head() {
+    if (options.other_heads.empty()) return;
+    const AgentOptions::HeadAddress next = options.other_heads.front();
+    options.other_heads.erase(options.other_heads.begin());
+    options.other_heads.push_back({.host = identity.head_host, .port = identity.head_port});
+    identity.head_host = next.host;
+    identity.head_port = next.port;
+    on_head = open_cluster_store(head_endpoint(identity));
+}
+
 Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) {
     ThisNode node{.options = options,
                   .identity = std::move(identity),

@@ -1,5 +1,6 @@
 // What this agent is and has: its identity, its files, its hardware, where workers find the agent and its library.
-// Found at the start; the certificate alone changes later (head/certificate_renewal.hpp).
+// Found at the start; later only the certificate (head/certificate_renewal.hpp) and the head's
+// address change.
 #pragma once
 
 #include <map>
@@ -31,6 +32,8 @@ struct ThisNode {
 
     const std::string& name() const { return identity.node; }
     NodeFacts facts() const;  // for the pool
+    // Makes the next of the head's addresses the one to dial, if there are others. The present one becomes the last.
+    void take_next_head();
 };
 
 // Reads the operator's rules, finds the hardware and makes the agent's directories. An Error: the agent cannot serve.

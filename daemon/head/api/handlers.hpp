@@ -9,7 +9,7 @@ namespace rtrain::head {
 // status.cpp
 void get_health(Exchange&, const HeadFacts&);
 void get_status(Exchange&, const HeadOptions&, const HeadFacts&, const TokenBook&);
-void post_backup(Exchange&, const HeadOptions&);
+void post_backup(Exchange&, const HeadOptions&, const HeadFacts&);
 void post_head_stop(Exchange&, const HeadStop&);
 
 // access/page.cpp

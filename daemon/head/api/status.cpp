@@ -1,7 +1,9 @@
 // The head itself: alive, in numbers, described, backed up, stopped.
 #include <filesystem>
+#include <type_traits>
 
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/backup/take.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/base/facts.hpp"
 #include "daemon/head/base/options.hpp"
@@ -54,6 +56,59 @@ json own_token(const Exchange& exchange, const TokenBook& tokens) {
             {"expires", row ? wall_json(row->expires_wall_ms) : json()}};
 }
 
+// A field of the request's body. False, empty or 0 where it is missing. Another type is the caller's mistake.
+template <class Value>
+Status take_field(const json& body, const char* name, Value& into) {
+    const auto field = body.find(name);
+    if (field == body.end()) return Done{};
+    const bool fits = std::is_same_v<Value, bool>          ? field->is_boolean()
+                      : std::is_same_v<Value, std::string> ? field->is_string()
+                                                           : field->is_number_unsigned();
+    if (!fits) return Error{ErrorCode::usage, std::string(name) + " is of another type", "docs/http-api.md"};
+    into = field->get<Value>();
+    return Done{};
+}
+
+Result<BackupWish> backup_wish(const json& body, const HeadOptions& options, const HeadFacts& facts) {
+    BackupWish wish{.data_dir = options.data_dir,
+                    .storage_root = options.storage_root,
+                    .to = "",
+                    .secret = "",
+                    .address = options.host + ":" + std::to_string(facts.port)};
+    bool logs = true, files = false;
+    const Status taken[] = {take_field(body, "file", wish.to),
+                            take_field(body, "passphrase", wish.secret),
+                            take_field(body, "logs", logs),
+                            take_field(body, "files", files),
+                            take_field(body, "incremental", wish.incremental),
+                            take_field(body, "keep", wish.keep),
+                            take_field(body, "replace", wish.replace)};
+    for (const Status& field : taken)
+        if (!field) return field.error();
+    if (!wish.to.starts_with('/'))
+        return Error{ErrorCode::usage, "file is an absolute path on the head's machine",
+                     "rtrain head backup /path/file"};
+    wish.logs = logs ? RunLogs::with : RunLogs::without;
+    wish.files = files ? StoredFiles::with : StoredFiles::without;
+    return wish;
+}
+
+// Returns the file that holds the backup. Without a passphrase it holds the database alone.
+Result<std::string> written_backup(const BackupWish& wish) {
+    std::error_code failed;
+    const auto place = std::filesystem::weakly_canonical(wish.to, failed).string();
+    const auto mounts = read_file("/proc/self/mountinfo");
+    if (Status seen = check_backup_place(failed ? wish.to : place, mounts ? *mounts : "", wish.data_dir); !seen)
+        return seen.error();
+    if (wish.secret.empty()) {
+        if (Status copied = state::SqliteJournal::backup(wish.data_dir, wish.to); !copied) return copied.error();
+        return wish.to;
+    }
+    Result<BackupDone> done = take_backup(wish);
+    if (!done) return done.error();
+    return done->file;
+}
+
 }  // namespace
 
 void get_health(Exchange& exchange, const HeadFacts& facts) {
@@ -82,27 +137,17 @@ void get_status(Exchange& exchange, const HeadOptions& options, const HeadFacts&
                 {"storage_warning", facts.storage_warning.empty() ? json() : json(facts.storage_warning)}});
 }
 
-void post_backup(Exchange& exchange, const HeadOptions& options) {
+void post_backup(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts) {
     const auto body = body_of(exchange);
     if (!body) return refuse(exchange, body.error());
-    const json file = body->value("file", json());
-    if (!file.is_string() || !file.get<std::string>().starts_with('/'))
-        return refuse(exchange, {ErrorCode::usage, "file is an absolute path on the head's machine",
-                                 "rtrain head backup /path/file"});
-    const std::string to = file.get<std::string>(), from = options.data_dir;
+    const auto wish = backup_wish(*body, options, facts);
+    if (!wish) return refuse(exchange, wish.error());
     on_pool(
-        exchange,
-        [to, from] {
-            std::error_code failed;
-            const auto place = std::filesystem::weakly_canonical(to, failed).string();
-            const auto mounts = read_file("/proc/self/mountinfo");
-            if (Status seen = check_backup_place(failed ? to : place, mounts ? *mounts : "", from); !seen) return seen;
-            return state::SqliteJournal::backup(from, to);
-        },
-        [to](Exchange& kept, const Status& saved) {
-            if (!saved) return refuse(kept, saved.error());
+        exchange, [wish = *wish] { return written_backup(wish); },
+        [](Exchange& kept, const Result<std::string>& file) {
+            if (!file) return refuse(kept, file.error());
             std::error_code unknown;
-            reply_json(kept, 200, {{"file", to}, {"bytes", std::filesystem::file_size(to, unknown)}});
+            reply_json(kept, 200, {{"file", *file}, {"bytes", std::filesystem::file_size(*file, unknown)}});
         });
 }
 

@@ -229,10 +229,10 @@ def test_the_state_is_verified_backed_up_and_restored(home, tmp_path):
     port = free_port()
     assert run_in(home, "head", "start", "--detach", "--port", port, "--data", data).returncode == 0
     try:
-        made = run_in(home, "head", "backup", backup, "--data", data)
+        made = run_in(home, "head", "backup", backup, "--state-only", "--data", data)
         assert made.returncode == 0, made.stderr
         assert backup.exists()
-        assert run_in(home, "head", "backup", backup, "--data", data).returncode == 7
+        assert run_in(home, "head", "backup", backup, "--state-only", "--data", data).returncode == 7
         assert run_in(home, "head", "restore-backup", backup, "--data", data).returncode == 7  # it runs
     finally:
         run_in(home, "head", "stop", "--data", data)

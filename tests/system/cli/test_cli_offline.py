@@ -215,7 +215,7 @@ def test_completion_knows_verbs_flags_and_choices(rtrain):
         return rtrain("__complete", "--", *words).stdout.split()
 
     assert "submit" in complete("sub")
-    assert complete("head", "res") == ["restore-backup"]
+    assert complete("head", "res") == ["restore", "restore-backup"]
     assert "--follow" in complete("logs", "x", "--f")
     assert complete("runs", "-o", "j") == ["json", "jsonl"]
     assert complete("describe", "") == []  # no cluster: no names, no error

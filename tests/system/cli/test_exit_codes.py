@@ -51,7 +51,7 @@ CASES = {
     7: lambda folder: ["submit", write_job(folder, "taken", ["true"])],
     8: lambda folder: ["stop", "deaf", "--wait", "--timeout", "100ms"],
     9: lambda folder: ["submit", write_job(folder, "never", ["true"], 50, scaling={"wait_for_nodes": False})],
-    10: lambda folder: ["head", "backup", folder / "absent" / "state.backup"],
+    10: lambda folder: ["head", "backup", folder / "absent" / "state.backup", "--state-only"],
     11: lambda folder: ["head", "verify", "--data", damaged(folder)],
 }
 

@@ -33,6 +33,7 @@ void HeadLink::connect() {
                          if (reconnect_ms_ == reconnect_first_ms)
                              warn("the head cannot be reached: " + socket.error().message);
                          if (socket.error().code == ErrorCode::unauthorised) check_refused_by_head();
+                         events_.on_unreachable();
                          connect_later();
                      });
 }

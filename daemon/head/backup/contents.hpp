@@ -1,0 +1,22 @@
+// Which files below the head's directories belong into a backup.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::head {
+
+struct Contents {
+    std::vector<std::string> files;  // relative; a log's `.times` stands before its log
+    std::vector<std::string> odd;    // links, sockets and the like, which no backup holds
+};
+enum class RunLogs { with, without };
+
+// Lists the data directory without the database (copied by itself), what a start makes anew, and `cluster://` files.
+Result<Contents> contents_of_data(const std::string& data_dir, RunLogs logs);
+// Lists the files of `cluster://` without uploads under way.
+Result<Contents> contents_of_storage(const std::string& storage_root);
+
+}  // namespace rtrain::head

@@ -1,0 +1,28 @@
+// The pieces of an incremental backup: a folder in which equal bytes are stored once. README.md has the format.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "daemon/head/backup/sealed_file.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::head {
+
+class Pieces {
+  public:
+    Pieces(std::string folder, const MasterKey& master);  // `folder`: that of the backups; pieces lie below it
+    // Stores the bytes, durably, unless they are there. Returns their id, 32 raw bytes.
+    Result<std::string> put(std::string_view bytes);
+    // Returns the bytes of an id. Error damaged: the piece is missing or was changed.
+    Result<std::string> get(std::string_view id) const;
+    // Removes the pieces whose ids are not in `used`. Returns how many.
+    Result<std::size_t> remove_unused(const std::set<std::string>& used) const;
+
+  private:
+    std::string path_of(std::string_view id) const;
+    std::string folder_, key_, id_key_;
+};
+
+}  // namespace rtrain::head
