@@ -13,12 +13,12 @@ const std::vector<Command>& commands() {
     static const std::vector<Command> all = [] {
         std::vector<Command> rows;
         for (auto part :
-             {local_cluster_commands, head_commands,     backup_commands,   node_commands,       node_use_commands,
-              install_commands,       simulate_commands, token_commands,    quota_commands,      audit_commands,
-              context_commands,       program_commands,  submit_commands,   plan_commands,       run_commands,
-              request_commands,       stack_commands,    describe_commands, follow_commands,     checkpoint_commands,
-              restore_commands,       storage_commands,  doctor_commands,   kubernetes_commands, slurm_commands,
-              dashboard_commands,     offline_commands}) {
+             {local_cluster_commands, head_commands,       backup_commands,    node_commands,    node_use_commands,
+              install_commands,       simulate_commands,   queue_commands,     report_commands,  token_commands,
+              quota_commands,         audit_commands,      context_commands,   program_commands, submit_commands,
+              plan_commands,          run_commands,        request_commands,   stack_commands,   describe_commands,
+              follow_commands,        checkpoint_commands, restore_commands,   storage_commands, doctor_commands,
+              kubernetes_commands,    slurm_commands,      dashboard_commands, offline_commands}) {
             std::vector<Command> some = part();
             rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
         }

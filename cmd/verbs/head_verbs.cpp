@@ -38,6 +38,7 @@ Status take_queues(Invocation& call, const std::string& path, HeadOptions& optio
                      .next = "configs/queues.yaml shows every field"};
     options.queues = std::move(answer.queues);
     options.queues_file = path;
+    options.queues_text = *text;
     return Done{};
 }
 

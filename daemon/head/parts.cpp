@@ -17,7 +17,8 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t recalled_at_most = 100;  // runs
+constexpr std::size_t recalled_at_most = 100;               // runs
+constexpr const char* queues_file_setting = "queues_file";  // the hash of the file that was taken last
 
 std::string host_name() {
     char name[256] = {};
@@ -274,6 +275,9 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
         });
     };
     if (!options_.queues) return start();
+    // What was changed while the head worked holds, until somebody changes the file.
+    const std::string print = security::sha256_hex(options_.queues_text);
+    if (journal_->setting(queues_file_setting) == print) return start();
     const auto row =
         std::make_shared<std::optional<state::AuditRow>>(state::AuditRow{.wall_ms = facts_.started_wall_ms,
                                                                          .from = "the head's machine",
@@ -281,8 +285,10 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
                                                                          .target = "queues=" + options_.queues_file});
     const Auditing scope(events_, row);
     events_.take(QueuesConfigured{.queues = *options_.queues, .by = options_.queues_file},
-                 [this, start = std::move(start)](const Decision& decision) {
-                     decision.refused ? events_.fail(*decision.refused) : start();
+                 [this, print, start = std::move(start)](const Decision& decision) {
+                     if (decision.refused) return events_.fail(*decision.refused);
+                     events_.save({.tokens = {}, .settings = {{queues_file_setting, print}}, .done = {}});
+                     start();
                  });
 }
 

@@ -37,8 +37,14 @@ void get_explain(Exchange&, Planner&, const state::SqliteJournal&);
 void get_queue(Exchange&, Planner&);
 void get_demand(Exchange&);
 
-// queues.cpp
+// queues.cpp, queue_rules.cpp
 void get_queues(Exchange&);
+void put_queues(Exchange&);
+void put_queue(Exchange&);
+void delete_queue(Exchange&);
+
+// use_report.cpp
+void get_report(Exchange&);
 
 // ranks.cpp
 void get_ranks(Exchange&, const Sessions&);

@@ -58,6 +58,8 @@ void get_queues(Exchange& exchange) {
         items.push_back({{"name", name},
                          {"parent", own.parent.empty() ? json() : json(own.parent)},
                          {"share", own.share},
+                         {"borrow", own.borrow},
+                         {"preempt", own.preempt},
                          {"waiting", of.waiting},
                          {"running", of.running},
                          {"in_use", sums_json(in_use)},

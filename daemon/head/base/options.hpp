@@ -33,6 +33,7 @@ struct HeadOptions {
     std::size_t user_live_runs = head::limits::user_live_runs;                // a smaller one in tests
     std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
     std::optional<Queues> queues{};                                           // none: those it has
+    std::string queues_text{};                                                // the file's content
     std::string queues_file{};                                                // where they were read, for people
     std::optional<spec::AutoscaleRules> autoscale{};                          // none: nobody is ordered or let go
     std::int64_t autoscale_every_ms = 5'000;                                  // between two looks

@@ -75,7 +75,10 @@ constexpr Kind kinds[] = {
      "index:int free:text held_by:[GpuHolder] uuid?:text utilization_ratio?:number? memory_used?:int? "
      "memory_total?:int? power_watts?:number? temperature_celsius?:number? ecc_errors?:number? "
      "foreign_processes?:number? xids?:{int}"},
-    {"Queue", "name:text parent:text? share:int waiting:int running:int in_use:{text} quota:{text} recent_use:{text}"},
+    {"Queue",
+     "name:text parent:text? share:int borrow:bool preempt:bool waiting:int running:int in_use:{text} quota:{text} "
+     "recent_use:{text}"},
+    {"Use", "user:text queue:text run_id:text name:text runs:int gpu_hours:number cpu_hours:number efficiency:number?"},
     {"RankUse",
      "rank:int node:text attempt:int memory_bytes:int? cpu_seconds:number? data_wait_seconds:number? "
      "interval_ms:int? heartbeat_age_ms:int? silent_ms:int? gpu_utilization_ratio?:number gpu_memory_bytes?:int"},
@@ -151,6 +154,10 @@ constexpr RouteAnswer answers[] = {
     {"GET", "/v1/demand", "200", "page Demand", ""},
     {"GET", "/v1/queue", "200", "page Waiting", ""},
     {"GET", "/v1/queues", "200", "page Queue", ""},
+    {"PUT", "/v1/queues", "200", "page Queue", ""},
+    {"PUT", "/v1/queues/{queue}", "200", "page Queue", ""},
+    {"DELETE", "/v1/queues/{queue}", "200", "page Queue", ""},
+    {"GET", "/v1/report", "200", "page Use", ""},
     {"GET", "/v1/events", "200", "page Event", "Event"},
     {"POST", "/v1/plan", "200", "Plan", ""},
     {"GET", "/v1/tokens", "200", "page Token", ""},

@@ -1,0 +1,156 @@
+// rtrain queue list|set|remove|apply: the rules of the queues, changed while the head works.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/client/job_file.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/verbs/rows.hpp"
+#include "storage/spec/fields/queues.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<Column>& queue_columns() {
+    static const std::vector<Column> columns{{"NAME", "name"},
+                                             {"PARENT", "parent"},
+                                             {"SHARE", "share"},
+                                             {"QUOTA", "quota", Shape::pairs},
+                                             {"IN USE", "in_use", Shape::pairs},
+                                             {"RUNNING", "running"},
+                                             {"WAITING", "waiting"},
+                                             {"BORROW", "borrow", Shape::text, true},
+                                             {"PREEMPT", "preempt", Shape::text, true}};
+    return columns;
+}
+
+Result<int> show_queues(Invocation& call, const Result<json>& queues) {
+    if (!queues) return queues.error();
+    call.out.list(*queues, queue_columns(), "name", "");
+    return 0;
+}
+
+Result<int> queue_list(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    return show_queues(call, api->list("/v1/queues"));
+}
+
+Error wrong_value(const std::string& flag, const std::string& text, const std::string& next) {
+    return {.code = ErrorCode::usage, .message = "--" + flag + ": \"" + text + "\" cannot be read", .next = next};
+}
+
+// "GPU=8,memory=2Ti"; an amount of "none" removes that limit, and "none" alone removes all of them.
+Result<json> quota_change(const std::string& text) {
+    if (text == "none") return json();
+    json quota = json::object();
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        const std::string part = text.substr(begin, end - begin);
+        const auto equals = part.find('=');
+        if (equals == 0 || equals == part.npos || equals + 1 == part.size())
+            return wrong_value("quota", text, "for example --quota GPU=8,memory=2Ti, or --quota GPU=none");
+        const std::string amount = part.substr(equals + 1);
+        quota[part.substr(0, equals)] = amount == "none" ? json() : json(amount);
+        begin = end + 1;
+    }
+    return quota;
+}
+
+Result<json> rules_change(const Arguments& arguments) {
+    json change = json::object();
+    if (arguments.has("share")) change["share"] = arguments.number("share", 1);
+    if (arguments.has("parent"))
+        change["parent"] = arguments.text("parent") == "none" ? json() : json(arguments.text("parent"));
+    if (arguments.has("quota")) {
+        Result<json> quota = quota_change(arguments.text("quota"));
+        if (!quota) return quota.error();
+        change["quota"] = std::move(*quota);
+    }
+    for (const char* flag : {"borrow", "preempt"})
+        if (arguments.has(flag)) change[flag] = arguments.text(flag) == "yes";
+    return change;
+}
+
+Result<int> queue_set(Invocation& call) {
+    const Result<json> change = rules_change(call.arguments);
+    if (!change) return change.error();
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    return show_queues(call, api->put("/v1/queues/" + url_part(call.arguments.argument(0)), *change));
+}
+
+Result<int> queue_remove(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    return show_queues(call, api->remove("/v1/queues/" + url_part(call.arguments.argument(0))));
+}
+
+// Problems are shown with the file's lines, so the file is read here first.
+Result<int> queue_apply(Invocation& call) {
+    const std::string path = call.arguments.argument(0);
+    Result<std::string> text = read_text(path);
+    if (!text) return text.error();
+    const spec::QueuesAnswer answer = spec::read_queues(*text);
+    for (const Problem& problem : answer.problems) call.out.talk(spec::problem_text(problem, path, *text));
+    call.problems = answer.problems;
+    if (!answer.queues)
+        return Error{.code = ErrorCode::invalid,
+                     .message = path + " has problems, and nothing was changed",
+                     .next = "configs/queues.yaml shows every field"};
+    if (call.arguments.has("dry-run")) {
+        call.out.document({{"file", path}, {"sound", true}, {"queues", answer.queues->rules.size()}}, "file",
+                          path + " is sound\n");
+        return 0;
+    }
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    return show_queues(call, api->put("/v1/queues", {{"text", *text}}));
+}
+
+}  // namespace
+
+std::vector<Command> queue_commands() {
+    const char* group = "Cluster";
+    const Argument name{.name = "NAME"};
+    return {{.words = "queue list", .group = group, .help = "list the queues: rules, use, runs", .handler = queue_list},
+            {.words = "queue set",
+             .group = group,
+             .help = "make a queue, or change what the flags name, while the head works",
+             .arguments = {name},
+             .flags = {{.name = "quota",
+                        .takes = Value::text,
+                        .shown = "LIST",
+                        .help = "the most that it may hold: GPU=8,memory=2Ti; GPU=none lifts that limit, none all"},
+                       {.name = "share", .takes = Value::number, .shown = "N", .help = "its part against other queues"},
+                       {.name = "parent",
+                        .takes = Value::text,
+                        .shown = "QUEUE",
+                        .help = "the queue above, whose idle quota it borrows; none: it has no parent"},
+                       {.name = "borrow",
+                        .takes = Value::choice,
+                        .shown = "yes|no",
+                        .help = "may it go beyond its own quota",
+                        .choices = "yes|no"},
+                       {.name = "preempt",
+                        .takes = Value::choice,
+                        .shown = "yes|no",
+                        .help = "may higher priorities take its room, and it theirs",
+                        .choices = "yes|no"}},
+             .handler = queue_set},
+            {.words = "queue remove",
+             .group = group,
+             .help = "remove a queue that no live run is in",
+             .arguments = {name},
+             .handler = queue_remove},
+            {.words = "queue apply",
+             .group = group,
+             .help = "replace all queues by those of a file, as in configs/queues.yaml",
+             .arguments = {{.name = "FILE", .value = Value::file}},
+             .flags = {{.name = "dry-run", .help = "check the file, and change nothing"}},
+             .handler = queue_apply}};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,127 @@
+"""What operators change and ask while the cluster works: queues, reports of use, agents of one machine."""
+
+import csv
+import io
+import subprocess
+import time
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import RTRAIN, LocalCluster, wait_for
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = LocalCluster(tmp_path / "c", nodes=1, resources="CPU=4")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def queues(cluster):
+    return {queue["name"]: queue for queue in cluster.json("queue", "list")["items"]}
+
+
+def run_as(cluster, token, *arguments):
+    return subprocess.run(
+        [RTRAIN, *map(str, arguments)], env={**cluster.env, "RTRAIN_TOKEN": token}, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_queue_is_made_changed_and_removed_while_runs_work(cluster, tmp_path):
+    made = cluster.json("queue", "set", "small", "--quota", "CPU=1", "--share", "3", "--preempt", "yes")
+    assert [queue["name"] for queue in made["items"]] == ["default", "small"]
+    assert queues(cluster)["small"]["quota"] == {"CPU": "1"} and queues(cluster)["small"]["share"] == 3
+    for name in ("first", "second"):
+        cluster.rtrain("submit", write_job(tmp_path, name, ["sleep", "600"], queue="small"))
+    cluster.wait_state("first", "RUNNING")
+    assert "holds 1 of its quota of 1" in cluster.rtrain("explain", "second")
+    cluster.rtrain("queue", "set", "small", "--quota", "CPU=2")
+    cluster.wait_state("second", "RUNNING")
+    assert queues(cluster)["small"] | {"share": 3, "preempt": True} == queues(cluster)["small"]  # the rest stayed
+    held = cluster.run("queue", "remove", "small")
+    assert held.returncode == 7 and "which the new configuration does not have" in held.stderr
+    for name in ("first", "second"):
+        cluster.rtrain("stop", name, "--now", "--yes")
+        cluster.wait_state(name, "STOPPED")
+    cluster.rtrain("queue", "set", "small", "--quota", "CPU=none")
+    assert queues(cluster)["small"]["quota"] == {}
+    cluster.rtrain("queue", "remove", "small")
+    assert list(queues(cluster)) == ["default"]
+    assert cluster.run("queue", "remove", "small").returncode == 3
+    audit = cluster.rtrain("audit")
+    assert "PUT /v1/queues/small" in audit or "/v1/queues/small" in audit
+
+
+def test_wrong_rules_of_a_queue_change_nothing_and_say_what_is_wrong(cluster):
+    cluster.rtrain("queue", "set", "top", "--quota", "GPU=8")
+    before = queues(cluster)
+    for words, sentence in [
+        (("low", "--parent", "absent"), "there is no queue"),
+        (("top", "--parent", "top"), "circle"),
+        (("low", "--parent", "top", "--quota", "GPU=9"), "has 8"),
+        (("low", "--share", "0"), "1 to 1000000"),
+        (("low", "--quota", "GPU=lots"), "GPU"),
+        (("no name",), "is no name"),
+    ]:
+        refused = cluster.run("queue", "set", *words)
+        assert refused.returncode == 4 and sentence in refused.stdout + refused.stderr, (words, refused.stdout + refused.stderr)
+    assert cluster.run("queue", "set", "low", "--quota", "GPU").returncode == 2
+    assert queues(cluster) == before
+    user = cluster.json("token", "create", "--role", "user", "--user", "ana")["token"]
+    assert run_as(cluster, user, "queue", "set", "low").returncode == 6
+    assert run_as(cluster, user, "queue", "list").returncode == 0
+
+
+def test_queues_of_a_file_are_applied_and_what_was_set_later_outlives_a_restart(cluster, tmp_path):
+    file = tmp_path / "queues.yaml"
+    file.write_text("version: 1\nqueues:\n  lab:\n    quota: {CPU: 2}\n")
+    assert "sound" in cluster.rtrain("queue", "apply", file, "--dry-run") and "lab" not in queues(cluster)
+    cluster.rtrain("queue", "apply", file)
+    assert queues(cluster)["lab"]["quota"] == {"CPU": "2"}
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("version: 1\nqueues:\n  lab:\n    quta: {CPU: 2}\n")
+    refused = cluster.run("queue", "apply", wrong)
+    assert refused.returncode == 4 and "4:" in refused.stderr, refused.stderr
+
+    def restart():
+        cluster.daemons["head"].terminate()
+        cluster.daemons.pop("head").wait(20)
+        cluster.start("head", "head", "start", "--port", cluster.port, "--data", cluster.folder / "head", "--queues", file)
+        wait_for("the head", cluster.healthy)
+
+    restart()
+    cluster.rtrain("queue", "set", "lab", "--quota", "CPU=3")
+    restart()
+    assert queues(cluster)["lab"]["quota"] == {"CPU": "3"}  # the file is as it was when it was taken
+    file.write_text("version: 1\nqueues:\n  lab:\n    quota: {CPU: 4}\n")
+    restart()
+    assert queues(cluster)["lab"]["quota"] == {"CPU": "4"}
+
+
+def test_a_report_adds_up_the_hours_of_a_month(cluster, tmp_path):
+    cluster.rtrain("queue", "set", "lab")
+    cluster.rtrain("submit", write_job(tmp_path, "one", ["sleep", "2"], workers=2))
+    cluster.rtrain("submit", write_job(tmp_path, "two", ["sleep", "1"], queue="lab"))
+    for name in ("one", "two"):
+        cluster.wait_state(name, "SUCCEEDED")
+    month = time.strftime("%Y-%m", time.gmtime())
+    by_run = {row["name"]: row for row in cluster.json("report", "--month", month, "--by", "run")["items"]}
+    assert set(by_run) == {"one", "two"}
+    assert 2 * 2 / 3600 <= by_run["one"]["cpu_hours"] < 2 * 30 / 3600 and by_run["one"]["gpu_hours"] == 0
+    assert 0 < by_run["one"]["efficiency"] <= 1
+    (by_user,) = cluster.json("report", "--month", month)["items"]
+    assert by_user["runs"] == 2
+    assert by_user["cpu_hours"] == pytest.approx(sum(row["cpu_hours"] for row in by_run.values()))
+    by_queue = {row["queue"]: row["runs"] for row in cluster.json("report", "--by", "queue")["items"]}
+    assert by_queue == {"default": 1, "lab": 1}
+    rows = list(csv.DictReader(io.StringIO(cluster.rtrain("report", "--by", "run", "--csv"))))
+    assert {row["name"]: float(row["cpu_hours"]) for row in rows} == {
+        name: pytest.approx(row["cpu_hours"], abs=1e-4) for name, row in by_run.items()
+    }
+    assert "EFFICIENCY" in cluster.rtrain("report")
+    empty = cluster.json("report", "--month", "2001-12")
+    assert empty["items"] == []
+    for wrong in ("2001-13", "2001", "march"):
+        assert cluster.run("report", "--month", wrong).returncode == 2
