@@ -1,4 +1,4 @@
-// rtrain node join|leave|drain|undrain.
+// rtrain node join|leave|stop|drain|undrain.
 #include <unistd.h>
 
 #include <filesystem>
@@ -132,6 +132,27 @@ Result<int> node_leave(Invocation& call) {
     std::error_code unknown;
     if (std::filesystem::exists(node->data + "/identity", unknown))
         if (Status forgotten = forget_identity(node->data); !forgotten) return forgotten.error();
+    return 0;
+}
+
+// Ends the agent on this machine, and leaves the node in the cluster and its workers at their training.
+Result<int> node_stop(Invocation& call) {
+    constexpr std::int64_t wait_ms = 20'000;
+    const Arguments& arguments = call.arguments;
+    const std::string named = arguments.argument(0);
+    const std::string data = absolute(arguments.text("data", node_data(named.empty() ? default_node_name() : named)));
+    const auto ended = end_daemon(data + node_pid_file, wait_ms);
+    if (!ended)
+        return Error{
+            .code = ErrorCode::not_found,
+            .message = "no agent runs on " + data,
+            .next = "rtrain nodes lists the nodes; --data DIR names the directory of an agent on this machine"};
+    if (!*ended) return ended->error();
+    const EndedDaemon& agent = **ended;
+    call.out.document({{"stopped", true}, {"pid", agent.pid}, {"killed", agent.killed}, {"data", data}}, "pid",
+                      "agent " + std::to_string(agent.pid) +
+                          (agent.killed ? " did not end in 20 s and was killed" : " stopped") +
+                          "; its workers go on, and the next agent on " + data + " finds them\n");
     return 0;
 }
 
@@ -317,6 +338,13 @@ std::vector<Command> node_use_commands() {
              .arguments = {{.name = "NODE", .value = Value::node, .optional = true}},
              .flags = {data, {.name = "dry-run", .help = "say what runs on it"}},
              .handler = node_leave},
+            {.words = "node stop",
+             .group = group,
+             .help = "end the agent on this machine; its workers go on, and the next agent adopts them",
+             .arguments = {{.name = "NODE", .value = Value::node, .optional = true}},
+             .flags = {data},
+             .handler = node_stop,
+             .reach = Reach::this_machine},
             {.words = "node drain",
              .group = group,
              .help = "place nothing new on a node, and move its runs at their next checkpoint",

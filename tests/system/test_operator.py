@@ -2,12 +2,13 @@
 
 import csv
 import io
+import json
 import subprocess
 import time
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import RTRAIN, LocalCluster, wait_for
+from local_cluster import RTRAIN, LocalCluster, alive, wait_for
 
 
 @pytest.fixture
@@ -125,3 +126,20 @@ def test_a_report_adds_up_the_hours_of_a_month(cluster, tmp_path):
     assert empty["items"] == []
     for wrong in ("2001-13", "2001", "march"):
         assert cluster.run("report", "--month", wrong).returncode == 2
+
+
+def test_a_stopped_agent_leaves_its_workers_which_the_next_one_adopts(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "busy", ["sleep", "600"]))
+    cluster.wait_state("busy", "RUNNING")
+    pid = json.loads(cluster.rtrain("describe", "busy", "-o", "json"))["attempt_list"][-1]["workers"][0]["pid"]
+    data = cluster.folder / "node-1"
+    agent = cluster.daemons.pop("node-1")
+    stopped = cluster.run("node", "stop", "--data", data)
+    agent.wait(20)
+    assert stopped.returncode == 0 and "workers go on" in stopped.stdout, stopped.stderr
+    assert alive(pid)
+    again = cluster.run("node", "stop", "--data", data)
+    assert again.returncode == 3 and str(data) in again.stderr
+    cluster.restart("node-1")
+    wait_for("the node", lambda: cluster.ready_nodes() == 1)
+    assert alive(pid) and cluster.json("describe", "busy")["state"] == "RUNNING"
