@@ -130,7 +130,7 @@ BackupCall backup_call(const Arguments& arguments) {
     if (arguments.has("storage-root")) wish.storage_root = absolute(arguments.text("storage-root"));
     if (running) wish.address = running->facts;
     if (arguments.has("without-logs")) wish.logs = head::RunLogs::without;
-    if (arguments.has("with-files")) wish.files = head::StoredFiles::with;
+    if (arguments.has("with-files")) wish.files = head::ClusterFiles::with;
     wish.incremental = arguments.has("incremental");
     wish.keep = static_cast<std::size_t>(arguments.number("keep", 0));
     wish.replace = arguments.has("yes");
@@ -209,7 +209,7 @@ Result<int> schedule(Invocation& call, const head::BackupWish& wish) {
                           command_word(absolute(arguments.text("key-file")));
     if (wish.keep > 0) command += " --keep " + std::to_string(wish.keep);
     if (wish.logs == head::RunLogs::without) command += " --without-logs";
-    if (wish.files == head::StoredFiles::with) command += " --with-files";
+    if (wish.files == head::ClusterFiles::with) command += " --with-files";
     if (!wish.storage_root.empty()) command += " --storage-root " + command_word(wish.storage_root);
     const std::string service =
         filled(backup_service,
@@ -245,7 +245,7 @@ Result<std::string> back_up_elsewhere(Invocation& call, const head::BackupWish& 
     if (!wish.secret.empty())
         body.update({{"passphrase", wish.secret},
                      {"logs", wish.logs == head::RunLogs::with},
-                     {"files", wish.files == head::StoredFiles::with},
+                     {"files", wish.files == head::ClusterFiles::with},
                      {"incremental", wish.incremental},
                      {"keep", wish.keep},
                      {"replace", wish.replace}});

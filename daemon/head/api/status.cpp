@@ -89,7 +89,7 @@ Result<BackupWish> backup_wish(const json& body, const HeadOptions& options, con
         return Error{ErrorCode::usage, "file is an absolute path on the head's machine",
                      "rtrain head backup /path/file"};
     wish.logs = logs ? RunLogs::with : RunLogs::without;
-    wish.files = files ? StoredFiles::with : StoredFiles::without;
+    wish.files = files ? ClusterFiles::with : ClusterFiles::without;
     return wish;
 }
 

@@ -127,12 +127,12 @@ Result<BackupParts> parts_of(const BackupWish& wish, BackupFacts& facts) {
                       .storage_root = wish.storage_root.empty() ? wish.data_dir + "/storage" : wish.storage_root};
     std::error_code unknown;
     const bool has_storage = fs::is_directory(parts.storage_root, unknown);
-    if (wish.files == StoredFiles::with && has_storage) {
+    if (wish.files == ClusterFiles::with && has_storage) {
         Result<Contents> storage = contents_of_storage(parts.storage_root);
         if (!storage) return storage.error();
         parts.storage = std::move(*storage);
     }
-    if (wish.files == StoredFiles::without)
+    if (wish.files == ClusterFiles::without)
         facts.left_out.push_back("files of cluster://, in " + parts.storage_root + " (--with-files adds them)");
     if (wish.logs == RunLogs::without) facts.left_out.emplace_back("logs of runs");
     for (const auto* odd : {&parts.data.odd, &parts.storage.odd})

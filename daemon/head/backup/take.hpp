@@ -10,7 +10,7 @@
 
 namespace rtrain::head {
 
-enum class StoredFiles { with, without };  // those of cluster://
+enum class ClusterFiles { with, without };  // those of cluster://
 
 struct BackupWish {
     std::string data_dir;
@@ -19,7 +19,7 @@ struct BackupWish {
     std::string secret;          // a passphrase, or the content of a key file
     std::string address{};       // where the head serves, for people
     RunLogs logs = RunLogs::with;
-    StoredFiles files = StoredFiles::without;
+    ClusterFiles files = ClusterFiles::without;
     bool incremental = false;
     std::size_t keep = 0;  // incremental: newest backups that stay; 0: all
     bool replace = false;  // a former backup in the place of `to` may be replaced
