@@ -172,9 +172,10 @@ TEST_CASE("on the head's machine an admin token is made without one, whether the
     }
     before = drop_admin_token(folder.path, "ann", 0).value();
     std::ofstream(folder.path + "/new-tokens/odd.json") << "[1]";
-    const test::HeadUnderTest again({.data_dir = folder.path});
+    test::HeadUnderTest again({.data_dir = folder.path});
     CHECK(again.call_as(before.text, "GET", "/v1/tokens").status == 200);
     CHECK(again.call_as(before.text, "POST", "/v1/head/stop").status == 202);
+    CHECK(again.outcome().ok());
 }
 
 TEST_CASE("an admin token made on the head's machine has a name that the API would take, and errors say what is so") {
