@@ -43,7 +43,6 @@ STATED = [
      "burst = 2'000, each_second = 100"),
     ("docs/job-spec.md", "A shorter wait than 100 ms is 100 ms", "scheduler/model/limits.hpp", "backoff_least{100}"),
     ("docs/job-spec.md", "ends with 100,000 failures", "scheduler/model/limits.hpp", "failures_most = 100'000"),
-    ("docs/reliability.md", "the newest 100,000 rows of the audit", "storage/state/journal.hpp", "kept = 100'000"),
     ("docs/security.md", "the newest report of each run | 512 MiB", "daemon/head/base/limits.hpp", "user_memory = 512 * MiB"),
     ("docs/security.md", "audit rows | 4 GiB, a quarter", "daemon/head/base/limits.hpp", "user_database = 4 * GiB"),
     ("docs/security.md", "secrets | 64 GiB, a quarter", "daemon/head/base/limits.hpp", "user_files = 64 * GiB"),
