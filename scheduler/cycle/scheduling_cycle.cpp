@@ -505,16 +505,18 @@ Reason Cycle::reason_to_wait(const Run& run, std::uint32_t shape) {
     return reason;
 }
 
-// Nodes have come or gone, or other quotas are in force. Those of a shape were told alike.
+// Nodes have come or gone, or other quotas are in force. Those of a shape were told alike. While a node has not
+// registered since the head's start, runs keep the reason that they had before it.
 std::set<RunId> Cycle::outdated_reasons() {
     std::set<RunId> outdated;
+    const bool nodes_changed = change_.nodes_have_changed() && !index_.awaits_nodes();
     for (const auto& [line, batches] : index_.waiting())
         for (const auto& [shape, batch] : batches) {
             const bool ever = index_.ever(shape);
             for (const Waiter& waiter : batch.by_age) {
                 const Run& run = change_.seen().runs.at(waiter.id);
                 if (run.state != RunState::queued) continue;
-                const bool of_nodes = change_.nodes_have_changed() && (!ever || run.reason.is<reasons::NeverFits>());
+                const bool of_nodes = nodes_changed && (!ever || run.reason.is<reasons::NeverFits>());
                 const bool of_queues =
                     change_.queues_have_changed() && (is_quota_reason(run.reason) || run.reason.is<reasons::NoRoom>());
                 if (of_nodes || of_queues)

@@ -61,7 +61,9 @@ class ClusterIndex {
                   // Returns false if there is certainly no room. Returns false also if the free amounts of all nodes
                   // are too small in sum.
                   ReservationMask open);
-    bool ever(std::uint32_t shape);  // true if the present nodes could hold the gang if they were empty
+    // True if the present nodes could hold the gang if they were empty, and while nodes are awaited.
+    bool ever(std::uint32_t shape);
+    bool awaits_nodes() const { return awaited_ > 0; }  // nodes that have not registered since the head's start
     // Places the gang. Prefers nodes without seats of closed reservations if these serve as well.
     PlacementAnswer place(std::uint32_t shape, ReservationMask open);
     bool fits(std::uint32_t shape, ReservationMask open);  // true if the gang fits now
@@ -190,6 +192,7 @@ class ClusterIndex {
     Sums free_, totals_;    // `free_`: on ready nodes; `totals_`: on all nodes that are not lost
     FreeIndex free_slots_;  // index: as in `views_`
     std::map<std::uint32_t, bool> ever_;
+    std::size_t awaited_ = 0;
     bool in_step_ = false;
 };
 

@@ -106,6 +106,7 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
     const auto known = places_.find(id);
     gains_.add(id);
     if (known != places_.end()) {
+        awaited_ -= views_[known->second].awaited ? 1 : 0;
         sum(views_[known->second], -1);
         sum_totals(views_[known->second], -1);
     }
@@ -128,6 +129,7 @@ void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
                   .free = {},
                   .gpus_free = std::vector<Amount>(node.gpus, units(1)),
                   .awaited = is_awaited(node)};
+    awaited_ += view.awaited ? 1 : 0;
     refresh(view, standing_[id]);
     sum(view, +1);
     sum_totals(view, +1);

@@ -124,7 +124,9 @@ std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
         for (const auto& [open, ignored] : std::map(shape.full))
             expect(!still_full(shape, open) || rtrain::place(nodes(open), shape.gang).verdict != Verdict::feasible_now,
                    "gangs that found no room");
+    expect(awaited_ == recount.awaited_, "awaited nodes");
     for (const auto& [shape, could] : ever_) {
+        if (awaits_nodes()) break;
         const auto known = recount.shape_numbers_.find(shape_keys_[shape]);
         expect(known == recount.shape_numbers_.end() || recount.ever(known->second) == could,
                "verdicts on the empty cluster");

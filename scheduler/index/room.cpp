@@ -104,6 +104,7 @@ bool ClusterIndex::still_full(Shape& shape, ReservationMask open) const {
 }
 
 bool ClusterIndex::ever(std::uint32_t shape) {
+    if (awaits_nodes()) return true;
     const auto known = ever_.find(shape);
     if (known != ever_.end()) return known->second;
     const UniformGang* gang = uniform(shape, every_reservation);

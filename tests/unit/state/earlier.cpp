@@ -59,6 +59,25 @@ const std::map<std::string, std::string> in_version_4 = {
     {"too-long", "limits.wall_time was reached"},
 };
 
+// Returns what the node's agent says when it comes back after a head's start.
+NodeRegistered registration_of(const Cluster& cluster, const NodeId& id) {
+    const Node& node = cluster.nodes.at(id);
+    NodeRegistered event{.node = id,
+                         .address = node.address,
+                         .port = node.port,
+                         .labels = node.labels,
+                         .total = node.total,
+                         .gpus = node.gpus,
+                         .held = {}};
+    for (const auto& [attempt_id, attempt] : cluster.attempts)
+        for (const auto& worker : attempt.workers)
+            if (!terminal(attempt.state) && worker.seat.node == id) {
+                event.held.push_back(attempt_id);
+                break;
+            }
+    return event;
+}
+
 }  // namespace
 
 TEST_CASE("a database of version 4 is opened, and every run has the reason that it had: as a sentence") {
@@ -91,6 +110,8 @@ TEST_CASE(
     put_data(scratch, "state-4.db");
     Story story(scratch / "data");
     story.happen({HeadStarted{}});
+    for (const auto& [id, node] : std::map(story.cluster.nodes))
+        if (node.awaited && node.state == NodeState::ready) story.happen({registration_of(story.cluster, id)});
     const auto reasons = reasons_of(story.cluster);
     for (const auto& [id, run] : story.cluster.runs) {
         const bool waits = run.state == RunState::queued && run.after.empty() && !run.array_waits;
