@@ -225,11 +225,11 @@ def test_completion_knows_verbs_flags_and_choices(rtrain):
     assert rtrain("completion", "tcsh").returncode == 2
 
 
-SHELLS = {  # a script that completes "rtrain head res", with the completion in $SCRIPT
-    "bash": ["bash", "--norc", "-c", 'source "$SCRIPT"; COMP_WORDS=(rtrain head res); COMP_CWORD=2; _rtrain; echo "${COMPREPLY[@]}"'],
+SHELLS = {  # a script that completes "rtrain head restore-", with the completion in $SCRIPT
+    "bash": ["bash", "--norc", "-c", 'source "$SCRIPT"; COMP_WORDS=(rtrain head restore-); COMP_CWORD=2; _rtrain; echo "${COMPREPLY[@]}"'],
     "zsh": ["zsh", "-f", "-c",
-            'compdef() { }; source "$SCRIPT"; compadd() { print -l -- "${(@P)2}" }; words=(rtrain head res); CURRENT=3; _rtrain'],
-    "fish": ["fish", "--no-config", "-c", 'source "$SCRIPT"; complete -C "rtrain head res"'],
+            'compdef() { }; source "$SCRIPT"; compadd() { print -l -- "${(@P)2}" }; words=(rtrain head restore-); CURRENT=3; _rtrain'],
+    "fish": ["fish", "--no-config", "-c", 'source "$SCRIPT"; complete -C "rtrain head restore-"'],
 }  # fmt: skip
 
 
