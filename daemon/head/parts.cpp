@@ -266,18 +266,20 @@ Result<HeadListening> Head::announce() {
 void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready) {
     if (traces_) traces_->open({.cluster_id = view_.cluster.meta.cluster_id, .cluster_name = options_.name});
     const HeadStarted here{.wall_ms = facts_.started_wall_ms, .quarantine = quarantine};
-    // The charts' history opens after the records are on disk: on a disk that is nearly full these come first.
-    auto start = [this, here, ready = std::move(ready)] {
-        events_.take(here, [this, ready](const Decision&) {
-            history_.open(events_.cluster());
-            ready();
-            facts_.ready = true;
-        });
-    };
-    if (!options_.queues) return start();
     // What was changed while the head worked holds, until somebody changes the file.
-    const std::string print = security::sha256_hex(options_.queues_text);
-    if (journal_->setting(queues_file_setting) == print) return start();
+    const std::string print = options_.queues ? security::sha256_hex(options_.queues_text) : "";
+    const bool configures = options_.queues && journal_->setting(queues_file_setting) != print;
+    const auto serves = [this, ready = std::move(ready)] {
+        ready();
+        facts_.ready = true;
+    };
+    // HeadStarted is the first event: a node that registered before it would be awaited for ever. The charts' history
+    // opens after the records are on disk: on a disk that is nearly full these come first.
+    events_.take(here, [this, configures, serves](const Decision&) {
+        history_.open(events_.cluster());
+        if (!configures) serves();
+    });
+    if (!configures) return;
     const auto row =
         std::make_shared<std::optional<state::AuditRow>>(state::AuditRow{.wall_ms = facts_.started_wall_ms,
                                                                          .from = "the head's machine",
@@ -285,10 +287,10 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
                                                                          .target = "queues=" + options_.queues_file});
     const Auditing scope(events_, row);
     events_.take(QueuesConfigured{.queues = *options_.queues, .by = options_.queues_file},
-                 [this, print, start = std::move(start)](const Decision& decision) {
+                 [this, print, serves](const Decision& decision) {
                      if (decision.refused) return events_.fail(*decision.refused);
                      events_.save({.tokens = {}, .settings = {{queues_file_setting, print}}, .done = {}});
-                     start();
+                     serves();
                  });
 }
 

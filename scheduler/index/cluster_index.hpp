@@ -57,12 +57,9 @@ class ClusterIndex {
     Time known_end(AttemptId live) const { return attempts_.at(live).end; }  // unknown_end if it is unknown
     // Returns the nodes' free amounts without the seats of reservations that the mask does not open.
     std::vector<NodeView> nodes(ReservationMask open) const;
-    bool room_for(std::uint32_t shape,
-                  // Returns false if there is certainly no room. Returns false also if the free amounts of all nodes
-                  // are too small in sum.
-                  ReservationMask open);
-    // True if the present nodes could hold the gang if they were empty, and while nodes are awaited.
-    bool ever(std::uint32_t shape);
+    // Returns false if there is certainly no room, also if the free amounts of all nodes are too small in sum.
+    bool room_for(std::uint32_t shape, ReservationMask open);
+    bool ever(std::uint32_t shape);  // true if the present nodes could hold the gang when empty, or nodes are awaited
     bool awaits_nodes() const { return awaited_ > 0; }  // nodes that have not registered since the head's start
     // Places the gang. Prefers nodes without seats of closed reservations if these serve as well.
     PlacementAnswer place(std::uint32_t shape, ReservationMask open);

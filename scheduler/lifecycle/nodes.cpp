@@ -199,8 +199,12 @@ void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration si
             node_is_empty(change, id, cause.node);
         } else if (!done_there(attempt, cause.node)) {
             work_ended(change, id, silent);
-            // Nothing of the job has run in an attempt that never started: its loss is no failure of the run.
-            const bool never_started = attempt.state != AttemptState::running;
+            // If no worker was launched on the node, nothing of the job has run there: the loss is no failure of the
+            // run.
+            const bool never_started =
+                std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+                    return worker.seat.node != cause.node || worker.state == WorkerState::placed;
+                });
             fail_attempt(change, id, AttemptState::lost, cause, never_started ? Counts::no : against);
         }
     }

@@ -64,12 +64,23 @@ Result<Target> check_target_of(const std::string& data_dir) {
                  "name a new directory with --data, or move that one away"};
 }
 
+// Root works by path, so an account that can rename what lies in the parent could lead it elsewhere.
+Status check_parent(const fs::path& parent) {
+    struct stat facts{};
+    if (::geteuid() != 0 || ::stat(parent.c_str(), &facts) != 0) return Done{};
+    const bool others_write = (facts.st_mode & 022) != 0 && (facts.st_mode & S_ISVTX) == 0;
+    if (facts.st_uid == 0 && !others_write) return Done{};
+    return Error{ErrorCode::conflict, "another account than root may change " + parent.string(),
+                 "restore as that account (sudo -u NAME), or below a directory of root's alone"};
+}
+
 // A directory of this process's own, which goes with this object unless it has taken its place.
 class Staging {
   public:
     static Result<Staging> make(const Target& target) {
         std::error_code failed;
         fs::create_directories(target.path.parent_path(), failed);
+        if (Status ours = check_parent(target.path.parent_path()); !ours) return ours.error();
         std::string name =
             (target.path.parent_path() / ("." + target.path.filename().string() + ".restoring-XXXXXX")).string();
         if (::mkdtemp(name.data()) == nullptr) return restore_failed("making", name);

@@ -20,6 +20,7 @@
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "storage/state/schema.hpp"
 #include "storage/uri/files/beneath.hpp"
@@ -119,6 +120,15 @@ struct BackupParts {
     std::string storage_root;
 };
 
+// A reader refuses these names, and the whole archive with them.
+void leave_out_odd_names(Contents& contents, BackupFacts& facts) {
+    std::erase_if(contents.files, [&facts](const std::string& path) {
+        const bool kept = is_clean_path(path) && exact_json_text(path).has_value();
+        if (!kept) facts.left_out.push_back(path + ", whose name has control characters or is not UTF-8");
+        return !kept;
+    });
+}
+
 Result<BackupParts> parts_of(const BackupWish& wish, BackupFacts& facts) {
     Result<Contents> data = contents_of_data(wish.data_dir, wish.logs);
     if (!data) return data.error();
@@ -132,6 +142,10 @@ Result<BackupParts> parts_of(const BackupWish& wish, BackupFacts& facts) {
         if (!storage) return storage.error();
         parts.storage = std::move(*storage);
     }
+    if (wish.files == ClusterFiles::with && !has_storage)
+        facts.left_out.push_back("files of cluster://: there is no directory " + parts.storage_root +
+                                 " (--storage-root names another)");
+    for (Contents* contents : {&parts.data, &parts.storage}) leave_out_odd_names(*contents, facts);
     if (wish.files == ClusterFiles::without)
         facts.left_out.push_back("files of cluster://, in " + parts.storage_root + " (--with-files adds them)");
     if (wish.logs == RunLogs::without) facts.left_out.emplace_back("logs of runs");

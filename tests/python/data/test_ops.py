@@ -312,6 +312,12 @@ def test_map_batches_gives_the_rows_that_were_asked_for(tmp_path):
     ):
         sizes.clear()
         assert dataset.map_batches(seen, batch_size=size).to_arrow().num_rows == sum(expected) and sizes == expected
+    uneven = [*(data.range(rows) for rows in (100, 90, 80, 3, 7, 41))]
+    for size in (1, 7, 8, 64, 100, 1000):
+        sizes.clear()
+        rows = uneven[0].union(*uneven[1:]).map_batches(lambda batch: seen(batch) and batch, batch_size=size)
+        assert rows.to_arrow().column("id").to_pylist() == [row for each in uneven for row in range(each.count())]
+        assert sizes == [size] * (321 // size) + [321 % size] * (321 % size > 0)
     kept = small.random_shuffle(seed=1).map_batches(
         lambda batch: seen(batch) and batch, batch_size=50, udf_modifying_row_count=False
     )

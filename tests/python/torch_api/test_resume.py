@@ -332,6 +332,48 @@ def test_a_sampler_that_drew_another_order_is_refused():
         given(other)
 
 
+def test_a_resumed_stream_begins_its_next_epoch_at_the_beginning():
+    def make():
+        return rt.prepare_data_loader(DataLoader(Lines(), 3, num_workers=2))
+
+    taken, state = interrupted(make(), 3)
+    resumed, undisturbed = make(), make()
+    resumed.load_state_dict(state)
+    assert taken + given(resumed) == given(undisturbed)
+    assert given(resumed) == given(undisturbed)
+
+
+def test_a_state_of_another_order_is_refused_in_the_middle_of_an_epoch():
+    def steps(**options):
+        data = Counted()
+        return rt.prepare_data_loader(DataLoader(data, batch_sampler=rt.GlobalBatches(data, **options)))
+
+    in_order, shuffled = (rt.prepare_data_loader(DataLoader(Counted(), 4, shuffle=shuffle)) for shuffle in (False, True))
+    pairs = (
+        (in_order, shuffled),
+        (steps(size=8, micro_batch=4), steps(size=4, micro_batch=4)),
+        (steps(size=8, micro_batch=8, seed=1), steps(size=8, micro_batch=8, seed=2)),
+    )
+    for one, other in pairs:
+        begun = itertools.islice(one, 2)
+        assert len(list(begun)) == 2
+        state = one.state_dict()
+        assert state["delivered"]
+        with pytest.raises(ValueError, match="rows would come twice or never"):
+            other.load_state_dict(state)
+        other.load_state_dict({**state, "delivered": 0})
+
+
+def test_a_distributed_sampler_keeps_its_own_seed_and_epoch():
+    data = Counted()
+    for epoch in (0, 3):
+        sampler = DistributedSampler(data, 1, 0, shuffle=True, seed=42)
+        sampler.set_epoch(epoch)
+        expected = list(sampler)
+        loader = rt.prepare_data_loader(DataLoader(data, 4, sampler=sampler))
+        assert [int(row) for batch in given(loader) for row in np.atleast_1d(batch)] == expected
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [

@@ -112,7 +112,9 @@ def test_a_trainer_that_would_train_alone_is_refused(kept, tmp_path, monkeypatch
         made.train()
 
 
-@pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6), reason="Transformers resumes with PyTorch 2.6 or newer")
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6), reason="Transformers resumes with PyTorch 2.6 or newer"
+)
 def test_the_older_init_function_gives_a_trainer_that_is_trained_and_resumed(kept, tmp_path):
     def init(train_dataset, eval_dataset=None, epochs=1):
         assert eval_dataset is None

@@ -101,7 +101,7 @@ class _RebatchedRun:
         end = next(ends, None)
         for piece in self.child.pieces():
             start = 0
-            full = max(1, piece.rows // self.node.each) * self.node.each
+            full = max(held // self.node.each + 1, piece.rows // self.node.each) * self.node.each
             while start < piece.rows:
                 stop = min(piece.rows, start + full - held, piece.rows if end is None else end - passed)
                 parts.append((piece, start, stop))

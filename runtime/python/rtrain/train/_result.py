@@ -111,7 +111,14 @@ class Result:
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("metrics", _shown(self.metrics or {}))]
-        rows.append(("checkpoint", f"{self.checkpoint._shown or self.checkpoint._at}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
+        rows.append(
+            (
+                "checkpoint",
+                f"{self.checkpoint._shown or self.checkpoint._at}  {_shown(self.checkpoint.metrics)}"
+                if self.checkpoint
+                else "none",
+            )
+        )
         best = [
             f"{checkpoint.name} {_shown(metrics)}" for checkpoint, metrics in [*reversed(self.best_checkpoints)][:_SHOWN_BEST]
         ]

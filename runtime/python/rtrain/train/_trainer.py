@@ -102,9 +102,7 @@ class DataParallelTrainer:
         return Submission(self, current_head()).run()
 
     @classmethod
-    def restore(
-        cls, path: str | os.PathLike[str], storage_filesystem: Any = None, **overrides: Unpack[RestoreArguments]
-    ) -> Self:
+    def restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None, **overrides: Unpack[RestoreArguments]) -> Self:
         """Returns the trainer of the run in `path`; its `fit()` goes on there.
 
         storage_filesystem: as in RunConfig; `path` is then the run's path on it, as Result.path names it.

@@ -76,7 +76,9 @@ def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[d
         return [], {}
     in_order = sorted(earlier, key=lambda name: (earlier[name]["attempt"], earlier[name]["report"]))
     path = directory.path
-    return rows, {name: Checkpoint._kept(f"{path}/{name}", metrics=_plain(earlier[name]["metrics"]), name=name) for name in in_order}
+    return rows, {
+        name: Checkpoint._kept(f"{path}/{name}", metrics=_plain(earlier[name]["metrics"]), name=name) for name in in_order
+    }
 
 
 def _plain(metrics: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The exception that a loop raised, beside its text: the worker leaves it with the head, the driver of the same user finds it there.
 
-    error-<rank>: the attempt, a line feed, the pickle
+error-<rank>: the attempt, a line feed, the pickle
 """
 
 from __future__ import annotations

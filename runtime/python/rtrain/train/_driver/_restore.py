@@ -71,7 +71,9 @@ def restored(
     arguments: dict[str, Any] = {
         "train_loop_config": overrides.get("train_loop_config"),
         "scaling_config": overrides.get("scaling_config") or kept["scaling_config"],
-        "run_config": _on(filesystem, path, _run_config(given, kept["run_config"], origin, payload, directory.path), directory.path),
+        "run_config": _on(
+            filesystem, path, _run_config(given, kept["run_config"], origin, payload, directory.path), directory.path
+        ),
         "dataset_config": payload.part("data_config"),
         "metadata": payload.header.get("metadata") or None,
         "datasets": overrides.get("datasets"),

@@ -62,7 +62,9 @@ def runtime_of(config: RunConfig) -> dict[str, Any]:
     """`init(runtime_env=)` with that of the run over it. A secret of the run is no variable of the run that this process belongs to."""
     runtime = _where.runtime_env()
     if config.secrets:
-        runtime["env_vars"] = {name: value for name, value in _runtime_env.env_vars(runtime).items() if name not in config.secrets}
+        runtime["env_vars"] = {
+            name: value for name, value in _runtime_env.env_vars(runtime).items() if name not in config.secrets
+        }
     return _runtime_env.merged(runtime, config.worker_runtime_env)
 
 
@@ -160,7 +162,9 @@ class Submission:
             return
         try:
             ended = self.head.get(f"/v1/runs/{part(run['run_id'])}")
-            facts = Facts(experiment_name=self.name, run_id=run["run_id"], run_path=run["run_path"], attempt=int(ended["attempt"]) + 1)
+            facts = Facts(
+                experiment_name=self.name, run_id=run["run_id"], run_path=run["run_path"], attempt=int(ended["attempt"]) + 1
+            )
             sweeper = _elsewhere.Sweeper(elsewhere, facts)
             while ended["state"] in TERMINAL and _reported.sweep(sweeper, facts, HEAD_AWAY_S):
                 pass
@@ -221,7 +225,9 @@ class Submission:
         config = self.trainer.run_config
         self.place = config.place
         if both := sorted(self.place.environment.keys() & {*_texts(config.env), *config.secrets}):
-            raise ValueError(f"RunConfig(storage_filesystem=) and its env or secrets both give {', '.join(both)}; leave one of them out")
+            raise ValueError(
+                f"RunConfig(storage_filesystem=) and its env or secrets both give {', '.join(both)}; leave one of them out"
+            )
         _filesystems.remember(self.place)
         explicit = _runtime_env.env_vars(config.worker_runtime_env or {})
         for name in _runtime_env.env_vars(_runtime_env.inherited()):
@@ -279,7 +285,9 @@ class Submission:
         if elsewhere is None:
             return
         if _filesystems.kind_of(elsewhere.filesystem) == "memory":
-            raise ValueError("storage_filesystem is the memory of this process, and a run has processes of its own: num_workers=0 can use it")
+            raise ValueError(
+                "storage_filesystem is the memory of this process, and a run has processes of its own: num_workers=0 can use it"
+            )
         if self.trainer.validation_config is not None:
             raise ValueError(
                 "validation_config reads checkpoints in processes of their own, which no storage_filesystem is handed to: give "
@@ -295,7 +303,11 @@ class Submission:
             self.resume_blob = given._blob
             return {"path": given._at, "blob": given._blob}
         folder = pathlib.Path(given._at)
-        if given._filesystem is None and _elsewhere.of(given._at) is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
+        if (
+            given._filesystem is None
+            and _elsewhere.of(given._at) is None
+            and (not folder.is_dir() or (folder / ".manifest.json").is_file())
+        ):
             return {"path": given._at}
         with given.as_directory() as directory:
             self.resume_blob = self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))

@@ -117,7 +117,9 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
     ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
     if process.returncode == 1 and error_text:
         return _failed(error_text)  # its traceback
-    return _failed(f"{error_text}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip())
+    return _failed(
+        f"{error_text}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip()
+    )
 
 
 def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
@@ -155,7 +157,10 @@ def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
         return None
     if not _raised.is_own(head, run):
         whose = f"user {run.get('user')}, whose code it would run here"
-        print(f"rtrain: {run['name']} is a run of {whose}; if it has validations, {run.get('user')}'s driver makes them", file=sys.stderr)
+        print(
+            f"rtrain: {run['name']} is a run of {whose}; if it has validations, {run.get('user')}'s driver makes them",
+            file=sys.stderr,
+        )
         return None
     try:
         payload = Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), f"the blob {digest}")

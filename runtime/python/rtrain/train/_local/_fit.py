@@ -62,7 +62,9 @@ class _Fit:
             self.trainer.scaling_config,
             self.trainer.train_loop_config,
         )
-        session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._reports_to_callbacks(context))
+        session = LocalSession(
+            facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._reports_to_callbacks(context)
+        )
         with contextlib.closing(directory), _kept_code(self.trainer):
             self._furnish(session)
             _tracking.start(facts, _trackers(self.trainer.run_config))
@@ -103,7 +105,11 @@ class _Fit:
             config.take_name(opening["name"])  # rank 0's
         directory = opened or Directory(pathlib.Path(opening["path"]), opening["name"])
         directory.run_id, directory.attempt = opening["run_id"], opening["attempt"]
-        directory.start, directory.reports_before, directory.writes_as = opening["start"], opening["reports_before"], opening["writes_as"]
+        directory.start, directory.reports_before, directory.writes_as = (
+            opening["start"],
+            opening["reports_before"],
+            opening["writes_as"],
+        )
         seen = self.ranks.gather((directory.path / "run.json").is_file(), "looking for the run's directory")
         missing = [rank for rank, there in enumerate(seen) if not there]
         if missing:

@@ -285,7 +285,9 @@ class LocalSession:
             raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
         if status is not None:
             self._statuses[name] = status
-        return Checkpoint._kept(str(self._directory.path / name), metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name)
+        return Checkpoint._kept(
+            str(self._directory.path / name), metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name
+        )
 
     def _discard(self, call: ReportCall, name: str, calls: list[Any]) -> list[str]:
         """Rank 0 takes the manifest away, which may be there though it could not be made durable. Every rank takes back what it moved,

@@ -71,7 +71,9 @@ def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
         raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
     given = pathlib.Path(brought._at)
     if "://" not in brought._at and not given.is_dir():
-        raise FileNotFoundError(f"checkpoint_upload_fn gave {brought._at}, which is not a directory; it gives the Checkpoint that it made")
+        raise FileNotFoundError(
+            f"checkpoint_upload_fn gave {brought._at}, which is not a directory; it gives the Checkpoint that it made"
+        )
     return brought
 
 

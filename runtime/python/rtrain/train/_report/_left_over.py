@@ -33,7 +33,9 @@ class LeftOver:
         except FileNotFoundError:
             pass  # another rank was quicker
         except OSError as error:
-            print(f"rtrain: the reported directory {self.path} stays: it cannot be renamed, to be removed: {error}", file=sys.stderr)
+            print(
+                f"rtrain: the reported directory {self.path} stays: it cannot be renamed, to be removed: {error}", file=sys.stderr
+            )
         self.close()
         shutil.rmtree(aside, ignore_errors=True)
 

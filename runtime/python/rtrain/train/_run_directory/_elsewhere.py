@@ -53,7 +53,9 @@ class Elsewhere:
         directory = f"{facts.experiment_name}/checkpoint_{report:06}-a{facts.attempt:03}-{facts.run_id}"
         directory += f"/rank-{facts.world_rank}" if facts.world_rank else ""
         if any(_POINTER.fullmatch(file.name) for file in source.iterdir()):
-            raise ValueError(f"{source} holds a pointer to files elsewhere: report a directory that Checkpoint.to_directory() made of it")
+            raise ValueError(
+                f"{source} holds a pointer to files elsewhere: report a directory that Checkpoint.to_directory() made of it"
+            )
         there = _filesystems.as_pyarrow(self.filesystem)
         files = {file.relative_to(source).as_posix(): file for file in sorted(source.rglob("*")) if file.is_file()}
         for folder in sorted({f"{directory}/{name}".rpartition("/")[0] for name in files}):

@@ -99,7 +99,7 @@ def as_pyarrow(filesystem: Any) -> Any:
 
 
 def kind_of(filesystem: Any) -> str:
-    """"local", "s3", or another one's own word for itself."""
+    """ "local", "s3", or another one's own word for itself."""
     named = getattr(filesystem, "type_name", None) or getattr(filesystem, "protocol", None) or type(filesystem).__name__
     names = [named] if isinstance(named, str) else list(named)
     for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3")):
@@ -139,8 +139,14 @@ def _of_s3fs(filesystem: Any) -> dict[str, str]:
     outer = {option: getattr(filesystem, name, None) for option, name in _OF_S3FS.items()}
     endpoint, region = client.pop("endpoint_url", None), client.pop("region_name", None)
     endpoint = getattr(filesystem, "endpoint_url", None) or endpoint
-    given_twice = [f"client_kwargs['aws_{_OF_CLIENT[option]}'] beside {_OF_S3FS[option]}" for option in inner if inner[option] and outer[option]]
-    _refuse([*(f"client_kwargs[{name!r}]" for name in client), *given_twice, *_not_carried(filesystem, has_endpoint=bool(endpoint))])
+    given_twice = [
+        f"client_kwargs['aws_{_OF_CLIENT[option]}'] beside {_OF_S3FS[option]}"
+        for option in inner
+        if inner[option] and outer[option]
+    ]
+    _refuse(
+        [*(f"client_kwargs[{name!r}]" for name in client), *given_twice, *_not_carried(filesystem, has_endpoint=bool(endpoint))]
+    )
     settings = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
     if settings["access_key"] and not endpoint:  # it asks the server that its environment names
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

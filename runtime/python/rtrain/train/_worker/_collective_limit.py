@@ -150,7 +150,12 @@ class Watch:
             if any(coming.came(head, rank) for rank in range(coming.facts.world_rank)):
                 return  # that one tells
         missing = coming.missing()
-        if missing == [] or (missing is None and coming.facts.world_rank != 0) or self._waiting is None or self._waiting[0] is not coming:
+        if (
+            missing == []
+            or (missing is None and coming.facts.world_rank != 0)
+            or self._waiting is None
+            or self._waiting[0] is not coming
+        ):
             return
         waiting = [rank for rank in range(coming.facts.world_size) if rank not in (missing or [])]
         who = f"{_subject(missing)} {'has' if missing and len(missing) == 1 else 'have'} not come"

@@ -88,6 +88,7 @@ class Position:
             "seed": self.seed,
             "delivered": delivered,
             "rows": self.kind.rows,
+            "order": self.kind.order_name,
             "multiple": self.multiple,
             "world": self.world,
             "check": check,
@@ -107,6 +108,11 @@ class Position:
             raise ValueError(
                 f"the state is of a loader over {state.get('rows')} rows, and this one has {self.kind.rows}: an epoch that was begun cannot go "
                 "on. Without load_state_dict, the epoch starts from its beginning"
+            )
+        if state["delivered"] and state.get("order", self.kind.order_name) != self.kind.order_name:
+            raise ValueError(
+                f"the state is in the middle of an epoch whose rows came {state['order']}, and this loader's come {self.kind.order_name}: "
+                "rows would come twice or never. Make the loader as it was, or start the epoch again without load_state_dict"
             )
         self._same_world(state)
         self.seed, self.multiple = int(state["seed"]), int(state.get("multiple") or self.kind.multiple)

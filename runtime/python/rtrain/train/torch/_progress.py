@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Sampler
+from torch.utils.data.distributed import DistributedSampler
 
 from rtrain.train.torch._loader_state import VERSION, EpochHook, Position
 from rtrain.train.torch._place import place
@@ -64,7 +65,11 @@ class OfItems:
         own = not whole or (isinstance(kind, Walking) and kind.divides_itself)
         generator = own_generator(kind.sampler)
         seed = None if generator is None else generator.initial_seed()
+        if type(kind.sampler) is DistributedSampler:
+            seed = kind.sampler.seed
         self.position = Position(kind, seed, place().world_size if own else None)
+        if type(kind.sampler) is DistributedSampler:
+            self.position.epoch = kind.sampler.epoch
         for sampler in {id(each): each for each in (loader.sampler, kind.sampler)}.values():
             if hasattr(sampler, "__dict__"):
                 vars(sampler)["set_epoch"] = EpochHook(sampler, self.position)
@@ -162,6 +167,8 @@ class OfStream:
         if self._fetching is None:
             self._fetching = self.streams.that_fetches(self.loader)
         fetched = self.streams.fetched(iter(self._fetching))
+        if loaded is not None and not self.loader.persistent_workers:
+            self._fetching = None  # the processes of the next epoch must not load the state again
         return fetched, self._given
 
     def _given(self, batches: Iterator[Any]) -> Iterator[Any]:

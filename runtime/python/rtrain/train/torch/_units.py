@@ -88,6 +88,8 @@ class Dealing:
         self.shape, self.ranks, self.rank, self.drop = shape, ranks, rank, drop
         self.multiple = ranks
         self.name = f"{shape.unit}s of {'an own sampler' if type(sampler) is RankShare else 'the dataset'}"
+        is_shuffled = type(sampler) is RandomSampler or (type(sampler) is DistributedSampler and sampler.shuffle)
+        self.order_name = "shuffled" if is_shuffled else "in the sampler's order"
 
     @property
     def rows(self) -> int:
@@ -173,6 +175,8 @@ def _taken(order: Any, positions: range) -> list[Any]:
 class Walking:
     """Orders of a sampler that this rank draws from as it goes: it has no length, or no other rank shares it."""
 
+    order_name = "in the sampler's order"
+
     def __init__(self, sampler: Any, shape: Shape, share: RankShare | None) -> None:
         self.sampler, self.shape = sampler, shape
         self.ranks, self.rank = (1, 0) if share is None else (share.num_replicas, share.rank)
@@ -253,6 +257,11 @@ class Steps:
 
     def __init__(self, batches: GlobalBatches) -> None:
         self.sampler = batches
+
+    @property
+    def order_name(self) -> str:
+        order = f"shuffled by seed {self.sampler.seed}" if self.sampler.shuffle else "in the dataset's order"
+        return f"{order}, with a size of {self.sampler.size}"
 
     @property
     def rows(self) -> int:
