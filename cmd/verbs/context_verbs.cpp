@@ -1,4 +1,5 @@
-// rtrain context list|use|show|add|move|remove and config show: which cluster, and who says so.
+// rtrain context list|use|show|add|move|remove and config show: the cluster that commands go to, and where that setting
+// comes from.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"

@@ -266,7 +266,7 @@ Result<HeadListening> Head::announce() {
 void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready) {
     if (traces_) traces_->open({.cluster_id = view_.cluster.meta.cluster_id, .cluster_name = options_.name});
     const HeadStarted here{.wall_ms = facts_.started_wall_ms, .quarantine = quarantine};
-    // What was changed while the head worked holds, until somebody changes the file.
+    // Changes that were made while the head worked stay in force until somebody changes the file.
     const std::string print = options_.queues ? security::sha256_hex(options_.queues_text) : "";
     const bool configures = options_.queues && journal_->setting(queues_file_setting) != print;
     const auto serves = [this, ready = std::move(ready)] {

@@ -16,8 +16,8 @@ struct Identity {
     net::TlsIdentity tls() const;
 };
 
-// What a start does where no authority is in the data directory. A head with records refuses: nodes and contexts trust
-// the authority that is missing.
+// How a start treats a data directory without an authority. A head with records refuses to start: nodes and contexts
+// trust the authority that is missing.
 enum class MissingAuthority { is_made, is_refused };
 
 // A half-present authority is an Error, and is never replaced.

@@ -15,7 +15,7 @@
 
 namespace rtrain::head {
 
-// What a backup says about itself.
+// The facts about a backup that stand at its beginning.
 struct BackupFacts {
     std::string version, cluster_id, cluster_name, ca_fingerprint;
     std::string address;  // HOST:PORT where the head served; empty: it did not run
@@ -43,7 +43,7 @@ class ArchiveWriter {
     BackupTotals totals_;
 };
 
-// What a reader does with the parts of a backup. Each may be empty.
+// A reader calls these functions with the parts of a backup. Each may be empty.
 struct ArchiveTakers {
     std::function<Status(const BackupFacts&)> facts{};
     std::function<Status(const std::string& path)> file{};

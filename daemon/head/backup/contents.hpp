@@ -1,4 +1,4 @@
-// Which files below the head's directories belong into a backup.
+// Lists the files below the head's directories that belong into a backup.
 #pragma once
 
 #include <string>

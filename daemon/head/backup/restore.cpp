@@ -116,7 +116,7 @@ class Staging {
         return durable ? Status(Done{}) : Status(restore_failed("writing", file_path_));
     }
 
-    // What root restores belongs to the owner of the directory whose place it takes.
+    // Gives restored files to the owner of the directory that they replace, if root restores.
     Status give_to(const struct stat& owner) const {
         if (::geteuid() != 0) return Done{};
         std::error_code failed;

@@ -60,7 +60,7 @@ void EventLoop::add_audit(std::optional<state::AuditRow> row, const Decision& de
     queue_.newest().add(std::move(row));
 }
 
-// What is overdue is not put off again by each event: else events that come quickly would put it off for ever.
+// An overdue timer stays as it is: otherwise a quick sequence of events would postpone it for ever.
 void EventLoop::wake() {
     const auto due = next_wake(cluster_);
     if (due && wake_timer_ && overdue_ && *due <= clock_.now()) return;

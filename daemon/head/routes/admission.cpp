@@ -72,8 +72,8 @@ Error no_longer_opens() {
 
 }  // namespace
 
-// Which runs a node may write to, and how much their users may keep, is known on the loop alone. Waits for it, in a
-// thread for files, for some seconds at most: a head that ends does not answer.
+// Only the loop knows which runs a node may write to and how much their users may keep. A thread for files calls this
+// function and waits for the loop's answer, for some seconds at most: a head that ends does not answer.
 std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path, std::uint64_t bytes) {
     if (caller.role != Role::node) return std::nullopt;
     const auto promised = std::make_shared<std::promise<std::optional<net::Response>>>();

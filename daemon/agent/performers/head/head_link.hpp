@@ -19,7 +19,7 @@ class HeadLink {
     struct Events {
         std::function<void(protocol::FromHead)> on_message;
         std::function<void()> on_disconnected;  // the machine has been told
-        std::function<void()> on_unreachable;   // the next dial goes where the node's identity then says
+        std::function<void()> on_unreachable;   // the next dial goes to the address in the node's identity
     };
     HeadLink(net::Loop& loop, Inputs inputs, const AgentState& state, const ThisNode& node, Events events)
         : loop_(loop), inputs_(inputs), state_(state), node_(node), events_(std::move(events)) {}

@@ -1,4 +1,4 @@
-// What users, queues or runs had in a span of time: GPU hours, CPU hours, and how much of it was productive.
+// Answers how many GPU and CPU hours users, queues or runs had in a span of time, and which share was productive.
 #include <charconv>
 #include <memory>
 

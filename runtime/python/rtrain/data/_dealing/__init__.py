@@ -1,1 +1,1 @@
-"""Which rows of an epoch a rank gives out, when, and what a state says of it."""
+"""The arithmetic, the reading and the state of the rows that a rank gives out in an epoch."""

@@ -1,4 +1,4 @@
-"""How far an iteration has come, and how a state says it."""
+"""The progress of an iteration, and the state that keeps it."""
 
 from __future__ import annotations
 
