@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.hpp"
+#include "base/percent.hpp"
 #include "cmd/line/settings.hpp"
 #include "daemon/net/client.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/percent.hpp"
 
 namespace rtrain::cmd {
 

@@ -6,11 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/live_states.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -10,9 +10,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/text/shell_word.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::cmd {

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/checkpoint_name.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/status_text.hpp"
 #include "daemon/agent/peers/cluster_store.hpp"
 #include "daemon/net/client.hpp"
-#include "storage/base/checkpoint_name.hpp"
 #include "storage/uri/open_store.hpp"
 
 namespace rtrain::cmd {

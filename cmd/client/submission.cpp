@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/follow.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/progress.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 

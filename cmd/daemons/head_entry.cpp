@@ -11,13 +11,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/shell_word.hpp"
 #include "cmd/text/units.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 

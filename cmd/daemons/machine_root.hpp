@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::cmd {
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.hpp"
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
@@ -13,7 +14,6 @@
 #include "daemon/agent/hardware/inventory.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
 #include "daemon/agent/workers/environment.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

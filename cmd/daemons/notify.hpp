@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::cmd {
 

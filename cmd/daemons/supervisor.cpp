@@ -13,7 +13,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

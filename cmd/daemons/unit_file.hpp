@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/result.hpp"
 #include "cmd/daemons/machine_root.hpp"
-#include "scheduler/model/result.hpp"
 #include "storage/uri/files/disk.hpp"
 
 namespace rtrain::cmd {

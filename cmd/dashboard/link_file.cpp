@@ -10,9 +10,9 @@
 #include <cstring>
 #include <utility>
 
-#include "storage/base/descriptor.hpp"
-#include "storage/base/percent.hpp"
-#include "storage/base/write_all.hpp"
+#include "base/descriptor.hpp"
+#include "base/percent.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::cmd {
 namespace {

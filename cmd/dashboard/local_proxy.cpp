@@ -16,9 +16,9 @@
 #include <set>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "cmd/dashboard/peer_user.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

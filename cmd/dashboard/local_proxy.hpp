@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
+#include "base/descriptor.hpp"
 #include "cmd/dashboard/gate.hpp"
 #include "daemon/net/client.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::cmd {
 

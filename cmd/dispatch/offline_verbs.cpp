@@ -1,11 +1,11 @@
 // Verbs that need nobody: version, schema, validate, help, completion.
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/code_folder.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/dispatch/completion.hpp"
 #include "cmd/dispatch/dispatch.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

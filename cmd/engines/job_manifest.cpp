@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/base64.hpp"
+#include "base/json_text.hpp"
 #include "cmd/engines/job_script.hpp"
 #include "cmd/text/output.hpp"
-#include "storage/base/base64.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::cmd {

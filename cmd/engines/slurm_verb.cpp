@@ -9,13 +9,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/descriptor.hpp"
+#include "base/write_all.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/submission.hpp"
 #include "cmd/engines/engine_verbs.hpp"
 #include "cmd/engines/slurm_script.hpp"
 #include "cmd/text/process.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/write_all.hpp"
 
 extern char** environ;
 

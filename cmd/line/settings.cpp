@@ -12,9 +12,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/descriptor.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/text/suggest.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::cmd {
 namespace {

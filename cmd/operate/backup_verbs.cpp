@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "cmd/client/api.hpp"
 #include "cmd/daemons/head_entry.hpp"
 #include "cmd/daemons/supervisor.hpp"
@@ -28,7 +29,6 @@
 #include "cmd/verbs/rows.hpp"
 #include "daemon/head/backup/restore.hpp"
 #include "daemon/head/backup/take.hpp"
-#include "storage/base/descriptor.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::cmd {

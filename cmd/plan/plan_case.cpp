@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/text/suggest.hpp"
 #include "scheduler/model/records.hpp"
 #include "scheduler/placement/placement.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 #include "scheduler/placement/placement.hpp"
 
 namespace rtrain::cmd {

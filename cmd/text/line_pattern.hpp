@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::cmd {
 

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
+#include "base/write_all.hpp"
 #include "cmd/text/terminal.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -18,9 +18,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/descriptor.hpp"
+#include "base/write_all.hpp"
 #include "cmd/text/output.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/text/output.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/text/output.hpp"
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

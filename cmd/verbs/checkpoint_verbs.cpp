@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/run_store.hpp"
 #include "cmd/text/progress.hpp"
 #include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {

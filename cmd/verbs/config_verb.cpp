@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/output.hpp"
 #include "cmd/text/suggest.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 
 namespace rtrain::cmd {

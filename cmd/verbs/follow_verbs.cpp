@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.hpp"
 #include "cmd/client/follow.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/json_text.hpp"
 #include "cmd/client/api.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/plan/plan_case.hpp"
@@ -16,7 +17,6 @@
 #include "cmd/text/suggest.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/placement/largest.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -15,13 +15,13 @@
 #include <set>
 #include <thread>
 
+#include "base/json_text.hpp"
 #include "cmd/client/code_folder.hpp"
 #include "cmd/client/follow.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/submission.hpp"
 #include "cmd/daemons/own_cluster.hpp"
 #include "cmd/text/status_text.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::cmd {

@@ -1,12 +1,12 @@
 // rtrain restore: a run goes on, from nothing but its storage path.
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/run_store.hpp"
 #include "cmd/client/submission.hpp"
 #include "cmd/text/shell_word.hpp"
 #include "cmd/text/status_text.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {

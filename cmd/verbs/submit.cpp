@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/code_folder.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/run_store.hpp"
@@ -10,7 +11,6 @@
 #include "cmd/text/reasons.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {

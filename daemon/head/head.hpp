@@ -3,9 +3,9 @@
 
 #include <functional>
 
+#include "base/result.hpp"
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/listening.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain {
 

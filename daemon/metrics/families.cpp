@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::metrics {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::metrics {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/write_all.hpp"
 #include "daemon/net/session.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::net {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "daemon/net/connection_table.hpp"
 #include "daemon/net/loop/loop.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::net {
 

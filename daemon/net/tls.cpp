@@ -8,8 +8,8 @@
 
 #include <vector>
 
+#include "base/hex.hpp"
 #include "daemon/security/openssl.hpp"
-#include "storage/base/hex.hpp"
 
 namespace rtrain::net {
 namespace {

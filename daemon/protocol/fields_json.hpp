@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.hpp"
+#include "base/json_text.hpp"
 #include "daemon/protocol/messages.hpp"
-#include "storage/base/base64.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::protocol {
 

@@ -1,7 +1,7 @@
 // The rule for file names in a checkpoint. It is apart from messages.cpp, which needs the JSON library, because the
 // pure coordinator uses it too.
+#include "base/checkpoint_name.hpp"
 #include "daemon/protocol/group.hpp"
-#include "storage/base/checkpoint_name.hpp"
 
 namespace rtrain::protocol {
 

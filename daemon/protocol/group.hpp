@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/protocol/attempt_ref.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::protocol {
 

@@ -1,10 +1,10 @@
 // The wire form of every message: one list of fields each, read and written by fields_json.hpp.
 #include "daemon/protocol/messages.hpp"
 
+#include "base/json_depth.hpp"
+#include "base/json_text.hpp"
+#include "base/relative_path.hpp"
 #include "daemon/protocol/fields_json.hpp"
-#include "storage/base/json_depth.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/relative_path.hpp"
 
 namespace rtrain::protocol {
 template <class V>

@@ -11,13 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/protocol/attempt_ref.hpp"
 #include "daemon/protocol/group.hpp"
 #include "daemon/protocol/heartbeat.hpp"
 #include "daemon/protocol/node_life.hpp"
 #include "daemon/protocol/orders.hpp"
 #include "scheduler/model/records.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::protocol {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::protocol {
 namespace {

@@ -2,8 +2,8 @@
 // writes the rest.
 #include <algorithm>
 
+#include "base/json_text.hpp"
 #include "daemon/protocol/fields_json.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::protocol {
 namespace {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::security {
 

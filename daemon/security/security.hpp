@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::security {
 

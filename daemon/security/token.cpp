@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "base/hex.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/hex.hpp"
 
 namespace rtrain::security {
 namespace {

@@ -2,13 +2,13 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "base/checkpoint_name.hpp"
+#include "base/json_depth.hpp"
+#include "base/json_text.hpp"
 #include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/last_error.hpp"
 #include "runtime/worker/rtrain_worker.h"
 #include "runtime/worker/session.hpp"
-#include "storage/base/checkpoint_name.hpp"
-#include "storage/base/json_depth.hpp"
-#include "storage/base/json_text.hpp"
 
 #define RTW_EXPORT __attribute__((visibility("default")))
 

@@ -20,8 +20,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "runtime/worker/last_error.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::worker {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain {
 

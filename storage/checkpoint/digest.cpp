@@ -1,6 +1,6 @@
 // Computes SHA-256 of files, in pieces that fit into the processor's cache.
 
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

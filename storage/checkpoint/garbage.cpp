@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "storage/base/checkpoint_name.hpp"
+#include "base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/listing.hpp"
 #include "storage/uri/files/tree.hpp"

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdio>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::storage {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "storage/base/json_text.hpp"
-#include "storage/base/relative_path.hpp"
+#include "base/json_text.hpp"
+#include "base/relative_path.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::storage {

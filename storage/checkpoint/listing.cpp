@@ -8,7 +8,7 @@
 #include <limits>
 #include <tuple>
 
-#include "storage/base/checkpoint_name.hpp"
+#include "base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
 
 namespace rtrain::storage {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "storage/base/json_text.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/json_text.hpp"
 #include "storage/checkpoint/layout.hpp"
-#include "storage/crypto/digest.hpp"
 
 namespace rtrain::storage {
 namespace {

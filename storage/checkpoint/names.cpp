@@ -3,7 +3,7 @@
 // of a later one. A directory that the training loop has made itself may lie deeper: names/epochs/3 is the claim of
 // epochs/3. Because a file and a directory cannot share a name, no checkpoint lies inside of another one.
 
-#include "storage/base/checkpoint_name.hpp"
+#include "base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/listing.hpp"
 

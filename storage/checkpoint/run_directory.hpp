@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::storage {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 #include "storage/history/levels.hpp"
 
 namespace rtrain::history {

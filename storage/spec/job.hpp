@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "scheduler/model/records.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::spec {
 

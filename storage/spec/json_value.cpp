@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {

@@ -1,5 +1,5 @@
 // Checks a file before it is parsed: its size, its encoding, and characters that YAML does not allow.
-#include "storage/base/hex.hpp"
+#include "base/hex.hpp"
 #include "storage/spec/pattern.hpp"
 #include "storage/spec/value.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "storage/base/hex.hpp"
+#include "base/hex.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {

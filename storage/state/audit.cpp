@@ -1,7 +1,7 @@
 // See audit.hpp.
 #include "storage/state/audit.hpp"
 
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
 #include "storage/state/audit_table.hpp"
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::state {
 

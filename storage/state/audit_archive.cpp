@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "storage/base/descriptor.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/write_all.hpp"
+#include "base/descriptor.hpp"
+#include "base/json_text.hpp"
+#include "base/write_all.hpp"
 #include "storage/state/audit_table.hpp"
 #include "storage/state/body.hpp"
 #include "storage/state/codec/compression.hpp"

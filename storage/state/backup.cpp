@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
 #include "storage/state/audit_table.hpp"
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"

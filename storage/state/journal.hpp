@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "scheduler/controller.hpp"
-#include "scheduler/model/result.hpp"
 #include "storage/state/audit.hpp"
 #include "storage/state/codec/pages.hpp"
 #include "storage/state/codec/text.hpp"

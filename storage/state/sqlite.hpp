@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -1,9 +1,9 @@
 // Manifests and ends of attempts: files on a storage path that others can write.
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_text.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
-#include "storage/crypto/digest.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

@@ -1,6 +1,6 @@
 // Messages of a worker, or of a stranger, over the agent's Unix socket; and the worker's side of it.
+#include "base/base64.hpp"
 #include "runtime/worker/frames/frames.hpp"
-#include "storage/base/base64.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "tests/oracle/oracle.hpp"
 
 namespace oracle {

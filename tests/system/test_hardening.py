@@ -13,7 +13,7 @@ from local_cluster import RTRAIN
 
 BUILD = pathlib.Path(RTRAIN).parent
 LIBRARY = pathlib.Path(os.environ.get("RTRAIN_TEST_WORKER_LIB", BUILD / "librtrain_worker.so"))
-PARTS = ("scheduler", "storage", "runtime/CMakeFiles", "runtime/worker", "daemon", "cmd")  # what the two are linked from
+PARTS = ("base", "scheduler", "storage", "runtime/CMakeFiles", "runtime/worker", "daemon", "cmd")  # what the two are linked from
 FOLDERS = {part.split("/")[0] for part in PARTS}
 each = pytest.mark.parametrize("file", [pathlib.Path(RTRAIN), LIBRARY], ids=["binary", "library"])
 

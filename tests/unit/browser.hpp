@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "base/json_text.hpp"
 #include "daemon/head/access/browser_requests.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 namespace rtrain::test {

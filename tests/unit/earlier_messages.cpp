@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "tests/unit/source_directory.hpp"
 
 namespace rtrain::test {

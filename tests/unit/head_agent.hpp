@@ -12,9 +12,9 @@
 #include <typeinfo>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "daemon/protocol/messages.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 namespace rtrain::test {

@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
+#include "base/json_text.hpp"
 #include "daemon/head/head.hpp"
 #include "daemon/net/client.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 namespace rtrain::test {

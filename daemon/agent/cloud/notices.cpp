@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/cloud/plain_http.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {

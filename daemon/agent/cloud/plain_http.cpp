@@ -14,7 +14,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "storage/base/descriptor.hpp"
-#include "storage/base/log_cuts.hpp"
-#include "storage/base/write_all.hpp"
+#include "base/descriptor.hpp"
+#include "base/log_cuts.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::agent {
 namespace {

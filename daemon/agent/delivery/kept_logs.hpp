@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::agent {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/log_cuts.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/net/loop/loop.hpp"
-#include "storage/base/log_cuts.hpp"
 
 namespace rtrain::agent {
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/delivery/uploads.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {

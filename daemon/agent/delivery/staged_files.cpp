@@ -8,9 +8,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "storage/base/checkpoint_name.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/relative_path.hpp"
+#include "base/checkpoint_name.hpp"
+#include "base/json_text.hpp"
+#include "base/relative_path.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/taking.hpp"

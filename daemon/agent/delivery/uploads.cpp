@@ -14,6 +14,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/delivery/kept_logs.hpp"
 #include "daemon/agent/delivery/named_logs.hpp"
@@ -21,7 +22,6 @@
 #include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/beneath.hpp"

@@ -1,5 +1,5 @@
 // The disk of the data directory: what stays free on it, when it is full for new runs, and how many bytes of logs a
-// user may have there. Logs that are longer lose their middle (storage/base/log_cuts.hpp).
+// user may have there. Logs that are longer lose their middle (base/log_cuts.hpp).
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::agent {
 

@@ -14,10 +14,10 @@
 #include <tuple>
 #include <utility>
 
+#include "base/hex.hpp"
+#include "base/relative_path.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/base/relative_path.hpp"
 #include "storage/uri/files/beneath.hpp"
 #include "storage/uri/files/taking.hpp"
 #include "storage/uri/files/tree.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::agent {

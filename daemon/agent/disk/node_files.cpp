@@ -12,8 +12,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/write_all.hpp"
 #include "daemon/agent/base/log.hpp"
-#include "storage/base/write_all.hpp"
 #include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/agent/machine/messages.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::agent {
 

@@ -13,9 +13,9 @@
 #include <functional>
 #include <utility>
 
+#include "base/crypto/digest.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
-#include "storage/crypto/digest.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/agent/machine/messages.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::agent {
 

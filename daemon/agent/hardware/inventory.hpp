@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/agent/base/options.hpp"
 #include "scheduler/model/resources.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::agent {
 

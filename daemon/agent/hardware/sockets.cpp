@@ -13,8 +13,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/descriptor.hpp"
 #include "daemon/agent/hardware/traffic.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -17,9 +17,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/json_text.hpp"
+#include "base/percent.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/percent.hpp"
 
 namespace rtrain::agent {
 namespace {

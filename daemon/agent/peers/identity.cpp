@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/disk/short_names.hpp"
 #include "daemon/agent/hardware/inventory.hpp"
@@ -19,7 +20,6 @@
 #include "daemon/agent/workers/environment.hpp"
 #include "daemon/agent/workers/launcher.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {

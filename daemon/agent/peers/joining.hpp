@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/agent/base/options.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain {
 

@@ -11,11 +11,11 @@
 #include <mutex>
 #include <set>
 
+#include "base/crypto/digest.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "daemon/agent/preparation/unused.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
-#include "storage/crypto/digest.hpp"
 #include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/checkpoint_name.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
-#include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/tree.hpp"
 

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/descriptor.hpp"
 #include "daemon/agent/preparation/setup.hpp"
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/preparation/unused.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/hex.hpp"
+#include "base/json_text.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/kept_checkpoints.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
@@ -23,8 +25,6 @@
 #include "daemon/agent/preparation/user_store.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/beneath.hpp"
 

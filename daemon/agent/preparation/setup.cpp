@@ -17,12 +17,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/descriptor.hpp"
 #include "daemon/agent/preparation/unused.hpp"
 #include "daemon/agent/workers/become_user.h"
 #include "daemon/agent/workers/entrypoint.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/descriptor.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/files/tree.hpp"
 

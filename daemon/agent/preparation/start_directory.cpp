@@ -16,9 +16,9 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/descriptor.hpp"
+#include "base/write_all.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -12,11 +12,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/descriptor.hpp"
+#include "base/json_text.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/preparation/places.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/files/beneath.hpp"
 #include "storage/uri/s3/s3.hpp"

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "base/result.hpp"
 #include "scheduler/model/resources.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain {
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/disk/node_files.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/agent/warm/template_spec.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::agent {
 

@@ -9,9 +9,9 @@
 #include <charconv>
 #include <sstream>
 
+#include "base/crypto/digest.hpp"
+#include "base/descriptor.hpp"
 #include "daemon/agent/workers/entrypoint.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/crypto/digest.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -16,10 +16,10 @@
 #include <ctime>
 #include <utility>
 
+#include "base/write_all.hpp"
 #include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/hardware/processes.hpp"
 #include "daemon/agent/workers/stop_signal.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::agent {
 namespace {

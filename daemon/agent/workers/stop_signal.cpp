@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "daemon/agent/hardware/processes.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "daemon/agent/workers/launcher.hpp"
-#include "storage/base/descriptor.hpp"
 #include "storage/uri/files/file_rights.hpp"
 
 namespace rtrain::agent {

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/net/server.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

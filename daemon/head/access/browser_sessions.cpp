@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "storage/base/hex.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/hex.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
+#include "base/write_all.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/files/plain_files.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/head/access/tokens.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

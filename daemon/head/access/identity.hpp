@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/security/security.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

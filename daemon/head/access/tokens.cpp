@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "base/crypto/digest.hpp"
+#include "base/hex.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/crypto/digest.hpp"
 
 namespace rtrain::head {
 namespace {

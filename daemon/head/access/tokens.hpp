@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/net/server.hpp"
 #include "scheduler/model/ids.hpp"
-#include "scheduler/model/result.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::head {

@@ -2,10 +2,10 @@
 // the loop (history/chart_history.hpp).
 #include "daemon/head/history/chart_history.hpp"
 
+#include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/base/number_ranges.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/history/limits.hpp"
 
 namespace rtrain::head {

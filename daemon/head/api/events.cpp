@@ -1,10 +1,10 @@
 // Events: pages of what was, and a stream of what comes. Stream ids are positions, so a reader that was cut
 // goes on where it was (Last-Event-ID, or ?after=).
+#include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/loop/feeds.hpp"
 #include "daemon/head/requests/job_output.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

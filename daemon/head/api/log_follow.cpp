@@ -7,12 +7,12 @@
 #include <chrono>
 #include <set>
 
+#include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/logs/line_states.hpp"
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/logs/log_position.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 
 namespace rtrain::head {

@@ -1,9 +1,9 @@
 // Changes of the queues while the head works. A change is merged with the present rules, and the whole is checked as a
 // file of queues is: so nothing gets in here that `head start --queues` would refuse.
+#include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/audit.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/fields/queues.hpp"
 #include "storage/spec/fields/rules.hpp"
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/json_text.hpp"
+#include "base/percent.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/base/limits.hpp"
@@ -16,8 +18,6 @@
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/protocol/group.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
-#include "storage/base/json_text.hpp"
-#include "storage/base/percent.hpp"
 #include "storage/uri/files/file_rights.hpp"
 #include "storage/uri/files/store.hpp"
 

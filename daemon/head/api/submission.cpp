@@ -3,6 +3,8 @@
 #include <memory>
 #include <set>
 
+#include "base/hex.hpp"
+#include "base/json_text.hpp"
 #include "daemon/head/access/ownership.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/api/parents.hpp"
@@ -15,8 +17,6 @@
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/explanation_json.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/spec/limits.hpp"
 #include "storage/uri/files/store.hpp"

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/node_name.hpp"
 #include "daemon/net/loop/side_thread.hpp"
 #include "scheduler/autoscale/demand.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -17,9 +17,9 @@
 #include <deque>
 #include <filesystem>
 
+#include "base/descriptor.hpp"
+#include "base/write_all.hpp"
 #include "daemon/head/base/clock.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/state/codec/compression.hpp"
 
 namespace rtrain::head {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::head {
 

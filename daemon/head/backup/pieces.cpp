@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/crypto/digest.hpp"
+#include "base/crypto/seal.hpp"
+#include "base/descriptor.hpp"
+#include "base/hex.hpp"
 #include "daemon/head/base/data_files.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/crypto/digest.hpp"
-#include "storage/crypto/seal.hpp"
 #include "storage/state/codec/compression.hpp"
 
 namespace rtrain::head {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "daemon/head/backup/sealed_file.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

@@ -15,10 +15,10 @@
 #include <set>
 #include <utility>
 
+#include "base/write_all.hpp"
 #include "daemon/head/backup/take.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/write_all.hpp"
 #include "storage/state/journal.hpp"
 #include "storage/state/lock.hpp"
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "storage/base/write_all.hpp"
-#include "storage/crypto/seal.hpp"
+#include "base/crypto/seal.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::head {
 namespace {

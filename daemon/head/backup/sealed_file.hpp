@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::head {
 

@@ -17,10 +17,10 @@
 #include <set>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "storage/state/schema.hpp"
 #include "storage/uri/files/beneath.hpp"

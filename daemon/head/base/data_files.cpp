@@ -12,8 +12,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "base/write_all.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/head/base/options.hpp"
 #include "scheduler/model/ids.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

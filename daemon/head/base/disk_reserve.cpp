@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/descriptor.hpp"
 #include "daemon/head/base/limits.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::head {
 namespace {

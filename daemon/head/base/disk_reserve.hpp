@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::head {
 

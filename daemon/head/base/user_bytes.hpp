@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "base/result.hpp"
 #include "scheduler/model/ids.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

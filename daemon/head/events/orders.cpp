@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json_text.hpp"
 #include "daemon/head/events/news.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

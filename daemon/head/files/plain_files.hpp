@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 #include "storage/uri/files/beneath.hpp"
 
 namespace rtrain::head {

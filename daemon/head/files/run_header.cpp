@@ -1,8 +1,8 @@
 // See run_header.hpp.
 #include "daemon/head/files/run_header.hpp"
 
+#include "base/json_text.hpp"
 #include "daemon/head/files/plain_files.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 

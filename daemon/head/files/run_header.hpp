@@ -3,8 +3,8 @@
 
 #include <sys/stat.h>
 
+#include "base/descriptor.hpp"
 #include "daemon/head/view/records_json.hpp"
-#include "storage/base/descriptor.hpp"
 
 namespace rtrain::head {
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/view/explanation_json.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/hex.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/logs/log_store.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/hex.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.hpp"
 #include "daemon/head/base/options.hpp"
 #include "daemon/net/server.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

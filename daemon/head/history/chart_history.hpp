@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/head/history/usage.hpp"
 #include "daemon/net/loop/loop.hpp"
 #include "daemon/net/loop/work_thread.hpp"
 #include "scheduler/index/cluster.hpp"
-#include "scheduler/model/result.hpp"
 #include "storage/history/levels.hpp"
 
 namespace rtrain::head {

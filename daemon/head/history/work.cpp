@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/history/report_numbers.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/history/limits.hpp"
 
 namespace rtrain::head {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {

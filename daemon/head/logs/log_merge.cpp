@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace rtrain::head {
 namespace {

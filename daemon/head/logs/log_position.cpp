@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "storage/base/base64.hpp"
+#include "base/base64.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor.hpp"
+#include "base/write_all.hpp"
 #include "daemon/head/logs/log_store.hpp"
-#include "storage/base/descriptor.hpp"
-#include "storage/base/write_all.hpp"
 
 namespace rtrain::head {
 namespace {

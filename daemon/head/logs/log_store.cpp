@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace rtrain::head {
 namespace {

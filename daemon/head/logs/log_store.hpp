@@ -1,7 +1,7 @@
 // Workers' logs on the head: <data>/logs/<run>/attempt-000002/rank-00000.out, byte for byte as on the node, beside each
 // an index of when its pieces came. Pieces say where they belong: a repeat is written once, a gap is not written at
 // all, and the answer in both cases is how far the file goes. A user's logs stay within a part of the disk: what is
-// more loses its middle (storage/base/log_cuts.hpp), as a log does whose middle its node has dropped.
+// more loses its middle (base/log_cuts.hpp), as a log does whose middle its node has dropped.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/log_cuts.hpp"
+#include "base/result.hpp"
 #include "daemon/head/logs/log_shares.hpp"
 #include "scheduler/model/ids.hpp"
-#include "scheduler/model/result.hpp"
-#include "storage/base/log_cuts.hpp"
 
 namespace rtrain::head {
 

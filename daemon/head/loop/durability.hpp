@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/result.hpp"
 #include "scheduler/model/records.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
+#include "base/json_depth.hpp"
+#include "base/json_text.hpp"
 #include "daemon/head/loop/slices.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/base/json_depth.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {

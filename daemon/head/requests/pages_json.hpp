@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json_text.hpp"
 #include "daemon/head/requests/exchange.hpp"
 #include "daemon/head/view/records_json.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "daemon/head/requests/exchange.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

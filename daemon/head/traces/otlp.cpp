@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "storage/base/percent.hpp"
+#include "base/percent.hpp"
 
 namespace rtrain::head {
 namespace {

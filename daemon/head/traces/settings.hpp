@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::head {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
 
 namespace rtrain::head {
 namespace {

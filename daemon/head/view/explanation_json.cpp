@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/json_members.hpp"
+#include "base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
-#include "storage/base/json_members.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/json_text.hpp"
 #include "daemon/head/view/goodput_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
 #include "scheduler/model/derived.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_members.hpp"
+#include "base/json_text.hpp"
 #include "daemon/head/events/news.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
 #include "runtime/worker/frames/stop.hpp"
-#include "storage/base/json_members.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "storage/base/write_all.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::net {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "storage/base/percent.hpp"
+#include "base/percent.hpp"
 
 namespace rtrain::net {
 namespace {

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "daemon/net/loop/asio.hpp"
 #include "daemon/net/loop/place_pools.hpp"
 #include "daemon/net/loop/posted.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::net {
 namespace {

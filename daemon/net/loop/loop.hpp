@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::net {
 

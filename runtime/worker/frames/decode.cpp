@@ -4,11 +4,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/base64.hpp"
+#include "base/json_depth.hpp"
+#include "base/json_text.hpp"
 #include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
-#include "storage/base/base64.hpp"
-#include "storage/base/json_depth.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::worker {
 namespace {

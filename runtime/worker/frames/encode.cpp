@@ -2,9 +2,9 @@
 // sent. Invalid text becomes an empty object (the library checks the user's input before).
 #include <nlohmann/json.hpp>
 
+#include "base/base64.hpp"
+#include "base/json_text.hpp"
 #include "runtime/worker/frames/frames.hpp"
-#include "storage/base/base64.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::worker {
 namespace {

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::worker {
 

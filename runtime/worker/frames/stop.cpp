@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_members.hpp"
-#include "storage/base/json_text.hpp"
+#include "base/json_members.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::worker {
 

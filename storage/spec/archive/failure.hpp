@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::spec {
 

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <vector>
 
-#include "storage/base/write_all.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::spec {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "scheduler/autoscale/autoscale.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::spec {
 

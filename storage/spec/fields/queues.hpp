@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/result.hpp"
 #include "scheduler/model/queues.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::spec {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 
 namespace rtrain::spec {

@@ -1,6 +1,6 @@
 // Writes the JSON Schema of a job for editors, from the same rows that the reader uses.
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 
 namespace rtrain::spec {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 #include "storage/spec/pattern.hpp"
 

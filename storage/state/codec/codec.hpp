@@ -6,8 +6,8 @@
 #include <string>
 #include <variant>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
+#include "base/result.hpp"
 #include "storage/state/codec/record_json.hpp"
 
 namespace rtrain::state {

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "base/result.hpp"
 #include "scheduler/model/events.hpp"
 #include "scheduler/model/records.hpp"
-#include "scheduler/model/result.hpp"
 
 namespace rtrain::state {
 

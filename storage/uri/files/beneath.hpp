@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::storage {

@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "storage/base/write_all.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::storage::disk {
 namespace {

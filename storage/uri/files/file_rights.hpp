@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 struct stat;
 

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "storage/base/hex.hpp"
+#include "base/hex.hpp"
 #include "storage/uri/files/disk.hpp"
 #include "storage/uri/files/tree.hpp"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::storage {
 

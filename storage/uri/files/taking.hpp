@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "storage/base/descriptor.hpp"
+#include "base/descriptor.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::storage {

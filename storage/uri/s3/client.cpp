@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "storage/base/percent.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/percent.hpp"
 #include "storage/uri/s3/lent.hpp"
 #include "storage/uri/s3/xml.hpp"
 

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <ctime>
 
-#include "storage/base/hex.hpp"
-#include "storage/base/percent.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/hex.hpp"
+#include "base/percent.hpp"
 
 namespace rtrain::storage::s3 {
 namespace {

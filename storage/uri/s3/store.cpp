@@ -12,10 +12,10 @@
 #include <set>
 #include <thread>
 
-#include "storage/base/base64.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/base/percent.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/base64.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/hex.hpp"
+#include "base/percent.hpp"
 #include "storage/uri/files/path.hpp"
 #include "storage/uri/s3/s3.hpp"
 #include "storage/uri/s3/transfer.hpp"

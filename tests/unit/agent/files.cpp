@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/disk/start_state.hpp"
 #include "daemon/agent/peers/identity.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/agent/disk/log_story.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "storage/base/checkpoint_name.hpp"
-#include "storage/base/json_text.hpp"
+#include "base/checkpoint_name.hpp"
+#include "base/json_text.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "tests/unit/catch.hpp"
 

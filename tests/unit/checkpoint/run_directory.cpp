@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
-#include "storage/base/json_text.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/far_store.hpp"
 

@@ -1,8 +1,8 @@
 // `rtrain plan --cases`: one line of output for each line of input, exact amounts, and a reason for each bad line.
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/plan/plan_case.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;

@@ -1,6 +1,7 @@
 // Text for screens and programs: units, escapes, tables, YAML, exit codes.
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cmd/client/api.hpp"
 #include "cmd/text/line_pattern.hpp"
 #include "cmd/text/output.hpp"
@@ -9,7 +10,6 @@
 #include "cmd/text/terminal.hpp"
 #include "cmd/text/units.hpp"
 #include "cmd/verbs/audit_verbs.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;

@@ -3,9 +3,9 @@
 
 #include <fcntl.h>
 
+#include "base/crypto/seal.hpp"
+#include "base/hex.hpp"
 #include "daemon/head/backup/archive.hpp"
-#include "storage/base/hex.hpp"
-#include "storage/crypto/seal.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 

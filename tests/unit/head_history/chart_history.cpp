@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/history/limits.hpp"
 #include "storage/history/store.hpp"
 #include "storage/state/journal.hpp"

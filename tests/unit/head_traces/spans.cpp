@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/head/traces/otlp.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"

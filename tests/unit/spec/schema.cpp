@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/fields/rules.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/catch.hpp"

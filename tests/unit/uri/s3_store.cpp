@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "storage/base/percent.hpp"
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
+#include "base/percent.hpp"
 #include "storage/uri/s3/lent.hpp"
 #include "storage/uri/s3/xml.hpp"
 #include "tests/unit/folder.hpp"

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "base/base64.hpp"
+#include "base/json_depth.hpp"
 #include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
-#include "storage/base/base64.hpp"
-#include "storage/base/json_depth.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;

@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/workers/entrypoint.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -2,11 +2,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "daemon/head/access/credentials.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/base/json_text.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -1,10 +1,10 @@
 // The reports of a run's ranks: pages of past ones, of one rank, several, or all. Ids of the stream (report_follow.hpp)
 // and "position" of a row are the same numbers, so a reader that was cut off continues where it was.
+#include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/api/reports/report_follow.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
-#include "storage/base/json_text.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain::head {

@@ -9,8 +9,8 @@
 
 #include <fstream>
 
+#include "base/descriptor.hpp"
 #include "daemon/agent/hardware/processes.hpp"
-#include "storage/base/descriptor.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "storage/base/descriptor.hpp"
-#include "storage/base/json_text.hpp"
+#include "base/descriptor.hpp"
+#include "base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "tests/unit/head_agent.hpp"
 

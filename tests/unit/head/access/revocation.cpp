@@ -1,7 +1,7 @@
 // Certificates of nodes that left, or that joined anew: refused by the head, and made known to every agent.
 #include <algorithm>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "tests/unit/head_agent.hpp"
 

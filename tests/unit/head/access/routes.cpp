@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/source_directory.hpp"
 

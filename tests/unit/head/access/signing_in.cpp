@@ -1,6 +1,6 @@
 // Signing a browser in and out on a real head, and what a browser that was lured can do with a session: nothing.
+#include "base/json_text.hpp"
 #include "daemon/head/routes/routes.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/browser.hpp"
 
 using namespace rtrain;

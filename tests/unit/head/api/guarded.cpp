@@ -1,9 +1,9 @@
 // A handler that throws: the request is answered with 500, and the head goes on.
 #include <stdexcept>
 
+#include "base/json_text.hpp"
 #include "daemon/head/loop/event_loop.hpp"
 #include "daemon/head/requests/exchange.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 using namespace rtrain;

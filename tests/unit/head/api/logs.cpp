@@ -1,9 +1,9 @@
 // The route of logs: answers are made while they are sent, so many at a time, and a follower goes on where one ended.
 #include <filesystem>
 
+#include "base/json_text.hpp"
 #include "daemon/head/logs/log_answers.hpp"
 #include "daemon/head/logs/log_position.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;

@@ -2,7 +2,7 @@
 // no double holds, nesting without end. Each is answered, and the head is there afterwards.
 #include <random>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/spec/job.hpp"
 #include "tests/unit/head_agent.hpp"
 

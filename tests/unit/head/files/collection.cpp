@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/state/journal.hpp"
 #include "tests/unit/head_agent.hpp"
 

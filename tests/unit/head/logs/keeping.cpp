@@ -1,7 +1,7 @@
 // What the head lets go of: logs past their time, and what agents keep of a removed run.
 #include <fstream>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;

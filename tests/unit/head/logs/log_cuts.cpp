@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "daemon/head/logs/log_lines.hpp"
 #include "daemon/head/logs/log_merge.hpp"
 #include "daemon/head/logs/log_store.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 

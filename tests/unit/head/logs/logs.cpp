@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/logs/log_answers.hpp"
 #include "daemon/head/logs/log_merge.hpp"
 #include "daemon/head/logs/log_store.hpp"
 #include "daemon/head/view/reports.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 

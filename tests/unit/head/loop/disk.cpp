@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/net_raw.hpp"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 #include "storage/state/sqlite.hpp"
 #include "tests/unit/head_agent.hpp"
 

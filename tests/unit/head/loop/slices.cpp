@@ -7,10 +7,10 @@
 #include <set>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/net/loop/loop.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;

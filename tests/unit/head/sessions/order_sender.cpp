@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/json_text.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/events/news.hpp"
-#include "storage/base/json_text.hpp"
 #include "tests/unit/head_core.hpp"
 #include "tests/unit/scheduler_world.hpp"
 

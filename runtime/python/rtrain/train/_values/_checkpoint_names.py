@@ -1,5 +1,5 @@
 """Names of checkpoints' directories: which a program may give, and which an attempt of local mode gives (as a cluster's agents do:
-storage/base/checkpoint_name.hpp and daemon/agent/machine/checkpoint_names.cpp in the sources)."""
+base/checkpoint_name.hpp and daemon/agent/machine/checkpoint_names.cpp in the sources)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-#include "storage/crypto/seal.hpp"
+#include "base/crypto/seal.hpp"
 
 #include <openssl/core_names.h>
 #include <openssl/err.h>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "scheduler/model/result.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::crypto {
 namespace {

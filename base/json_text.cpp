@@ -1,5 +1,5 @@
 // See json_text.hpp.
-#include "storage/base/json_text.hpp"
+#include "base/json_text.hpp"
 
 #include <nlohmann/json.hpp>
 

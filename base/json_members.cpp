@@ -1,10 +1,10 @@
 // See json_members.hpp.
-#include "storage/base/json_members.hpp"
+#include "base/json_members.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "storage/base/json_depth.hpp"
-#include "storage/base/json_text.hpp"
+#include "base/json_depth.hpp"
+#include "base/json_text.hpp"
 
 namespace rtrain::storage {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "storage/base/hex.hpp"
+#include "base/hex.hpp"
 
 namespace rtrain::storage {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "storage/base/json_depth.hpp"
+#include "base/json_depth.hpp"
 
 namespace rtrain {
 

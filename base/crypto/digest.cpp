@@ -1,10 +1,10 @@
-#include "storage/crypto/digest.hpp"
+#include "base/crypto/digest.hpp"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "scheduler/model/result.hpp"
-#include "storage/base/hex.hpp"
+#include "base/hex.hpp"
+#include "base/result.hpp"
 
 namespace rtrain::crypto {
 

@@ -1,5 +1,5 @@
 // See log_cuts.hpp. The list is rows of two numbers as they lie in memory: it is read by the machine that wrote it.
-#include "storage/base/log_cuts.hpp"
+#include "base/log_cuts.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "storage/base/descriptor.hpp"
-#include "storage/base/write_all.hpp"
+#include "base/descriptor.hpp"
+#include "base/write_all.hpp"
 
 namespace rtrain::storage {
 namespace {
