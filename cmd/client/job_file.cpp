@@ -13,7 +13,7 @@
 #include "base/json_text.hpp"
 #include "cmd/text/shell_word.hpp"
 #include "cmd/text/units.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cmd/line/invocation.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::cmd {
 

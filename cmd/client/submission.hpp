@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cmd/client/api.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::cmd {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::cmd {
 

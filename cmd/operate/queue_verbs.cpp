@@ -6,7 +6,7 @@
 #include "cmd/client/job_file.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/verbs/rows.hpp"
-#include "storage/spec/fields/queues.hpp"
+#include "storage/job_spec/fields/queues.hpp"
 
 namespace rtrain::cmd {
 namespace {

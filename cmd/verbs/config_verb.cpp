@@ -15,7 +15,7 @@
 #include "cmd/line/settings.hpp"
 #include "cmd/text/output.hpp"
 #include "cmd/text/suggest.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::cmd {
 namespace {

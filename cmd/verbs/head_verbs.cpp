@@ -15,8 +15,8 @@
 #include "cmd/verbs/start_flags.hpp"
 #include "daemon/head/autoscale/command.hpp"
 #include "daemon/head/backup/sealed_file.hpp"
-#include "storage/spec/fields/autoscale.hpp"
-#include "storage/spec/fields/queues.hpp"
+#include "storage/job_spec/fields/autoscale.hpp"
+#include "storage/job_spec/fields/queues.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::cmd {

@@ -22,7 +22,7 @@
 #include "cmd/client/submission.hpp"
 #include "cmd/daemons/own_cluster.hpp"
 #include "cmd/text/status_text.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::cmd {
 namespace {

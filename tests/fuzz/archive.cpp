@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

@@ -1,5 +1,5 @@
 // A job spec as the head gets it: JSON of a stranger to the schema.
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

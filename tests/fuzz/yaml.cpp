@@ -1,6 +1,6 @@
 // Job specs and queues as people write them, with --set and variables over them.
-#include "storage/spec/fields/queues.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/fields/queues.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

@@ -13,7 +13,7 @@ from page_text import ROOT
 STATED = [
     ("docs/cli.md", "a node's token works once (`--uses N`) and for one hour", "docs/http-api.md", "an hour"),
     ("docs/cli.md", "a person's for 90 days", "cmd/verbs/token_verbs.cpp", "person_token_ms = 90LL * 86'400'000"),
-    ("docs/cli.md", "for `scaling.grow_after` (30 s)", "storage/spec/job.hpp", "grow_after_ms = 30'000"),
+    ("docs/cli.md", "for `scaling.grow_after` (30 s)", "storage/job_spec/job.hpp", "grow_after_ms = 30'000"),
     ("docs/reliability.md", "lost after `--node-timeout`, 10 s", "daemon/head/events/leases.hpp", "node_timeout_ms = 10'000"),
     ("docs/reliability.md", "after 50 ms, then with a pause that doubles up to 10 s", "cmd/daemons/supervisor.cpp",
      "pause_first_ms = 50, pause_most_ms = 10'000"),

@@ -11,7 +11,7 @@
 #include "daemon/agent/preparation/setup.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
 #include "daemon/agent/workers/launcher.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "storage/uri/files/store.hpp"
 #include "storage/uri/open_store.hpp"
 

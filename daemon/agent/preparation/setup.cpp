@@ -23,7 +23,7 @@
 #include "daemon/agent/workers/entrypoint.hpp"
 #include "daemon/agent/workers/user_rights.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {

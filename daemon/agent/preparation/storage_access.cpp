@@ -17,7 +17,7 @@
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/preparation/places.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "storage/uri/files/beneath.hpp"
 #include "storage/uri/s3/s3.hpp"
 

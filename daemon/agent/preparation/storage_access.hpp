@@ -7,7 +7,7 @@
 
 #include "daemon/agent/workers/user_rights.hpp"
 #include "daemon/protocol/orders.hpp"
-#include "storage/spec/storage_rules.hpp"
+#include "storage/job_spec/storage_rules.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::agent {

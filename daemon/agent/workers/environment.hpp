@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/protocol/messages.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::agent {
 

@@ -13,7 +13,7 @@
 #include "daemon/head/logs/log_intake.hpp"
 #include "daemon/head/logs/log_position.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "daemon/head/requests/exchange.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::head {
 

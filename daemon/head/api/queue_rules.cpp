@@ -4,8 +4,8 @@
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/audit.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/spec/fields/queues.hpp"
-#include "storage/spec/fields/rules.hpp"
+#include "storage/job_spec/fields/queues.hpp"
+#include "storage/job_spec/fields/rules.hpp"
 
 namespace rtrain::head {
 namespace {

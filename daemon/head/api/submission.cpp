@@ -17,8 +17,8 @@
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/explanation_json.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/spec/job.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/job.hpp"
+#include "storage/job_spec/limits.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {

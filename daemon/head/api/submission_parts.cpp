@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/head/loop/slices.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -1,5 +1,5 @@
 // Every bound of what users can make the head keep, each with its reason. `docs/security.md` has them as a table.
-// `scheduler/model/limits.hpp` has the core's, `storage/spec/limits.hpp` those of a job's text.
+// `scheduler/model/limits.hpp` has the core's, `storage/job_spec/limits.hpp` those of a job's text.
 #pragma once
 
 #include <cstddef>

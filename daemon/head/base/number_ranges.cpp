@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::head {
 

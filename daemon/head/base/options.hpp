@@ -10,7 +10,7 @@
 #include "daemon/head/base/limits.hpp"
 #include "daemon/head/base/user_bytes.hpp"
 #include "scheduler/model/queues.hpp"
-#include "storage/spec/fields/autoscale.hpp"
+#include "storage/job_spec/fields/autoscale.hpp"
 
 namespace rtrain {
 

@@ -9,7 +9,7 @@
 
 #include "base/json_text.hpp"
 #include "daemon/head/view/records_json.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/logs/log_intake.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 
 namespace rtrain::head {
 

@@ -7,7 +7,7 @@
 #include "base/json_text.hpp"
 #include "daemon/head/loop/slices.hpp"
 #include "daemon/head/requests/pages_json.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {

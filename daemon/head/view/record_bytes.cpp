@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "storage/spec/job.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/job.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {

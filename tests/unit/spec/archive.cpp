@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "storage/spec/archive/ignore.hpp"
-#include "storage/spec/archive/tar.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/archive/ignore.hpp"
+#include "storage/job_spec/archive/tar.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 

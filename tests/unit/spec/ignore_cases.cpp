@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 #include "tests/unit/source_directory.hpp"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.hpp"
-#include "storage/spec/fields/rules.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/fields/rules.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 #include "tests/unit/source_directory.hpp"

@@ -1,5 +1,5 @@
 // Reading the queues' file: what it means, and how what is wrong with it is said.
-#include "storage/spec/fields/queues.hpp"
+#include "storage/job_spec/fields/queues.hpp"
 
 #include <fstream>
 #include <sstream>

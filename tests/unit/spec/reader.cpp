@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/catch.hpp"
 
 namespace rtrain::spec {

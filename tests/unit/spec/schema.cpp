@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "base/json_text.hpp"
-#include "storage/spec/fields/rules.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/fields/rules.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/source_directory.hpp"
 

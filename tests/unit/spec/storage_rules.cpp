@@ -1,5 +1,5 @@
 // The file of `node join --storage-rules`: what it means, and which paths it allows to whom.
-#include "storage/spec/storage_rules.hpp"
+#include "storage/job_spec/storage_rules.hpp"
 
 #include <fstream>
 #include <sstream>

@@ -5,7 +5,7 @@
 #include "daemon/head/api/reports/report_follow.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/view/metric_json.hpp"
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -1,6 +1,6 @@
 // What one request may ask of the head: each thing that could hold its loop or fill its memory has a limit, and the
 // refusal says it.
-#include "storage/spec/limits.hpp"
+#include "storage/job_spec/limits.hpp"
 
 #include <set>
 

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "base/json_text.hpp"
-#include "storage/spec/job.hpp"
+#include "storage/job_spec/job.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;

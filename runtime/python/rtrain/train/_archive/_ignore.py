@@ -1,6 +1,6 @@
 """Which files of a working directory stay behind: the rules of .gitignore, and of .rtrainignore over them.
 
-The rules are read as git reads them, byte by byte. storage/spec/archive/ignore.cpp is the same matcher for `rtrain submit`.
+The rules are read as git reads them, byte by byte. storage/job_spec/archive/ignore.cpp is the same matcher for `rtrain submit`.
 tests/ignore_cases.json runs against both and against git. docs/decisions/0035 says why no library does this.
 """
 

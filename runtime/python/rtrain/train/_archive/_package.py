@@ -25,9 +25,9 @@ from rtrain.train._archive import _links
 if TYPE_CHECKING:
     from rtrain.train._archive._walk import Entry
 
-# Patterns of .gitignore, before those of any file. storage/spec/archive/walk.cpp has the same list.
+# Patterns of .gitignore, before those of any file. storage/job_spec/archive/walk.cpp has the same list.
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-# These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/archive/walk.cpp has the same list.
+# These .gitignore patterns leave secrets out of a folder that nobody named. storage/job_spec/archive/walk.cpp has the same list.
 SECRET_FILES = (
     *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
     *(".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials.json"),

@@ -1,4 +1,4 @@
-"""Lists what of a working directory travels. storage/spec/archive/walk.cpp does so for `rtrain submit`."""
+"""Lists what of a working directory travels. storage/job_spec/archive/walk.cpp does so for `rtrain submit`."""
 
 from __future__ import annotations
 
