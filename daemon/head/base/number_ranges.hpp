@@ -25,7 +25,7 @@ class NumberRanges {
     std::map<std::uint32_t, std::uint32_t> last_of_;  // by the first number of each range
 };
 
-// Reads "0,3-5"; none where it is no such list, or has more than ranges_most of spec/limits.hpp.
+// Reads "0,3-5"; none where it is no such list, or has more than ranges_most of storage/job_spec/limits.hpp.
 std::optional<NumberRanges> number_list(const std::string& text);
 
 // Numbers and lists of words are read from the texts of a query.
