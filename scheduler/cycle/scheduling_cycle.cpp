@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "scheduler/cycle/cycle.hpp"
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/limits.hpp"
 #include "scheduler/placement/largest.hpp"
@@ -29,81 +30,7 @@ Sums demand_of_first(const Run& run, std::size_t workers) {
     return total;
 }
 
-struct ActiveReservation {  // that is in force in this cycle
-    RunId run;
-    std::uint32_t shape = 0;
-    ReservationMask bit = 0;
-    Claim claim = Claim::none;
-    std::optional<std::vector<std::string>> lacks{};  // found out when somebody wants to know
-};
-
-// A reservation as those see it that are placed beside it.
-struct SeenReservation {
-    ReservationMask bit = 0;
-    std::int32_t priority = 0;
-    Begin begin;
-};
-
-class Cycle {
-  public:
-    explicit Cycle(Change& change) : change_(change), index_(change.index()), quotas_(change.seen()) {}
-    // Returns whether a reservation that is given up has kept a run waiting, so that another cycle is due.
-    bool run();
-    void finish();  // after the last cycle
-
-  private:
-    enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
-    Next consider(const Candidate& candidate);
-    Next blocked(const Candidate& candidate);
-    std::optional<Next> refused_by_quota(const Candidate& candidate, const Run& run);
-    bool preempt_within_quota(const Candidate& candidate, const Run& run);
-    bool shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const;
-    ReservationMask open_to(const Run& run, std::optional<Duration> limit);
-    ReservationMask open_to(const Run& run) { return open_to(run, time_left(change_.seen(), run, change_.now())); }
-    bool some_may_pass(const Candidate& candidate);
-    bool start(const Candidate& candidate, const Run& run, ReservationMask open);
-    bool start_on_reserved_seats(const Candidate& candidate, const Run& run);
-    ReservationMask closed_to_own_seats(const Run& run);
-    void place_on(const Candidate& candidate, const Run& run, const Seats& seats);
-    void wait_for_passed(AttemptId passed);
-    bool stands_behind(const Candidate& candidate);
-    bool found_another_node(const Run& run, const GangRequest& gang) const;
-    bool still_valid(const Run& run, const GangRequest& gang) const;
-    bool overtaken(const Run& run) const;
-    void spare_ends(const Run& run);
-    void make_reservation(const Candidate& candidate, Time not_before);
-    bool renew(const Candidate& candidate, Time not_before);
-    ReservationMask open_to_later(const Run& run) const;
-    ReservationMask open_beside_active() const;
-    ReservationMask promised_to_others(const Run& run) const;
-    Reservation reserve_before_others(const Candidate& candidate);
-    void see(RunId id);
-    std::size_t heads() const;
-    void give_reasons();
-    void give_reason(RunId id, const Reason& reason);
-    void within_quota(const Candidate& candidate);
-    std::set<RunId> outdated_reasons();
-    Reason reason_to_wait(const Run& run, std::uint32_t shape);
-    ReservationMask release_other_reservations();
-    void pass_with_programs();
-    void forget_lapsed(const Candidate& candidate);
-    PlacementAnswer grown(const Run& run, PlacementAnswer smallest, ReservationMask open);
-    void grow();
-
-    Change& change_;
-    ClusterIndex& index_;
-    Quotas quotas_;
-    std::set<RunId> quota_reserved_;  // kept out by a quota that others are about to leave
-    std::vector<ActiveReservation> reservations_;
-    std::map<RunId, SeenReservation> seen_;       // those of earlier cycles and of this one
-    ReservationMask given_up_ = 0;                // reservations for which this cycle has found no seats any more
-    ReservationMask kept_out_ = 0;                // reservations that were closed to a run that found no room
-    std::set<NodeId> taken_on_;                   // where this cycle has placed something
-    std::set<std::uint32_t> full_;                // shapes that found no room on any node
-    std::map<std::uint32_t, Reason> never_fits_;  // what runs of a shape are told
-    std::map<std::uint32_t, std::size_t> too_long_;
-    std::map<std::uint32_t, ReservationMask> refused_;  // shapes that found no room beside the others
-};
+}  // namespace
 
 void Cycle::give_reason(RunId id, const Reason& reason) {
     if (change_.seen().runs.at(id).reason != reason) change_.edit(id).reason = reason;
@@ -117,15 +44,6 @@ ReservationMask Cycle::open_to(const Run& run, std::optional<Duration> limit) {
             !passes(reservation.begin, run, limit, change_.now()))
             open &= ~reservation.bit;
     return open;
-}
-
-// Records a reservation for the runs that are placed beside it. Reservations of runs that the cycle has not reached yet
-// count as well, so that a promised time does not move for an older run.
-void Cycle::see(RunId id) {
-    const Run& run = change_.seen().runs.at(id);
-    seen_.insert_or_assign(id, SeenReservation{.bit = index_.reserved().bit_of(id),
-                                               .priority = run.spec.priority,
-                                               .begin = begin_of(change_.seen(), run)});
 }
 
 std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, const Run& run) {
@@ -142,7 +60,7 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
 
 // What is kept back for a reservation may be lent to who has ended by then: the shortest of the same shape?
 bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const {
-    if (!over.claimed) return false;
+    if (!over.claimed && !over.promised) return false;
     const Duration shortest = index_.waiting().at(*candidate.line).at(candidate.shape).by_length.begin()->first;
     if (shortest == for_ever) return false;
     const Borrower who{.over_by = change_.now() + shortest};
@@ -165,151 +83,6 @@ bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     quotas_.reserve(candidate.line->queue, index_.shape(candidate.shape).total);
     quota_reserved_.insert(candidate.run);
     return true;
-}
-
-// A run that asks for all that a reservation lacks, on the same nodes, starts after it: it needs no reservation before.
-bool Cycle::stands_behind(const Candidate& candidate) {
-    const Sums& demand = index_.shape(candidate.shape).total;
-    return std::any_of(reservations_.begin(), reservations_.end(), [&](ActiveReservation& reservation) {
-        if (!reservation.lacks)
-            reservation.lacks = lacking(index_, reservation.run, index_.shape(reservation.shape).total);
-        return std::all_of(reservation.lacks->begin(), reservation.lacks->end(),
-                           [&](const std::string& name) { return amount_of(demand, name).ticks > 0; }) &&
-               same_kind(index_, reservation.shape, candidate.shape);
-    });
-}
-
-// As open_to, for a run that starts later: who passes now may not pass then.
-ReservationMask Cycle::open_to_later(const Run& run) const {
-    ReservationMask open = every_reservation;
-    for (const auto& [id, reservation] : seen_)
-        if (id != run.id && reservation.priority >= run.spec.priority) open &= ~reservation.bit;
-    return open;
-}
-
-ReservationMask Cycle::open_beside_active() const {
-    ReservationMask open = every_reservation;
-    for (const ActiveReservation& reservation : reservations_) open &= ~reservation.bit;
-    return open;
-}
-
-// Returns the reservations of other runs, of this priority or a higher one, whose time is known.
-ReservationMask Cycle::promised_to_others(const Run& run) const {
-    ReservationMask promised = 0;
-    for (const auto& [id, reservation] : seen_)
-        if (reservation.begin.from.ms != 0) promised |= reservation.bit;
-    return promised & ~open_to_later(run);
-}
-
-// Returns seats for a run that finds none beside the reservations of all others: beside those before it in this cycle,
-// and beside the promised times if that is possible. Otherwise the run starts after the promised runs, and their ends
-// are unknown.
-Reservation Cycle::reserve_before_others(const Candidate& candidate) {
-    const ReservationMask promised = promised_to_others(change_.seen().runs.at(candidate.run));
-    const ReservationMask beside = open_beside_active();
-    Reservation next = reserve(change_.seen(), index_, candidate.shape, change_.now(), beside & ~promised);
-    if (!next.nodes.empty() || (beside & promised) == 0) return next;
-    return reserve(change_.seen(), index_, candidate.shape, change_.now(), beside, {}, Promise::none);
-}
-
-// Makes the reservation anew, or lets it begin sooner: runs end before their limits, and other nodes may be free then.
-// Returns whether there is a reservation.
-bool Cycle::renew(const Candidate& candidate, Time not_before) {
-    const Run& run = change_.seen().runs.at(candidate.run);
-    const bool alike = run.seats_reserved.size() == index_.shape(candidate.shape).gang.bundles.size();
-    const bool to_come = run.reserved_from > change_.now() || begins_now(change_.seen(), run, change_.now());
-    const bool valid =
-        alike && !run.nodes_reserved.empty() && to_come && (!change_.nodes_have_changed() || will_be_free(index_, run));
-    const auto sooner_than = valid ? std::optional(run.reserved_from) : std::nullopt;
-    Reservation next = reserve(change_.seen(), index_, candidate.shape, change_.now(), open_to_later(run), sooner_than);
-    if (next.nodes.empty() && !valid) next = reserve_before_others(candidate);
-    if (next.from.ms != 0) next.from = std::max(next.from, not_before);
-    const bool sooner = next.from.ms != 0 && next.from < run.reserved_from;
-    if (valid && !sooner) return true;
-    const bool same = run.nodes_reserved == next.nodes && run.reserved_from == next.from &&
-                      run.seats_reserved == next.seats && run.reserved_after == next.after;
-    if (same) return !next.nodes.empty();
-    if (next.nodes.empty()) given_up_ |= index_.reserved().bit_of(candidate.run);
-    Run& record = change_.edit(candidate.run);
-    record.nodes_reserved = std::move(next.nodes);
-    record.reserved_from = next.from;
-    record.seats_reserved = std::move(next.seats);
-    record.reserved_after = std::move(next.after);
-    return !record.nodes_reserved.empty();
-}
-
-// A node that it has not reserved was given back, and takes a part of the gang now.
-bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
-    const auto& nodes = change_.given_back_on();
-    return std::any_of(nodes.begin(), nodes.end(), [&](const NodeId& id) {
-        if (std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), id)) return false;
-        const NodeView* node = index_.node(id);
-        return node != nullptr && placing::takes_one(*node, gang, node->free, node->gpus_free);
-    });
-}
-
-// Returns true if the reservation waits for others than it expects: a run of higher priority has taken of its seats
-// now, or what was given back on its nodes is not enough.
-bool Cycle::overtaken(const Run& run) const {
-    const auto& given_back = change_.given_back_on();
-    return std::any_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& id) {
-        return (taken_on_.contains(id) || given_back.contains(id)) && !will_be_free(index_, run, id);
-    });
-}
-
-// A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
-// given back, which it takes before those who wait behind it, or when its seats were taken, and by no other event: it
-// looks at all that runs. Those of earlier versions have no seats.
-bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
-    if (run.seats_reserved.size() != gang.bundles.size() || run.nodes_reserved.empty() ||
-        index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
-        return false;
-    if (run.reserved_from.ms != 0)
-        return run.reserved_from > change_.now() || begins_now(change_.seen(), run, change_.now());
-    return !found_another_node(run, gang) && !overtaken(run);
-}
-
-// Something was given back on the reserved nodes: the reservation waits no longer for attempts whose place it takes.
-void Cycle::spare_ends(const Run& run) {
-    const auto& given_back = change_.given_back_on();
-    if (std::none_of(run.nodes_reserved.begin(), run.nodes_reserved.end(),
-                     [&](const NodeId& id) { return given_back.contains(id); }))
-        return;
-    std::vector<AttemptId> needed = run.reserved_after;
-    for (const AttemptId id : run.reserved_after) {
-        if (index_.live_attempts().contains(id) && !free_without(index_, run, id)) continue;
-        std::erase(needed, id);
-        ReservedSeats seats = reserved_seats_of(run);
-        seats.after = {needed.begin(), needed.end()};
-        index_.reserve_for(run.id, std::move(seats));
-    }
-    if (needed != run.reserved_after) change_.edit(run.id).reserved_after = std::move(needed);
-}
-
-// The time of a reservation is reserved, and moves only to be sooner.
-void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
-    const Shape& shape = index_.shape(candidate.shape);
-    if (reservations_.size() >= limits::reservations_most || shape.total.empty()) return;
-    const Run& run = change_.seen().runs.at(candidate.run);
-    const bool unknown = run.reserved_from.ms == 0;
-    if (!still_valid(run, shape.gang) || (!unknown && worth_a_look(change_.given_back(), shape.total))) {
-        if (!renew(candidate, not_before)) return;
-        index_.reserve_for(candidate.run, reserved_seats_of(run));
-    } else if (unknown) {
-        spare_ends(run);
-    }
-    see(candidate.run);
-    reservations_.push_back({.run = candidate.run,
-                             .shape = candidate.shape,
-                             .bit = index_.reserved().bit_of(candidate.run),
-                             .claim = candidate.claim});
-    refused_.clear();
-}
-
-std::size_t Cycle::heads() const {
-    return static_cast<std::size_t>(
-        std::count_if(reservations_.begin(), reservations_.end(),
-                      [](const ActiveReservation& reservation) { return reservation.claim != Claim::starving; }));
 }
 
 // Called for a candidate whose quota has room: it waits for nodes alone. Reasons that name a full quota are replaced,
@@ -342,6 +115,8 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
         change_.settle();
         if (!run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     }
+    if (!room && run.nodes_reserved.empty() && has_no_quota_later(candidate, run))
+        return candidate.claim == Claim::none ? Next::skip : Next::on;
     make_reservation(candidate, change_.now());
     if (start_on_reserved_seats(candidate, run)) return Next::on;  // of reservations behind it: no event may follow
     return candidate.claim == Claim::none ? Next::skip : Next::on;
@@ -370,10 +145,15 @@ void Cycle::grow() {
 
 Cycle::Next Cycle::consider(const Candidate& candidate) {
     const Run& run = change_.seen().runs.at(candidate.run);
-    if (const auto next = refused_by_quota(candidate, run)) return *next;
+    if (const auto next = refused_by_quota(candidate, run)) {
+        keep_reservation(candidate, run);
+        return *next;
+    }
     if (run.retry_at > change_.now()) {
         const bool keeps = run.retry_at - change_.now() <= limits::backoff_keeps_place && index_.ever(candidate.shape);
-        if (keeps && (candidate.claim == Claim::reservation || heads() == 0)) make_reservation(candidate, run.retry_at);
+        const bool may = !run.nodes_reserved.empty() || !has_no_quota_later(candidate, run);
+        if (keeps && may && (candidate.claim == Claim::reservation || heads() == 0))
+            make_reservation(candidate, run.retry_at);
         return Next::on;
     }
     if (candidate.claim != Claim::none) {
@@ -583,8 +363,6 @@ void Cycle::finish() {
     if (!index_.fresh().empty() || change_.nodes_have_changed() || change_.queues_have_changed()) give_reasons();
     change_.settle();
 }
-
-}  // namespace
 
 void place_waiting(Change& change) {
     change.settle();

@@ -152,7 +152,7 @@ struct Sentence {
     }
     std::string operator()(const reasons::QuotaFull& why) const {
         const std::string reserved =
-            why.reserved.ticks > 0 ? ", " + to_text(why.reserved) + " are kept for runs that others give way to" : "";
+            why.reserved.ticks > 0 ? ", " + to_text(why.reserved) + " are kept for runs that start before" : "";
         return "queue \"" + why.queue + "\" holds " + to_text(why.held) + " of its quota of " + to_text(why.quota) +
                " " + why.resource + reserved + ", this needs " + to_text(why.requested) + " more" +
                (why.requested > why.quota ? "; it can never start unless the quota is raised" : "");

@@ -89,25 +89,43 @@ Borrower borrower(const Run& run, Time now) {
 }
 
 void Quotas::withhold(const Run& run, const Sums& demand) {
+    const Withheld withheld{
+        .demand = demand, .from = run.reserved_from.ms == 0 ? unknown_end : run.reserved_from, .waiting = &run};
+    bool within = true;  // nothing is promised of what the queue borrows
     for (const std::string* at = &run.spec.queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+        const bool own_here = own_beside(withheld_[*at], *at, withheld);
+        within &= own_here;
+        if (within) withheld_[*at].insert_or_assign(run.id, withheld);
         const std::string& above = rules_of(queues_, *at).parent;
-        Sums with = withheld_within_own_[*at];
-        add(with, demand);
-        if (above.empty() || !own(*at, with)) continue;
-        withheld_within_own_[*at] = std::move(with);
-        const Time from = run.reserved_from.ms == 0 ? unknown_end : run.reserved_from;
-        withheld_[above].try_emplace(run.id, Withheld{.demand = demand, .from = from, .waiting = &run});
+        if (own_here && !above.empty()) not_lent_[above].insert_or_assign(run.id, withheld);
     }
 }
 
+// Returns true if the queue stays within its own quota with this demand and all that is withheld for others, now or
+// when the reservation begins.
+bool Quotas::own_beside(const std::map<RunId, Withheld>& others, const std::string& queue,
+                        const Withheld& withheld) const {
+    Sums with = withheld.demand;
+    for (const auto& [run, other] : others)
+        if (run != withheld.waiting->id) add(with, other.demand);
+    return own(queue, with) || own_at(queue, with, withheld.from);
+}
+
+bool Quotas::withholds(const Run& run) const {
+    const auto runs = withheld_.find(run.spec.queue);
+    return runs != withheld_.end() && runs->second.contains(run.id);
+}
+
 void Quotas::starts(RunId run) {
-    for (auto& [above, runs] : withheld_) runs.erase(run);
+    for (auto* by_queue : {&withheld_, &not_lent_})
+        for (auto& [queue, runs] : *by_queue) runs.erase(run);
 }
 
 // Returns the amount of the resource that attempts below the queue hold and that is expected to be free when the
 // reservation begins.
-Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std::string& name) const {
+Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std::string& name, bool borrows) const {
     const ClusterIndex& index = cluster_.index;
+    if (!borrows && withheld.from != unknown_end) return amount_of(ended_by(withheld.from, above), name);
     const ReservationMask bit = index.reserved().bit_of(withheld.waiting->id);
     std::set<AttemptId> attempts;
     for (const NodeId& node : withheld.waiting->nodes_reserved)
@@ -123,12 +141,15 @@ Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std
 
 // Returns the amount by which the queue must stay below its quota because of reservations: the maximum over their
 // begins of the withheld amounts until then, less what ends before.
-Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who) const {
+Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who, bool borrows) const {
     Sum most;
-    const auto entry = withheld_.find(above);
-    if (entry == withheld_.end()) return most;
+    const auto& by_queue = borrows ? not_lent_ : withheld_;
+    const auto entry = by_queue.find(above);
+    if (entry == by_queue.end()) return most;
     std::vector<const Withheld*> some;
     for (const auto& [run, withheld] : entry->second) {
+        // Within its own quota a run goes before reservations of a lower priority.
+        if (!borrows && who.record != nullptr && withheld.waiting->spec.priority < who.record->spec.priority) continue;
         const bool over_before = who.over_by && withheld.from != unknown_end && *who.over_by <= withheld.from;
         const bool own_program = who.record != nullptr && withheld.from == unknown_end &&
                                  programs_awaited(cluster_, *withheld.waiting).contains(program_of(*who.record));
@@ -138,7 +159,7 @@ Sum Quotas::withheld(const std::string& above, const std::string& name, const Bo
     Sum sum;
     for (const Withheld* withheld : some) {
         sum = sum + amount_of(withheld->demand, name);
-        if (sum > most) most = std::max(most, sum - ending(*withheld, above, name));
+        if (sum > most) most = std::max(most, sum - ending(*withheld, above, name, borrows));
     }
     return most;
 }
@@ -154,6 +175,34 @@ bool Quotas::own(const std::string& queue, const Sums& demand) const {
     return std::all_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
         return amount_of(demand, limit.first).ticks == 0 ||
                amount_of(in_use(queue), limit.first) + amount_of(demand, limit.first) <= limit.second;
+    });
+}
+
+// Returns what the attempts of the queue and those below it hold that are expected to end until then.
+Sums Quotas::ended_by(Time time, const std::string& queue) const {
+    const ClusterIndex& index = cluster_.index;
+    Sums ended;
+    const auto ends = [&](AttemptId id) {
+        if (below(cluster_.runs.at(id.run).spec.queue, queue))
+            add(ended, allocated_to(cluster_, cluster_.attempts.at(id)));
+    };
+    for (const Release& release : index.ends()) {
+        if (release.end > time) break;
+        ends(release.attempt);
+    }
+    for (const AttemptId id : index.restless())
+        if (index.known_end(id) <= time) ends(id);
+    return ended;
+}
+
+// Returns true if the queue stays within its own quota with this demand at a later time.
+bool Quotas::own_at(const std::string& queue, const Sums& demand, Time time) const {
+    const QueueRules& rules = rules_of(queues_, queue);
+    if (rules.quota.empty() || time == unknown_end) return rules.quota.empty();
+    const Sums ended = ended_by(time, queue);
+    return std::all_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
+        const auto& [name, quota] = limit;
+        return amount_of(in_use(queue), name) - amount_of(ended, name) + amount_of(demand, name) <= quota;
     });
 }
 
@@ -215,19 +264,21 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
             const bool room = has + reserved + requested <= quota;
             const bool claimed =
                 beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
-                                 (room && has + reserved + requested + withheld(at, name, who) > quota));
-            if (room && !claimed) continue;
+                                 (room && has + reserved + requested + withheld(at, name, who, true) > quota));
+            const Sum promised = room && !beyond_below ? withheld(at, name, who, false) : Sum{};
+            if (room && !claimed && has + reserved + requested + promised <= quota) continue;
             if (at != queue && !beyond_below && lender.empty()) lender = at;
             beyond = true;
-            if (!claimed && rules.borrow && !rules.parent.empty()) continue;
+            if (!claimed && promised.ticks == 0 && rules.borrow && !rules.parent.empty()) continue;
             return OverQuota{.queue = at,
                              .resource = name,
                              .in_use = has,
                              .requested = requested,
                              .quota = quota,
-                             .reserved = reserved,
+                             .reserved = reserved + promised,
                              .lender = std::move(lender),
-                             .claimed = claimed};
+                             .claimed = claimed,
+                             .promised = promised.ticks > 0};
         }
         beyond_below = beyond;
     }
@@ -240,13 +291,18 @@ template <class Ever>
 void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     if (cluster.queues.rules.empty()) return;
     const ClusterIndex& index = cluster.index;
-    for (const RunId id : index.reserving())
-        quotas.withhold(cluster.runs.at(id), index.shape(index.shape_of(id)).total);
+    const Quotas unused = quotas_unused(cluster);
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches)
             if (const auto over = quotas.refuses(line.queue, index.shape(shape).total);
-                over && over->lent() && ever(shape))
+                over && over->lent() && ever(shape) && !unused.refuses(line.queue, index.shape(shape).total))
                 quotas.claim_back(over->lender);
+    std::vector<const Run*> reserving;
+    for (const RunId id : index.reserving()) reserving.push_back(&cluster.runs.at(id));
+    const auto begin = [](const Run* run) { return run->reserved_from.ms == 0 ? unknown_end : run->reserved_from; };
+    std::stable_sort(reserving.begin(), reserving.end(),
+                     [&](const Run* a, const Run* b) { return begin(a) < begin(b); });
+    for (const Run* run : reserving) quotas.withhold(*run, index.shape(index.shape_of(run->id)).total);
 }
 
 }  // namespace

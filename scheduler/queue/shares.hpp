@@ -39,10 +39,11 @@ struct OverQuota {
     std::string resource;
     Sum in_use, requested;
     Amount quota;
-    Sum reserved{};  // for preemptors, beside `in_use`
+    Sum reserved{};  // for preemptors and for runs with reserved seats, beside `in_use`
     // A queue above that has lent its room to others, although the demand is within the quota below it. Empty: none.
     std::string lender{};
-    bool claimed = false;  // true: the parent has room to lend, but a lender waits for it
+    bool claimed = false;   // true: the parent has room to lend, but a lender waits for it
+    bool promised = false;  // true: the quota has room, which is withheld for runs with reserved seats
     bool lent() const { return !lender.empty(); }
 };
 // The run that asks for quota. Nothing is withheld from it for three kinds of reservations: its own, those that begin
@@ -71,9 +72,11 @@ class Quotas {
     // Reserves quota for a preemptor until it starts. No other run may use it.
     void reserve(const std::string& queue, const Sums& demand);
     // Withholds quota for a run with reserved seats until it starts. As long as the run's queue stays within its own
-    // quota, together with what was withheld before, the amount is lent to no run that is still there at the expected
-    // start.
+    // quota, together with what was withheld before, no run gets the amount that is still there at the expected start:
+    // neither a run of the same queue nor one that borrows. Runs of a higher priority in the same queue get it.
     void withhold(const Run& run, const Sums& demand);
+    // Returns true if quota of the run's own queue is withheld for it.
+    bool withholds(const Run& run) const;
     void starts(RunId run);
     // The queue lends nothing until it has recovered what it lent.
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }
@@ -86,18 +89,22 @@ class Quotas {
         Time from;  // An unknown time is the latest of all.
         const Run* waiting = nullptr;
     };
-    Sum ending(const Withheld& withheld, const std::string& above, const std::string& name) const;
-    Sum withheld(const std::string& above, const std::string& name, const Borrower& who) const;
+    Sum ending(const Withheld& withheld, const std::string& above, const std::string& name, bool borrows) const;
+    Sum withheld(const std::string& above, const std::string& name, const Borrower& who, bool borrows) const;
+    bool own_beside(const std::map<RunId, Withheld>& others, const std::string& queue, const Withheld& withheld) const;
+    Sums ended_by(Time time, const std::string& queue) const;
+    bool own_at(const std::string& queue, const Sums& demand, Time time) const;
     const std::string& child_towards(const std::string& queue, const std::string& above) const;
 
     const Cluster& cluster_;
     const Queues& queues_;
-    std::map<std::string, Sums> in_use_, reserved_, withheld_within_own_;
-    std::map<std::string, std::map<RunId, Withheld>> withheld_;
+    std::map<std::string, Sums> in_use_, reserved_;
+    // By queue: what is withheld from those within their own quota, and what is not lent to those beyond it.
+    std::map<std::string, std::map<RunId, Withheld>> withheld_, not_lent_;
     std::vector<std::string> claimed_back_;
 };
-// Marks the queues whose quota is lent to others while they wait below it: nothing more is lent of theirs. A run that
-// no present nodes could ever hold is not counted.
+// Marks the queues whose quota is lent to others while they wait below it: nothing more is lent of theirs. A run is
+// not counted if no present nodes or no unused quotas could ever hold it.
 void claim_lent(Quotas& quotas, Change& change);
 void claim_lent(Quotas& quotas, const Cluster& cluster);
 Reason reason_of(const OverQuota& over);

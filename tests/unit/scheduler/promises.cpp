@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "scheduler/model/derived.hpp"
+#include "scheduler/queue/shares.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -12,10 +13,12 @@ using namespace rtrain::stories;
 namespace {
 
 enum class Failing { none, one_in_three, half, all };
+enum class Limited { no, apart, lent };  // lent: queues below one parent borrow from each other
 
 struct Load {
     bool two_priorities = false;  // promises hold for the higher one
     Failing failing = Failing::none;
+    Limited quotas = Limited::no;
 };
 
 class Trace {
@@ -27,6 +30,7 @@ class Trace {
         for (std::uint64_t n = 1; n <= nodes; ++n)
             tell(node("n" + std::to_string(n), static_cast<std::int64_t>(4 + dice(5)),
                       static_cast<std::uint32_t>(dice(4))));
+        if (load_.quotas != Limited::no) tell(QueuesConfigured{.queues = some_queues(), .by = "test"});
     }
     void run() {
         for (int number = 0; number < 40; ++number) {
@@ -46,6 +50,21 @@ class Trace {
         state_ = state_ * 6'364'136'223'846'793'005u + 1'442'695'040'888'963'407u;
         return (state_ >> 33) % sides;
     }
+    // Quotas that some gangs fill alone.
+    Queues some_queues() {
+        Queues queues;
+        const bool lent = load_.quotas == Limited::lent;
+        if (lent)
+            queues.rules["lab"] = {.quota = {{std::string(cpu_key), units(static_cast<std::int64_t>(8 + dice(16)))}}};
+        for (const char* name : {"default", "night"}) {
+            QueueRules& rules = queues.rules[name];
+            rules.share = static_cast<std::int64_t>(1 + dice(3));
+            if (lent) rules.parent = "lab";
+            if (dice(4) != 0) rules.quota[std::string(cpu_key)] = units(static_cast<std::int64_t>(3 + dice(10)));
+            if (dice(2) == 0) rules.quota[std::string(gpu_key)] = units(static_cast<std::int64_t>(1 + dice(3)));
+        }
+        return queues;
+    }
     RunSubmitted some_run(int number) {
         Job job{.name = "r" + std::to_string(number), .workers = static_cast<std::uint32_t>(1 + dice(3))};
         job.cpus = static_cast<std::int64_t>(1 + dice(4));
@@ -55,6 +74,7 @@ class Trace {
         RunSubmitted event = submission(job);
         if (dice(3) == 0) event.program = "session-" + std::to_string(dice(2));
         if (load_.two_priorities && dice(2) == 0) event.spec.priority = 40;
+        if (load_.quotas != Limited::no && dice(2) == 0) event.spec.queue = "night";
         if (load_.failing != Failing::none) {
             FailurePolicy& policy = event.spec.failure;
             policy.max_failures = static_cast<std::int32_t>(dice(5)) - 1;  // -1: no limit
@@ -72,6 +92,8 @@ class Trace {
             if (const auto* attempt = std::get_if<Attempt>(&record))
                 if (attempt->state == AttemptState::placed && seen_.insert(attempt->incarnation).second)
                     placed.push_back(attempt->id);
+        for (const Record& record : decision.save)
+            if (const auto* attempt = std::get_if<Attempt>(&record)) end_sooner(attempt->id);
         check();
         for (const AttemptId id : placed) start(id);
     }
@@ -94,14 +116,17 @@ class Trace {
         }
         return false;
     }
+    void keep_promise(RunId id) {
+        const auto promised = promised_.find(id);
+        if (promised == promised_.end()) return;
+        INFO("run " << cluster_.runs.at(id).name << " starts at " << now_.ms << ", promised for "
+                    << promised->second.ms);
+        REQUIRE(now_ <= promised->second);
+        promised_.erase(promised);
+    }
     void start(AttemptId id) {
         const Run& run = cluster_.runs.at(id.run);
-        const auto promised = promised_.find(id.run);
-        if (promised != promised_.end()) {
-            INFO("run " << run.name << " starts at " << now_.ms << ", promised for " << promised->second.ms);
-            REQUIRE(now_ <= promised->second);
-            promised_.erase(promised);
-        }
+        keep_promise(id.run);
         const Time end = end_of(run);
         const bool fails = end > now_ && attempt_fails(run);
         if (fails) fails_.insert(id);
@@ -118,6 +143,18 @@ class Trace {
         }
         for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
             tell(WorkerStarted{.attempt = id, .rank = {rank}, .pid = 100});
+    }
+    // A preempted attempt ends before its time: within the grace that it has.
+    void end_sooner(AttemptId id) {
+        const Attempt& attempt = cluster_.attempts.at(id);
+        if (terminal(attempt.state)) return;
+        const auto by = core::expected_end(cluster_, attempt, now_);
+        const auto entry = std::find_if(ends_.begin(), ends_.end(), [&](const auto& end) { return end.second == id; });
+        const bool never_started = attempt.state == AttemptState::stopping && seen_.insert(attempt.incarnation).second;
+        if (never_started) keep_promise(id.run);  // preempted by the decision that placed it
+        if (!by || (entry == ends_.end() ? !never_started : entry->first <= *by)) return;
+        if (entry != ends_.end()) ends_.erase(entry);
+        ends_.insert({now_ + Duration{below((*by - now_).ms + 1)}, id});
     }
     void finish(AttemptId id) {
         const Attempt attempt = cluster_.attempts.at(id);
@@ -151,13 +188,29 @@ class Trace {
         CHECK(cluster_.index.live_attempts().empty());
         for (const auto& [id, run] : cluster_.runs) {
             INFO("run " << run.name << " is " << to_text(run.state) << " for ever");
-            REQUIRE((terminal(run.state) ||
+            REQUIRE((terminal(run.state) || core::quotas_unused(cluster_).refuses(run.spec.queue, demand_of(run)) ||
                      place(cluster_.index.nodes(), request_of(run)).verdict != Verdict::feasible_now));
         }
     }
-    // A promise ends when the run starts on its seats, or ends by its limit while it waits to be tried again.
+    static Sums demand_of(const Run& run) {
+        Sums demand;
+        for (const Bundle& bundle : request_of(run).bundles) add(demand, bundle.demand);
+        return demand;
+    }
+    // What a queue borrows is promised to nobody: the lender may need it.
+    bool borrows(const Run& run) const {
+        const core::Quotas quotas(cluster_);
+        for (std::string at = run.spec.queue; !at.empty(); at = core::rules_of(cluster_.queues, at).parent)
+            if (!quotas.own(at, demand_of(run))) return true;
+        return false;
+    }
+    // A promise ends when the run starts on its seats, ends by its limit while it waits to be tried again, or would
+    // borrow, since others of its queue have borrowed.
     void check() {
-        std::erase_if(promised_, [&](const auto& entry) { return terminal(cluster_.runs.at(entry.first).state); });
+        std::erase_if(promised_, [&](const auto& entry) {
+            const Run& run = cluster_.runs.at(entry.first);
+            return terminal(run.state) || (cluster_.index.waits(run.id) && borrows(run));
+        });
         for (const RunId id : cluster_.index.reserving()) {
             const Run& run = cluster_.runs.at(id);
             if (run.spec.priority < 50) continue;
@@ -166,6 +219,7 @@ class Trace {
                 REQUIRE_FALSE(promised_.contains(id));
                 continue;
             }
+            if (!promised_.contains(id) && (borrows(run) || run.reason.is<reasons::QuotaFull>())) continue;
             const auto [promised, is_new] = promised_.try_emplace(id, run.reserved_from);
             promises_ += is_new ? 1 : 0;
             INFO("run " << run.name << " was promised for " << promised->second.ms << ", now for "
@@ -229,4 +283,16 @@ TEST_CASE("a reserved time never moves later if every attempt fails", "[reservat
 
 TEST_CASE("a reserved time never moves later for failing runs of two priorities", "[reservations]") {
     run_traces({.two_priorities = true, .failing = Failing::half}, 70);
+}
+
+TEST_CASE("a reserved time never moves later in queues with quotas of their own", "[reservations]") {
+    run_traces({.quotas = Limited::apart}, 70);
+}
+
+TEST_CASE("a reserved time never moves later in queues that borrow from each other", "[reservations]") {
+    run_traces({.quotas = Limited::lent}, 70);
+}
+
+TEST_CASE("a reserved time never moves later for failing runs if queues have quotas of their own", "[reservations]") {
+    run_traces({.failing = Failing::half, .quotas = Limited::apart}, 70);
 }

@@ -113,7 +113,7 @@ TEST_CASE("explain knows what lenders claim back, what was promised, and who sta
         world.empties(one);
         CHECK(says(explain(world.cluster, world.now, one, JobWords::shown).headline, "It stands aside for 15 s more"));
         CHECK(says(rules(world, one), "last attempt: gives way to urgent"));
-        CHECK(says(rules(world, one), "4 are kept for runs that others give way to"));
+        CHECK(says(rules(world, one), "4 are kept for runs that start before"));
         world.commits(two, "checkpoint_000001-a001");
         world.empties(two);
         CHECK(world.run(urgent).state == RunState::starting);

@@ -97,6 +97,46 @@ TEST_CASE("who lent its quota comes first when it wants it back") {
     CHECK(world.run(own).state == RunState::starting);
 }
 
+TEST_CASE("a run beyond the quota of its parent claims back nothing, so that the others may borrow") {
+    World world;
+    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
+    world.nodes(4, 64, 8);
+    Queues queues = two_teams();
+    queues.rules["b"].quota = gpus(12);
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    const RunId never = submit_to(world, "b", {.name = "never", .workers = 12, .gpus = units(1)});
+    CHECK(world.run(never).state == RunState::queued);
+    const RunId borrows = submit_to(world, "a", {.name = "borrows", .gpus = units(6)});
+    CHECK(world.run(borrows).state == RunState::starting);
+}
+
+TEST_CASE("the quota of a run with reserved seats goes to runs that end before it starts, and to no others") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {.quota = gpus(6)}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(2, 64, 4);
+    const RunId first = submit_to(world, "default",
+                                  {.name = "first",
+                                   .workers = 2,
+                                   .gpus = units(1),
+                                   .placement = Strategy::strict_spread,
+                                   .wall_time = Duration{3'600'000}});
+    REQUIRE(world.run(first).state == RunState::starting);
+    const RunId large = submit_to(
+        world, "default", {.name = "large", .workers = 4, .gpus = units(1), .placement = Strategy::strict_pack});
+    const Time promised = world.run(large).reserved_from;
+    REQUIRE(promised.ms > 0);
+    const RunId longer = submit_to(world, "default", {.name = "longer", .gpus = units(3)});
+    CHECK(world.run(longer).state == RunState::queued);  // 4 + 3 of 6 when "large" starts
+    CHECK(to_text(world.run(longer).reason) ==
+          "queue \"default\" holds 2 of its quota of 6 GPU, 2 are kept for runs that start before, this needs 3 more");
+    const RunId shorter =
+        submit_to(world, "default", {.name = "shorter", .gpus = units(3), .wall_time = Duration{600'000}});
+    CHECK(world.run(shorter).state == RunState::starting);
+    CHECK(world.run(large).reserved_from == promised);
+}
+
 TEST_CASE("a run for a queue that is not there is refused, and the queues are named") {
     World world;
     RunSubmitted event = submission({.name = "lost"});

@@ -1,0 +1,99 @@
+// One scheduling cycle: its state and its steps. scheduling_cycle.cpp has the order of the steps and places runs;
+// reservations.cpp makes, renews and keeps reservations.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scheduler/index/change.hpp"
+#include "scheduler/placement/room.hpp"
+#include "scheduler/queue/backfill.hpp"
+#include "scheduler/queue/order.hpp"
+#include "scheduler/queue/shares.hpp"
+
+namespace rtrain::core {
+
+struct ActiveReservation {  // that is in force in this cycle
+    RunId run;
+    std::uint32_t shape = 0;
+    ReservationMask bit = 0;
+    Claim claim = Claim::none;
+    std::optional<std::vector<std::string>> lacks{};  // found out when somebody wants to know
+};
+
+// A reservation as those see it that are placed beside it.
+struct SeenReservation {
+    ReservationMask bit = 0;
+    std::int32_t priority = 0;
+    Begin begin;
+};
+
+class Cycle {
+  public:
+    explicit Cycle(Change& change) : change_(change), index_(change.index()), quotas_(change.seen()) {}
+    // Returns whether a reservation that is given up has kept a run waiting, so that another cycle is due.
+    bool run();
+    void finish();  // after the last cycle
+
+  private:
+    enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
+    Next consider(const Candidate& candidate);
+    Next blocked(const Candidate& candidate);
+    std::optional<Next> refused_by_quota(const Candidate& candidate, const Run& run);
+    void keep_reservation(const Candidate& candidate, const Run& run);
+    bool has_no_quota_later(const Candidate& candidate, const Run& run) const;
+    void add_reservation(const Candidate& candidate);
+    bool preempt_within_quota(const Candidate& candidate, const Run& run);
+    bool shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const;
+    ReservationMask open_to(const Run& run, std::optional<Duration> limit);
+    ReservationMask open_to(const Run& run) { return open_to(run, time_left(change_.seen(), run, change_.now())); }
+    bool some_may_pass(const Candidate& candidate);
+    bool start(const Candidate& candidate, const Run& run, ReservationMask open);
+    bool start_on_reserved_seats(const Candidate& candidate, const Run& run);
+    ReservationMask closed_to_own_seats(const Run& run);
+    void place_on(const Candidate& candidate, const Run& run, const Seats& seats);
+    void wait_for_passed(AttemptId passed);
+    bool stands_behind(const Candidate& candidate);
+    bool found_another_node(const Run& run, const GangRequest& gang) const;
+    bool still_valid(const Run& run, const GangRequest& gang) const;
+    bool overtaken(const Run& run) const;
+    void spare_ends(const Run& run);
+    void make_reservation(const Candidate& candidate, Time not_before);
+    bool renew(const Candidate& candidate, Time not_before);
+    ReservationMask open_to_later(const Run& run) const;
+    ReservationMask open_beside_active() const;
+    ReservationMask promised_to_others(const Run& run) const;
+    Reservation reserve_before_others(const Candidate& candidate);
+    void see(RunId id);
+    std::size_t heads() const;
+    void give_reasons();
+    void give_reason(RunId id, const Reason& reason);
+    void within_quota(const Candidate& candidate);
+    std::set<RunId> outdated_reasons();
+    Reason reason_to_wait(const Run& run, std::uint32_t shape);
+    ReservationMask release_other_reservations();
+    void pass_with_programs();
+    void forget_lapsed(const Candidate& candidate);
+    PlacementAnswer grown(const Run& run, PlacementAnswer smallest, ReservationMask open);
+    void grow();
+
+    Change& change_;
+    ClusterIndex& index_;
+    Quotas quotas_;
+    std::set<RunId> quota_reserved_;  // kept out by a quota that others are about to leave
+    std::vector<ActiveReservation> reservations_;
+    std::map<RunId, SeenReservation> seen_;       // those of earlier cycles and of this one
+    ReservationMask given_up_ = 0;                // reservations for which this cycle has found no seats any more
+    ReservationMask kept_out_ = 0;                // reservations that were closed to a run that found no room
+    std::set<NodeId> taken_on_;                   // where this cycle has placed something
+    std::set<std::uint32_t> full_;                // shapes that found no room on any node
+    std::map<std::uint32_t, Reason> never_fits_;  // what runs of a shape are told
+    std::map<std::uint32_t, std::size_t> too_long_;
+    std::map<std::uint32_t, ReservationMask> refused_;  // shapes that found no room beside the others
+};
+
+}  // namespace rtrain::core
