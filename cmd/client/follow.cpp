@@ -43,6 +43,7 @@ std::string with_short_path(const std::string& line) {
 std::string line_text(const LogWish& wish, const json& line, const std::string& text) {
     const json rank = line.value("rank", json(0));
     std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
+    if (wish.names) prefix = string_of(line, "run") + " | " + prefix;
     if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
     return prefix + shown_line(with_short_path(text));
 }

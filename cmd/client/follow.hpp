@@ -17,6 +17,7 @@ struct LogWish {
     std::int64_t tail = -1;             // lines; -1: all
     std::optional<LinePattern> grep;
     bool prefix = true;       // "rank 3 | " before each line
+    bool names = false;       // and before that the name of the line's run
     bool timestamps = false;  // and before that when its node saw it
     enum class Show { as_they_come, at_the_end, never } show = Show::as_they_come;
 };

@@ -1,5 +1,6 @@
 // rtrain logs|events|metrics: what a run said, what happened, what it measured.
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -59,6 +60,38 @@ std::string no_lines_text(const Arguments& arguments, const json& run) {
            (workers > 1 ? " to " + std::to_string(workers - 1) : "");
 }
 
+Result<std::vector<json>> stored_lines(Api& api, const json& run, const LogWish& wish) {
+    Result<std::string> lines = api.bytes(log_target(string_of(run, "run_id"), wish, false));
+    if (!lines) return lines.error();
+    std::vector<json> parsed;
+    for (const std::string& text : split(*lines, '\n'))
+        if (json line = parse_json(text); line.is_object()) {
+            line["run"] = string_of(run, "name");
+            parsed.push_back(std::move(line));
+        }
+    return parsed;
+}
+
+// The lines of the runs that this run's workers have submitted join its own, in the order of their times.
+Result<std::vector<json>> lines_of_family(Api& api, const json& run, LogWish& wish) {
+    Result<std::vector<json>> lines = stored_lines(api, run, wish);
+    if (!lines) return lines;
+    Result<json> children = api.list("/v1/runs?limit=500&all=true&parent=" + url_part(string_of(run, "run_id")));
+    if (!children) return children.error();
+    json& items = (*children)["items"];
+    wish.names = !items.empty();
+    for (const json& child : items) {
+        Result<std::vector<json>> more = stored_lines(api, child, wish);
+        if (!more) return more;
+        std::move(more->begin(), more->end(), std::back_inserter(*lines));
+        wish.prefix |= !one_rank(wish.rank, child);
+    }
+    if (!items.empty())
+        std::stable_sort(lines->begin(), lines->end(),
+                         [](const json& a, const json& b) { return string_of(a, "time") < string_of(b, "time"); });
+    return lines;
+}
+
 Result<int> logs(Invocation& call) {
     Result<LogWish> wish = log_wish(call.arguments);
     if (!wish) return wish.error();
@@ -76,13 +109,10 @@ Result<int> logs(Invocation& call) {
         call.out.talk(end_text(**end));
         return 0;
     }
-    Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
+    Result<std::vector<json>> lines = lines_of_family(*api, *run, *wish);
     if (!lines) return lines.error();
-    std::vector<json> parsed;
-    for (const std::string& text : split(*lines, '\n'))
-        if (json line = parse_json(text); line.is_object()) parsed.push_back(std::move(line));
-    const bool any = !parsed.empty();
-    print_lines(call, *wish, std::move(parsed));
+    const bool any = !lines->empty();
+    print_lines(call, *wish, *std::move(lines));
     if (!any) call.out.talk(no_lines_text(call.arguments, *run));
     return 0;
 }

@@ -1,6 +1,8 @@
 // rtrain status|runs|runs rm|queue|nodes: what the cluster holds.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cmd/client/api.hpp"
 #include "cmd/client/stored.hpp"
@@ -21,6 +23,32 @@ Result<int> status(Invocation& call) {
     return 0;
 }
 
+std::string parent_of(const json& run) {
+    const json labels = run.value("labels", json());
+    return labels.is_object() ? string_of(labels, "rtrain.parent") : "";
+}
+
+// For people, what a run's workers have submitted stands right below it, indented, oldest first.
+void put_children_below(json& answer) {
+    const json items = answer["items"];
+    std::map<std::string, std::vector<const json*>> children;
+    std::set<std::string> listed;
+    for (const json& run : items) listed.insert(string_of(run, "run_id"));
+    for (const json& run : items)
+        if (listed.contains(parent_of(run))) children[parent_of(run)].push_back(&run);
+    json ordered = json::array();
+    const auto add = [&](const auto& self, const json& run, std::size_t depth) -> void {
+        json row = run;
+        if (depth > 0) row["name"] = std::string(2 * depth, ' ') + string_of(run, "name");
+        ordered.push_back(std::move(row));
+        std::vector<const json*>& below = children[string_of(run, "run_id")];
+        for (auto child = below.rbegin(); child != below.rend(); ++child) self(self, **child, depth + 1);
+    };
+    for (const json& run : items)
+        if (!listed.contains(parent_of(run))) add(add, run, 0);
+    answer["items"] = std::move(ordered);
+}
+
 Result<int> runs(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
@@ -31,6 +59,7 @@ Result<int> runs(Invocation& call) {
     if (call.arguments.has("all") || call.arguments.has("state")) target += "&all=true";
     Result<json> answer = api->list(target);
     if (!answer) return answer.error();
+    if (call.out.for_people()) put_children_below(*answer);
     call.out.list(*answer,
                   {{"NAME", "name"},
                    {"RUN", "run_id"},

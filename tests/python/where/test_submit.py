@@ -16,6 +16,7 @@ import rtrain.train as train
 from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
 
 def loop(config):
+    print("the worker asks for", config["asked"], flush=True)
     train.report({"asked": config["asked"]})
     if config["asked"] == "--for-ever":
         threading.Event().wait()
@@ -56,7 +57,14 @@ def test_a_driver_on_a_node(cluster: Home) -> None:
     outer, inner = run(cluster, "outer"), run(cluster, "inner")
     assert (outer["state"], inner["state"]) == ("SUCCEEDED", "SUCCEEDED")
     assert inner["labels"]["rtrain.parent"] == outer["run_id"]
-    assert "driver: trained" in cluster.rtrain("logs", "outer")
+    lines = cluster.rtrain("logs", "outer", "--rank", "all").splitlines()
+    assert any(line.startswith("outer | rank 0 | driver: trained") for line in lines), lines
+    assert sum(line.startswith("inner | ") and "the worker asks for --quick" in line for line in lines) == 2, lines
+    names = [
+        line.split("  ")[0] if not line.startswith(" ") else "  " + line.split()[0]
+        for line in cluster.rtrain("runs").splitlines()
+    ]
+    assert names[names.index("outer") + 1] == "  inner", names
 
 
 def test_its_trainings_are_stopped_with_it(cluster: Home) -> None:
