@@ -211,7 +211,8 @@ OPERATIONS = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations_tell_of_each_argument_that_changes_nothing(name, capfd):
-    for argument, rule in _arguments.OPERATIONS.items():
+    calls = name in ("map", "flat_map", "filter", "map_batches", "add_column")
+    for argument, rule in (_arguments.FUNCTIONS if calls else _arguments.OPERATIONS).items():
         call = lambda value, argument=argument: OPERATIONS[name](data.range(3), {argument: value})  # noqa: E731
         outcome(call, argument, rule, lambda: capfd.readouterr().err)
     with pytest.raises(TypeError, match="has no argument 'num_cpu'"):

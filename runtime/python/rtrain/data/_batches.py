@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from rtrain.data import _block
 from rtrain.data._block import Block
+from rtrain.data._making._made import in_this_thread
 
 T = TypeVar("T")
 
@@ -98,7 +99,7 @@ def counted(
 ) -> Iterator[T]:
     """`batch_of` each block, by a thread if `ahead`; `finish` by the caller's own. Rows count when the loop gets them."""
     pairs = ((block.rows, batch_of(block)) for block in blocks)
-    source: Iterator[tuple[int, T]] = Ahead(pairs, ahead) if ahead > 0 else pairs
+    source: Iterator[tuple[int, T]] = Ahead(pairs, ahead) if ahead > 0 else _in_this_thread(pairs)
     try:
         for rows, item in source:
             progress.consumed += rows
@@ -107,3 +108,17 @@ def counted(
     finally:
         if isinstance(source, Ahead):
             source.close()
+        pairs.close()
+        close = getattr(blocks, "close", None)
+        if close is not None:
+            close()
+
+
+def _in_this_thread(items: Iterator[T]) -> Iterator[T]:
+    """Yields the items, which the thread that takes them makes alone."""
+    while True:
+        with in_this_thread():
+            item: Any = next(items, _END)
+        if item is _END:
+            return
+        yield item

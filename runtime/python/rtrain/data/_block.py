@@ -3,6 +3,8 @@ functions give it; several dimensions and arbitrary objects are NumPy's. Everyth
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -121,6 +123,16 @@ def rows_of(lists: Mapping[str, list[Any]], rows: int) -> Iterator[dict[str, Any
         yield {name: values[place] for name, values in lists.items()}
 
 
+def all_rows_of(lists: Mapping[str, list[Any]], rows: int) -> list[dict[str, Any]]:
+    """Returns the rows of columns of this length."""
+    if not lists:
+        return [{} for _ in range(rows)]
+    if len(lists) == 1:
+        ((name, values),) = lists.items()
+        return [{name: value} for value in values]
+    return [dict(zip(lists, values)) for values in zip(*lists.values())]  # noqa: B905 (they are of one length)
+
+
 def check_format(batch_format: str | None, caller: str) -> None:
     if batch_format is not None and batch_format not in FORMATS:
         raise ValueError(f"{caller}: batch_format is {batch_format!r}; it is one of {', '.join(FORMATS)}, or None")
@@ -140,17 +152,26 @@ def from_rows(
 
     block, given: the rows that a function was given, and their values as lists: columns that it did not change stay as they are.
     """
-    keys: dict[Any, None] = {}
-    for row in rows:
-        keys.update(dict.fromkeys(row))
+    by_key = _values_by_key(rows)
     columns: dict[str, Any] = {}
-    for key, name in zip(keys, named(keys), strict=True):
-        values = [row.get(key) for row in rows]
+    for (key, values), name in zip(by_key.items(), named(by_key), strict=True):
         if block is None or given is None or name not in block.columns:
             columns[name] = column_of(values, name)
         else:
             columns[name] = _given.values_after(block.columns[name], values, given[name], name)
     return Block(columns)
+
+
+def _values_by_key(rows: Sequence[Mapping[str, Any]]) -> dict[Any, Sequence[Any]]:
+    """Returns the values of each key, in the order in which keys appear first."""
+    first = rows[0] if rows else {}
+    if first and set(map(type, rows)) == {dict} and set(map(len, rows)) == {len(first)}:
+        with contextlib.suppress(KeyError):  # of a row with other keys
+            return {key: list(map(operator.itemgetter(key), rows)) for key in first}
+    keys: dict[Any, None] = {}
+    for row in rows:
+        keys.update(dict.fromkeys(row))
+    return {key: [row.get(key) for row in rows] for key in keys}
 
 
 def from_batch(value: Any) -> Block:

@@ -436,7 +436,7 @@ class Npy(FirstRowsDecide):
 class WholeFiles(OfFiles):
     """A row for each file. Each group is one piece: some files that are small together."""
 
-    sized = True
+    apart = sized = True
 
     def __init__(
         self, reader: str, files: Files, row: Callable[[bytes], dict[str, Any]], most: int, *, include_paths: bool

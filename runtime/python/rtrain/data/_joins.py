@@ -10,7 +10,8 @@ from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._orders import Frozen, Reordered
-from rtrain.data._plan import Node, Order, Piece, Read, Run, part_of
+from rtrain.data._making._made import Task
+from rtrain.data._plan import Node, Order, Piece, Read, Run, changed, part_of, task_of
 from rtrain.data._source import InMemory
 from rtrain.data._values import _schema
 
@@ -66,6 +67,10 @@ class _SliceRun:
     def part(self, piece: Piece, start: int, stop: int) -> Block:
         whole, first, _ = piece.key
         return part_of(self.child, whole, first + start, first + stop)
+
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        whole, first, _ = piece.key
+        return task_of(self.child, whole, first + start, first + stop)
 
 
 class Rebatched(Node):
@@ -134,13 +139,27 @@ class _RebatchedRun:
         return self.part(piece, 0, piece.rows)
 
     def part(self, piece: Piece, start: int, stop: int) -> Block:
-        blocks, passed = [], 0
+        return _joined([part_of(self.child, *part) for part in self._parts(piece, start, stop)])
+
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        items = [task_of(self.child, *part) for part in self._parts(piece, start, stop)]
+        gain = next((item.gain for item in items if isinstance(item, Task)), None)
+        if gain is None:
+            return _joined([item if isinstance(item, Block) else item.make() for item in items])
+        return Task(lambda: _joined([item if isinstance(item, Block) else item.make() for item in items]), gain)
+
+    def _parts(self, piece: Piece, start: int, stop: int) -> Iterator[tuple[Piece, int, int]]:
+        """Yields the child's pieces that some rows lie in, each with the first and the last of these rows."""
+        passed = 0
         for inner, first, last in piece.key:
             low, high = max(start - passed, 0), min(stop - passed, last - first)
             if low < high:
-                blocks.append(part_of(self.child, inner, first + low, first + high))
+                yield inner, first + low, first + high
             passed += last - first
-        return blocks[0] if len(blocks) == 1 else _block.concat(blocks)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    return blocks[0] if len(blocks) == 1 else _block.concat(blocks)
 
 
 class Union(Node):
@@ -237,6 +256,10 @@ class _UnionRun:
     def part(self, piece: Piece, start: int, stop: int) -> Block:
         place, inner = piece.key
         return self.node.fitted(part_of(self.children[place], inner, start, stop))
+
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        place, inner = piece.key
+        return changed(task_of(self.children[place], inner, start, stop), self.node.fitted)
 
 
 class Zip(Node):

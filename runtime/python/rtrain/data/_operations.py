@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from rtrain._arguments import OPERATIONS, check
+from rtrain._arguments import FUNCTIONS, OPERATIONS, check
 from rtrain._lazy import public_in
 from rtrain.data._block import check_format
 from rtrain.data._consume import Reading
@@ -56,8 +56,11 @@ class Operations(Reading):
 
         fn_args, fn_kwargs: further arguments of `fn`. fn_constructor_args, fn_constructor_kwargs: arguments of the class.
         """
-        check("map", placing, OPERATIONS)
-        return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
+        concurrency = placing.pop("concurrency", None)
+        check("map", placing, FUNCTIONS)
+        return self._with(
+            MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency))
+        )
 
     def flat_map(
         self,
@@ -70,8 +73,11 @@ class Operations(Reading):
         **placing: Unpack[OperationArguments],
     ) -> Self:
         """Returns a Dataset of the rows in the lists that `fn` returns, one list for each row. Arguments are those of `map`."""
-        check("flat_map", placing, OPERATIONS)
-        return self._with(FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
+        concurrency = placing.pop("concurrency", None)
+        check("flat_map", placing, FUNCTIONS)
+        return self._with(
+            FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency))
+        )
 
     def filter(
         self,
@@ -90,7 +96,8 @@ class Operations(Reading):
 
         ValueError unless exactly one of the two is given. TypeError for another kind of `expr`, a text among them.
         """
-        check("filter", placing, OPERATIONS)
+        concurrency = placing.pop("concurrency", None)
+        check("filter", placing, FUNCTIONS)
         if (fn is None) == (expr is None):
             raise ValueError("filter needs either fn or expr")
         if expr is not None:
@@ -99,7 +106,9 @@ class Operations(Reading):
                     f"filter: expr is a {type(expr).__name__}; it is an expression such as pyarrow.compute.field('x') > 3"
                 )
             return self._with(FilterExpression(expr))
-        return self._with(Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
+        return self._with(
+            Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency))
+        )
 
     def map_batches(
         self,
@@ -125,12 +134,13 @@ class Operations(Reading):
         udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. Ranks that share rows must know how
         many there are. Unless this is False, `fn` is called once more to count them. A False that does not hold is refused.
         """
-        check("map_batches", placing, OPERATIONS)
+        concurrency = placing.pop("concurrency", None)
+        check("map_batches", placing, FUNCTIONS)
         check_format(batch_format, "map_batches")
         size = None if batch_size in ("default", "auto") else batch_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
-        function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
+        function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency)
         keeps = None if udf_modifying_row_count is None else not udf_modifying_row_count
         op = MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps)
         return self._of(Mapped(Rebatched(self._node, size), (op,))) if size is not None else self._with(op)
@@ -152,11 +162,12 @@ class Operations(Reading):
 
         batch_format: what `fn` is given: "pandas", "numpy", "default" or "pyarrow".
         """
-        check("add_column", placing, OPERATIONS)
+        concurrency = placing.pop("concurrency", None)
+        check("add_column", placing, FUNCTIONS)
         check_format(batch_format, "add_column")
         if not isinstance(col, str):
             raise TypeError(f"add_column: the column's name is a text, not {type(col).__name__}")
-        return self._with(AddColumn(col, Function("add_column", fn), batch_format))
+        return self._with(AddColumn(col, Function("add_column", fn, concurrency=concurrency), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Self:
         """Returns a Dataset without the columns `cols`. KeyError for a column that is not there.

@@ -3,15 +3,16 @@ made once in each process. An error of the user's function names the op and the 
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import functools
 import inspect
 import itertools
-import os
 import pathlib
 import threading
 import traceback
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,13 +21,33 @@ from rtrain import _chance
 from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
+from rtrain.data._making._made import spread
 
 T = TypeVar("T")
 _HERE = str(pathlib.Path(__file__).parent)
-_instances: dict[str, Any] = {}  # of callable classes, by their op
-_making: dict[str, threading.RLock] = {}  # one for each class: making one may carry out another
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_making.clear)  # the thread that held one is not in the child
+_idle_instances: dict[str, list[Any]] = {}  # of callable classes, by their op: those that no thread uses now
+
+
+class _Held(threading.local):
+    instances: dict[str, Any] | None = None  # that this thread alone uses now, by their op
+
+
+_held = _Held()
+
+
+@contextlib.contextmanager
+def own_instances() -> Iterator[None]:
+    """Gives this thread instances of callable classes for the block. No other thread uses them meanwhile."""
+    if _held.instances is not None:
+        yield
+        return
+    _held.instances = {}
+    try:
+        yield
+    finally:
+        held, _held.instances = _held.instances, None
+        for key, instance in held.items():
+            _idle_instances.setdefault(key, []).append(instance)
 
 
 class UserCodeError(RuntimeError):
@@ -39,6 +60,8 @@ class Op:
     assumed = False  # keeps_rows is the user's word
     undeclared = False  # keeps_rows is False because nobody said: counting finds out
     each = 0  # the op makes so many rows, from the beginning of a piece, without the others; 0: it needs the whole piece
+
+    fn: Function | None = None  # the user's, where there is one
 
     def apply(self, block: Block, salt: int) -> Block:
         """`salt` tells pieces apart, for what is drawn at random."""
@@ -54,7 +77,9 @@ class Op:
 
 
 class Function:
-    """The user's function with its arguments; of a class, an instance for each process."""
+    """The user's function with its arguments; of a class, an instance for each thread that carries it out at the same time."""
+
+    concurrency: int | None = None  # threads that may carry it out at the same time; None: by the CPUs, and one for a class
 
     def __init__(
         self,
@@ -64,6 +89,7 @@ class Function:
         kwargs: Mapping[str, Any] | None = None,
         constructor_args: Iterable[Any] | None = None,
         constructor_kwargs: Mapping[str, Any] | None = None,
+        concurrency: Any = None,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"{op} needs a function or a class with __call__, not {type(fn).__name__}")
@@ -73,10 +99,42 @@ class Function:
         self.args, self.kwargs = tuple(args or ()), dict(kwargs or {})
         self.made_with = tuple(constructor_args or ()), dict(constructor_kwargs or {})
         self.key = uuid.uuid4().hex
+        self.concurrency = _threads_of(op, concurrency)
         if any(self.made_with) and not inspect.isclass(fn):
             raise ValueError(f"{self.said}: fn_constructor_args are for a class, and {named} is none")
 
+    @property
+    def threads(self) -> int | None:
+        """Returns how many threads may carry it out at the same time; None: as many as the CPUs allow."""
+        return 1 if self.concurrency is None and inspect.isclass(self.fn) else self.concurrency
+
+    def over(self, rows: Sequence[Any], check: Callable[[Any], Any] | None = None) -> list[Any]:
+        """Returns what the function returns for each of the rows. check: called with each, in their order."""
+        here, made = _chance.here, list[Any]()
+        if here.seeds or _held.instances is None:
+            for row in rows:
+                made.append(self(row))
+                if check is not None:
+                    check(made[-1])
+            return made
+        try:
+            call, args, kwargs, add = self._callable(), self.args, self.kwargs, made.append
+            if args or kwargs:
+                call = functools.partial(_called, call, args, kwargs)
+            for here.place, row in enumerate(rows, here.place + 1):  # noqa: B020
+                add(call(row))
+        except Exception as error:
+            if check is not None:
+                collections.deque(map(check, made), 0)
+            raise self.failed(error) from error
+        if check is not None and not set(map(type, made)) <= {dict}:
+            collections.deque(map(check, made), 0)
+        return made
+
     def __call__(self, value: Any) -> Any:
+        if _held.instances is None and inspect.isclass(self.fn):
+            with own_instances():
+                return self(value)
         _chance.here.place += 1
         if _chance.here.seeds:
             _chance.seed_global_generators()
@@ -88,11 +146,13 @@ class Function:
     def _callable(self) -> Any:
         if not inspect.isclass(self.fn):
             return self.fn
-        if self.key not in _instances:
-            with _making.setdefault(self.key, threading.RLock()):
-                if self.key not in _instances:
-                    _instances[self.key] = self.fn(*self.made_with[0], **self.made_with[1])
-        return _instances[self.key]
+        held = {} if _held.instances is None else _held.instances
+        if self.key not in held:
+            try:
+                held[self.key] = _idle_instances.get(self.key, []).pop()
+            except IndexError:
+                held[self.key] = self.fn(*self.made_with[0], **self.made_with[1])
+        return held[self.key]
 
     def failed(self, error: Exception) -> UserCodeError:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
@@ -104,6 +164,21 @@ class Function:
         return TypeError(f"{self.said}: {what}")
 
 
+def _called(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], row: Any) -> Any:
+    return call(row, *args, **kwargs)
+
+
+def _threads_of(op: str, concurrency: Any) -> int | None:
+    """Returns the threads that `concurrency=` allows. Of a pair, as for a pool that grows, that is the second number."""
+    if isinstance(concurrency, tuple | list) and len(concurrency) in (2, 3):
+        concurrency = concurrency[1]
+    if concurrency is None:
+        return None
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise ValueError(f"{op}: concurrency is {concurrency!r}; it is a whole number from 1 on, or a pair of them")
+    return concurrency
+
+
 class MapRows(Op):
     each = 1
 
@@ -112,13 +187,16 @@ class MapRows(Op):
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
-        rows, given = [], _named_by(self, block.lists)
-        for row in _block.rows_of(given, block.rows):
-            new_row = self.fn(row)
-            if not isinstance(new_row, Mapping):
-                raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(new_row)}")
-            rows.append(new_row)
+        given = _named_by(self, block.lists)
+        rows = spread(self._made, _block.all_rows_of(given, block.rows))
         return _named_by(self, _block.from_rows, rows, given, block)
+
+    def _made(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
+        return self.fn.over(rows, self._check)
+
+    def _check(self, new_row: Any) -> None:
+        if not isinstance(new_row, Mapping):
+            raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(new_row)}")
 
 
 class FlatMap(Op):
@@ -129,17 +207,24 @@ class FlatMap(Op):
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
-        rows: list[Mapping[str, Any]] = []
         given = _named_by(self, block.lists)
-        for row in _block.rows_of(given, block.rows):
+        rows = itertools.chain.from_iterable(spread(self._made, _block.all_rows_of(given, block.rows)))
+        return _named_by(self, _block.from_rows, list(rows), given, block)
+
+    def _made(self, given: Sequence[dict[str, Any]]) -> list[list[Mapping[str, Any]]]:
+        """Returns the new rows of each row. A function that yields them is carried out to its end before the next row's."""
+        made: list[list[Mapping[str, Any]]] = []
+        for row in given:
             new_rows = self.fn(row)
+            rows: list[Mapping[str, Any]] = []
             if isinstance(new_rows, Mapping | str) or not isinstance(new_rows, Iterable):
                 raise self.fn.wrong(f"the function gives a list of dicts, and gave {_kind(new_rows)}")
             for new_row in new_rows:
                 if not isinstance(new_row, Mapping):
                     raise self.fn.wrong(f"the function gives a list of dicts, and an item of it is {_kind(new_row)}")
                 rows.append(new_row)
-        return _named_by(self, _block.from_rows, rows, given, block)
+            made.append(rows)
+        return made
 
 
 class Filter(Op):
@@ -150,13 +235,15 @@ class Filter(Op):
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:
-        kept = []
-        for row in block.dicts():
-            keeps = self.fn(row)
-            if not isinstance(keeps, bool | np.bool_ | int):
-                raise self.fn.wrong(f"the function gives True or False, and gave {_kind(keeps)}")
-            kept.append(bool(keeps))
+        kept = spread(self._made, _block.all_rows_of(block.lists(), block.rows))
         return block.take(np.flatnonzero(np.asarray(kept, dtype=bool)))
+
+    def _made(self, rows: Sequence[dict[str, Any]]) -> list[bool]:
+        return [bool(keeps) for keeps in self.fn.over(rows, self._check)]
+
+    def _check(self, keeps: Any) -> None:
+        if not isinstance(keeps, bool | np.bool_ | int):
+            raise self.fn.wrong(f"the function gives True or False, and gave {_kind(keeps)}")
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return before

@@ -19,8 +19,9 @@ import numpy as np
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._dealing._streams import Streams
+from rtrain.data._making._made import Task, made
 from rtrain.data._ops import Columns, MapRows
-from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut, part_of
+from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut, part_of, task_of
 from rtrain.data._source import Source
 
 WINDOW_BYTES = 128 << 20
@@ -112,6 +113,10 @@ class _IndexRun:
         block = self.source.take(self.places[first + start : first + stop])
         return self.node.child.apply(block, piece, self.order, start) if isinstance(self.node.child, Mapped) else block
 
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        gain = self.node.child.gain if isinstance(self.node.child, Mapped) else None
+        return self.part(piece, start, stop) if gain is None else Task(lambda: self.part(piece, start, stop), gain)
+
 
 class _WindowRun:
     """Pieces dealt from a few groups at a time, and rows permuted within a window of pieces, of which one is held. Windows lie
@@ -165,7 +170,7 @@ class _WindowRun:
     def _window(self, number: int) -> Block:
         if self.held is None or self.held[0] != number:
             self.held = None
-            block = _block.concat(part.read_by(self.child) for part in self._windows()[number] if part.rows)
+            block = _block.concat(made(part.task_of(self.child) for part in self._windows()[number] if part.rows))
             order = self.order.random(self.node.seed, self.node.salt + 1 + number).permutation(block.rows)
             self.held = number, block.take(order)
         return self.held[1]
@@ -183,8 +188,8 @@ class _Part:
     def rows(self) -> int:
         return self.stop - self.start
 
-    def read_by(self, run: Run) -> Block:
-        return run.read(self.piece) if self.piece.rows == UNKNOWN else part_of(run, self.piece, self.start, self.stop)
+    def task_of(self, run: Run) -> Task | Block:
+        return task_of(run, self.piece, self.start, self.stop)
 
 
 def _in_streams(pieces: list[Piece], order: Order) -> list[list[_Part]]:
@@ -254,6 +259,10 @@ class _BlockOrderRun:
         if waiting is not None and waiting[0] == piece:
             return waiting[1].slice(start, stop)
         return part_of(self.child, piece.key, start, stop)
+
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        is_there = self.waiting is not None and self.waiting[0] == piece
+        return self.part(piece, start, stop) if is_there else task_of(self.child, piece.key, start, stop)
 
 
 class Frozen(Node):

@@ -16,16 +16,19 @@ from __future__ import annotations
 import math
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from rtrain import _chance
 from rtrain.data._block import Block
-from rtrain.data._ops import Op
+from rtrain.data._making._gain import Gain
+from rtrain.data._making._made import Task, made
+from rtrain.data._ops import Op, own_instances
 from rtrain.data._source import Group, InMemory, Source
 
 _LOOK_ROWS = 64  # of a look at the first rows
@@ -75,7 +78,29 @@ class Run(Protocol):
         ...
 
 
+@runtime_checkable
+class Dividing(Protocol):
+    """A run that reads in the calling thread, and lets other threads carry functions out."""
+
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        """Returns what makes rows `start` to `stop` of the piece that `pieces` gave last; their block, where nothing is to be made."""
+        ...
+
+
 UNKNOWN = -1
+
+
+def task_of(run: Run, piece: Piece, start: int, stop: int) -> Task | Block:
+    """Returns what makes rows `start` to `stop` of a piece, which is the last that `run.pieces` gave."""
+    return run.task(piece, start, stop) if isinstance(run, Dividing) else part_of(run, piece, start, stop)
+
+
+def changed(item: Task | Block, change: Callable[[Block], Block], gain: Gain | None = None) -> Task | Block:
+    """Returns what makes `change` of an item. gain: of functions in `change`; None: it has none."""
+    if isinstance(item, Block):
+        return change(item) if gain is None else Task(lambda: change(item), gain)
+    make = item.make
+    return Task(lambda: change(make()), item.gain if gain is None else gain)
 
 
 def part_of(run: Run, piece: Piece, start: int, stop: int) -> Block:
@@ -174,6 +199,8 @@ def rows_of(node: Node) -> int:
 class Read(Node):
     """A source, in its own order."""
 
+    _gain: Gain | None = None
+
     def __init__(self, source: Source) -> None:
         self.source = source
 
@@ -186,7 +213,12 @@ class Read(Node):
         return self.source.sized
 
     def start(self, order: Order) -> Run:
-        return _ReadRun(self.source)
+        if self.source.apart and self._gain is None:
+            self._gain = Gain()
+        return _ReadRun(self.source, self._gain)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_gain"}
 
     def rows(self) -> int | None:
         groups = self.source.groups()
@@ -214,8 +246,8 @@ class Read(Node):
 class _ReadRun:
     """Reads on where it is; going back, or far ahead, opens again. What was read to learn its rows waits to be taken."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, gain: Gain | None = None) -> None:
+        self.source, self.gain = source, gain
         self.open: dict[int, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
         self.waiting: tuple[tuple[int, int], Block] | None = None
 
@@ -254,6 +286,11 @@ class _ReadRun:
     def part(self, piece: Piece, start: int, stop: int) -> Block:
         return self.read(piece).slice(start, stop)
 
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        if not self.source.apart or (self.waiting is not None and self.waiting[0] == piece.key):
+            return part_of(self, piece, start, stop)
+        return Task(lambda: part_of(_ReadRun(self.source), piece, start, stop), self.gain)
+
     def _next(self, place: int, number: int) -> Block | None:
         comes, blocks = self.open.pop(place, (-1, iter(())))
         if comes != number:
@@ -274,6 +311,8 @@ class Mapped(Node):
     are counted once: where each has as many rows as before, the op is taken to keep them from then on.
     """
 
+    _gain: Gain | None = None
+
     def __init__(self, child: Node, ops: tuple[Op, ...]) -> None:
         self.children = (child,)
         self.ops = ops
@@ -283,7 +322,8 @@ class Mapped(Node):
         self._found_to_keep: bool | None = None  # None: nobody looked yet
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_counts": {}, "_found_to_keep": None}  # where it is read next, the files may be others
+        state = {name: value for name, value in self.__dict__.items() if name != "_gain"}
+        return {**state, "_counts": {}, "_found_to_keep": None}  # where it is read next, the files may be others
 
     @property
     def child(self) -> Node:
@@ -330,8 +370,9 @@ class Mapped(Node):
         return [piece for piece in self.child.start(Order(strict=True)).pieces() if piece.key not in self._counts]
 
     def count(self, keys: Sequence[Any]) -> list[Any]:
-        run = self.child.start(Order(strict=True))
-        return [self.apply(run.read(piece), piece, Order(strict=True)).rows for piece in keys]
+        order = Order(strict=True)
+        run = _MappedRun(self, self.child.start(order), order)
+        return [block.rows for block in made(run.whole(piece) for piece in keys)]
 
     def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
         if self.steady:
@@ -345,6 +386,17 @@ class Mapped(Node):
                 "epoch. Before the shuffle it is counted once",
                 stacklevel=2,
             )
+
+    @property
+    def gain(self) -> Gain | None:
+        """Returns how many threads carry the functions out; None if one does, or if there are none."""
+        functions = [op.fn for op in self.ops if op.fn is not None]
+        asked = [threads for threads in (fn.threads for fn in functions) if threads is not None]
+        if not functions or 1 in asked:
+            return None
+        if self._gain is None:
+            self._gain = Gain(min(asked, default=None))
+        return self._gain
 
     def known(self, piece: Piece, order: Order) -> int | None:
         if self.keeps_rows or self._found_to_keep:
@@ -364,7 +416,7 @@ class Mapped(Node):
             block = given
             for number, op in enumerate(self.ops):
                 rows = block.rows
-                with self._chance_of(number, salt, order, taken[number]):
+                with self._chance_of(number, salt, order, taken[number]), own_instances():
                     block = op.apply_from(block, salt, taken[number])
                 taken[number] += rows
             block.origin = block.origin or given.origin
@@ -375,7 +427,7 @@ class Mapped(Node):
         salt = zlib.crc32(repr(piece.key).encode())
         origin = block.origin
         for number, op in enumerate(self.ops):
-            with self._chance_of(number, salt, order, first):
+            with self._chance_of(number, salt, order, first), own_instances():
                 block = op.apply(block, salt)
         block.origin = block.origin or origin
         return block
@@ -392,16 +444,34 @@ class _MappedRun:
         self.waiting: tuple[Piece, Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        for piece in self.child.pieces():
-            rows = self.node.known(piece, self.order)
+        found: deque[tuple[Piece, int | None]] = deque()
+        for block in made(self._unknown(found)):
+            piece, rows = found.popleft()
             if rows is None:
-                block = self.node.apply(self.child.read(piece), piece, self.order)
                 rows = block.rows
                 self.waiting = Piece(piece, rows, piece.group), block
                 if self.node.steady and not self.node.keeps_rows:
                     self.node.learn([piece], [rows])
             if rows:
                 yield Piece(piece, rows, piece.group)
+
+    def _unknown(self, found: deque[tuple[Piece, int | None]]) -> Iterator[Any]:
+        """Yields what makes each piece whose rows are not known, and None for the others. Adds each piece to `found`."""
+        for piece in self.child.pieces():
+            rows = self.node.known(piece, self.order)
+            found.append((piece, rows))
+            yield self.whole(piece) if rows is None else None
+
+    def whole(self, piece: Piece) -> Task | Block:
+        """Returns what makes of a piece of the child all rows, however many they are."""
+        return self._applied(task_of(self.child, piece, 0, piece.rows), piece, 0)
+
+    def _applied(self, item: Task | Block, piece: Piece, first: int) -> Task | Block:
+        gain = self.node.gain
+        if gain is None and any(op.fn is not None for op in self.node.ops):
+            block = item if isinstance(item, Block) else item.make()
+            return self.node.apply(block, piece, self.order, first)
+        return changed(item, lambda block: self.node.apply(block, piece, self.order, first), gain)
 
     def outline(self) -> Iterator[Piece]:
         for piece in self.child.outline():
@@ -425,6 +495,25 @@ class _MappedRun:
         if block.rows != last - first:
             self._refuse(Piece(piece.key, last - first), block)
         return block.slice(start - first, stop - first)
+
+    def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
+        if self.waiting is not None and self.waiting[0] == piece:
+            return part_of(self, piece, start, stop)
+        is_unknown = piece.rows == UNKNOWN
+        first, last = (0, UNKNOWN) if is_unknown else self.node.whole_batches(start, stop, piece.rows)
+        if last == piece.rows and first == 0:
+            item = self.whole(piece.key)
+        else:
+            item = self._applied(task_of(self.child, piece.key, first, last), piece.key, first)
+
+        def checked(block: Block) -> Block:
+            if is_unknown:
+                return block
+            if block.rows != last - first:
+                self._refuse(Piece(piece, last - first), block)
+            return block.slice(start - first, stop - first)
+
+        return changed(item, checked)
 
     def _refuse(self, piece: Piece, block: Block) -> None:
         functions = " -> ".join(op.name for op in self.node.ops)

@@ -30,6 +30,7 @@ class Group:
 class Source:
     name = ""
     in_memory = False
+    apart = False  # each group is one piece, and several threads may open groups at the same time
     sized = False  # the rows of all pieces are known without reading rows
 
     def groups(self) -> Sequence[Group]:

@@ -11,7 +11,8 @@ from rtrain.data import _batches, _block, _position
 from rtrain.data._block import Block
 from rtrain.data._dealing._progress import Given, Staged
 from rtrain.data._dealing._streams import Cut
-from rtrain.data._plan import Node, Order, Run, part_of
+from rtrain.data._making._made import Task, made
+from rtrain.data._plan import Node, Order, Run, task_of
 from rtrain.data._position import Ranges
 from rtrain.data._values._schema import steady
 
@@ -171,7 +172,12 @@ class _Rows:
 
 
 def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
-    """The rows at these positions of the run's pieces."""
+    """Yields the rows at these positions of the run's pieces, which are made side by side."""
+    return made(_tasks(run, ranges))
+
+
+def _tasks(run: Run, ranges: Ranges) -> Iterator[Task | Block]:
+    """Yields what makes the rows at these positions."""
     coming = iter(ranges)
     current = next(coming, None)
     passed = 0
@@ -181,7 +187,7 @@ def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
         end = passed + piece.rows
         while current is not None and current[0] < end:
             start, stop = current
-            yield part_of(run, piece, max(start - passed, 0), (end if stop is None else min(stop, end)) - passed)
+            yield task_of(run, piece, max(start - passed, 0), (end if stop is None else min(stop, end)) - passed)
             if stop is None or stop > end:
                 break
             current = next(coming, None)

@@ -20,8 +20,14 @@ def column_of(values: Sequence[Any], name: str) -> Any:
 
     ValueError names a column of integers and floats if float64 does not hold one of the integers.
     """
-    values = [value if type(value) in _PLAIN else _as_value(value) for value in values]
     kinds = set(map(type, values)) - {type(None)}
+    if not kinds <= _PLAIN:
+        values = [value if type(value) in _PLAIN else _as_value(value) for value in values]
+        kinds = set(map(type, values)) - {type(None)}
+    if kinds == {int}:
+        return _of_integers(values)
+    if kinds == {float}:
+        return pa.array(values, pa.float64())
     if kinds and all(issubclass(kind, np.ndarray) for kind in kinds):
         return _of_arrays(values)
     if kinds and all(issubclass(kind, np.datetime64 | np.timedelta64) for kind in kinds):
@@ -70,8 +76,10 @@ def _of_numbers(values: list[Any], kinds: set[type], name: str) -> Any:
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
-def _of_integers(values: list[Any]) -> Any:
-    whole = [None if value is None else int(value) for value in values]
+def _of_integers(values: Sequence[Any]) -> Any:
+    whole = values
+    if not set(map(type, values)) <= {int, type(None)}:
+        whole = [None if value is None else int(value) for value in values]
     for kind in (pa.int64(), pa.uint64()):
         try:
             return pa.array(whole, kind)
