@@ -12,6 +12,7 @@ from rtrain import _public_names
 
 def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
     """As _public_names.dumps, with every tensor of a GPU copied to the CPU; two views of one storage become two tensors."""
+
     class Pickler(_public_names.pickler()):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
             torch = sys.modules.get("torch")

@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pytest
-
 from rtrain import data
 from rtrain.data._making import _gain, _made
 from rtrain.data._making._gain import Gain, pays

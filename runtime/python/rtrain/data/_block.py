@@ -154,7 +154,7 @@ def from_rows(
     """
     by_key = _values_by_key(rows)
     columns: dict[str, Any] = {}
-    for (key, values), name in zip(by_key.items(), named(by_key), strict=True):
+    for values, name in zip(by_key.values(), named(by_key), strict=True):
         if block is None or given is None or name not in block.columns:
             columns[name] = column_of(values, name)
         else:

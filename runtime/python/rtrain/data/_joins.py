@@ -9,8 +9,8 @@ from typing import Any
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._dealing._streams import Streams
-from rtrain.data._orders import Frozen, Reordered
 from rtrain.data._making._made import Task
+from rtrain.data._orders import Frozen, Reordered
 from rtrain.data._plan import Node, Order, Piece, Read, Run, changed, part_of, task_of
 from rtrain.data._source import InMemory
 from rtrain.data._values import _schema

@@ -52,8 +52,9 @@ class Operations(Reading):
         fn_constructor_kwargs: Any = None,
         **placing: Unpack[OperationArguments],
     ) -> Self:
-        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each process.
+        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each thread.
 
+        concurrency: threads that call `fn` at the same time; left out, as many as the CPUs allow, and one for a class.
         fn_args, fn_kwargs: further arguments of `fn`. fn_constructor_args, fn_constructor_kwargs: arguments of the class.
         """
         concurrency = placing.pop("concurrency", None)

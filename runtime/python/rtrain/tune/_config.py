@@ -117,7 +117,9 @@ class TuneConfig:
         _config_types.check("TuneConfig", self)
         _arguments.check_named("TuneConfig", chdir_to_trial_dir=self.chdir_to_trial_dir)
         if self.mode not in (None, "min", "max"):
-            more = "; the first argument is the mode, as in Ray, so write metric= and mode=" if self.metric in ("min", "max") else ""
+            more = (
+                "; the first argument is the mode, as in Ray, so write metric= and mode=" if self.metric in ("min", "max") else ""
+            )
             raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'{more}")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
             raise ValueError(f"metric is {self.metric!r}; it is the name of a metric")

@@ -235,7 +235,9 @@ def _kept(name: str, value: Any, saving: Any, base: type) -> dict[str, str]:
         file = pathlib.Path(folder) / name
         saving.save(str(file))
         if not file.is_file():
-            raise TuneError(f"{type(saving).__name__}.save has written no file {name}: it writes its state to the path that it is given")
+            raise TuneError(
+                f"{type(saving).__name__}.save has written no file {name}: it writes its state to the path that it is given"
+            )
         return {f"{name}_saved": base64.b64encode(file.read_bytes()).decode()}
 
 

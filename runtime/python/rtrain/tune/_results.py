@@ -208,7 +208,9 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
 def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
     """One Result for each of the trial's runs, in their order. The Result of a run that ended under an
     earlier driver is read from its directory, else from the cluster; the last run of a trial that is not over has none yet."""
-    ended = {result._run_path or result.path: result for result in known}  # a run that went on has a later one, with all that it reported
+    ended = {
+        result._run_path or result.path: result for result in known
+    }  # a run that went on has a later one, with all that it reported
     results: list[Result] = []
     for leg in trial.legs:
         if leg.run_path in ended:

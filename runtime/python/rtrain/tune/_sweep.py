@@ -119,7 +119,9 @@ class Sweep:
         if suggestion == Searcher.FINISHED:
             self.exhausted = True
         if not isinstance(suggestion, dict | None | str) or (isinstance(suggestion, str) and suggestion != Searcher.FINISHED):
-            raise TuneError(f"{type(self.searcher).__name__}.suggest gave {suggestion!r}; it gives a dict, None, or Searcher.FINISHED")
+            raise TuneError(
+                f"{type(self.searcher).__name__}.suggest gave {suggestion!r}; it gives a dict, None, or Searcher.FINISHED"
+            )
         if not isinstance(suggestion, dict):
             if suggestion is None and not self.live:
                 raise TuneError(
@@ -176,7 +178,11 @@ class Sweep:
             else:
                 stopped += self._stop(trial, "scheduler")
         elif decision not in (TrialScheduler.CONTINUE, TrialScheduler.NOOP):
-            why = ". A trial is a run of the cluster, which is not paused: stop it, or return an Exploit" if decision == "PAUSE" else ""
+            why = (
+                ". A trial is a run of the cluster, which is not paused: stop it, or return an Exploit"
+                if decision == "PAUSE"
+                else ""
+            )
             raise TuneError(
                 f"{type(self.scheduler).__name__} decided {decision!r}; this version carries out CONTINUE and STOP{why}"
             )

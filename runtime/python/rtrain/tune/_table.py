@@ -52,7 +52,11 @@ def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> lis
         head = f"sweep {name} has ended: {states}; {sweep.elapsed_s:.0f} s" + (f" ({sweep.over})" if sweep.over else "")
     metric, mode = sweep.limits.metric or reporter.metric, sweep.limits.mode or reporter.mode
     order = sorted(sweep.trials, key=lambda trial: _place(trial, metric, mode))
-    rows = [head, *_about(sweep.scheduler), *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
+    rows = [
+        head,
+        *_about(sweep.scheduler),
+        *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric))),
+    ]
     if len(order) > reporter.rows:
         rows.append(f"  ... and {len(order) - reporter.rows} more trials")
     rows += [f"  {trial.name} failed: {trial.why}" for trial in order if final and trial.status == ERROR][: reporter.rows]
