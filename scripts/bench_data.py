@@ -47,8 +47,8 @@ class Images:
         return len(self.rows)
 
     def __getitem__(self, place):
-        made = decoded(self.rows[place])
-        return made["image"], made["label"]
+        image = decoded(self.rows[place])
+        return image["image"], image["label"]
 
 
 def write_images(folder, count):
@@ -118,9 +118,9 @@ def rows(data, count=1_000_000):
     plain, ours = [], []
     for _ in range(3):
         begun = time.perf_counter()
-        made = [first({"id": number}) for number in range(count)]
+        listed = [first({"id": number}) for number in range(count)]
         plain.append(time.perf_counter() - begun)
-        del made
+        del listed
         begun = time.perf_counter()
         for _batch in dataset.iter_batches(batch_size=4096):
             pass

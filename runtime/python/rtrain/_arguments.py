@@ -65,7 +65,7 @@ OPERATIONS: Table = {
     "max_restarts": Rule(_FAILS, (None, 0)),
     "max_task_retries": Rule(_FAILS, (None, 0)),
 }
-CARRIED_OUT = {"concurrency"}  # of operations that call a function
+CARRIED_OUT = {"concurrency"}  # by operations that call a function
 FUNCTIONS: Table = {name: rule for name, rule in OPERATIONS.items() if name not in CARRIED_OUT}
 _PIECES = "rows flow in pieces of a few MiB, which any number of ranks shares"
 READERS: Table = {

@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -19,8 +18,13 @@ def eager(monkeypatch):
     monkeypatch.setattr(Gain, "chunk", lambda _self, rows: min(rows, 2))
 
 
+def pause(seconds):
+    """Works for so long, without the interpreter."""
+    threading.Event().wait(seconds)
+
+
 def slow(row):
-    time.sleep(random.random() * 0.002)
+    pause(random.random() * 0.002)
     return {"id": row["id"], "thread": threading.get_ident(), "drawn": data.generator().random()}
 
 
@@ -62,7 +66,7 @@ def test_random_numbers_do_not_depend_on_threads(source):
 @pytest.mark.parametrize("ahead", [0, 2])
 def test_an_error_comes_behind_the_rows_before_its_piece(source, ahead):
     def failing(row):
-        time.sleep(random.random() * 0.002)
+        pause(random.random() * 0.002)
         if row["id"] in (333, 330, 512):
             raise KeyError(int(row["id"]))
         return row
@@ -81,7 +85,7 @@ def test_a_loop_that_ends_early_leaves_no_thread_and_makes_few_pieces(source):
 
     def counted(row):
         calls.append(1)
-        time.sleep(0.0005)
+        pause(0.0005)
         return row
 
     for _ in source().map(counted, concurrency=4).iter_batches(batch_size=10):
@@ -103,7 +107,7 @@ def test_an_instance_of_a_class_is_used_by_one_thread_at_a_time(source):
             if not self.lock.acquire(blocking=False):
                 wrong.append(row)
                 return row
-            time.sleep(0.0005)
+            pause(0.0005)
             self.lock.release()
             return row
 
@@ -129,7 +133,7 @@ def test_pieces_made_ahead_are_bounded_by_their_bytes(source, monkeypatch):
     for batch in source().map(grown, concurrency=8).iter_batches(batch_size=50, prefetch_batches=1):
         most = max(most, made_rows[0] - given_rows)
         given_rows += len(batch["id"])
-        time.sleep(0.02)
+        pause(0.02)
     assert given_rows == 600
     assert most <= 12 * 50 - 100
     assert _made._held_bytes == 0

@@ -110,26 +110,26 @@ class Function:
 
     def over(self, rows: Sequence[Any], check: Callable[[Any], Any] | None = None) -> list[Any]:
         """Returns what the function returns for each of the rows. check: called with each, in their order."""
-        here, made = _chance.here, list[Any]()
+        here, returned = _chance.here, list[Any]()
         if here.seeds or _held.instances is None:
             for row in rows:
-                made.append(self(row))
+                returned.append(self(row))
                 if check is not None:
-                    check(made[-1])
-            return made
+                    check(returned[-1])
+            return returned
         try:
-            call, args, kwargs, add = self._callable(), self.args, self.kwargs, made.append
+            call, args, kwargs, add = self._callable(), self.args, self.kwargs, returned.append
             if args or kwargs:
                 call = functools.partial(_called, call, args, kwargs)
             for here.place, row in enumerate(rows, here.place + 1):  # noqa: B020
                 add(call(row))
         except Exception as error:
             if check is not None:
-                collections.deque(map(check, made), 0)
+                collections.deque(map(check, returned), 0)
             raise self.failed(error) from error
-        if check is not None and not set(map(type, made)) <= {dict}:
-            collections.deque(map(check, made), 0)
-        return made
+        if check is not None and not set(map(type, returned)) <= {dict}:
+            collections.deque(map(check, returned), 0)
+        return returned
 
     def __call__(self, value: Any) -> Any:
         if _held.instances is None and inspect.isclass(self.fn):
@@ -213,7 +213,7 @@ class FlatMap(Op):
 
     def _made(self, given: Sequence[dict[str, Any]]) -> list[list[Mapping[str, Any]]]:
         """Returns the new rows of each row. A function that yields them is carried out to its end before the next row's."""
-        made: list[list[Mapping[str, Any]]] = []
+        lists: list[list[Mapping[str, Any]]] = []
         for row in given:
             new_rows = self.fn(row)
             rows: list[Mapping[str, Any]] = []
@@ -223,8 +223,8 @@ class FlatMap(Op):
                 if not isinstance(new_row, Mapping):
                     raise self.fn.wrong(f"the function gives a list of dicts, and an item of it is {_kind(new_row)}")
                 rows.append(new_row)
-            made.append(rows)
-        return made
+            lists.append(rows)
+        return lists
 
 
 class Filter(Op):

@@ -444,9 +444,9 @@ class _MappedRun:
         self.waiting: tuple[Piece, Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        found: deque[tuple[Piece, int | None]] = deque()
-        for block in made(self._unknown(found)):
-            piece, rows = found.popleft()
+        taken: deque[tuple[Piece, int | None]] = deque()
+        for block in made(self._unknown(taken)):
+            piece, rows = taken.popleft()
             if rows is None:
                 rows = block.rows
                 self.waiting = Piece(piece, rows, piece.group), block
@@ -455,11 +455,11 @@ class _MappedRun:
             if rows:
                 yield Piece(piece, rows, piece.group)
 
-    def _unknown(self, found: deque[tuple[Piece, int | None]]) -> Iterator[Any]:
-        """Yields what makes each piece whose rows are not known, and None for the others. Adds each piece to `found`."""
+    def _unknown(self, taken: deque[tuple[Piece, int | None]]) -> Iterator[Any]:
+        """Yields what makes each piece whose rows are not known, and None for the others. Adds each piece to `taken`."""
         for piece in self.child.pieces():
             rows = self.node.known(piece, self.order)
-            found.append((piece, rows))
+            taken.append((piece, rows))
             yield self.whole(piece) if rows is None else None
 
     def whole(self, piece: Piece) -> Task | Block:
