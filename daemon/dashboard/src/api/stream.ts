@@ -31,24 +31,24 @@ export function mark(who: object, answers: boolean) {
   if (before !== headAnswers()) for (const listener of [...listeners]) listener();
 }
 
-// A stream does not report a head that hangs: its connection stays open. So the page asks the head for a sign of life
-// while a stream is open, and a head that gives none within the limit is away.
-const pulse_ms = 2_000;
+// A stream does not report a head that hangs: its connection stays open. So the page requests /healthz while a stream is
+// open, and a head that does not answer within the limit counts as away.
+const health_pause_ms = 2_000;
 const lost = new Set<() => void>();  // one call for each open stream
-let pulse: ReturnType<typeof setTimeout> | undefined;
+let next_health_check: ReturnType<typeof setTimeout> | undefined;
 
-async function beat() {
+async function checkHealth() {
   try {
     await statusOf("/healthz");
   } catch {
     for (const one of [...lost]) one();
   }
-  pulse = lost.size > 0 ? setTimeout(() => void beat(), pulse_ms) : undefined;
+  next_health_check = lost.size > 0 ? setTimeout(() => void checkHealth(), health_pause_ms) : undefined;
 }
 
 function watch(one: () => void) {
   lost.add(one);
-  pulse ??= setTimeout(() => void beat(), pulse_ms);
+  next_health_check ??= setTimeout(() => void checkHealth(), health_pause_ms);
 }
 
 export function addressOf(path: string, after: string): string {

@@ -20,7 +20,7 @@ test("runs lie below their driver, and within their array or sweep", () => {
   assert.equal(rowsOf([run("1", { "rtrain.parent": "1" })], "")[0]!.name, "name-1");
 });
 
-test("GPUs are those of all workers, and labels of rtrain itself are not told", () => {
+test("GPUs count all workers, and rtrain's labels are left out", () => {
   assert.equal(gpusOf(run("1", {}, { needs: "4 x {CPU: 1, GPU: 0.5}" })), 2);
   assert.equal(gpusOf(run("1", {}, { needs: "4 x {CPU: 1}" })), 0);
   assert.equal(ownLabels(run("1", { "rtrain.parent": "7", team: "vision" })), "team=vision");
