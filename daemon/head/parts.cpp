@@ -277,6 +277,7 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
     // opens after the records are on disk: on a disk that is nearly full these come first.
     events_.take(here, [this, configures, serves](const Decision&) {
         history_.open(events_.cluster());
+        measure_use();
         if (!configures) serves();
     });
     if (!configures) return;
@@ -304,6 +305,7 @@ Status Head::serve() {
     log_audit_end();
     archive_audit();
     sweep_later();
+    measure_storage();
     if (options_.alive) send_alive();
     autoscaler_.start(journal_->setting(Autoscaler::setting));
     loop_.run();

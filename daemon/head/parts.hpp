@@ -75,6 +75,8 @@ class Head {
     void tidy_up();          // at the start and daily: old events, logs and blobs
     void sweep();            // daily: the same, and a fresh leaf
     void sweep_later();
+    void measure_use();      // four times a minute: the use of the cluster and the head's health, for charts
+    void measure_storage();  // each minute, beside the loop: a storage root may hang
     void release_node(const std::string& node);  // its machine was given back: it has left the cluster
 
     HeadOptions options_;

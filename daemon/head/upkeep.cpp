@@ -1,9 +1,14 @@
 // What the head does by the clock: tokens made on this machine, the end of the audit, old files.
+#include <unistd.h>
+
 #include <cstdio>
+#include <fstream>
 
 #include "daemon/head/access/dropped_tokens.hpp"
 #include "daemon/head/files/uploads.hpp"
 #include "daemon/head/parts.hpp"
+#include "daemon/head/view/cluster_totals.hpp"
+#include "scheduler/model/derived.hpp"
 #include "storage/uri/files/removal.hpp"
 
 namespace rtrain::head {
@@ -14,6 +19,46 @@ constexpr std::int64_t token_look_ms = 1'000;
 constexpr std::int64_t archive_pause_ms = 60'000;
 constexpr std::int64_t uploads_kept_ms = 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
+constexpr std::int64_t use_pause_ms = 15'000;  // one sample for each bucket of the finest level
+constexpr std::int64_t storage_pause_ms = 60'000;
+
+double whole_units(Sum sum) { return static_cast<double>(sum.ticks) / Amount::per_unit; }
+
+// Returns the resident memory of this process. nullopt: /proc is not there.
+std::optional<std::int64_t> resident_bytes() {
+    std::ifstream pages("/proc/self/statm");
+    std::int64_t all = 0, resident = 0;
+    if (!(pages >> all >> resident)) return std::nullopt;
+    return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+// Counts what the cluster has and has allocated. The use itself arrives with heartbeats.
+ClusterCounts counts_of(const View& view, const HeadHealth& health) {
+    const ClusterTotals sum = totals_of(view.cluster);
+    const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
+    const auto& states = view.names.in_states();
+    const auto in_state = [&](RunState state) {
+        const auto found = states.find(state);
+        return found == states.end() ? 0 : found->second;
+    };
+    const auto as_number = [](const auto& value) {
+        return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+    };
+    const auto free_on = [](const std::optional<DiskSize>& disk) {
+        return disk ? std::optional(static_cast<double>(disk->free)) : std::nullopt;
+    };
+    return {.wall_ms = wall_ms(),
+            .gpus = whole_units(sum.gpus_total),
+            .gpus_allocated = whole_units(sum.gpus_total - sum.gpus_free),
+            .cpus = whole_units(cpus),
+            .cpus_allocated = whole_units(cpus - cpus_free),
+            .runs_waiting = in_state(RunState::queued) + in_state(RunState::recovering),
+            .runs_running = in_state(RunState::running),
+            .head_memory_bytes = as_number(health.memory_bytes),
+            .head_longest_task_seconds = health.longest_task_seconds,
+            .data_free_bytes = free_on(health.data_disk),
+            .storage_free_bytes = free_on(health.storage_disk)};
+}
 
 }  // namespace
 
@@ -78,6 +123,25 @@ void Head::tidy_up() {
         sweep_uploads(root, uploads_kept_ms);
     };
     loop_.offload_at(options_.storage_root, swept, [this] { stored_.count(); });
+}
+
+void Head::measure_use() {
+    const net::Loop::LongestTask longest = loop_.longest_task();
+    facts_.health.memory_bytes = resident_bytes();
+    facts_.health.longest_task_seconds = static_cast<double>(longest.wall_us) / 1e6;
+    facts_.health.data_disk = disk_size(options_.data_dir);
+    history_.counted(counts_of(view_, facts_.health));
+    loop_.after(use_pause_ms, [this] { measure_use(); });
+}
+
+void Head::measure_storage() {
+    loop_.offload_at(
+        options_.storage_root, [root = options_.storage_root] { return disk_size(root); },
+        [](const Error&) { return std::optional<DiskSize>(); },
+        [this](const std::optional<DiskSize>& disk) {
+            facts_.health.storage_disk = disk;
+            loop_.after(storage_pause_ms, [this] { measure_storage(); });
+        });
 }
 
 void Head::sweep_later() {

@@ -31,6 +31,13 @@ inline constexpr std::int64_t usage_bytes_most = 1LL << 30;
 inline constexpr std::size_t usage_subjects_most = 8'192;
 inline constexpr std::size_t gpus_most = 16;  // the most GPUs of a node that are keys
 
+// ---- the cluster: one subject, with GPUs, CPUs, the queue and the head's own health
+// ---------------------------------- Buckets of seconds, as of nodes, and a third level for months.
+inline constexpr Shape cluster_shape{.widths = {16, 256, 4'096}, .chunk_buckets = 512};
+// Chunks of a level that are kept: a week of 16 s, four months of 256 s, five years of 4,096 s. With a dozen keys that
+// is some 20 MB before compression.
+inline constexpr std::uint64_t cluster_chunks_most = 74;
+
 // ---- questions ----------------------------------------------------------------------------------------------------
 inline constexpr std::size_t points_default = 500, points_most = 2'000;  // A screen has at most 2,000 columns.
 // Buckets that may be read per point. One finer level costs sixteen times as much.

@@ -28,7 +28,21 @@ constexpr std::array tables = {
     "NULL, "
     "PRIMARY KEY(subject, level, number))",
 };
-Shape shape_of(Kind kind) { return kind == Kind::run ? run_shape : usage_shape; }
+Shape shape_of(Kind kind) {
+    switch (kind) {
+        case Kind::run:
+            return run_shape;
+        case Kind::usage:
+            return usage_shape;
+        case Kind::cluster:
+            return cluster_shape;
+    }
+    return usage_shape;
+}
+// A later version may have written a kind that this one lacks. Its subject has no chart here.
+Kind kind_of(std::int64_t number) {
+    return number == 0 ? Kind::run : number == static_cast<std::int64_t>(Kind::cluster) ? Kind::cluster : Kind::usage;
+}
 
 Status make_tables(Database& database) {
     auto transaction = Transaction::begin(database, Transaction::Kind::write);
@@ -90,7 +104,7 @@ Result<Store::Subject*> Store::find(const std::string& name) {
     std::optional<Subject> subject;
     Status read =
         database_->each("SELECT id, kind, last, keys FROM subjects WHERE name=?", {name}, [&](const Row& row) {
-            subject.emplace(row.integer(1) == 0 ? Kind::run : Kind::usage);
+            subject.emplace(kind_of(row.integer(1)));
             subject->id = row.integer(0);
             subject->last = static_cast<std::uint64_t>(row.integer(2));
             std::istringstream lines(row.text(3));

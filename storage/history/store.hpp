@@ -2,8 +2,8 @@
 // levels of runs are rebuilt from the reports in state.db, and nodes have one day of usage. So a commit does not wait
 // for the disk, and a damaged file is replaced by a new one.
 //
-// A subject is the owner of charts: "run/7", "node/n1", "rank/7/0". Subjects that get samples are in memory with the
-// newest chunk of each level. `flush` writes what has changed. Not thread-safe.
+// A subject is the owner of charts: "run/7", "node/n1", "rank/7/0", "cluster". Subjects that get samples are in memory
+// with the newest chunk of each level. `flush` writes what has changed. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace rtrain::history {
 
 inline constexpr const char* database_name = "history.db";
 
-enum class Kind : std::int64_t { run = 0, usage = 1 };
+enum class Kind : std::int64_t { run = 0, usage = 1, cluster = 2 };
 
 struct NamedSample {
     std::uint64_t at = 0;  // a value before the subject's last one counts as the last one

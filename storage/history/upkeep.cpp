@@ -18,6 +18,9 @@ constexpr std::int64_t unused_ms = 600'000;
 
 std::int64_t flush_every_ms(Kind kind) { return kind == Kind::run ? 60'000 : 300'000; }
 
+// The chunks of a level that are kept. Those of nodes and ranks are removed by their age instead.
+std::uint64_t chunks_most(Kind kind) { return kind == Kind::run ? run_chunks_most : cluster_chunks_most; }
+
 std::string keys_text(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) text += name + '\n';
@@ -45,9 +48,10 @@ Status Store::write(const std::string& name, Subject& subject) {
         {subject.id, name, static_cast<std::int64_t>(subject.kind), as_sql(subject.last), keys_text(subject.names)});
     for (const FullChunk& full : subject.full) {
         if (written) written = write_chunk(subject, full.level, full.chunk);
-        if (written && subject.kind == Kind::run && full.chunk.number > run_chunks_most)
-            written = database_->run("DELETE FROM chunks WHERE subject=? AND level=? AND number < ?",
-                                     {subject.id, as_sql(full.level), as_sql(full.chunk.number - run_chunks_most)});
+        if (written && subject.kind != Kind::usage && full.chunk.number > chunks_most(subject.kind))
+            written =
+                database_->run("DELETE FROM chunks WHERE subject=? AND level=? AND number < ?",
+                               {subject.id, as_sql(full.level), as_sql(full.chunk.number - chunks_most(subject.kind))});
     }
     for (std::size_t level = 0; level < subject.levels.shape().levels().size(); ++level)
         if (const Chunk& open = subject.levels.open(level); written && !open.marks.empty())

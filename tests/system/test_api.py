@@ -135,9 +135,17 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
         "/v1/runs/good/ranks/0/history?key=cpu_cores",
         "/v1/runs/good/ranks/history?key=memory_bytes", "/v1/nodes/node-1/history", "/v1/nodes/node-1/history?key=memory_bytes",
         "/v1/runs/good/checkpoints", "/v1/runs/good/explain", "/v1/runs/waiting/explain", "/v1/nodes", "/v1/nodes/node-1",
+        "/v1/status/history", "/v1/status/history?key=cpus_allocated&points=10",
+        "/v1/timeline?from_ms=0&until_ms=4000000000000", "/v1/timeline?from_ms=0&until_ms=4000000000000&node=node-1,node-2",
         "/v1/queue", "/v1/demand", "/v1/queues", "/v1/events", "/v1/events?last=2", "/v1/tokens", "/v1/audit", "/v1/audit?last=2", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
     ]:  # fmt: skip
         api.check("GET", target)
+    held = api.check("GET", "/v1/timeline?from_ms=0&until_ms=4000000000000&node=node-1")
+    assert {(one["name"], one["nodes"][0]["node"]) for one in held["items"]} == {("good", "node-1"), ("first", "node-1")}
+    assert held["whole"] and all(one["ended"] for one in held["items"])
+    assert api.check("GET", "/v1/timeline?from_ms=0&until_ms=1")["items"] == []
+    assert "cpus_allocated" in api.check("GET", "/v1/status/history")["keys"]
+    assert api.check("GET", "/v1/status")["health"]["memory_bytes"] > 1 << 20
     (first, *_) = api.check("GET", "/v1/runs/good/checkpoints")["items"]  # a run with checkpoints
     verified = {"checkpoints": [{"directory": first["directory"], "faults": faults} for faults in (3, 2, 0)]}
     assert api.check("POST", "/v1/runs/good/checkpoints/verified", verified)["recorded"] == 1  # the last one
@@ -177,7 +185,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("POST", "/v1/runs/waiting/stop")
     api.check("DELETE", "/v1/runs/first?dry_run=true")
     api.check("DELETE", "/v1/runs/first?files=true")
-    for target in ["/v1/runs/nobody", "/v1/nodes/nobody", "/v1/runs?limit=0", "/v1/runs/good/metrics?rank=x"]:
+    for target in ["/v1/runs/nobody", "/v1/nodes/nobody", "/v1/runs?limit=0", "/v1/runs/good/metrics?rank=x", "/v1/timeline?from_ms=2&until_ms=1"]:
         code, content, text = api.call("GET", target)
         assert code >= 400 and content == "application/json"
         api.validate(json.loads(text), {"$ref": "#/components/schemas/Error"})

@@ -121,4 +121,8 @@ void get_node_history(Exchange& exchange, ChartHistory& charts) {
     answer_usage(exchange, charts, history_of_node(node), {{"node", node}});
 }
 
+void get_status_history(Exchange& exchange, ChartHistory& charts) {
+    answer_usage(exchange, charts, history_of_cluster, json::object());
+}
+
 }  // namespace rtrain::head

@@ -43,8 +43,9 @@ void put_queues(Exchange&);
 void put_queue(Exchange&);
 void delete_queue(Exchange&);
 
-// use_report.cpp
+// reports/use_report.cpp, reports/timeline.cpp
 void get_report(Exchange&);
+void get_timeline(Exchange&);
 
 // ranks.cpp
 void get_ranks(Exchange&, const Sessions&);
@@ -64,6 +65,7 @@ void get_run_history(Exchange&, ChartHistory&);
 void get_rank_history(Exchange&, ChartHistory&);
 void get_ranks_history(Exchange&, ChartHistory&);
 void get_node_history(Exchange&, ChartHistory&);
+void get_status_history(Exchange&, ChartHistory&);
 
 // logs.cpp, metrics.cpp, events.cpp
 void get_logs(Exchange&, const LogIntake&, LogAnswers&, const state::SqliteJournal&, Feeds&);

@@ -9,28 +9,11 @@
 #include "daemon/head/base/options.hpp"
 #include "daemon/head/files/backup_place.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/view/cluster_totals.hpp"
 #include "scheduler/model/derived.hpp"
 
 namespace rtrain::head {
 namespace {
-
-struct Totals {
-    Sums total, free;
-    Amount gpus_total, gpus_free;
-};
-
-Totals totals_of(const Cluster& cluster) {
-    Totals sum;
-    ClusterIndex scratch;
-    for (const NodeView& view : in_step(cluster, scratch).nodes()) {
-        if (view.state == NodeState::lost) continue;
-        add(sum.total, view.total);
-        add(sum.free, view.free);
-        for (const Amount free_amount : view.gpus_free) sum.gpus_free = sum.gpus_free + free_amount;
-        sum.gpus_total = sum.gpus_total + units(static_cast<std::int64_t>(view.gpus_free.size()));
-    }
-    return sum;
-}
 
 template <class State>
 json by_state(const std::map<State, std::size_t>& counts) {
@@ -43,6 +26,17 @@ std::map<NodeState, std::size_t> node_states(const Cluster& cluster) {
     std::map<NodeState, std::size_t> counts;
     for (const auto& [id, node] : cluster.nodes) ++counts[shown_state(node)];
     return counts;
+}
+
+json disk_json(const std::optional<DiskSize>& disk) {
+    return disk ? json{{"size", disk->whole}, {"free", disk->free}} : json();
+}
+
+json health_json(const HeadHealth& health) {
+    return {{"memory_bytes", health.memory_bytes ? json(*health.memory_bytes) : json()},
+            {"longest_task_seconds", health.longest_task_seconds ? json(*health.longest_task_seconds) : json()},
+            {"data_disk", disk_json(health.data_disk)},
+            {"storage_disk", disk_json(health.storage_disk)}};
 }
 
 double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
@@ -119,7 +113,7 @@ void get_health(Exchange& exchange, const HeadFacts& facts) {
 
 void get_status(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const TokenBook& tokens) {
     const View& view = exchange.view;
-    const Totals sum = totals_of(view.cluster);
+    const ClusterTotals sum = totals_of(view.cluster);
     const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
     reply_json(exchange, 200,
                {{"cluster_id", view.cluster.meta.cluster_id},
@@ -133,6 +127,7 @@ void get_status(Exchange& exchange, const HeadOptions& options, const HeadFacts&
                 {"gpus", {{"total", whole(sum.gpus_total)}, {"allocated", whole(sum.gpus_total - sum.gpus_free)}}},
                 {"cpus", {{"total", to_text(cpus)}, {"allocated", to_text(cpus - cpus_free)}}},
                 {"token", own_token(exchange, tokens)},
+                {"health", health_json(facts.health)},
                 {"storage_root", options.storage_root},
                 {"storage_warning", facts.storage_warning.empty() ? json() : json(facts.storage_warning)}});
 }

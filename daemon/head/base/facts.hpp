@@ -3,14 +3,25 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "daemon/head/base/disk_reserve.hpp"
+
 namespace rtrain::head {
+
+// Measures of the head's process and its disks, some seconds old. nullopt: not known yet, or the system reports none.
+struct HeadHealth {
+    std::optional<std::int64_t> memory_bytes;         // resident
+    std::optional<double> longest_task_seconds;       // of the loop, in the last one to two minutes
+    std::optional<DiskSize> data_disk, storage_disk;  // of the data directory and of the storage root
+};
 
 struct HeadFacts {
     std::uint16_t port = 0;
     std::int64_t started_wall_ms = 0;
     bool ready = false;  // whoever started the head has its address and its first tokens, in files or on the screen
+    HeadHealth health{};
     std::string storage_warning{};  // the storage root does not survive a reboot
 };
 

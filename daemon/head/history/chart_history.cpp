@@ -65,6 +65,10 @@ void ChartHistory::heard(HeardHeartbeat heartbeat) {
     begin();
 }
 
+void ChartHistory::counted(const ClusterCounts& counts) {
+    thread_.add([work = work_, counts] { work->take(counts); });
+}
+
 void ChartHistory::forget(RunId run) {
     reported_.erase(run);
     thread_.add([work = work_, run] {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "daemon/head/history/cluster_use.hpp"
 #include "daemon/head/history/usage.hpp"
 #include "daemon/net/loop/loop.hpp"
 #include "daemon/net/loop/work_thread.hpp"
@@ -39,6 +40,7 @@ class ChartHistory {
 
     void reported(RunId run);  // rows of it are durable
     void heard(HeardHeartbeat heartbeat);
+    void counted(const ClusterCounts& counts);  // at most four times a minute
     void forget(RunId run);
 
     struct Question {

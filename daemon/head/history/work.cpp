@@ -110,10 +110,20 @@ Result<bool> ChartHistory::Work::catch_up(RunId run, std::size_t most) {
 
 void ChartHistory::Work::take(const HeardHeartbeat& heartbeat) {
     if (!store) return;
-    for (auto& [subject, sample] : rates.samples(heartbeat)) {
+    const std::string node = history_of_node(heartbeat.node);
+    for (const SubjectSample& one : rates.samples(heartbeat)) {
+        const auto& [subject, sample] = one;
+        if (subject == node) cluster_use.heard(one);
         if (!store->loaded(subject) && rates.subjects() > history::usage_subjects_most) continue;
         if (const Status added = store->add(subject, history::Kind::usage, sample); !added) complain(added.error());
     }
+}
+
+void ChartHistory::Work::take(const ClusterCounts& counts) {
+    if (!store) return;
+    const history::NamedSample sample = cluster_use.sample(counts);
+    if (const Status added = store->add(history_of_cluster, history::Kind::cluster, sample); !added)
+        complain(added.error());
 }
 
 void ChartHistory::Work::upkeep(std::int64_t now_ms, std::int64_t wall_s) {

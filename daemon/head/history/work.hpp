@@ -23,6 +23,7 @@ struct ChartHistory::Work {
     std::optional<history::ReportReader> reports;
     Error closed{ErrorCode::unreachable, "the charts' history is not open yet", "ask again in some seconds"};
     UsageRates rates;
+    ClusterUse cluster_use;
     std::int64_t pruned_ms = 0;
     bool complained = false;
 
@@ -31,6 +32,7 @@ struct ChartHistory::Work {
     // Adds rows that came since, `most` at most; true: there are more.
     Result<bool> catch_up(RunId run, std::size_t most);
     void take(const HeardHeartbeat& heartbeat);
+    void take(const ClusterCounts& counts);
     void upkeep(std::int64_t now_ms, std::int64_t wall_s);
     void complain(const Error& why);  // once, until it goes well again
 

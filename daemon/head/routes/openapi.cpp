@@ -26,6 +26,7 @@ const std::map<std::string, std::string>& parameter_texts() {
         {"cursor", "next_cursor of the page before"},
         {"from_ms", "begin of the span, in milliseconds since 1970"},
         {"until_ms", "end of the span"},
+        {"node", "only these nodes, separated by commas; 100 at most"},
         {"by", "user, queue or run"},
         {"files", "remove the run's directory as well"},
         {"dry_run", "say what would be done, and do nothing"},

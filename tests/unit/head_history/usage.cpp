@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/head/history/cluster_use.hpp"
 #include "daemon/head/history/report_numbers.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -94,4 +95,25 @@ TEST_CASE("the numbers of rank 0 are read, and nothing behind them") {
     CHECK(numbers_of_rank_0(R"({"1":{"loss":9},"10":{"0":{"x":1}}})").empty());
     CHECK(numbers_of_rank_0(R"({"0":{"loss":1},"1":{broken)") == Numbers{{"loss", 1}});
     CHECK(numbers_of_rank_0("nothing").empty());
+}
+
+TEST_CASE("the cluster uses the sum of its nodes, without silent ones") {
+    ClusterUse use;
+    const auto node = [](const char* name, std::int64_t wall_ms, Numbers values) {
+        return SubjectSample{name, {.at = 0, .wall_ms = wall_ms, .attempt = 0, .step = 0, .values = std::move(values)}};
+    };
+    use.heard(node("node/a", 0, {{"cpu_cores", 64}, {"gpu0_utilization_ratio", 1}}));
+    use.heard(node("node/b", 100'000, {{"cpu_cores", 2}, {"gpu0_utilization_ratio", 0.5}, {"gpu1_memory_bytes", 9}}));
+    use.heard(node("node/c", 101'000, {{"cpu_cores", 3}, {"gpu0_utilization_ratio", 0.25}}));
+    use.heard(node("node/c", 103'000, {{"gpu0_utilization_ratio", 0.75}}));  // Rates come less often than heartbeats.
+    ClusterCounts counts{.wall_ms = 110'000, .gpus = 3, .gpus_allocated = 2, .cpus = 12, .cpus_allocated = 6};
+    counts.runs_waiting = 4;
+    const SubjectSample sample{history_of_cluster, use.sample(counts)};
+    CHECK(sample.second.at == 110);
+    CHECK(value_of(sample, "cpus_used") == 5);
+    CHECK(value_of(sample, "gpus_used") == 1.25);
+    CHECK(value_of(sample, "gpus_allocated") == 2);
+    CHECK(value_of(sample, "runs_waiting") == 4);
+    CHECK(value_of(sample, "storage_free_bytes") == -1);  // It is not known.
+    CHECK(value_of({"", use.sample({.wall_ms = 900'000})}, "cpus_used") == -1);
 }

@@ -110,6 +110,28 @@ TEST_CASE("of nodes a day is kept, and never more bytes than there is room for")
     CHECK(store.subjects(Kind::usage).empty());
 }
 
+TEST_CASE("the cluster keeps a week of its finest level, months of others") {
+    Folder folder;
+    Store store = Store::open(folder.path + "/history.db").value();
+    constexpr std::uint64_t begin = 1'800'000'000, hour = 3'600, weeks_5 = 35 * 24 * hour;
+    for (std::uint64_t at = begin; at < begin + weeks_5; at += 64) {
+        REQUIRE(store.add("cluster", Kind::cluster, sample(at, static_cast<double>(at % 977), "gpus_used")).ok());
+        if (at % hour < 64) REQUIRE(store.flush(Store::Which::all, 0).ok());
+    }
+    REQUIRE(store.prune(static_cast<std::int64_t>(begin + weeks_5), usage_bytes_most).ok());
+    const auto first_of = [&](std::uint64_t from, std::size_t points) {
+        const Window window{.first = from, .last = begin + weeks_5, .points = points};
+        return store.read("cluster", "gpus_used", window).value();
+    };
+    CHECK(first_of(begin, 2'000).points.front().first < begin + 5'000);
+    CHECK(first_of(begin + weeks_5 - hour, 500).samples_per_point == 16);
+    CHECK(store.subjects(Kind::cluster) == std::vector<std::string>{"cluster"});
+    auto chunks = state::Database::open(folder.path + "/history.db", state::Database::Mode::existing);
+    REQUIRE(chunks.ok());
+    CHECK(chunks->integer("SELECT count(*) FROM chunks WHERE level=0").value() <=
+          static_cast<std::int64_t>(cluster_chunks_most + 2));
+}
+
 TEST_CASE("a clock that goes back keeps its samples, in the newest bucket") {
     Folder folder;
     Store store = Store::open(folder.path + "/history.db").value();

@@ -1,0 +1,38 @@
+// PURE: what the whole cluster has, has allocated and uses, and how the head is, as samples of one subject.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "daemon/head/history/usage.hpp"
+
+namespace rtrain::head {
+
+inline constexpr const char* history_of_cluster = "cluster";
+
+// Numbers that the loop counts from the records, and measures of the head itself. nullopt: not known.
+struct ClusterCounts {
+    std::int64_t wall_ms = 0;
+    double gpus = 0, gpus_allocated = 0;
+    double cpus = 0, cpus_allocated = 0;
+    std::size_t runs_waiting = 0, runs_running = 0;
+    std::optional<double> head_memory_bytes, head_longest_task_seconds, data_free_bytes, storage_free_bytes;
+};
+
+// Adds the use of nodes, from their samples, to the counts.
+class ClusterUse {
+  public:
+    void heard(const SubjectSample& of_node);
+    history::NamedSample sample(const ClusterCounts& counts);
+
+  private:
+    struct OfNode {
+        std::int64_t wall_ms = 0;
+        std::optional<double> cpus, gpus;  // in use; gpus: the sum of their utilizations
+    };
+    std::map<std::string, OfNode> nodes_;
+};
+
+}  // namespace rtrain::head
