@@ -210,6 +210,10 @@ def test_every_view_light_and_dark_narrow_and_without_a_finding_of_axe(cluster):
     play(cluster, "views")
 
 
+def test_the_cluster_shows_its_use_over_time_and_who_held_which_gpu(cluster):
+    play(cluster, "cluster")
+
+
 def test_views_tell_what_happened(cluster):
     play(cluster, "told")
     cluster.run("stop", "spirals", "--now", "--yes")  # no later test looks at it, and it computes
@@ -303,3 +307,8 @@ def test_the_page_is_live_and_no_report_is_missing_over_a_restart_of_the_head(cl
     cluster.runs["lives"] = cluster.shown("lives", 0.3, priority=90)
     wait_for("a report", lambda: cluster.json("describe", "lives")["last_report"])
     play(cluster, "live")
+
+
+def test_admins_operate_the_cluster_from_the_page_and_nobody_else(cluster):
+    play(cluster, "operates", backup=str(cluster.folder / "from-the-page.backup"))
+    assert (cluster.folder / "from-the-page.backup").stat().st_size > 1_000

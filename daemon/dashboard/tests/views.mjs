@@ -16,10 +16,10 @@ const views = {
   hostile: "runs/run-11", compare: "compare?runs=run-12,run-13", access: "access",
 };
 // Addresses that the stand-in does not serve, and the view that shows it.
-const missing = { queues: "", ranks: "runs/run-12/ranks" };
+const missing = { queues: "", timeline: "", ranks: "runs/run-12/ranks" };
 // Facts that only nodes with GPUs report, as a view shows them.
 const words = {
-  cluster: ["GPU mem."], node: ["Processes that belong to no run compute on GPU 6 (2).", "Foreign processes", "GPU utilisation"],
+  cluster: ["GPU mem.", "GPUs allocated", "GPUs of the cluster", "Runs on nodes", "Disk of the storage root"], node: ["Processes that belong to no run compute on GPU 6 (2).", "Foreign processes", "GPU utilisation"],
   ranks: ["Rank 5 on gpu-02 takes 56 % longer than the median rank. The others wait for it.", "GPUs busy", "GPU memory", "What rank 0 used"],
 };
 const shots = process.env.SHOTS;
@@ -96,7 +96,7 @@ try {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   let now = "sign_in";
   page.on("pageerror", (error) => wrong.push(`${now}: ${error.message}`));
-  page.on("console", (line) => line.type() === "error" && !/\/(session|queues|ranks)$/.test(line.location().url) && wrong.push(`${now}: ${line.text()}`));
+  page.on("console", (line) => line.type() === "error" && !/\/(session|queues|ranks|timeline)/.test(line.location().url) && wrong.push(`${now}: ${line.text()} (${line.location().url})`));
   page.on("request", (request) => new URL(request.url()).host !== `127.0.0.1:${port}` && wrong.push(`${now}: asks ${request.url()}`));
   await page.addInitScript({ path: createRequire(import.meta.url).resolve("axe-core/axe.min.js") });
   await page.goto(`http://127.0.0.1:${port}/`);
@@ -111,7 +111,7 @@ try {
   await mapped(page);
   for (const [route, address] of Object.entries(missing)) {
     now = `without ${route}`;
-    await page.route(`**/v1/**/${route}`, (asked) => asked.fulfill({ status: 404, json: { code: "not_found", message: "no such route" } }));
+    await page.route(`**/v1/{**/,}${route}*`, (asked) => asked.fulfill({ status: 404, json: { code: "not_found", message: "no such route" } }));
     await open(page, now, `${address}?without`);
     if (!(await page.getByText("This head does not tell").first().isVisible())) wrong.push(`${now}: the view does not say what is missing`);
   }

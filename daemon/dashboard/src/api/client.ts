@@ -37,13 +37,15 @@ interface Options {
   method?: string;
   body?: unknown;
   signal?: AbortSignal;
+  limit_ms?: number;  // for work that takes the head longer than an answer
 }
 
-const no_answer = `The head did not answer within ${limit_ms / 1_000} seconds.`;
-const no_answer_to_change = `${no_answer} It may still do what you asked for: look before you repeat it.`;
+const noAnswer = (ms: number) => `The head did not answer within ${ms / 1_000} seconds.`;
+const no_answer = noAnswer(limit_ms);
+const noAnswerToChange = (ms: number) => `${noAnswer(ms)} It may still do what you asked for: look before you repeat it.`;
 
 // Returns the headers of an answer; its body may still be on its way.
-async function ask(path: string, { method = "GET", body, signal }: Options, limit: Limited): Promise<Response> {
+async function ask(path: string, { method = "GET", body, signal, limit_ms: most_ms = limit_ms }: Options, limit: Limited): Promise<Response> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET" && session) headers["x-rtrain-csrf"] = session.csrf;
@@ -58,7 +60,7 @@ async function ask(path: string, { method = "GET", body, signal }: Options, limi
       signal: limit.signal,
     });
   } catch (wrong) {
-    if (limit.overdue()) throw new Problem(0, method === "GET" ? no_answer : no_answer_to_change);
+    if (limit.overdue()) throw new Problem(0, method === "GET" ? noAnswer(most_ms) : noAnswerToChange(most_ms));
     if (signal?.aborted) throw wrong;
     throw new Problem(0, "The head does not answer.");
   }
@@ -105,7 +107,7 @@ async function checked(path: string, options: Options, limit: Limited): Promise<
 }
 
 export async function call<T>(path: string, options: Options = {}): Promise<T> {
-  const limit = limited(options.signal);
+  const limit = limited(options.signal, options.limit_ms);
   try {
     const answer = await checked(path, options, limit);
     return JSON.parse(await textOf(answer, options.signal, limit)) as T;

@@ -9,7 +9,8 @@ export interface Limited {
 }
 
 // Begins the limit of one request. The caller ends it after the last byte of the answer.
-export function limited(outer?: AbortSignal): Limited {
+// `most_ms`: the time until the answer, and between its parts.
+export function limited(outer?: AbortSignal, most_ms = limit_ms): Limited {
   const ending = new AbortController();
   let late = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -19,7 +20,7 @@ export function limited(outer?: AbortSignal): Limited {
     timer = setTimeout(() => {
       late = true;
       stop();
-    }, limit_ms);
+    }, most_ms);
   };
   if (outer?.aborted) stop();
   else outer?.addEventListener("abort", stop, { once: true });

@@ -24,7 +24,32 @@ export interface Status {
   runs: Record<string, number>;
   gpus: { total: number; allocated: number };
   cpus: { total: string; allocated: string };
+  storage_root?: string;
+  health?: { memory_bytes: number | null; longest_task_seconds: number | null; data_disk: DiskRoom | null; storage_disk: DiskRoom | null };
   storage_warning: string | null;
+}
+
+export interface DiskRoom {
+  size: number;  // in bytes
+  free: number;
+}
+
+// An attempt that held resources of nodes.
+export interface TimelineAttempt {
+  run_id: string;
+  name: string;
+  user: string;
+  state: string;
+  attempt: number;
+  attempt_state: string;
+  placed: string;
+  ended: string | null;  // null: it holds them still
+  nodes: { node: string; gpus: number[] }[];
+}
+
+export interface TimelineAnswer {
+  items: TimelineAttempt[];
+  whole: boolean;  // false: there are more
 }
 
 export interface Holder {
@@ -92,6 +117,8 @@ export interface QueueRecord {
   name: string;
   parent: string | null;
   share: number;
+  borrow: boolean;
+  preempt: boolean;
   waiting: number;
   running: number;
   in_use: Record<string, string>;
@@ -263,6 +290,21 @@ export interface Token {
   uses_left: number | null;
   revoked: boolean;
   last_used?: string | null;
+}
+
+export interface KeptBytes {
+  memory: number;
+  database: number;
+  files: number;
+  storage: number;
+}
+
+// What the head keeps for a user, in bytes.
+export interface Quota {
+  user: string;
+  used: KeptBytes;
+  limit: KeptBytes;
+  own_limit: boolean;  // false: the limit that all users have
 }
 
 export interface AuditRow {

@@ -12,8 +12,8 @@ export function share(node: NodeRecord, resource: string): number | null {
   return Math.max(0, Math.min(1, (total - Number(node.free[resource] ?? 0)) / total));
 }
 
-// Returns the amount in use. The head sends no free amount for unused resources.
-export function inUse(node: NodeRecord, resource: string): number {
+// Returns the allocated amount. The head sends no free amount for a resource that is wholly allocated.
+export function allocatedOf(node: NodeRecord, resource: string): number {
   return Number(node.resources[resource] ?? 0) - Number(node.free[resource] ?? 0);
 }
 

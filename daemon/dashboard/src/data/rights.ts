@@ -6,3 +6,7 @@ export function owns(session: SessionInfo | null | undefined, run: Run): boolean
   if (!session) return false;
   return session.role === "admin" || (session.role === "user" && session.user === run.user);
 }
+
+export function isAdmin(session: SessionInfo | null | undefined): boolean {
+  return session?.role === "admin";
+}

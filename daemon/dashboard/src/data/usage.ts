@@ -10,6 +10,7 @@ export interface UsageChart {
   lines: { key: string; name: string }[];
 }
 
+const partOfCluster = (part: string) => (part === "" ? "all" : part.slice(1));
 const rate = (value: number) => `${bytes(value)}/s`;
 
 // Each chart has the keys that match its pattern. The pattern's group, or the second member, names the line.
@@ -20,6 +21,12 @@ const charts: { title: string; format: UsageChart["format"]; top?: number; of: R
   { title: "GPU memory", format: bytes, of: /^gpu(\d*)_memory_bytes$/, name: (gpu) => (gpu === "" ? "its GPUs" : `GPU ${gpu}`) },
   { title: "Time that is its own, without waits for other ranks", format: percent, top: 1, of: /^(own_time_ratio)$/, name: () => "own time" },
   { title: "Time between two reports", format: (seconds) => duration(seconds * 1000), of: /^(report_interval_seconds)$/, name: () => "time" },
+  { title: "GPUs of the cluster", format: number, of: /^gpus(|_allocated|_used)$/, name: partOfCluster },
+  { title: "CPUs of the cluster", format: number, of: /^cpus(|_allocated|_used)$/, name: partOfCluster },
+  { title: "Runs", format: number, of: /^runs_(waiting|running)$/, name: (state) => state },
+  { title: "Free on disks", format: bytes, of: /^(data|storage)_free_bytes$/, name: (place) => (place === "data" ? "data directory" : "storage root") },
+  { title: "Longest pause of the head", format: (seconds) => duration(seconds * 1000), of: /^(head_longest_task_seconds)$/, name: () => "pause" },
+  { title: "Memory of the head", format: bytes, of: /^(head_memory_bytes)$/, name: () => "memory" },
   { title: "Network", format: rate, of: /^network_(received|sent)_bytes_per_second$/, name: (way) => way },
   { title: "Disk", format: rate, of: /^disk_(read|written)_bytes_per_second$/, name: (way) => way },
 ];

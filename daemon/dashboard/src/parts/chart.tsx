@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { type Axis as DataAxis, joined, type Series, smoothed, type Span, thinned } from "../data/series.ts";
-import { clock } from "../text/time.ts";
+import { axisTime, clock, dayAndClock } from "../text/time.ts";
 import { duration, number } from "../text/units.ts";
 import { seriesColour } from "../text/series_colour.ts";
 import { colour, useTheme } from "./colours.ts";
@@ -19,8 +19,12 @@ export type Axis = DataAxis | "seconds";  // seconds: time since a begin
 
 const points_most = 2_000;
 
-export function xText(x: number, axis: Axis): string {
+const day_s = 86_400;
+
+// `length`: of the axis, in its own unit. On an axis of days a time has its date.
+export function xText(x: number, axis: Axis, length = 0): string {
   if (axis === "step") return number(x);
+  if (axis === "time" && length > day_s) return dayAndClock(x * 1000);
   return axis === "time" ? clock(x * 1000) : duration(x * 1000);
 }
 
@@ -67,6 +71,8 @@ function markCheckpoints(u: uPlot, marks: readonly { x: number }[]) {
   u.ctx.restore();
 }
 
+const lengthOf = (u: uPlot) => (u.scales["x"]?.max ?? 0) - (u.scales["x"]?.min ?? 0);
+
 function optionsOf(given: { width: number; height: number; lines: Line[]; axis: Axis; log: boolean; spans: () => readonly Span[]; marks: () => readonly { x: number }[]; sync: string; cursor: (at: number | null) => void; format: (value: number) => string; floor?: number | undefined; top?: number | undefined }): uPlot.Options {
   const axis = {
     stroke: colour("quiet"),
@@ -82,7 +88,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
     cursor: { sync: { key: given.sync }, points: { size: 7 }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { distr: given.log ? 3 : 1, ...(given.floor === undefined ? {} : { range: (_: uPlot, __: number, most: number): [number, number] => [given.floor!, given.top ?? (most > given.floor! ? most + (most - given.floor!) * 0.06 : given.floor! + 1)] }) } },
     axes: [
-      { ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map((one) => xText(one, given.axis)) },
+      { ...axis, size: 28, space: 70, values: (u, ticks) => ticks.map((one) => (given.axis === "time" ? axisTime(one * 1000, lengthOf(u) * 1000) : xText(one, given.axis))) },
       { ...axis, size: given.format === number ? 58 : 72, space: 34, values: (_, ticks) => ticks.map((one) => (one === null ? "" : given.format(one))) },
     ],
     series: [
@@ -150,6 +156,7 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
     plot.current?.setData([data.x, ...data.y] as uPlot.AlignedData);
   }, [data, spans, marks]);
   const shownAt = at !== null && at < data.x.length ? at : data.x.length - 1;
+  const length = (data.x.at(-1) ?? 0) - (data.x[0] ?? 0);
   const valueAt = (line: number) => {
     const y = data.y[line] ?? [];
     for (let place = shownAt; place >= 0; place -= 1) if (typeof y[place] === "number") return format(y[place] as number);
@@ -160,7 +167,7 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
       <figcaption>
         <strong>{title}</strong>
         <span class="chart-values">
-          {data.x.length > 0 && <span class="quiet">{axis === "step" ? `step ${xText(data.x[shownAt]!, axis)}` : xText(data.x[shownAt]!, axis)}</span>}
+          {data.x.length > 0 && <span class="quiet">{axis === "step" ? `step ${xText(data.x[shownAt]!, axis)}` : xText(data.x[shownAt]!, axis, length)}</span>}
           {lines.slice(0, 16).map((line, place) => (
             <span key={line.name} class="chart-value">
               <i class="swatch" style={{ background: seriesColour(line.place ?? place) }} aria-hidden="true" />
@@ -178,10 +185,11 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
 
 function ChartTable({ title, lines, data, axis, format }: { title: string; lines: Line[]; data: ReturnType<typeof joined>; axis: Axis; format: (value: number) => string }) {
   const rows = useMemo(() => data.x.map((_, place) => data.x.length - 1 - place), [data]);
+  const length = (data.x.at(-1) ?? 0) - (data.x[0] ?? 0);
   return (
     <Table label={`Numbers of ${title}`} items={rows} keyOf={(place) => place} empty="There is no number yet." height={260}
       columns={[
-        { name: axis === "step" ? "Step" : "Time", cell: (place) => xText(data.x[place]!, axis), number: axis === "step" },
+        { name: axis === "step" ? "Step" : "Time", cell: (place) => xText(data.x[place]!, axis, length), number: axis === "step" },
         ...lines.map((line, of) => ({
           name: line.name,
           number: true,

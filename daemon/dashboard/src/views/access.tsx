@@ -3,12 +3,16 @@ import { useRef, useState } from "preact/hooks";
 import { call, list, newest } from "../api/client.ts";
 import { useLoaded, useNow, useSession } from "../api/hooks.ts";
 import type { AuditRow, Token } from "../api/types.ts";
+import { Copy } from "../parts/copy.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Panel, ProblemNote, Quiet } from "../parts/panel.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Words } from "../parts/words.tsx";
 import { setQuery, useRoute } from "../router.ts";
+import { auditText } from "../text/audit_text.ts";
 import { ago, exact, moment } from "../text/time.ts";
+import { Kept } from "./kept.tsx";
+import { NewToken } from "./new_token.tsx";
 
 const audit_most = 1_000;
 
@@ -26,6 +30,7 @@ export function Access() {
     <div class="view">
       <h1>Access</h1>
       <Tokens />
+      <Kept />
       <Audit />
     </div>
   );
@@ -35,6 +40,8 @@ function Tokens() {
   const now = useNow(10_000);
   const read = useLoaded((signal) => list<Token>("/v1/tokens", signal), [], 15_000);
   const [revokes, setRevokes] = useState<Token | null>(null);
+  const [makes, setMakes] = useState(false);
+  const [fresh, setFresh] = useState("");
   const [gone, setGone] = useState(false);
   const rows = (read.value ?? []).filter((one) => gone || stateOf(one, now) === "opens");
   const columns: Column<Token>[] = [
@@ -48,10 +55,11 @@ function Tokens() {
     { name: "Revoke", cell: (one) => (stateOf(one, now) === "opens" ? <button type="button" class="small" aria-label={`Revoke token ${one.id}`} onClick={() => setRevokes(one)}>Revoke</button> : "") },
   ];
   return (
-    <Panel title="Tokens" wide aside={<label class="check"><input type="checkbox" checked={gone} onChange={(event) => setGone(event.currentTarget.checked)} /> those that open nothing too</label>}>
+    <Panel title="Tokens" wide aside={<><button type="button" class="small" onClick={() => setMakes(true)}>New token</button><label class="check"><input type="checkbox" checked={gone} onChange={(event) => setGone(event.currentTarget.checked)} /> those that open nothing too</label></>}>
       {read.problem && <ProblemNote problem={read.problem} />}
       {read.value && <Table label="Tokens" items={rows} keyOf={(one) => one.id} empty="There is no token." columns={columns} />}
-      <p class="quiet">A new one: rtrain token create --role user --user NAME</p>
+      {fresh && <div class="note good" role="status"><p>The token is shown once. Give it to its user over a safe way.</p><Copy text={fresh} /></div>}
+      {makes && <NewToken close={() => setMakes(false)} made={(text) => { setFresh(text); read.reload(); }} />}
       {revokes && (
         <Dialog title={`Revoke token ${revokes.id}?`} confirm="Revoke it" danger close={() => setRevokes(null)}
           act={async () => {
@@ -75,12 +83,12 @@ function Audit() {
     kept.current = [...kept.current, ...more].slice(-audit_most);
     return kept.current;
   }, [], 15_000);
-  const rows = [...(read.value ?? [])].reverse().filter((one) => wanted === "" || `${one.user} ${one.action} ${one.target} ${one.credential} ${one.from} ${one.run}`.toLowerCase().includes(wanted));
+  const rows = [...(read.value ?? [])].reverse().filter((one) => wanted === "" || `${one.user} ${auditText(one)} ${one.action} ${one.target} ${one.credential} ${one.from} ${one.run}`.toLowerCase().includes(wanted));
   return (
     <Panel title="Audit" wide aside={<span class="quiet">at most the last {audit_most.toLocaleString("en-US")} changes</span>}>
       <div class="tools">
         <label class="field grow"><span class="visually-hidden">Filter the audit</span>
-          <input type="search" placeholder="Filter: user, action, target, token" value={query.get("find") ?? ""} onInput={(event) => setQuery({ find: event.currentTarget.value })} /></label>
+          <input type="search" placeholder="Filter: user, what was done, token, address" value={query.get("find") ?? ""} onInput={(event) => setQuery({ find: event.currentTarget.value })} /></label>
       </div>
       {read.problem && <ProblemNote problem={read.problem} />}
       {read.value && (
@@ -92,8 +100,7 @@ function Audit() {
             { name: "Role", cell: (one) => one.role, width: 0.7 },
             { name: "Token", cell: (one) => <code>{one.credential}</code> },
             { name: "From", cell: (one) => one.from },
-            { name: "Action", cell: (one) => one.action, sort: (one) => one.action, width: 1.6 },
-            { name: "Target", cell: (one) => <span title={one.target}><Words text={one.target} /></span>, width: 2.4 },
+            { name: "What", cell: (one) => <span title={`${one.action}, ${one.target}`}><Words text={auditText(one)} /></span>, sort: auditText, width: 3.4 },
           ]}
         />
       )}

@@ -59,7 +59,7 @@ export function status() {
   for (const one of all) states[one.state] = (states[one.state] ?? 0) + 1;
   const gpus = all.reduce((sum, one) => sum + one.gpus, 0);
   const free = all.reduce((sum, one) => sum + Number(one.gpus_free), 0);
-  return { cluster_id: "c", name: "atlas", version: "0.1.0", started: at(-9000 * minute), now: iso(0), address: "x", nodes: states, runs: { RUNNING: 41, QUEUED: 6, SUCCEEDED: 128, FAILED: 3, RECOVERING: 1 }, gpus: { total: gpus, allocated: gpus - free }, cpus: { total: String(all.length * 96), allocated: String(Math.round(all.length * 61)) }, token: {}, storage_root: "/", storage_warning: null };
+  return { cluster_id: "c", name: "atlas", version: "0.1.0", started: at(-9000 * minute), now: iso(0), address: "x", nodes: states, runs: { RUNNING: 41, QUEUED: 6, SUCCEEDED: 128, FAILED: 3, RECOVERING: 1 }, gpus: { total: gpus, allocated: gpus - free }, cpus: { total: String(all.length * 96), allocated: String(Math.round(all.length * 61)) }, token: {}, health: { memory_bytes: 310e6, longest_task_seconds: 0.013, data_disk: { size: 480e9, free: 391e9 }, storage_disk: { size: 80e12, free: 4.1e12 } }, storage_root: "/mnt/models", storage_warning: null };
 }
 
 const names = ["llama-1b-pretrain", "vit-large", "whisper-tune-2", "bert-distil", "diffusion-xl", "protein-fold", "rl-arena", "speech-base", "mixtral-sft", "weather-ens"];
@@ -83,6 +83,30 @@ export function nodes() {
   });
 }
 
+// Attempts of the last week, one behind the other on each node.
+export function timeline(query) {
+  const from = Number(query.get("from_ms"));
+  const until = Number(query.get("until_ms"));
+  const wanted = query.get("node")?.split(",");
+  const items = nodes().filter((node) => !wanted || wanted.includes(node.node)).flatMap((node, place) => {
+    const of = chance(place + 11);
+    const found = [];
+    for (let end = Date.now() + 40 * minute * of(), n = 0; end > Date.now() - 7 * 24 * 60 * minute; n += 1) {
+      const begin = end - (20 + 400 * of()) * minute;
+      const name = names[Math.floor(of() * names.length)];
+      const half = of() < 0.3;
+      const live = end > Date.now();
+      for (const gpus of half ? [[0, 1, 2, 3], [4, 5, 6, 7]] : [[0, 1, 2, 3, 4, 5, 6, 7]])
+        found.push({ run_id: `run-${900 + n}`, name: gpus[0] === 4 ? names[Math.floor(of() * names.length)] : name, user: ["ada", "lin", "grace"][n % 3], state: "SUCCEEDED", attempt: 1 + (n % 2), attempt_state: of() < 0.15 ? "FAILED" : live ? "RUNNING" : "SUCCEEDED", placed: new Date(begin).toISOString(), ended: live ? null : new Date(end).toISOString(), nodes: [{ node: node.node, gpus }] });
+      end = begin - 60 * minute * of();
+    }
+    return found;
+  });
+  return { items: items.filter((one) => Date.parse(one.placed) < until && (one.ended === null || Date.parse(one.ended) > from)), whole: true };
+}
+
+export const cluster_keys = ["cpus", "cpus_allocated", "cpus_used", "data_free_bytes", "gpus", "gpus_allocated", "gpus_used", "head_longest_task_seconds", "head_memory_bytes", "runs_running", "runs_waiting", "storage_free_bytes"];
+
 export const queue = () => [
   { position: 1, run_id: "run-14", name: "resnet-ablation-7", state: "QUEUED", queue: "batch", priority: 0, starts_in_ms: 14 * minute, waiting_ms: 22 * minute, needs: "16 x {CPU: 8, GPU: 1}", why: "9 nodes have too few free GPUs: 4 free, 8 needed" },
   { position: 2, run_id: "run-9", name: "vit-large", state: "RECOVERING", queue: "research", priority: 0, starts_in_ms: null, waiting_ms: 8_000, needs: "4 x {CPU: 4, GPU: 1}", why: "waits 8 s before attempt 2" },
@@ -90,8 +114,8 @@ export const queue = () => [
 ];
 
 export const queues = () => [
-  { name: "research", parent: null, share: 3, waiting: 1, running: 24, in_use: { GPU: "62", CPU: "410" }, quota: { GPU: "64" }, recent_use: { GPU: "58" } },
-  { name: "batch", parent: null, share: 1, waiting: 2, running: 9, in_use: { GPU: "31", CPU: "200" }, quota: { GPU: "24" }, recent_use: { GPU: "20" } },
+  { name: "research", parent: null, share: 3, borrow: true, preempt: true, waiting: 1, running: 24, in_use: { GPU: "62", CPU: "410" }, quota: { GPU: "64" }, recent_use: { GPU: "58" } },
+  { name: "batch", parent: null, share: 1, borrow: false, preempt: false, waiting: 2, running: 9, in_use: { GPU: "31", CPU: "200" }, quota: { GPU: "24" }, recent_use: { GPU: "20" } },
 ];
 
 export function events() {
@@ -148,7 +172,8 @@ export function history(about, keys, query) {
   const from = Math.max(last - 86_400, Number(query.get("from") ?? 0) / 1000);
   const width = Math.max(1, Math.floor((last - from) / Number(query.get("points") ?? 500)));
   const of = chance(keys.indexOf(key) + 3);
-  const size = key.endsWith("ratio") ? 0.9 : key === "cpu_cores" ? 40 : key.endsWith("second") ? 3e8 : 5e10;
+  const of_cluster = { gpus: 112, gpus_allocated: 101, gpus_used: 84, cpus: 1344, cpus_allocated: 900, cpus_used: 640, runs_running: 41, runs_waiting: 9, head_longest_task_seconds: 0.02, head_memory_bytes: 3.2e8, data_free_bytes: 3.9e11, storage_free_bytes: 4e12 };
+  const size = of_cluster[key] ?? (key.endsWith("ratio") ? 0.9 : key === "cpu_cores" ? 40 : key.endsWith("second") ? 3e8 : 5e10);
   const points = { time_ms: [], min: [], max: [] };
   for (let time = from; time <= last; time += width) {
     const value = size * (0.7 + 0.2 * Math.sin(time / 900) + 0.05 * of());
@@ -209,4 +234,9 @@ export const tokens = () => [
 ];
 
 export const audit = () =>
-  Array.from({ length: 40 }, (_, at_) => ({ sequence: at_ + 1, time: iso((40 - at_) * 333_000), wall_ms: 0, user: ["ada", "lin", "grace"][at_ % 3], role: "user", credential: "aa11bb22cc33", from: "10.0.0.31", action: ["POST /v1/runs", "POST /v1/runs/{run}/stop", "DELETE /v1/tokens/{id}"][at_ % 3], target: `/v1/runs name=${names[at_ % names.length]}`, run: "", hash: "" }));
+  Array.from({ length: 40 }, (_, at_) => ({ sequence: at_ + 1, time: iso((40 - at_) * 333_000), wall_ms: 0, user: ["ada", "lin", "grace"][at_ % 3], role: "user", credential: "aa11bb22cc33", from: "10.0.0.31", action: ["POST /v1/runs", "POST /v1/runs/{run}/stop", "DELETE /v1/tokens/{id}"][at_ % 3], target: [`/v1/runs name=${names[at_ % names.length]}`, `/v1/runs/run-${at_}/stop`, "/v1/tokens/aa11bb22cc33"][at_ % 3], run: "", hash: "" }));
+
+export const quota = (user) => {
+  const used = { memory: 41e6, database: 310e6, files: 2.1e9, storage: 8.8e11 };
+  return { user, used, limit: { memory: 536870912, database: 4294967296, files: 10737418240, storage: 2e13 }, own_limit: user === "lin", kinds: { runs: used } };
+};

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { audit, attempts, checkpoints, events, explanation, history, logs, metricsHistory, node_keys, nodes, queue, queues, rank_keys, ranks, ranksHistory, reports, runs, status, tokens } from "./data.mjs";
+import { audit, attempts, checkpoints, cluster_keys, events, explanation, history, logs, metricsHistory, node_keys, nodes, queue, queues, quota, rank_keys, ranks, ranksHistory, reports, runs, status, timeline, tokens } from "./data.mjs";
 
 const port = Number(process.env.FAKE_PORT ?? 7480);
 const role = process.env.FAKE_ROLE ?? "admin";
@@ -84,6 +84,9 @@ function api(request, response, url) {
   if (first === "audit") return page(response, after(audit(), "sequence"), url.searchParams.get("last"));
   const ofThis = (event) => [null, event.run_id].includes(url.searchParams.get("run"));
   const lists = { nodes, queue, queues, tokens };
+  if (first === "status" && second === "history") return json(response, history({}, cluster_keys, url.searchParams));
+  if (first === "quotas") return json(response, quota(second));
+  if (first === "timeline") return json(response, timeline(url.searchParams));
   if (first === "status") return json(response, status());
   if (first === "nodes" && third === "history") return json(response, history({ node: second }, node_keys, url.searchParams));
   if (first === "nodes" && second) return json(response, nodes().find((one) => one.node === second));
@@ -104,6 +107,7 @@ function api(request, response, url) {
 createServer((request, response) => {
   const url = new URL(request.url, "http://x");
   response.setHeader("content-security-policy", policy);
+  if (url.pathname === "/healthz") return json(response, { status: "ok", version: "0.1.0" });
   if (url.pathname.startsWith("/v1/")) return api(request, response, url);
   const file = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
   readFile(join(dist, file)).then(

@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 import { illegible } from "../legible.mjs";
 
 export const facts = JSON.parse(process.env.PAGE_FACTS);
-export const patience = { timeout: 180_000 };  // for a machine that is busy with other work
+export const patience = { timeout: Number(process.env.PAGE_PATIENCE_MS ?? 180_000) };  // for a machine that is busy with other work
 const wrong = [];
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 

@@ -3,7 +3,9 @@
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { browse, expect, fact, facts, have, legible, open, pageIn, patience, shot, signIn, sound, until } from "./browser.mjs";
+import { cluster } from "./cluster.mjs";
 import { flood, flooded, long } from "./logs.mjs";
+import { operates } from "./operators.mjs";
 import { acts, expired, keyboard, roles } from "./people.mjs";
 import { arranged } from "./runs.mjs";
 
@@ -67,7 +69,7 @@ async function told(browser) {
   await open(page, "");
   await page.getByRole("heading", { name: "Queues" }).waitFor();
   await open(page, "access");
-  await page.getByText("POST /v1/session").first().waitFor();
+  await page.getByText("signed in to the page").first().waitFor();
 }
 
 // Reads the table behind the chart as numbers: how many reports, the newest one, and those that ought to exist.
@@ -233,5 +235,5 @@ async function proxy(browser) {
   expect(shared === `${facts.origin}/#/runs/${runs.proxied}`, `the address to share is ${shared}`);
 }
 
-const scenarios = { views, told, arranged, live, hostile, long, flood, flooded, roles, acts, keyboard, expired, lured, proxy };
+const scenarios = { views, told, cluster, arranged, live, hostile, long, flood, flooded, roles, acts, operates, keyboard, expired, lured, proxy };
 await browse(scenarios[process.argv[2]]);

@@ -5,7 +5,7 @@ import { differences } from "../../src/data/differences.ts";
 import { goodputOf } from "../../src/data/goodput.ts";
 import { gridFor, moved, nodeAt, placeOf } from "../../src/data/grid.ts";
 import { intervalsOf, slowestAt, slownessOf, straggler } from "../../src/data/intervals.ts";
-import { devicesOf, inUse, isHeld, share, stateOf } from "../../src/data/nodes.ts";
+import { devicesOf, allocatedOf, isHeld, share, stateOf } from "../../src/data/nodes.ts";
 import { durationOf, limitOf, progressOf } from "../../src/data/progress.ts";
 import type { NodeRecord, RanksHistory, Run } from "../../src/api/types.ts";
 import { pointOf } from "../../src/data/series.ts";
@@ -79,9 +79,9 @@ test("a head that tells no holders tells how many GPUs are free", () => {
 
 test("a resource of which nothing is free is wholly in use", () => {
   const node = { resources: { CPU: "4" }, free: {} } as unknown as NodeRecord;
-  assert.equal(inUse(node, "CPU"), 4);
+  assert.equal(allocatedOf(node, "CPU"), 4);
   assert.equal(share(node, "CPU"), 1);
-  assert.equal(inUse(node, "GPU"), 0);
+  assert.equal(allocatedOf(node, "GPU"), 0);
 });
 
 test("runs are compared by their config, by last values and by what else differs in their specs", () => {

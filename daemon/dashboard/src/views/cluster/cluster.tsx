@@ -6,9 +6,12 @@ import { Bar } from "../../parts/bar.tsx";
 import { Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { plural } from "../../text/units.ts";
+import { Usage } from "../usage.tsx";
 import { Events, useEvents } from "./events.tsx";
+import { Health } from "./health.tsx";
 import { Nodes } from "./nodes.tsx";
 import { Queue, Queues } from "./queue.tsx";
+import { RunsOnNodes } from "./timeline.tsx";
 
 // Nodes of a large cluster are read less often, because the answer grows with their number.
 export function pauseFor(nodes: number): number {
@@ -33,13 +36,13 @@ function Tiles({ status }: { status: Status }) {
     <div class="tiles">
       {gpus.total > 0 && (
         <div class="tile">
-          <h2>GPUs in use</h2>
+          <h2>GPUs allocated</h2>
           <p class="big">{gpus.allocated.toLocaleString("en-US")} <small>of {gpus.total.toLocaleString("en-US")}</small></p>
           <Bar ratio={gpus.allocated / gpus.total} />
         </div>
       )}
       <div class="tile">
-        <h2>CPUs in use</h2>
+        <h2>CPUs allocated</h2>
         <p class="big">{Number(cpus.allocated).toLocaleString("en-US")} <small>of {Number(cpus.total).toLocaleString("en-US")}</small></p>
         <Bar ratio={Number(cpus.total) > 0 ? Number(cpus.allocated) / Number(cpus.total) : 0} />
       </div>
@@ -82,8 +85,11 @@ export function Cluster() {
         {queue.problem && <ProblemNote problem={queue.problem} />}
         {queue.value && <Queue items={queue.value.items} />}
       </Panel>
+      {nodes.value && <RunsOnNodes nodes={nodes.value} />}
+      <Usage path="/v1/status" title="Use over time" long />
       <div class="two">
         <Queues />
+        {status.value && <Health status={status.value} />}
         <Panel title="Events">
           <Events events={events} />
         </Panel>

@@ -10,6 +10,7 @@ import { address } from "../../router.ts";
 import { exact } from "../../text/time.ts";
 import { bytes, duration, percent, resources } from "../../text/units.ts";
 import { Usage } from "../usage.tsx";
+import { NodeActions } from "./node_actions.tsx";
 import { NodeCard } from "./node_card.tsx";
 
 export function NodeView({ name }: { name: string }) {
@@ -19,6 +20,7 @@ export function NodeView({ name }: { name: string }) {
     <div class="view">
       <p class="crumbs"><a href="#/">Cluster</a></p>
       <div class="title-line"><h1><Words text={name} /></h1>{node && <State state={stateOf(node)} title={node.reason} />}</div>
+      {node && <NodeActions node={node} reload={read.reload} />}
       {read.problem && <ProblemNote problem={read.problem} />}
       {!node && !read.problem && <Quiet>Loading.</Quiet>}
       {node?.reason && <div class="note wait">{node.reason}</div>}
@@ -46,7 +48,7 @@ function Devices({ node }: { node: NodeRecord }) {
     <Table label={`GPUs of ${node.node}`} items={devices} keyOf={(one) => one.index} empty="none"
       columns={[
         { name: "GPU", number: true, cell: (one) => one.index },
-        { name: "Held by", cell: (one) => (holdersOf(one).length > 0 ? holdersOf(one).map((run) => <a key={run} href={address(["runs", run])}><Words text={run} /> </a>) : isHeld(one) ? "in use" : "free") },
+        { name: "Held by", cell: (one) => (holdersOf(one).length > 0 ? holdersOf(one).map((run) => <a key={run} href={address(["runs", run])}><Words text={run} /> </a>) : isHeld(one) ? "allocated" : "free") },
         ...(told((one) => one.utilization_ratio) ? [{ name: "Busy", number: true, cell: (one: (typeof devices)[number]) => (typeof one.utilization_ratio === "number" ? percent(one.utilization_ratio) : "") }] : []),
         ...(told((one) => one.memory_total) ? [{ name: "Memory", number: true, cell: (one: (typeof devices)[number]) => (one.memory_total ? `${bytes(one.memory_used ?? 0)} of ${bytes(one.memory_total)}` : "") }] : []),
         ...(told((one) => one.temperature_celsius) ? [{ name: "Temperature", number: true, cell: (one: (typeof devices)[number]) => (typeof one.temperature_celsius === "number" ? `${one.temperature_celsius} °C` : "") }] : []),

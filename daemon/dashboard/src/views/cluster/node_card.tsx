@@ -5,14 +5,14 @@ import { placeOfName } from "../../parts/colours.ts";
 import { State } from "../../parts/state.tsx";
 import { seriesColour } from "../../text/series_colour.ts";
 import { Words } from "../../parts/words.tsx";
-import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, inUse, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, allocatedOf, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { bytes, bytesOf, percent, plural } from "../../text/units.ts";
 
 export function deviceText(device: GpuDevice): string {
   const facts = [`GPU ${device.index}`];
   const holders = holdersOf(device);
-  facts.push(holders.length > 0 ? `held by ${holders.join(", ")}` : isHeld(device) ? "in use" : "free");
+  facts.push(holders.length > 0 ? `held by ${holders.join(", ")}` : isHeld(device) ? "allocated" : "free");
   if (typeof device.utilization_ratio === "number") facts.push(`${percent(device.utilization_ratio)} busy`);
   if (device.memory_used && device.memory_total) facts.push(`${bytes(device.memory_used)} of ${bytes(device.memory_total)}`);
   if (typeof device.temperature_celsius === "number") facts.push(`${device.temperature_celsius} °C`);
@@ -53,7 +53,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
       <dl class="lines">
         {gpus.busy !== null && <div><dt>GPU use</dt><dd><Bar ratio={gpus.busy} /></dd></div>}
         {gpus.memory !== null && <div><dt>GPU mem.</dt><dd><Bar ratio={gpus.memory.used / gpus.memory.total} text={bytesOf(gpus.memory.used, gpus.memory.total)} /></dd></div>}
-        {cpu !== null && <div><dt>CPU</dt><dd><Bar ratio={cpu} text={`${inUse(node, "CPU").toLocaleString("en-US")} of ${node.resources["CPU"]}`} /></dd></div>}
+        {cpu !== null && <div><dt>CPU</dt><dd><Bar ratio={cpu} text={`${allocatedOf(node, "CPU").toLocaleString("en-US")} of ${node.resources["CPU"]} allocated`} /></dd></div>}
         {memory !== null && <div><dt>Memory</dt><dd><Bar ratio={memory} text={bytes(node.memory_used)} tone={memory > 0.92 ? "bad" : ""} /></dd></div>}
       </dl>
       {node.runs.length > 0 && (

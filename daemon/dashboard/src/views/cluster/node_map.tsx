@@ -155,7 +155,7 @@ export function NodeMap({ nodes }: { nodes: NodeRecord[] }) {
           <span><i class="swatch held-any" aria-hidden="true" /> GPU held, one colour a run; as high as it is busy</span>
           <span><i class="swatch accent gpu-memory-line" aria-hidden="true" /> GPU memory in use</span>
           <span><i class="swatch free" aria-hidden="true" /> free</span>
-          <span><i class="swatch accent" aria-hidden="true" /> CPUs in use</span>
+          <span><i class="swatch accent" aria-hidden="true" /> CPUs allocated</span>
           <span><i class="swatch accent busy" aria-hidden="true" /> memory in use</span>
           <span><i class="swatch out wait" aria-hidden="true" /> draining or not connected</span>
           <span><i class="swatch out bad" aria-hidden="true" /> quarantined or lost</span>

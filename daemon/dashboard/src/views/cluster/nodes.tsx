@@ -61,10 +61,10 @@ function NodeTable({ nodes }: { nodes: NodeRecord[] }) {
       columns={[
         { name: "Node", cell: (one) => <a href={address(["nodes", one.node])}><Words text={one.node} /></a>, sort: (one) => one.node, width: 1.5 },
         { name: "State", cell: (one) => <State state={stateOf(one)} title={one.reason} />, sort: (one) => stateOf(one), width: 1.3 },
-        { name: "GPUs in use", number: true, cell: (one) => (one.gpus === 0 ? "none" : `${one.gpus - Number(one.gpus_free)} of ${one.gpus}`), sort: (one) => one.gpus - Number(one.gpus_free) },
+        { name: "GPUs allocated", number: true, cell: (one) => (one.gpus === 0 ? "none" : `${one.gpus - Number(one.gpus_free)} of ${one.gpus}`), sort: (one) => one.gpus - Number(one.gpus_free) },
         ...(nodes.some((one) => gpuUse(one).busy !== null) ? [{ name: "GPU use", number: true, cell: (one: NodeRecord) => ratioText(gpuUse(one).busy), sort: (one: NodeRecord) => gpuUse(one).busy ?? -1 }] : []),
         ...(nodes.some((one) => gpuUse(one).memory !== null) ? [{ name: "GPU memory", number: true, cell: gpuMemoryText, sort: (one: NodeRecord) => gpuUse(one).memory?.used ?? -1, width: 1.5 }] : []),
-        { name: "CPUs in use", number: true, cell: (one) => percent(share(one, "CPU") ?? 0), sort: (one) => share(one, "CPU") ?? 0 },
+        { name: "CPUs allocated", number: true, cell: (one) => percent(share(one, "CPU") ?? 0), sort: (one) => share(one, "CPU") ?? 0 },
         { name: "Memory", number: true, cell: (one) => (one.memory_total > 0 ? `${bytes(one.memory_used)} of ${bytes(one.memory_total)}` : "unknown"), sort: (one) => memoryRatio(one) ?? 0, width: 1.5 },
         { name: "Runs", cell: (one) => one.runs.join(", "), width: 2 },
       ]}

@@ -1,12 +1,15 @@
 // The waiting runs, and what the queues hold.
-import { useRead } from "../../api/hooks.ts";
+import { useState } from "preact/hooks";
+import { useRead, useSession } from "../../api/hooks.ts";
 import type { Page, QueueRecord, Waiting } from "../../api/types.ts";
+import { isAdmin } from "../../data/rights.ts";
 import { Bar } from "../../parts/bar.tsx";
 import { Panel, Quiet } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Words } from "../../parts/words.tsx";
 import { address } from "../../router.ts";
 import { bytes, duration } from "../../text/units.ts";
+import { QueueRules, RemoveQueue } from "./queue_rules.tsx";
 
 export function Queue({ items }: { items: Waiting[] }) {
   return (
@@ -50,21 +53,32 @@ function Use({ queue }: { queue: QueueRecord }) {
 }
 
 export function Queues() {
+  const admin = isAdmin(useSession());
+  const [changed, setChanged] = useState<QueueRecord | "new" | null>(null);
+  const [removed, setRemoved] = useState<QueueRecord | null>(null);
   const queues = useRead<Page<QueueRecord>>("/v1/queues", 10_000);
   if (queues.problem?.status === 404) return <Panel title="Queues"><Quiet>This head does not tell its queues' shares and quotas.</Quiet></Panel>;
   if (!queues.value) return null;
   const shares = queues.value.items.reduce((sum, one) => sum + one.share, 0);
   return (
-    <Panel title="Queues">
+    <Panel title="Queues" aside={admin && <button type="button" class="small" onClick={() => setChanged("new")}>New queue</button>}>
       <Table label="Queues" items={queues.value.items} keyOf={(one) => one.name} empty="There is no queue."
         columns={[
           { name: "Queue", cell: (one) => <>{one.name}{one.parent && <span class="quiet"> below {one.parent}</span>}</> },
           { name: "Share", number: true, cell: (one) => <span title={`${one.share} of ${shares} in all`}>{one.share}</span> },
           { name: "Running", number: true, cell: (one) => one.running },
           { name: "Waiting", number: true, cell: (one) => one.waiting },
-          { name: "In use, and quota", cell: (one) => <Use queue={one} /> },
+          { name: "Allocated, and quota", cell: (one) => <Use queue={one} /> },
+          ...(admin ? [{ name: "Change", cell: (one: QueueRecord) => (
+            <span class="tools">
+              <button type="button" class="small" aria-label={`Change queue ${one.name}`} onClick={() => setChanged(one)}>Change</button>
+              <button type="button" class="small" aria-label={`Remove queue ${one.name}`} onClick={() => setRemoved(one)}>Remove</button>
+            </span>
+          ) }] : []),
         ]}
       />
+      {changed && <QueueRules queue={changed === "new" ? null : changed} close={() => setChanged(null)} done={queues.reload} />}
+      {removed && <RemoveQueue queue={removed} close={() => setRemoved(null)} done={queues.reload} />}
     </Panel>
   );
 }
