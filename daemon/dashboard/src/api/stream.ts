@@ -91,6 +91,7 @@ export function follow(wanted: Following): () => void {
   };
   const again = (refused = false) => {
     shut();
+    if (finished) return;  // it was ended while a request was under way
     timer = setTimeout(() => {
       ask(refused).catch((wrong: unknown) => {
         if (wrong instanceof Problem) again(refused);
