@@ -38,8 +38,8 @@ ClusterCounts counts_of(const View& view, const HeadHealth& health) {
     const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
     const auto& states = view.names.in_states();
     const auto in_state = [&](RunState state) {
-        const auto found = states.find(state);
-        return found == states.end() ? 0 : found->second;
+        const auto count = states.find(state);
+        return count == states.end() ? 0 : count->second;
     };
     const auto as_number = [](const auto& value) {
         return value ? std::optional(static_cast<double>(*value)) : std::nullopt;

@@ -18,7 +18,7 @@ constexpr std::int64_t unused_ms = 600'000;
 
 std::int64_t flush_every_ms(Kind kind) { return kind == Kind::run ? 60'000 : 300'000; }
 
-// The chunks of a level that are kept. Those of nodes and ranks are removed by their age instead.
+// Returns how many chunks of a level are kept. Chunks of nodes and ranks are removed by their age instead.
 std::uint64_t chunks_most(Kind kind) { return kind == Kind::run ? run_chunks_most : cluster_chunks_most; }
 
 std::string keys_text(const std::vector<std::string>& names) {

@@ -111,9 +111,9 @@ Result<bool> ChartHistory::Work::catch_up(RunId run, std::size_t most) {
 void ChartHistory::Work::take(const HeardHeartbeat& heartbeat) {
     if (!store) return;
     const std::string node = history_of_node(heartbeat.node);
-    for (const SubjectSample& one : rates.samples(heartbeat)) {
-        const auto& [subject, sample] = one;
-        if (subject == node) cluster_use.heard(one);
+    for (const SubjectSample& heard : rates.samples(heartbeat)) {
+        const auto& [subject, sample] = heard;
+        if (subject == node) cluster_use.heard(heard);
         if (!store->loaded(subject) && rates.subjects() > history::usage_subjects_most) continue;
         if (const Status added = store->add(subject, history::Kind::usage, sample); !added) complain(added.error());
     }

@@ -299,7 +299,7 @@ export interface KeptBytes {
   storage: number;
 }
 
-// What the head keeps for a user, in bytes.
+// The bytes that the head keeps for a user, and their limit.
 export interface Quota {
   user: string;
   used: KeptBytes;

@@ -1,4 +1,4 @@
-// Which run held which GPU of which node, and when: rows of a chart and their bars. Pure.
+// Computes the chart of runs on nodes: a row for each GPU, and a bar for each attempt that held it. Pure.
 import type { TimelineAttempt } from "../api/types.ts";
 
 // One GPU of a node, or the whole node for runs without a GPU.

@@ -1,5 +1,5 @@
-// What admins do with nodes, queues, tokens, limits and the head itself, in Chromium on a real head. Others see none of
-// it. The audit tells it in words.
+// Admins act on nodes, queues, tokens, limits and the head itself, in Chromium on a real head. Others see none of these
+// controls. The audit shows each action in words.
 import { expect, facts, legible, open, pageIn, signIn, sound, until } from "./browser.mjs";
 
 const { tokens } = facts;
@@ -83,7 +83,7 @@ async function queues(page) {
 async function access(page) {
   await open(page, "access");
   await button(page, "New token").click();
-  await page.getByRole("dialog").getByLabel("User").fill("nina");
+  await page.getByRole("dialog").getByLabel("User", { exact: true }).fill("nina");
   await confirm(page, "Make a token of role user");
   const token = await page.locator(".note .copy code").innerText();
   expect(/^rtu1\.|^rt/.test(token), `no token is shown: ${token}`);

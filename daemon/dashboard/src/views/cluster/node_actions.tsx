@@ -1,4 +1,4 @@
-// What admins do with a node: take it out of service, return it, remove it. Each explains its effect and needs a
+// The actions of admins on a node: take it out of service, return it, remove it. Each explains its effect and needs a
 // confirmation.
 import { useState } from "preact/hooks";
 import { call } from "../../api/client.ts";

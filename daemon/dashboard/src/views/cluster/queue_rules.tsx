@@ -1,4 +1,4 @@
-// What admins do with a queue: change its rules, make one, remove one.
+// The actions of admins on queues: change the rules of one, make one, remove one.
 import { useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
 import type { QueueRecord } from "../../api/types.ts";
