@@ -83,7 +83,7 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
   return {
     width: given.width,
     height: given.height,
-    padding: [10, given.axis === "step" ? 10 : 26, 0, 0],  // half of a time label is to the right of its position
+    padding: [10, given.axis === "step" ? 10 : 36, 0, 0],  // half of a time label is to the right of its position
     legend: { show: false },
     cursor: { sync: { key: given.sync }, points: { size: 7 }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { distr: given.log ? 3 : 1, ...(given.floor === undefined ? {} : { range: (_: uPlot, __: number, most: number): [number, number] => [given.floor!, given.top ?? (most > given.floor! ? most + (most - given.floor!) * 0.06 : given.floor! + 1)] }) } },
