@@ -52,8 +52,8 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
         --at;
         if (at->first.run != run || at->second.counted) break;
         if (at->second.started_at.ms != 0 && !port_was_taken(at->second)) break;
-        // not an attempt that was stopped on request, nor one lost with its node
-        count += at->second.state == AttemptState::failed;
+        // An attempt that was stopped on request does not count, nor one whose node had left or was awaited.
+        count += at->second.state == AttemptState::failed || at->second.lost_in_start;
     }
     return count;
 }

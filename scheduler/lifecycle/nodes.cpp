@@ -8,6 +8,8 @@
 namespace rtrain::core {
 namespace {
 
+enum class WasAwaited { no, yes };  // yes: the node had not registered since the head's start
+
 // A node that was drained by its own agent is in use again after the next agent's registration: the machine was
 // restarted, or a spot node has returned. A node that a person drained stays drained.
 bool is_back_in_use(const Node& node, const NodeRegistered& event) {
@@ -52,17 +54,32 @@ void record_node(Change& change, const NodeRegistered& event) {
     if (changes || back) change.nodes_changed();
 }
 
+// Orders a preparation again that the node may never have received, or has lost. A preparation that is lost again and
+// again fails the attempt: it may be what ends the agent. A node that was awaited since the head's start does not count
+// against the run, because nothing shows when its agent restarted and why.
+void prepare_again(Change& change, const Attempt& attempt, const NodeId& node, WasAwaited was_awaited) {
+    const auto times = std::count(attempt.forgotten_by.begin(), attempt.forgotten_by.end(), node);
+    if (was_awaited == WasAwaited::no && times >= limits::preparations_forgotten)
+        return fail_attempt(
+            change, attempt.id, AttemptState::failed,
+            reasons::NotPrepared{
+                .node = node, .why = "its agent restarted " + std::to_string(times + 1) + " times while it prepared"},
+            Counts::no);
+    Attempt& edited = change.edit(attempt.id);
+    auto& waiting = edited.nodes_waiting;
+    if (std::find(waiting.begin(), waiting.end(), node) == waiting.end()) waiting.push_back(node);
+    if (was_awaited == WasAwaited::no) edited.forgotten_by.push_back(node);
+    prepare_node(change, edited, node);
+}
+
 // Sends a preparation or launch again that the node may never have received, or has lost.
-void handle_unregistered(Change& change, const Attempt& attempt, const NodeId& node) {
+void handle_unregistered(Change& change, const Attempt& attempt, const NodeId& node, WasAwaited was_awaited) {
     const bool unstarted = std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
         return worker.seat.node != node || worker.state == WorkerState::placed;
     });
     switch (attempt.state) {
-        case AttemptState::placed: {
-            auto& waiting = change.edit(attempt.id).nodes_waiting;
-            if (std::find(waiting.begin(), waiting.end(), node) == waiting.end()) waiting.push_back(node);
-            return prepare_node(change, attempt, node);
-        }
+        case AttemptState::placed:
+            return prepare_again(change, attempt, node, was_awaited);
         case AttemptState::starting:
             if (unstarted) return prepare_node(change, attempt, node);
             [[fallthrough]];
@@ -103,7 +120,7 @@ void give_up(Change& change, AttemptId id, const Attempt* known, const NodeId& n
     stop_on_node(change, given_up, node, reasons::GivenUp{});
 }
 
-void reconcile(Change& change, const NodeRegistered& event) {
+void reconcile(Change& change, const NodeRegistered& event, WasAwaited was_awaited) {
     std::vector<AttemptId> registered;
     for (const AttemptId id : event.held) {
         const Attempt* attempt = meant_attempt(change.seen(), id);
@@ -117,7 +134,7 @@ void reconcile(Change& change, const NodeRegistered& event) {
         if (std::find(registered.begin(), registered.end(), id) != registered.end())
             repeat_orders(change, attempt, event.node);
         else
-            handle_unregistered(change, attempt, event.node);
+            handle_unregistered(change, attempt, event.node, was_awaited);
     }
 }
 
@@ -188,8 +205,15 @@ void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts)
     lost.first_failure_lead_us = 0;
 }
 
+// True if the loss of the node may be the doing of the attempt's own start. A node that leaves is an admin's doing. A
+// node that was awaited may have been lost before the head's start, for any reason.
+bool may_be_lost_by_start(const Attempt& attempt, const reasons::NodeLost&, WasAwaited was_awaited) {
+    return attempt.started_at.ms == 0 && was_awaited == WasAwaited::no;
+}
+bool may_be_lost_by_start(const Attempt&, const reasons::NodeLeft&, WasAwaited) { return false; }
+
 template <class Gone>  // For NodeLost and NodeLeft.
-void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent) {
+void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent, WasAwaited was_awaited) {
     for (const AttemptId id : live_on(change.seen(), cause.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
         const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
@@ -199,13 +223,16 @@ void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration si
             node_is_empty(change, id, cause.node);
         } else if (!done_there(attempt, cause.node)) {
             work_ended(change, id, silent);
-            // If no worker was launched on the node, nothing of the job has run there: the loss is no failure of the
-            // run.
+            // If no worker was launched on the node, the loss does not count against `max_failures`. It counts as a
+            // failed start, because the job's `setup` may have run there.
             const bool never_started =
                 std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
                     return worker.seat.node != cause.node || worker.state == WorkerState::placed;
                 });
-            fail_attempt(change, id, AttemptState::lost, cause, never_started ? Counts::no : against);
+            const Counts counted = never_started ? Counts::no : against;
+            if (counted == Counts::no && may_be_lost_by_start(attempt, cause, was_awaited))
+                change.edit(id).lost_in_start = true;
+            fail_attempt(change, id, AttemptState::lost, cause, counted);
         }
     }
 }
@@ -220,8 +247,10 @@ void on(Change& change, const NodeRegistered& event) {
     if (const auto far = out_of_bounds(event.total))
         return change.refuse({ErrorCode::invalid, "node " + event.node.value + " offers " + *far,
                               "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
+    const auto known = change.seen().nodes.find(event.node);
+    const bool awaited = known != change.seen().nodes.end() && known->second.awaited;
     record_node(change, event);
-    reconcile(change, event);
+    reconcile(change, event, awaited ? WasAwaited::yes : WasAwaited::no);
     shrink(change, event.node);
     repeat_deletions(change, event.node);
     repeat_results(change, event.node);
@@ -231,6 +260,7 @@ void on(Change& change, const NodeLost& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end() || known->second.state == NodeState::lost) return;
     Node& node = change.edit(event.node);
+    const WasAwaited was_awaited = node.awaited ? WasAwaited::yes : WasAwaited::no;
     node.back_as = node.state;
     node.state = NodeState::lost;
     node.awaited = false;
@@ -238,7 +268,8 @@ void on(Change& change, const NodeLost& event) {
     change.about(event.node);
     change.note(notes::node_lost(event));
     change.nodes_changed();
-    lose_attempts(change, reasons::NodeLost{.node = event.node, .why = event.why}, Counts::yes, event.silent);
+    lose_attempts(change, reasons::NodeLost{.node = event.node, .why = event.why}, Counts::yes, event.silent,
+                  was_awaited);
 }
 
 void on(Change& change, const NodeLeft& event) {
@@ -246,7 +277,7 @@ void on(Change& change, const NodeLeft& event) {
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
     change.edit(event.node).state = NodeState::lost;
     change.note(notes::node_left(event.node));
-    lose_attempts(change, reasons::NodeLeft{.node = event.node}, Counts::no, {});
+    lose_attempts(change, reasons::NodeLeft{.node = event.node}, Counts::no, {}, WasAwaited::no);
     change.erase(event.node);
     change.about(event.node);
     change.nodes_changed();

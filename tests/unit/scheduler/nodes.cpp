@@ -1,5 +1,6 @@
 // Nodes come, come back, drain and leave; what was lost on the way is said again.
 #include "scheduler/model/derived.hpp"
+#include "scheduler/model/limits.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -231,4 +232,62 @@ TEST_CASE("after a head's start no run is preempted while a node is awaited") {
     world.tell(again(world.node_of(low, 0) == NodeId{"n1"} ? "n2" : "n1", {}, 1));
     CHECK(world.run(urgent).state == RunState::starting);
     CHECK(world.run(low).state == RunState::running);
+}
+
+TEST_CASE("nodes lost during a start fail the run after a bound") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({.max_failures = -1});
+    for (std::uint32_t loss = 1; loss <= limits::failed_starts; ++loss) {
+        REQUIRE(world.attempt(run).state == AttemptState::placed);
+        world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+        CHECK(world.run(run).failures == 0);
+        if (loss == limits::failed_starts) break;
+        REQUIRE(world.run(run).state == RunState::recovering);
+        world.tell(again("n1", {}));
+        world.pass(60'000);
+    }
+    CHECK(world.run(run).state == RunState::failed);
+    CHECK(to_text(world.run(run).reason) == "node n1 was lost: silent (5 attempts in a row could not be prepared)");
+}
+
+TEST_CASE("losses of awaited nodes are no failed starts of the run") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({});
+    for (std::uint32_t loss = 1; loss <= 2 * limits::failed_starts; ++loss) {
+        REQUIRE(world.attempt(run).state == AttemptState::placed);
+        world.tell(HeadStarted{});
+        world.tell(NodeLost{.node = {"n1"}, .why = "not registered"});
+        world.tell(again("n1", {}));
+        world.pass(60'000);
+    }
+    CHECK(world.attempt(run).state == AttemptState::placed);
+}
+
+TEST_CASE("agents that restart in each preparation fail the attempt") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({});
+    for (int restart = 1; restart <= limits::preparations_forgotten; ++restart) {
+        world.tell(again("n1", {}));
+        CHECK(all_of<PrepareNode>(world.last).size() == 1);
+    }
+    world.tell(again("n1", {}));
+    CHECK(all_of<StopAttempt>(world.last).size() == 1);
+    world.empties(run);
+    CHECK(to_text(world.run(run).reason) == "n1 could not prepare: its agent restarted 3 times while it prepared");
+    CHECK(world.run(run).failures == 0);
+}
+
+TEST_CASE("agents that restart while the head starts harm no run") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({});
+    for (int restart = 1; restart <= 2 * limits::preparations_forgotten + 2; ++restart) {
+        world.tell(HeadStarted{});
+        world.tell(again("n1", {}));
+        CHECK(all_of<PrepareNode>(world.last).size() == 1);
+    }
+    CHECK(world.attempt(run).state == AttemptState::placed);
 }
