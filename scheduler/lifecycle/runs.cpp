@@ -255,6 +255,10 @@ void on(Change& change, const UserLimitReached& event) {
 
 // Refuses the configuration as a whole if a live run's queue would be missing: its quota would be undefined.
 void on(Change& change, const QueuesConfigured& event) {
+    if (event.changed_from && *event.changed_from != change.seen().queues)
+        return change.refuse({ErrorCode::conflict,
+                              "the queues were changed by somebody else meanwhile, and nothing of this was changed",
+                              "rtrain queue list shows them now; send the change again"});
     for (const auto& [id, run] : change.seen().runs)
         if (!terminal(run.state) && !known_queue(event.queues, run.spec.queue))
             return change.refuse({ErrorCode::conflict,

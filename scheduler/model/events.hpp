@@ -145,8 +145,8 @@ struct CheckpointVerified {  // a node has read all files of the checkpoint
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
 // A run waits for its next attempt, and the head keeps as much for its user as it may. `limit` says what to do.
 struct UserLimitReached { RunId run; std::string limit; bool operator==(const UserLimitReached&) const = default; };
-// The shell has checked the values.
-struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };
+// The shell has checked the values. A change of some queues was made of `changed_from`: if they differ by now, it is refused.
+struct QueuesConfigured { Queues queues; std::string by; std::optional<Queues> changed_from{}; bool operator==(const QueuesConfigured&) const = default; };
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // the time of next_wake has passed
 
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,

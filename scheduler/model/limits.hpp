@@ -76,8 +76,8 @@ inline constexpr std::size_t avoided_nodes = 8;  // the most nodes that a run av
 // After so many failed starts in a row, before any worker has reported, the run fails. A node that is lost during the
 // start is a failed start too: the run's `setup` may have taken it down, together with other users' runs.
 inline constexpr std::uint32_t failed_starts = 5;
-// The most times that one node of an attempt registers without the preparation that it was ordered. An order may be lost
-// with its connection. An agent that restarts again and again is likely to be ended by the preparation itself.
+// The most times that one node of an attempt registers without the preparation that it was ordered. An order may be
+// lost with its connection. An agent that restarts again and again is likely to be ended by the preparation itself.
 inline constexpr std::ptrdiff_t preparations_forgotten = 2;
 // the most deletions with one commit; a run that resumes an earlier run's name may find many checkpoints
 inline constexpr std::size_t deletions_most = 10;

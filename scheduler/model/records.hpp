@@ -83,7 +83,7 @@ struct Attempt {
     std::int64_t first_failure_lead_us = 0;    // time from the first failure to the next death
     bool counted = false, committed = false;   // counts against max_failures; committed a checkpoint before its end
     bool lost_in_start = false;                // ended because a node was lost while its start was under way there
-    std::vector<NodeId> forgotten_by;  // placed: nodes that lost their preparation, once for each time
+    std::vector<NodeId> forgotten_by;          // placed: nodes that lost their preparation, once for each time
     std::optional<CheckpointRequest> request;  // a pending request, or the one that the attempt was stopped for
     bool operator==(const Attempt&) const = default;
 };

@@ -1,5 +1,8 @@
 // Changes of the queues while the head works. A change is merged with the present rules, and the whole is checked as a
 // file of queues is: so nothing gets in here that `head start --queues` would refuse.
+#include <functional>
+#include <optional>
+
 #include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/audit.hpp"
@@ -49,20 +52,52 @@ void merge(json& rules, const json& change) {
     }
 }
 
-// Takes the new rules, and answers with all queues once they are on the disk.
-void configure(Exchange& exchange, const std::string& text) {
-    spec::QueuesAnswer answer = spec::read_queues(text);
-    if (!answer.queues)
+// The times that a change is applied anew because others changed the queues before it was decided. Each of them needs
+// a commit of another change in between.
+constexpr int attempts_most = 8;
+
+using Answer = std::function<void(Exchange&, const Decision&)>;
+
+// Takes the new rules. `changed_from` is given for a change of some of them.
+void configure(Exchange& exchange, const std::string& text, std::optional<Queues> changed_from, Answer answer) {
+    spec::QueuesAnswer read = spec::read_queues(text);
+    if (!read.queues)
         return refuse(exchange,
                       {ErrorCode::invalid, "these queues have problems, and nothing was changed",
                        "docs/queues.md shows every field"},
-                      answer.problems);
-    if (answer.queues->rules.size() > queues_most)
+                      read.problems);
+    if (read.queues->rules.size() > queues_most)
         return refuse(exchange, {ErrorCode::invalid, "there may be 1000 queues at most", "remove some first"});
-    exchange.events.take(QueuesConfigured{.queues = std::move(*answer.queues), .by = exchange.caller.user},
-                         [kept = exchange](const Decision& decision) mutable {
-                             decision.refused ? refuse(kept, *decision.refused) : get_queues(kept);
-                         });
+    exchange.events.take(
+        QueuesConfigured{
+            .queues = std::move(*read.queues), .by = exchange.caller.user, .changed_from = std::move(changed_from)},
+        [kept = exchange, answer = std::move(answer)](const Decision& decision) mutable {
+            guarded(kept, [&] { answer(kept, decision); });
+        });
+}
+
+// Answers with all queues once they are on the disk.
+void answer_configured(Exchange& exchange, const Decision& decision) {
+    decision.refused ? refuse(exchange, *decision.refused) : get_queues(exchange);
+}
+
+// Changes a document of all queues. Returns why the change is not possible.
+using ChangeOfQueues = std::function<Status(json& queues)>;
+
+// Applies the change to the queues as they are when it is decided, so that no change of somebody else is lost.
+void change_queues(Exchange& exchange, const ChangeOfQueues& change, int attempts_left = attempts_most) {
+    const Queues before = exchange.view.cluster.queues;
+    const std::optional<state::AuditRow> row = exchange.audit ? *exchange.audit : std::nullopt;
+    json document = document_of(before);
+    if (const Status changed = change(document["queues"]); !changed) return refuse(exchange, changed.error());
+    configure(exchange, json_text(document), before,
+              [before, change, attempts_left, row](Exchange& kept, const Decision& decision) {
+                  const bool outdated = decision.refused && kept.view.cluster.queues != before;
+                  if (!outdated || attempts_left <= 1) return answer_configured(kept, decision);
+                  if (kept.audit) *kept.audit = row;  // The refused event took the row and dropped it.
+                  const Auditing auditing(kept.events, kept.audit);
+                  change_queues(kept, change, attempts_left - 1);
+              });
 }
 
 }  // namespace
@@ -73,27 +108,27 @@ void put_queues(Exchange& exchange) {
     const json text = body->value("text", json());
     if (!text.is_string())
         return refuse(exchange, {ErrorCode::usage, "text is a file of queues", "rtrain queue apply FILE"});
-    configure(exchange, text.get<std::string>());
+    configure(exchange, text.get<std::string>(), std::nullopt, answer_configured);
 }
 
 void put_queue(Exchange& exchange) {
     const auto body = body_of(exchange);
     if (!body) return refuse(exchange, body.error());
-    const std::string& name = exchange.variables["queue"];
-    json document = document_of(exchange.view.cluster.queues);
-    json& rules = document["queues"][name];
-    if (rules.is_null()) rules = json::object();
-    merge(rules, *body);
     audit_detail(exchange, json_text(*body));
-    configure(exchange, json_text(document));
+    change_queues(exchange, [name = exchange.variables["queue"], change = *body](json& queues) -> Status {
+        json& rules = queues[name];
+        if (rules.is_null()) rules = json::object();
+        merge(rules, change);
+        return Done{};
+    });
 }
 
 void delete_queue(Exchange& exchange) {
-    const std::string& name = exchange.variables["queue"];
-    json document = document_of(exchange.view.cluster.queues);
-    if (document["queues"].erase(name) == 0)
-        return refuse(exchange, {ErrorCode::not_found, "there is no queue '" + name + "'", "rtrain queue list"});
-    configure(exchange, json_text(document));
+    change_queues(exchange, [name = exchange.variables["queue"]](json& queues) -> Status {
+        if (queues.erase(name) == 0)
+            return Error{ErrorCode::not_found, "there is no queue '" + name + "'", "rtrain queue list"};
+        return Done{};
+    });
 }
 
 }  // namespace rtrain::head

@@ -162,7 +162,8 @@ struct Fields<UserLimitReached> {
 template <>
 struct Fields<QueuesConfigured> {
     static constexpr const char* type = "QueuesConfigured";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(QueuesConfigured, queues), RTRAIN_FIELD(QueuesConfigured, by));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(QueuesConfigured, queues), RTRAIN_FIELD(QueuesConfigured, by),
+                                            RTRAIN_FIELD(QueuesConfigured, changed_from));
 };
 template <>
 struct Fields<TimePassed> {

@@ -240,3 +240,19 @@ TEST_CASE("explain says the state, the place in the queue, the need, each node's
     CHECK(why.holders == std::vector<std::string>{"n1: 4 GPU 1 CPU by vit (attempt 1)"});
     CHECK(explain(world.cluster, world.now, {77}, JobWords::shown).headline == "no run c0ffee-77");
 }
+
+TEST_CASE("a queue change made of outdated queues is refused") {
+    World world;
+    Queues first, second;
+    first.rules["a"] = {};
+    first.rules["default"] = {};
+    second.rules["b"] = {};
+    second.rules["default"] = {};
+    const Queues before = world.cluster.queues;
+    CHECK_FALSE(world.tell(QueuesConfigured{.queues = first, .by = "ana", .changed_from = before}).refused);
+    const Decision refused = world.tell(QueuesConfigured{.queues = second, .by = "bob", .changed_from = before});
+    REQUIRE(refused.refused);
+    CHECK(refused.refused->code == ErrorCode::conflict);
+    CHECK(world.cluster.queues == first);
+    CHECK_FALSE(world.tell(QueuesConfigured{.queues = second, .by = "bob"}).refused);  // a whole file replaces all
+}
