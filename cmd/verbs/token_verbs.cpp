@@ -173,7 +173,10 @@ std::string table(const json& quota) {
     out += "STORAGE\n";
     for (const auto& [kind, of] : quota["kinds"].items()) out += line(kind, of);
     out += line("all", quota["used"]);
-    return out + line(quota.value("own_limit", false) ? "own limit" : "limit", quota["limit"]);
+    out += line(quota.value("own_limit", false) ? "own limit" : "limit", quota["limit"]);
+    if (!quota.contains("streams_limit")) return out;  // a head of an earlier version
+    return out + "streams open: " + std::to_string(quota.value("streams", 0)) + " of " +
+           std::to_string(quota.value("streams_limit", 0)) + "\n";
 }
 
 Result<json> wished(const Arguments& arguments) {

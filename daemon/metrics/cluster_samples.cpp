@@ -99,6 +99,7 @@ void add_node_samples(Families& families, const Records& records, const Live& li
             families.add("user_kept_bytes", {{"user", of.user}, {"place", place}}, static_cast<double>(bytes));
         for (const auto& [place, bytes] : of.limit_bytes)
             families.add("user_limit_bytes", {{"user", of.user}, {"place", place}}, static_cast<double>(bytes));
+        families.add("user_streams", {{"user", of.user}}, static_cast<double>(of.streams));
     }
     for (const auto& [id, node] : records.nodes) {
         const SampleLabels labels = {{"node", id.value}};

@@ -45,6 +45,7 @@ struct LiveDisk {
 struct LiveUser {  // bytes that the head keeps for a user, by place: memory, database, files
     std::string user;
     std::map<std::string, std::int64_t> kept_bytes, limit_bytes;
+    std::size_t streams = 0;  // open ones
 };
 struct LiveNode {
     std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;

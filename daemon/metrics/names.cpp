@@ -33,6 +33,7 @@ constexpr std::array table = {
     Description{"user_kept_bytes", Kind::gauge,
                 "What the head keeps for a user, by place; the 100 users with the most."},
     Description{"user_limit_bytes", Kind::gauge, "How much it may keep."},
+    Description{"user_streams", Kind::gauge, "Open streams of a user: followed events, logs and metrics."},
     Description{"http_request_duration_seconds", Kind::histogram, "Time to answer a request, by route."},
     Description{"trace_spans_total", Kind::counter, "Spans of traces, by outcome: sent, or dropped."},
     // run

@@ -34,7 +34,8 @@ struct Request {
     std::map<std::string, std::string, std::less<>> query;    // decoded
     std::map<std::string, std::string, std::less<>> headers;  // lower-case names
     std::string body;                                         // empty for streamed uploads
-    std::string body_file;  // streamed uploads: path of the body, which the handler moves or removes
+    std::string body_file;                  // streamed uploads: path of the body, which the handler moves or removes
+    std::shared_ptr<const void> held = {};  // Admission::held, until the request is answered
     Peer peer;
     std::string header(std::string_view name) const;
 };
@@ -122,6 +123,7 @@ struct Admission {
     // Called on a thread for files: before `body_file` is created, with the length from the head (0: none), and before
     // each piece is written, with its length. Returns the refusal if no further bytes may be written. It may wait.
     std::function<std::optional<Response>(std::uint64_t bytes)> may_write = {};
+    std::shared_ptr<const void> held = {};         // destroyed with the request, for example a reservation for its body
     std::uint64_t body_limit = ~std::uint64_t{0};  // bytes of a body in memory; the server's own limit applies too
     std::optional<Response> refusal = {};
 };

@@ -201,6 +201,7 @@ bool Session::admit() {
     server_.table.release_bytes(ticket_->number);  // the bytes of the head
     body_limit_ = std::min(server_.options.body_limit, admission.body_limit);
     request_.body_file = std::move(admission.body_file);
+    request_.held = std::move(admission.held);
     may_write_ = std::move(admission.may_write);
     return true;
 }

@@ -105,7 +105,8 @@ void add_users(metrics::Live& live, const UserBytes& bytes) {
         if (!user.empty()) users.emplace_back(user, account.sum);
     std::ranges::stable_sort(users, [&](const auto& a, const auto& b) { return total(a.second) > total(b.second); });
     if (users.size() > users_most) users.resize(users_most);
-    for (const auto& [user, sum] : users) live.users.push_back({user, by_place(sum), by_place(bytes.limit_of(user))});
+    for (const auto& [user, sum] : users)
+        live.users.push_back({user, by_place(sum), by_place(bytes.limit_of(user)), bytes.streams_of(user)});
     live.head_disk_reserved = {{"files", bytes.scarce_for_files()}, {"rows", bytes.scarce_for_rows()}};
 }
 

@@ -16,6 +16,9 @@ inline constexpr std::int64_t user_memory = 512 * MiB;
 inline constexpr std::int64_t user_database = 4 * GiB;
 // Runs that have not ended. Lists, metrics and the scheduler look at each of them.
 inline constexpr std::size_t user_live_runs = 20'000;
+// Streams that are open: followed events, logs and metrics. Each is a connection, of which a head with 8,192 gives one
+// user 512; the others stay for the user's requests.
+inline constexpr std::size_t user_streams = 256;
 // Logs, values, code archives and secrets in files.
 inline constexpr std::int64_t user_files = 64 * GiB;
 // The part of the storage root's disk that one user's files below cluster:// may take, in quarters.

@@ -31,6 +31,7 @@ struct HeadOptions {
     std::int64_t logs_reserve = 512LL << 20;      // bytes that workers' logs must leave free for the state beside them
     std::optional<head::KeptBytes> user_limit{};  // of each user; none: limits.hpp, less on a small disk
     std::size_t user_live_runs = head::limits::user_live_runs;                // a smaller one in tests
+    std::size_t user_streams = head::limits::user_streams;                    // likewise
     std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
     std::optional<Queues> queues{};                                           // none: those it has
     std::string queues_text{};                                                // the file's content

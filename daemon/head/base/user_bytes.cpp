@@ -211,6 +211,35 @@ void UserBytes::count(const std::string& user, Kept kind, const KeptBytes& more)
 
 Status UserBytes::may_add(const std::string& user, Kept kind, const KeptBytes& more) const {
     std::lock_guard held(guard_);
+    return room_for(user, kind, more);
+}
+
+Status UserBytes::reserve(const std::string& user, Kept kind, const KeptBytes& more) {
+    std::lock_guard held(guard_);
+    const Status may = room_for(user, kind, more);
+    if (!may) return may;
+    beside_[{kind, user}] += more;
+    count(user, kind, more);
+    return may;
+}
+
+std::shared_ptr<const void> UserBytes::open_stream(const std::string& user, std::size_t most) {
+    std::lock_guard held(guard_);
+    auto& known = streams_[user];
+    if (!known) known = std::make_shared<std::atomic<std::size_t>>(0);
+    const auto open = known;  // outlives this object, as streams may
+    if (*open >= most) return nullptr;
+    ++*open;
+    return {open.get(), [open](const void*) { --*open; }};
+}
+
+std::size_t UserBytes::streams_of(const std::string& user) const {
+    std::lock_guard held(guard_);
+    const auto known = streams_.find(user);
+    return known == streams_.end() ? 0 : known->second->load();
+}
+
+Status UserBytes::room_for(const std::string& user, Kept kind, const KeptBytes& more) const {
     if (more.files > 0 && no_room_for_files_) return *no_room_for_files_;
     if (more.database > 0 && no_room_for_rows_) return *no_room_for_rows_;
     return compare(user, kind, more);

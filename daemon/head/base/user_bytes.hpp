@@ -3,8 +3,10 @@
 // theirs. Invariant: the sum of a user = the sum of the user's parts, by kind.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -74,6 +76,9 @@ class UserBytes {
     Status may_add(const std::string& user, Kept kind, const KeptBytes& more) const;
     // The same for the user's limits alone, whatever room the disk has.
     Status within_limit(const std::string& user, Kept kind, const KeptBytes& more) const;
+    // The same, and counts it at once, so that no other thread takes the same room. `add` with the negative gives it
+    // back.
+    Status reserve(const std::string& user, Kept kind, const KeptBytes& more);
     Status may_add(RunId run, Kept kind, const KeptBytes& more) const { return may_add(user_of(run), kind, more); }
     struct Account {
         std::map<Kept, KeptBytes> kinds;  // none that is all 0
@@ -83,6 +88,11 @@ class UserBytes {
     std::map<std::string, Account> all() const;
     std::map<std::string, KeptBytes> own_limits() const;
 
+    // ---- streams: answers that go on, such as followed logs
+    // Opens a stream of the user, which is open as long as the result exists. Null: the user has `most` of them.
+    std::shared_ptr<const void> open_stream(const std::string& user, std::size_t most);
+    std::size_t streams_of(const std::string& user) const;
+
   private:
     using Parts = std::map<std::pair<Kept, std::uint64_t>, KeptBytes>;
     struct OfRun {
@@ -91,6 +101,7 @@ class UserBytes {
     };
     // With `guard_` held:
     void count(const std::string& user, Kept kind, const KeptBytes& more);
+    Status room_for(const std::string& user, Kept kind, const KeptBytes& more) const;
     Status compare(const std::string& user, Kept kind, const KeptBytes& more) const;
 
     mutable std::mutex guard_;
@@ -101,6 +112,7 @@ class UserBytes {
     std::map<RunId, OfRun> runs_;
     std::map<std::pair<Kept, std::string>, std::map<std::string, KeptBytes>> named_;  // by user
     std::map<std::pair<Kept, std::string>, KeptBytes> beside_;                        // by kind and user
+    std::map<std::string, std::shared_ptr<std::atomic<std::size_t>>> streams_;        // open ones, by user
 };
 
 }  // namespace rtrain::head

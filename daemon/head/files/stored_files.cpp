@@ -92,11 +92,7 @@ void StoredFiles::grew(const std::string& path, std::int64_t bytes) {
     set(std::move(directory));
 }
 
-Status StoredFiles::may_grow(const std::string& path, std::uint64_t bytes) const {
-    const std::string user = user_of(run_name_of(path));
-    if (user.empty()) return Done{};
-    return bytes_.may_add(user, Kept::stored, {.storage = static_cast<std::int64_t>(bytes)});
-}
+std::string StoredFiles::owner_of(const std::string& path) const { return user_of(run_name_of(path)); }
 
 // The newest run of a name is the directory's. A directory whose runs were removed belongs to whom run.json names.
 std::string StoredFiles::user_of(const std::string& name) const {

@@ -27,8 +27,7 @@ class StoredFiles {
     void count();                                            // all directories
     void recount(const std::string& name);                   // one directory, which may be gone
     void grew(const std::string& path, std::int64_t bytes);  // of a file below cluster://; less than 0: it shrank
-    // Full: with so much more in the path's directory, its user would pass the limit.
-    Status may_grow(const std::string& path, std::uint64_t bytes) const;
+    std::string owner_of(const std::string& path) const;     // the user whom a file there counts for; empty: no user
 
   private:
     std::string user_of(const std::string& name) const;

@@ -41,29 +41,47 @@ std::map<std::string, std::string> answer_headers() {
             {"x-content-type-options", "nosniff"}};
 }
 
-// The bytes of an upload that is under way, counted for its user.
+}  // namespace
+
+// Reserves the bytes of an upload that is under way for its user: the declared length, or what has arrived if that is
+// more. So uploads at the same time do not pass the user's limit together.
 class CountedUpload {
   public:
-    CountedUpload(UserBytes& bytes, std::string user) : bytes_(bytes), user_(std::move(user)) {}
+    CountedUpload(UserBytes& bytes, std::int64_t KeptBytes::* place) : bytes_(bytes), place_(place) {}
     CountedUpload(const CountedUpload&) = delete;
     CountedUpload& operator=(const CountedUpload&) = delete;
-    ~CountedUpload() { bytes_.add(user_, Kept::uploads, -counted_); }
-    // Called first with the upload's declared length, which is not counted, and then with each piece.
+    ~CountedUpload() {
+        if (reserved_ > 0) bytes_.add(user_, Kept::uploads, -kept(reserved_));
+    }
+    void belongs_to(std::string user) { user_ = std::move(user); }  // empty: it counts for no user
+    // Called first with the upload's declared length, and then with each piece.
     Status may_write(std::uint64_t bytes) {
-        const KeptBytes more{.files = static_cast<std::int64_t>(bytes)};
-        const Status may = bytes_.may_add(user_, Kept::uploads, more);
-        if (!may || !std::exchange(length_seen_, true)) return may;
-        counted_ += more;
-        bytes_.add(user_, Kept::uploads, more);
-        return may;
+        if (user_.empty()) return Done{};
+        if (!std::exchange(length_seen_, true)) return reserve(static_cast<std::int64_t>(bytes));
+        arrived_ += static_cast<std::int64_t>(bytes);
+        return arrived_ > reserved_ ? reserve(arrived_ - reserved_) : Status(Done{});
     }
 
   private:
+    KeptBytes kept(std::int64_t bytes) const {
+        KeptBytes out;
+        out.*place_ = bytes;
+        return out;
+    }
+    Status reserve(std::int64_t more) {
+        const Status may = bytes_.reserve(user_, Kept::uploads, kept(more));
+        if (may) reserved_ += more;
+        return may;
+    }
+
     UserBytes& bytes_;
-    const std::string user_;
+    std::int64_t KeptBytes::* const place_;
+    std::string user_;
     bool length_seen_ = false;
-    KeptBytes counted_;
+    std::int64_t arrived_ = 0, reserved_ = 0;
 };
+
+namespace {
 
 Error no_longer_opens() {
     return {ErrorCode::unauthorised, "the token of this upload was revoked or has expired, or its run has ended",
@@ -74,13 +92,15 @@ Error no_longer_opens() {
 
 // Only the loop knows which runs a node may write to and how much their users may keep. A thread for files calls this
 // function and waits for the loop's answer, for some seconds at most: a head that ends does not answer.
-std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path, std::uint64_t bytes) {
+std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path,
+                                                  const std::shared_ptr<CountedUpload>& counted, std::uint64_t bytes) {
     if (caller.role != Role::node) return std::nullopt;
     const auto promised = std::make_shared<std::promise<std::optional<net::Response>>>();
     auto refused = promised->get_future();
-    uses_.background.post([&uses = uses_, caller, path, bytes, promised] {
+    uses_.background.post([&uses = uses_, caller, path, counted, bytes, promised] {
         auto refused = refuse_unreached(uses.view, caller, path, Touch::write);
-        const Status may = refused ? Status(Done{}) : uses.stored.may_grow(path, bytes);
+        if (!refused) counted->belongs_to(uses.stored.owner_of(path));
+        const Status may = refused ? Status(Done{}) : counted->may_write(bytes);
         promised->set_value(may ? std::move(refused) : refusal(may.error()));
     });
     if (refused.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return refused.get();
@@ -98,15 +118,18 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
     }
     admission.body_file = std::move(*place);
     const Upload kind = is_blob(request) ? Upload::blob : Upload::storage;
-    const bool counts = kind == Upload::blob && caller.role != Role::node;
-    const auto counted = counts ? std::make_shared<CountedUpload>(uses_.bytes, caller.user) : nullptr;
+    const auto counted =
+        std::make_shared<CountedUpload>(uses_.bytes, kind == Upload::blob ? &KeptBytes::files : &KeptBytes::storage);
+    if (kind == Upload::blob && caller.role != Role::node) counted->belongs_to(caller.user);
+    admission.held = counted;
     admission.may_write = [this, kind, path, caller, counted,
                            asked = path.empty()](std::uint64_t bytes) mutable -> std::optional<net::Response> {
         if (!uses_.credentials.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
-        if (!std::exchange(asked, true))
-            if (auto refused = refused_by_loop(caller, path, bytes)) return refused;
-        const Status may = counted ? counted->may_write(bytes) : Status(Done{});
-        if (!may) return refusal(may.error());
+        if (!std::exchange(asked, true)) {
+            if (auto refused = refused_by_loop(caller, path, counted, bytes)) return refused;
+        } else if (const Status may = counted->may_write(bytes); !may) {
+            return refusal(may.error());
+        }
         const Status room = upload_room(uses_.options, kind, bytes);
         if (!room) return refusal(room.error());
         return std::nullopt;

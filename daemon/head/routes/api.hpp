@@ -15,6 +15,8 @@
 
 namespace rtrain::head {
 
+class CountedUpload;  // admission.cpp
+
 class Api {
   public:
     struct Uses {
@@ -39,11 +41,13 @@ class Api {
   private:
     void answer(Exchange& exchange);
     std::int64_t wait_for_change(const Exchange& exchange);
+    bool count_stream(Exchange& exchange);
 
     // ---- admission.cpp, on the server's threads
     net::Admission admission_of(const net::Request& request);
     net::Admission upload_of(const net::Request& request, const Caller& caller, const std::string& path);
-    std::optional<net::Response> refused_by_loop(const Caller& caller, const std::string& path, std::uint64_t bytes);
+    std::optional<net::Response> refused_by_loop(const Caller& caller, const std::string& path,
+                                                 const std::shared_ptr<CountedUpload>& counted, std::uint64_t bytes);
 
     const Uses uses_;
     ChangeRate changes_;

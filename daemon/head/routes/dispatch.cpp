@@ -26,7 +26,31 @@ bool adds_rows(const Route& route) {
     return pattern.ends_with("/checkpoint") || pattern.ends_with("/resize") || pattern.ends_with("/verified");
 }
 
+// An answer that goes on until it is cut off.
+bool is_stream(const Exchange& exchange, const Route& route) {
+    return exchange.asked("follow") && (" " + std::string(route.query) + " ").find(" follow ") != std::string::npos;
+}
+
 }  // namespace
+
+// Counts a stream for its user until its follower has ended: that owns a copy of `permitted`. Returns false if the user
+// has as many as permitted; the request is answered then.
+bool Api::count_stream(Exchange& exchange) {
+    const std::size_t most = uses_.options.user_streams;
+    const auto place = uses_.bytes.open_stream(exchange.caller.user, most);
+    if (!place) {
+        constexpr std::int64_t again_s = 5;
+        refuse_for_now(exchange,
+                       {ErrorCode::full,
+                        "user " + exchange.caller.user + " has " + std::to_string(most) +
+                            " streams open (followed logs, events and metrics), and a user may have no more",
+                        "end some of them (Ctrl-C, or close pages), or ask without follow"},
+                       again_s);
+        return false;
+    }
+    exchange.permitted = [permitted = std::move(exchange.permitted), place] { return permitted(); };
+    return true;
+}
 
 void Api::answer(Exchange& exchange) {
     Found match = find_route(exchange.request);
@@ -70,6 +94,7 @@ void Api::answer(Exchange& exchange) {
              "send it again in " + std::to_string(wait_ms) + " ms"},
             (wait_ms + 999) / 1'000);
     }
+    if (is_stream(exchange, route) && !count_stream(exchange)) return;
     const Auditing scope(uses_.events, exchange.audit);
     route.answer(exchange, uses_.parts);
 }

@@ -26,7 +26,7 @@ json bytes_json(const KeptBytes& bytes) {
     return out;
 }
 
-json quota_json(const UserBytes& bytes, const std::string& user) {
+json quota_json(const UserBytes& bytes, const HeadOptions& options, const std::string& user) {
     const UserBytes::Account account = bytes.of(user);
     json kinds = json::object();
     for (const auto& [kind, of_kind] : account.kinds) kinds[to_text(kind)] = bytes_json(of_kind);
@@ -34,6 +34,8 @@ json quota_json(const UserBytes& bytes, const std::string& user) {
             {"used", bytes_json(account.sum)},
             {"limit", bytes_json(bytes.limit_of(user))},
             {"own_limit", bytes.own_limits().contains(user)},
+            {"streams", bytes.streams_of(user)},
+            {"streams_limit", options.user_streams},
             {"kinds", std::move(kinds)}};
 }
 
@@ -58,13 +60,13 @@ Result<std::optional<KeptBytes>> limit_in(const json& body, KeptBytes limit) {
 
 }  // namespace
 
-void get_quota(Exchange& exchange, const UserBytes& bytes) {
+void get_quota(Exchange& exchange, const UserBytes& bytes, const HeadOptions& options) {
     const std::string user = exchange.variables["user"];
     if (!is_user_name(user)) return refuse(exchange, bad_user_name());
-    reply_json(exchange, 200, quota_json(bytes, user));
+    reply_json(exchange, 200, quota_json(bytes, options, user));
 }
 
-void put_quota(Exchange& exchange, UserBytes& bytes) {
+void put_quota(Exchange& exchange, UserBytes& bytes, const HeadOptions& options) {
     const std::string user = exchange.variables["user"];
     if (!is_user_name(user)) return refuse(exchange, bad_user_name());
     const auto body = body_of(exchange);
@@ -73,10 +75,11 @@ void put_quota(Exchange& exchange, UserBytes& bytes) {
     if (!own) return refuse(exchange, own.error());
     bytes.limit(user, *own);
     audit_detail(exchange, *own ? "limit=" + quota_text(*own) : "limit=default");
-    exchange.events.save(
-        {.tokens = {},
-         .settings = {{quota_prefix + user, quota_text(*own)}},
-         .done = [kept = exchange, user, &bytes]() mutable { reply_json(kept, 200, quota_json(bytes, user)); }});
+    exchange.events.save({.tokens = {},
+                          .settings = {{quota_prefix + user, quota_text(*own)}},
+                          .done = [kept = exchange, user, &bytes, &options]() mutable {
+                              reply_json(kept, 200, quota_json(bytes, options, user));
+                          }});
 }
 
 }  // namespace rtrain::head

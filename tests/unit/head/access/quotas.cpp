@@ -55,6 +55,7 @@ TEST_CASE("an admin sees a user's use by kind, and another limit holds at once a
     const std::string metrics = head.call("GET", "/metrics").text;
     CHECK(metrics.find(R"(rtrain_user_kept_bytes{user="ann",place="files"} 10000)") != std::string::npos);
     CHECK(metrics.find(R"(rtrain_user_limit_bytes{user="ann",place="memory"} 536870912)") != std::string::npos);
+    CHECK(metrics.find(R"(rtrain_user_streams{user="ann"} 0)") != std::string::npos);
     CHECK(metrics.find(R"(rtrain_head_disk_reserved{what="files"} )") != std::string::npos);
 }
 

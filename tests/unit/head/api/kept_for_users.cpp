@@ -93,6 +93,50 @@ TEST_CASE("archives that no run needs count for their sender alone, and so does 
     }));
 }
 
+TEST_CASE("uploads at the same time do not pass the limit together") {
+    const TemporaryFolder folder;
+    HeadUnderTest head(with_limit(folder, {.memory = roomy, .database = roomy, .files = MiB}));
+    const std::string ann = head.make_token("user", "ann"), slow(600'000, 's'), quick(600'000, 'q');
+    net_tests::RawTls raw(head.started.port);
+    const std::string start = "PUT " + blob(slow) + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + ann +
+                              "\r\nContent-Length: 600000\r\nConnection: close\r\n\r\n";
+    raw.say(start + slow.substr(0, 1'000));  // the rest of it is under way
+    const auto reserved = [&] {
+        const json used = head.call("GET", "/v1/quotas/ann").body.at("kinds");
+        return used.contains("uploads") ? used.at("uploads").at("files").get<int>() : 0;
+    };
+    REQUIRE(eventually([&] { return reserved() == 600'000; }));
+    const Answer refused = put(head, ann, blob(quick), quick);
+    CHECK(refused.status == 507);
+    CHECK(says(refused, "(uploads 585.9 KiB)"));
+    raw.say(slow.substr(1'000));
+    CHECK(raw.read_all().starts_with("HTTP/1.1 201"));
+    CHECK(eventually([&] { return reserved() == 0; }));
+    CHECK(put(head, ann, blob(quick), quick).status == 507);  // the archive counts in place of the reservation
+}
+
+TEST_CASE("streams of one user end at a limit that others do not share") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path, .user_streams = 2});
+    const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
+    const auto follow = [&](const std::string& token) {
+        auto raw = std::make_unique<net_tests::RawTls>(head.started.port);
+        raw->say("GET /v1/events?follow=true HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + token + "\r\n\r\n");
+        return raw;
+    };
+    const auto open = [&] { return head.call("GET", "/v1/quotas/ann").body.at("streams").get<int>(); };
+    auto first = follow(ann), second = follow(ann);
+    REQUIRE(eventually([&] { return open() == 2; }));
+    const Answer refused = head.call_as(ann, "GET", "/v1/events?follow=true");
+    CHECK(refused.status == 429);
+    CHECK(says(refused, "user ann has 2 streams open"));
+    CHECK(head.call_as(ann, "GET", "/v1/events").status == 200);
+    auto others = follow(bob);
+    CHECK(eventually([&] { return head.call("GET", "/v1/quotas/bob").body.at("streams") == 1; }));
+    first.reset();
+    CHECK(eventually([&] { return open() == 1; }));
+}
+
 TEST_CASE("reports beyond the user's limit are not kept, the run is told once, and goes on") {
     const TemporaryFolder folder;
     HeadUnderTest head(with_limit(folder, {.memory = roomy, .database = MiB, .files = roomy}));
