@@ -71,6 +71,7 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     options.pass_env = std::move(*passed);
     options.allow_setuid = call.arguments.has("allow-setuid");
     options.warm = call.arguments.has("warm");
+    if (Status fine = take_memory_flags(call.arguments, options); !fine) return fine.error();
     options.until_pid = until_pid(call.arguments);
     if (Status status = make_directory(options.data); !status) return status.error();
     Result<json> token = api.post("/v1/tokens", {{"role", "node"}, {"user", options.name}});
@@ -300,6 +301,7 @@ Result<int> down(Invocation& call) {
 
 std::vector<Command> local_cluster_commands() {
     const char* group = "Cluster";
+    const std::vector<Flag> memory = memory_flags();
     const Flag data{.name = "data",
                     .takes = Value::file,
                     .shown = "DIR",
@@ -329,6 +331,8 @@ std::vector<Command> local_cluster_commands() {
                .repeated = true},
               {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
               {.name = "warm", .help = "fork Python workers from processes that have imported torch (experimental)"},
+              memory[0],
+              memory[1],
               {.name = "until-pid",
                .takes = Value::number,
                .shown = "PID",

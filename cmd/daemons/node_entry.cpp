@@ -48,6 +48,8 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.scratch = options.scratch;
     agent.scratch_quota = options.scratch_quota;
     if (options.disk_reserve >= 0) agent.disk_reserve = options.disk_reserve;
+    agent.reserve_memory = options.reserve_memory;
+    agent.memory_limits = options.memory_limits;
     agent.fake_gpus = options.fake_gpus;
     agent.accelerator_type = options.accelerator_type;
     for (const auto& [key, value] : options.labels) agent.labels[key] = value;
@@ -59,6 +61,45 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
 }
 
 }  // namespace
+
+Status take_amount(const Arguments& arguments, const std::string& flag, const std::string& example,
+                   std::int64_t& bytes) {
+    if (!arguments.has(flag)) return Done{};
+    const auto amount = parse_bytes(arguments.text(flag));
+    if (!amount)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--" + flag + ": \"" + arguments.text(flag) + "\" is not an amount of bytes",
+                     .next = "for example --" + flag + " " + example};
+    bytes = *amount;
+    return Done{};
+}
+
+std::vector<Flag> memory_flags() {
+    return {{.name = "reserve-memory",
+             .takes = Value::text,
+             .shown = "SIZE",
+             .help = "of the memory, for what else runs here: the node offers so much less (default 0)"},
+            {.name = "memory-limits",
+             .takes = Value::text,
+             .shown = "HOW",
+             .help = "how workers are held to the memory they asked for: auto, cgroup, watch or off (default auto)"}};
+}
+
+Status take_memory_flags(const Arguments& arguments, NodeOptions& options) {
+    if (Status fine = take_amount(arguments, "reserve-memory", "4GiB", options.reserve_memory); !fine) return fine;
+    const std::string how = arguments.text("memory-limits", "auto");
+    const std::map<std::string, MemoryLimits> known{{"auto", MemoryLimits::automatic},
+                                                    {"off", MemoryLimits::off},
+                                                    {"watch", MemoryLimits::watch},
+                                                    {"cgroup", MemoryLimits::cgroup}};
+    const auto entry = known.find(how);
+    if (entry == known.end())
+        return Error{.code = ErrorCode::usage,
+                     .message = "--memory-limits: \"" + how + "\" is none of auto, cgroup, watch, off",
+                     .next = "for example --memory-limits watch"};
+    options.memory_limits = entry->second;
+    return Done{};
+}
 
 Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists) {
     std::vector<std::string> names;

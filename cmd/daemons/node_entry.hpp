@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cmd/line/command.hpp"
+#include "daemon/agent/base/options.hpp"
 
 namespace rtrain::cmd {
 
@@ -21,8 +23,10 @@ struct NodeOptions {
     std::uint16_t peer_port = 7434;
     std::vector<std::string> pass_env{};
     std::string resources, fake_gpus, accelerator_type, scratch;
-    std::int64_t scratch_quota = 0;  // bytes; 0: none
-    std::int64_t disk_reserve = -1;  // bytes; less than 0: as many as an agent keeps free without it
+    std::int64_t scratch_quota = 0;   // bytes; 0: none
+    std::int64_t disk_reserve = -1;   // bytes; less than 0: as many as an agent keeps free without it
+    std::int64_t reserve_memory = 0;  // bytes of its memory that the node does not offer
+    MemoryLimits memory_limits = MemoryLimits::automatic;
     std::map<std::string, std::string> labels;
     bool allow_root_workers = false, allow_setuid = false, warm = false;
     std::string storage_rules;             // a file; empty: none
@@ -32,6 +36,11 @@ struct NodeOptions {
 };
 inline const char* node_pid_file = "/agent.pid";
 
+// Sets `bytes` to the amount that the flag names. A flag that is not there changes nothing.
+Status take_amount(const Arguments& arguments, const std::string& flag, const std::string& example,
+                   std::int64_t& bytes);
+std::vector<Flag> memory_flags();  // --reserve-memory, --memory-limits
+Status take_memory_flags(const Arguments& arguments, NodeOptions& options);
 // "NAME,PREFIX*", given once or more.
 Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists);
 std::string default_node_name();                 // the host's short name

@@ -149,6 +149,26 @@ std::string first_failure(const std::string& run, const json& attempt) {
            run + " --attempt " + number + " --rank failed\n";
 }
 
+// "300 MiB for each worker: watched each 250 ms"; empty: the run asked for no memory.
+std::string memory_limit(const json& run) {
+    const json limit = object_of(run, "memory_limit");
+    if (limit.empty()) return "";
+    std::string how;
+    for (const json& enforcer : list_of(limit, "enforced_by")) {
+        const std::string kind = value_text(enforcer);
+        how += how.empty() ? ": " : "; on other nodes ";
+        if (kind == "cgroup")
+            how += "cgroup, for the workers of a node together";
+        else if (kind == "watch")
+            how += "watched each 250 ms";
+        else if (kind == "off")
+            how += "not enforced (--memory-limits off)";
+        else
+            how += "not enforced (its agent is older)";
+    }
+    return bytes_text(number_of(limit, "bytes_per_worker")) + " for each worker" + how;
+}
+
 }  // namespace
 
 std::string string_of(const json& value, const char* field) {
@@ -229,6 +249,7 @@ std::string run_text(const json& run, const json& attempts) {
                     string_of(run, "started") + (ended ? ", lasted " + duration_text(*ended - *started)
                                                        : ", " + duration_text(wall_now_ms() - *started) + " ago"));
     text += row("workers", value_text(run.value("workers", json(0))) + ", needs " + string_of(run, "needs"));
+    text += row("memory limit", memory_limit(run));
     text += row("queue", string_of(run, "queue") + ", priority " + value_text(run.value("priority", json(50))));
     text += row("nodes", names(list_of(run, "nodes")));
     text += row("failures", value_text(run.value("failures", json(0))) +

@@ -181,19 +181,6 @@ Flag node_data_flag() {
             .help = "the agent's data (default: <data home>/nodes/<name>)"};
 }
 
-// Sets `bytes` to the amount that the flag names. A flag that is not there changes nothing.
-Status take_amount(const Arguments& arguments, const std::string& flag, const std::string& example,
-                   std::int64_t& bytes) {
-    if (!arguments.has(flag)) return Done{};
-    const auto amount = parse_bytes(arguments.text(flag));
-    if (!amount)
-        return Error{.code = ErrorCode::usage,
-                     .message = "--" + flag + ": \"" + arguments.text(flag) + "\" is not an amount of bytes",
-                     .next = "for example --" + flag + " " + example};
-    bytes = *amount;
-    return Done{};
-}
-
 }  // namespace
 
 Result<NodeOptions> node_options(const Arguments& arguments) {
@@ -232,6 +219,7 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
     options.allow_setuid = arguments.has("allow-setuid");
     options.drain_on_sigterm_ms = arguments.duration_ms("drain-on-sigterm", 0);
+    if (Status fine = take_memory_flags(arguments, options); !fine) return fine.error();
     auto labels = parse_labels(arguments.list("label"));
     if (!labels) return labels.error();
     options.labels = std::move(*labels);
@@ -249,7 +237,7 @@ Flag token_file_flag() {
 }
 
 std::vector<Flag> node_join_flags() {
-    return {
+    std::vector<Flag> flags{
         {.name = "token",
          .takes = Value::text,
          .shown = "TOKEN",
@@ -314,6 +302,8 @@ std::vector<Flag> node_join_flags() {
          .help = "of these processes together (default 2GiB)"},
         node_data_flag(),
         {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}};
+    for (Flag& flag : memory_flags()) flags.push_back(std::move(flag));
+    return flags;
 }
 
 std::vector<Command> node_commands() {

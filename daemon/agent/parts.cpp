@@ -30,13 +30,14 @@ Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
       renewal_(loop_.net(), node_, peers_),
       messages_(loop_.net(), loop_, node_, attempts_),
       scratch_(loop_, loop_.net(), node_, attempts_),
+      memory_(loop_, loop_.net(), loop_.state(), node_),
       logs_(
           loop_.net(), node_.files, [this](const protocol::LogChunk& chunk) { return head_.send_log(chunk); },
           [this](std::uint64_t held) {
               const DiskRoom disk = room_at(node_.files.data_dir);
               return logs_of_user(disk, held, reserve_of(disk, node_.options.disk_reserve));
           }),
-      workers_({loop_.net(), loop_, loop_.state(), node_, attempts_, messages_, scratch_, logs_}),
+      workers_({loop_.net(), loop_, loop_.state(), node_, attempts_, messages_, scratch_, memory_, logs_}),
       saved_(node_, attempts_),
       journals_(loop_.net(), node_, attempts_),
       checkpoints_(loop_, loop_.net(), node_, attempts_),
@@ -68,6 +69,7 @@ Status Agent::open() {
     if (Status listening = messages_.listen(); !listening) return listening;
     if (Status listening = peers_.listen(); !listening) return listening;
     node_.cgroups = Cgroups::open(Cgroups::own_group(), node_.name() + "-" + node_.identity.cluster_id);
+    if (Status decided = decide_memory_limits(node_); !decided) return decided;
     peers_.refuse_kept();
     AgentState state = first_state(node_);
     state.inventory.port = peers_.port();
@@ -108,6 +110,7 @@ Status Agent::serve(const std::function<Status()>& ready) {
     net.post([this] { head_.connect(); });
     net.post([this] { renewal_.renew(); });
     net.post([this] { cloud_.begin(); });
+    net.post([this] { memory_.begin(); });  // of adopted attempts
     net.post([this] { preparations_.remove_unused(); });
     net.post([this] { preparations_.bound_caches(); });
     net.post([this] { preparations_.bound_setups(); });

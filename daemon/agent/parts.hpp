@@ -49,6 +49,7 @@ class Agent {
     // ---- to workers
     WorkerMessages messages_;
     ScratchSizes scratch_;
+    MemoryWatch memory_;
     LogShipper logs_;  // of workers, to the head
     WorkerStarts workers_;
     // ---- to storage

@@ -10,6 +10,14 @@
 
 namespace rtrain {
 
+// How an agent holds a run's workers to the `memory` that the run asked for.
+enum class MemoryLimits {
+    automatic,  // cgroup where a memory controller can be used, else watch
+    off,
+    watch,  // the agent measures each rank and ends one that is above its limit
+    cgroup  // the kernel does, for all ranks of an attempt on the node together
+};
+
 struct AgentOptions {
     std::string data_dir;
     std::string head_host;  // empty: as at the last join
@@ -31,6 +39,8 @@ struct AgentOptions {
     std::string scratch{};                 // node-local fast disk; empty: <data_dir>/scratch
     std::int64_t scratch_quota = 0;        // bytes of it; 0: no quota
     std::int64_t disk_reserve = agent::limits::disk_reserve;  // bytes of the data directory's disk that stay free
+    std::int64_t reserve_memory = 0;                          // bytes of the node's memory that it does not offer
+    MemoryLimits memory_limits = MemoryLimits::automatic;
     bool warm = false;                                 // Python workers are forked from templates, where one fits
     std::int64_t warm_memory = std::int64_t{2} << 30;  // bytes, of all templates together
     // These replace what the inventory finds on the node:

@@ -88,6 +88,7 @@ void fields(Visitor& visit, SavedAttempt& saved) {
     visit("hang_timeout_ms", saved.policy.hang_timeout_ms);
     visit("isolation_timeout_ms", saved.policy.isolation_timeout_ms);
     visit("report_timeout_ms", saved.policy.report_timeout_ms), visit("stop_at", saved.policy.stop_at);
+    visit("memory_bytes", saved.policy.memory_bytes);
     visit("passed", saved.passed), visit("named", saved.named), visit("names", saved.names);
     visit("enough", saved.enough), visit("asked", saved.asked), visit("asked_after", saved.asked_after);
     visit("committed", saved.committed), visit("committed_as", saved.committed_as);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -25,6 +26,11 @@ bool write_existing(const std::string& path, const std::string& text) {
     ::close(file);
     return written;
 }
+
+// cpu.weight is 100 where nobody has set it: that of one processor here.
+constexpr std::int64_t weight_of_a_cpu = 100, weight_most = 10'000;
+// memory.high lies so little below memory.max that a rank that stays within its memory is not slowed down.
+constexpr std::int64_t high_below_part = 64, high_below_most = std::int64_t{64} << 20;
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
@@ -67,9 +73,11 @@ std::optional<Cgroups> Cgroups::open(const std::string& base, const std::string&
     // Refused where processes lie in this very group (only the root may have both): then memory is not counted per
     // attempt.
     const auto controllers = read_whole(base + "/cgroup.controllers");
-    for (const std::string name : {"pids", "memory"})
+    for (const std::string name : {"pids", "cpu", "memory"})
         if (controllers && (" " + *controllers).find(" " + name) != std::string::npos)
             write_existing(base + "/cgroup.subtree_control", "+" + name);
+    const auto given_on = read_whole(base + "/cgroup.subtree_control");
+    groups.counts_memory_ = given_on && given_on->find("memory") != std::string::npos;
     return groups;
 }
 
@@ -83,6 +91,23 @@ Result<std::string> Cgroups::make(AttemptKey attempt) const {
         return Error{ErrorCode::io, "creating the cgroup " + place + ": " + std::strerror(errno), ""};
     write_existing(place + "/pids.max", std::to_string(limits::tasks_of_attempt));
     return place;
+}
+
+Status Cgroups::limit(AttemptKey attempt, const GroupLimits& limits) const {
+    const auto group = make(attempt);
+    if (!group) return group.error();
+    const std::int64_t weight = limits.cpu_ticks * weight_of_a_cpu / Amount::per_unit;
+    write_existing(*group + "/cpu.weight", std::to_string(std::clamp<std::int64_t>(weight, 1, weight_most)));
+    if (limits.memory_bytes <= 0) return Done{};
+    const std::int64_t high = limits.memory_bytes - std::min(limits.memory_bytes / high_below_part, high_below_most);
+    write_existing(*group + "/memory.high", std::to_string(high));
+    if (write_existing(*group + "/memory.max", std::to_string(limits.memory_bytes))) return Done{};
+    return Error{ErrorCode::io, "writing " + *group + "/memory.max: " + std::strerror(errno), ""};
+}
+
+bool Cgroups::limits_memory(AttemptKey attempt) const {
+    const auto most = read_whole(directory(attempt) + "/memory.max");
+    return most && !most->empty() && !most->starts_with("max");
 }
 
 bool Cgroups::kill(AttemptKey attempt) const {

@@ -13,6 +13,11 @@
 
 namespace rtrain::agent {
 
+// What the ranks of an attempt on this node may use, together. 0: no limit.
+struct GroupLimits {
+    std::int64_t memory_bytes = 0, cpu_ticks = 0;
+};
+
 class Cgroups {
   public:
     // `base`: the directory of the group this process is in; `owner` tells agents on one machine apart.
@@ -24,7 +29,11 @@ class Cgroups {
 
     Result<std::string> make(AttemptKey attempt) const;  // its directory; what is there already is taken
     std::string directory(AttemptKey attempt) const;
-    bool kill(AttemptKey attempt) const;  // everything in it; false: there is no such group, or nobody in it
+    bool counts_memory() const { return counts_memory_; }  // groups of attempts have a memory controller
+    // Makes the group and writes memory.max, memory.high and cpu.weight. An Error: memory is not limited.
+    Status limit(AttemptKey attempt, const GroupLimits& limits) const;
+    bool limits_memory(AttemptKey attempt) const;  // its memory.max is a number
+    bool kill(AttemptKey attempt) const;           // everything in it; false: there is no such group, or nobody in it
     // Processes of it that the kernel killed since memory ran out; nullopt: it does not count them.
     std::optional<std::uint64_t> oom_kills(AttemptKey attempt) const;
     void remove(AttemptKey attempt) const;  // once it is empty
@@ -32,6 +41,7 @@ class Cgroups {
   private:
     Cgroups(std::string base, std::string owner) : base_(std::move(base)), owner_(std::move(owner)) {}
     std::string base_, owner_;
+    bool counts_memory_ = false;
 };
 
 }  // namespace rtrain::agent

@@ -174,6 +174,13 @@ Result<Inventory> assemble(const Hardware& hardware, const InventoryOptions& opt
     inventory.total = {{std::string(cpu_key), hardware.cpus}, {std::string(memory_key), units(hardware.memory_bytes)}};
     offer_accelerators(inventory, options);
     for (const auto& [name, amount] : *wishes) inventory.total[name] = amount;
+    if (Amount& memory = inventory.total[std::string(memory_key)]; options.reserve_memory > 0) {
+        const Amount reserve = units(options.reserve_memory);
+        if (memory <= reserve)
+            return wrong_flag("--reserve-memory", to_text(reserve), "the node has " + to_text(memory) + " bytes",
+                              "4GiB");
+        memory = memory - reserve;
+    }
     std::erase_if(inventory.total, [](const auto& entry) { return entry.second.ticks == 0; });
     for (const char* fact : {"hostname", "arch"})
         if (auto entry = hardware.facts.find(fact); entry != hardware.facts.end())

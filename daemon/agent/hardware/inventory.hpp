@@ -30,6 +30,7 @@ struct InventoryOptions {                        // as given on the command line
     std::string resources;                       // "CPU=8,memory=16Gi,GPU=2,custom=2"
     std::string fake_gpus;                       // "8xA100"
     std::string accelerator_type;                // instead of the one read from the GPUs' names
+    std::int64_t reserve_memory = 0;             // bytes that are not offered
     std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES of the agent: what a batch system gave us
 };
 

@@ -148,6 +148,7 @@ InventoryOptions wishes(const AgentOptions& options) {
     InventoryOptions inventory_options{.resources = {},
                                        .fake_gpus = options.fake_gpus,
                                        .accelerator_type = options.accelerator_type,
+                                       .reserve_memory = options.reserve_memory,
                                        .visible_devices = {}};
     for (const auto& [name, amount] : options.resources)
         inventory_options.resources += (inventory_options.resources.empty() ? "" : ",") + name + "=" + to_text(amount);

@@ -235,6 +235,7 @@ void on(Step& step, const WorkerEnded& input) {
     worker.exited = true;
     ExitCause cause = input.cause;
     cause.address_in_use = input.cause.address_in_use && attempt->local && attempt->local->passed == 0;
+    cause.out_of_memory = cause.out_of_memory || (worker.over_memory && !cause.success());
     cause.stopped_by_us = worker.signalled && !cause.success() && !cause.out_of_memory;
     if (!cause.success() && !worker.fail_text.empty()) cause.detail = worker.fail_text;
     worker.exit = cause;

@@ -30,6 +30,8 @@ struct LocalWorker {
     std::optional<Time> kill_at;       // it hangs: its stacks were asked for, and it is given a moment to write them
     Time looked_at;                    // whether it hangs
     bool hung = false;                 // and was killed for it
+    std::optional<Time> over_memory_from;  // the first of the last measurements in a row that were above its limit
+    bool over_memory = false;              // and was killed for it
     std::optional<ExitCause> exit;
     bool operator==(const LocalWorker&) const = default;
 };

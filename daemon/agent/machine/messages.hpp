@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/agent/machine/memory_limit.hpp"
 #include "daemon/agent/machine/node_life.hpp"
 #include "daemon/agent/machine/templates.hpp"
 #include "daemon/protocol/messages.hpp"
@@ -41,6 +42,7 @@ struct AttemptPolicy {
     std::int64_t isolation_timeout_ms = 0;  // without the head
     std::int64_t report_timeout_ms = 0;     // for all ranks to come to one report: backend.timeout_s
     std::map<std::string, double> stop_at{};  // the job's `stop`
+    std::int64_t memory_bytes = 0;            // that each rank may use; 0: no limit
     bool operator==(const AttemptPolicy&) const = default;
 };
 // What an agent's restart needs of an attempt; the adapter keeps it on disk.
@@ -130,7 +132,7 @@ struct TimerFired { bool operator==(const TimerFired&) const = default; };
 using Input = std::variant<HeadConnected, HeadDisconnected, HeadMessage, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
                            WorkerEnded, WorkerJoined, WorkerMessage, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
                            PeerMessage, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled, ReclaimAsked,
-                           AgentDialled, EnvironmentUsed, TemplateWanted, TemplateReady, TemplateEnded, WorkerForked, StartsChosen, TimerFired>;
+                           AgentDialled, EnvironmentUsed, TemplateWanted, TemplateReady, TemplateEnded, WorkerForked, StartsChosen, MemoryMeasured, TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------
 struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) const = default; };
@@ -146,6 +148,7 @@ struct FetchCheckpoint { AttemptKey attempt{}; std::string from{}; bool operator
 struct StartWorkers { protocol::Launch launch{}; bool operator==(const StartWorkers&) const = default; };
 struct SignalWorker {  // SIGTERM: to the process that stop_targets.hpp names; SIGKILL: to the whole process group
     AttemptKey attempt{}; std::uint32_t rank = 0; std::int32_t signal = 0;
+    bool descendants = false;  // also to processes below the worker that have left its process group
     bool operator==(const SignalWorker&) const = default;
 };
 struct DumpStacks {  // where these ranks of this node are, into their logs; nobody is ended by it

@@ -57,6 +57,9 @@ void watch_time(Step& step, LocalAttempt& attempt);
 std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt);
 void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // attempt.cpp
 
+// ---- memory_limit.cpp: ranks that use more memory than the run asked for
+void on(Step& step, const MemoryMeasured& input);
+
 // ---- reclaim.cpp: the node is taken away
 void on(Step& step, const ReclaimAsked& input);
 void on(Step& step, const AgentDialled& input);

@@ -29,6 +29,7 @@ struct ThisNode {
     std::shared_ptr<storage::Store> on_head{};  // cluster://
     Inventory inventory{};
     std::optional<Cgroups> cgroups{};
+    MemoryLimits memory_limits = MemoryLimits::off;  // Agent::open decides; never automatic
 
     const std::string& name() const { return identity.node; }
     NodeFacts facts() const;  // for the pool

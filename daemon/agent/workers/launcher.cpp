@@ -19,6 +19,7 @@
 #include "base/write_all.hpp"
 #include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/hardware/processes.hpp"
+#include "daemon/agent/workers/rank_memory.hpp"
 #include "daemon/agent/workers/stop_signal.hpp"
 
 namespace rtrain::agent {
@@ -317,14 +318,18 @@ void Launcher::stop(AttemptKey attempt, std::uint32_t rank, const std::optional<
     if (worker_still_runs(started)) send_stop_signal(process_in(started, "pid", "start_time"), holder);
 }
 
-void Launcher::kill(AttemptKey attempt, std::uint32_t rank) {
+void Launcher::kill(AttemptKey attempt, std::uint32_t rank, Kill what) {
     const auto entry = children_.find({attempt, rank});
     if (entry == children_.end()) return;
     const auto started = read_values(entry->second->worker.directory + "/started");
+    const std::int64_t pid = number(started, "pid");
+    const auto below = what == Kill::descendants && worker_still_runs(started) ? processes_of_worker(pid)
+                                                                               : std::vector<std::int64_t>{};
     if (worker_still_runs(started))
-        ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);
+        ::kill(static_cast<pid_t>(-pid), SIGKILL);
     else if (started.empty() && entry->second->pidfd >= 0)
         pidfd_kill(entry->second->pidfd);  // the worker's pid is not known; the worker dies with its shim
+    for (const std::int64_t process : below) ::kill(static_cast<pid_t>(process), SIGKILL);
 }
 
 std::string end_of(const std::string& file, std::size_t most) {

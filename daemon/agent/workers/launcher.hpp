@@ -59,7 +59,9 @@ class Launcher {
     void watch_forked(const WorkerStart& worker, pid_t sentinel);
     // Sends SIGTERM to the worker's main process, or to the process below it that the signal is for (stop_targets.hpp).
     void stop(AttemptKey attempt, std::uint32_t rank, const std::optional<ProcessId>& holder);
-    void kill(AttemptKey attempt, std::uint32_t rank);                  // the worker's process group
+    // Kills the worker's process group; `descendants`: also processes below the worker that have left the group.
+    enum class Kill { group, descendants };
+    void kill(AttemptKey attempt, std::uint32_t rank, Kill what = Kill::group);
     void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // with each heartbeat
 
   private:

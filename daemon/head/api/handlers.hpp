@@ -30,7 +30,7 @@ void post_plan(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&
 
 // runs.cpp
 void get_runs(Exchange&);
-void get_run(Exchange&);
+void get_run(Exchange&, const Sessions&);
 void get_attempts(Exchange&);
 void get_checkpoints(Exchange&);
 void get_explain(Exchange&, Planner&, const state::SqliteJournal&);

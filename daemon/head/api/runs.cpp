@@ -3,15 +3,18 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/api/parents.hpp"
 #include "daemon/head/loop/planner.hpp"
 #include "daemon/head/requests/job_output.hpp"
 #include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/sessions/sessions.hpp"
 #include "daemon/head/view/explanation_json.hpp"
 #include "scheduler/autoscale/demand.hpp"
 #include "scheduler/explain/explain.hpp"
+#include "scheduler/model/derived.hpp"
 #include "scheduler/queue/order.hpp"
 
 namespace rtrain::head {
@@ -55,6 +58,22 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
     return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
 }
 
+// How the nodes of the newest attempt hold its workers to the memory that the run asked for: "cgroup", "watch", "off",
+// or "unknown" of an agent that does not send it. Null without a limit.
+json memory_limit_json(const View& view, const Sessions& sessions, const Run& run) {
+    const std::int64_t bytes = amount_of(demand_of(run, 0), memory_key).ticks / Amount::per_unit;
+    if (bytes == 0) return nullptr;
+    std::set<std::string> enforced_by;
+    const auto attempt = view.cluster.attempts.find({run.id, run.attempts});
+    const auto nodes = attempt == view.cluster.attempts.end() ? std::vector<NodeId>{} : core::nodes_of(attempt->second);
+    for (const NodeId& node : nodes)
+        if (const NodeSeen* seen = sessions.seen(node.value); seen && seen->connected) {
+            const auto fact = seen->facts.find("memory_limits");
+            enforced_by.insert(fact == seen->facts.end() ? "unknown" : fact->second);
+        }
+    return {{"bytes_per_worker", bytes}, {"enforced_by", enforced_by}};
+}
+
 }  // namespace
 
 void get_runs(Exchange& exchange) {
@@ -77,10 +96,11 @@ void get_runs(Exchange& exchange) {
                });
 }
 
-void get_run(Exchange& exchange) {
+void get_run(Exchange& exchange, const Sessions& sessions) {
     with_run(exchange, [&](const Run& run) {
         json out = full_run_json(exchange.view, run, words_for(exchange.caller, run));
         if (!reads_job_words(exchange.caller, run)) hide_values(out["job"]);
+        out["memory_limit"] = memory_limit_json(exchange.view, sessions, run);
         reply_json(exchange, 200, std::move(out));
     });
 }

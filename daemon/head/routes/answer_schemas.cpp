@@ -44,7 +44,8 @@ constexpr Kind kinds[] = {
      "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "
      "run_path:text nodes:[text] last_report:Report? checkpoints:int latest_checkpoint:text? restored_from:text? "
      "warnings:[text] stop:map labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
-     "report_wait?:ReportWait?"},
+     "report_wait?:ReportWait? memory_limit?:MemoryLimit?"},
+    {"MemoryLimit", "bytes_per_worker:int enforced_by:[text]"},
     {"Goodput", "wall_ms:int ratio:number causes_ms:{int}"},
     {"Advice", "kind:text text:text"},
     {"ReportWait", "missing_ranks:[int] waiting_ranks:[int] since:time"},

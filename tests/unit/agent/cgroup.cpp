@@ -58,6 +58,40 @@ TEST_CASE("an attempt has a group of its own, which is killed as a whole and say
     CHECK(Tree::read(*place + "/cgroup.kill") == "1");
 }
 
+TEST_CASE("a group limits memory and weighs CPUs as its ranks asked for") {
+    Tree tree;
+    const auto groups = Cgroups::open(tree.base, "n1-c0ffee");
+    REQUIRE(groups);
+    CHECK(groups->counts_memory());
+    const auto place = groups->make(attempt_1);
+    REQUIRE(place);
+    for (const char* name : {"cpu.weight", "memory.max", "memory.high"}) Tree::write(*place + "/" + name, "");
+    Tree::write(*place + "/memory.max", "max\n");
+    CHECK_FALSE(groups->limits_memory(attempt_1));
+
+    const std::int64_t MiB = 1 << 20;
+    CHECK(groups->limit(attempt_1, {.memory_bytes = 640 * MiB, .cpu_ticks = 25'000}));
+    CHECK(Tree::read(*place + "/memory.max") == std::to_string(640 * MiB));
+    CHECK(Tree::read(*place + "/memory.high") == std::to_string(630 * MiB));
+    CHECK(Tree::read(*place + "/cpu.weight") == "250");
+    CHECK(groups->limits_memory(attempt_1));
+
+    CHECK(groups->limit(attempt_1, {.cpu_ticks = 0}));
+    CHECK(Tree::read(*place + "/cpu.weight").starts_with("1"));  // the file of a test keeps old digits behind it
+}
+
+TEST_CASE("an attempt's memory is not limited without a memory controller") {
+    Tree tree;
+    Tree::write(tree.base + "/cgroup.controllers", "hugetlb pids\n");
+    const auto groups = Cgroups::open(tree.base, "n1-c0ffee");
+    REQUIRE(groups);
+    CHECK_FALSE(groups->counts_memory());
+    const Status limited = groups->limit(attempt_1, {.memory_bytes = 1 << 20});
+    REQUIRE_FALSE(limited);
+    CHECK(limited.error().message.find("memory.max") != std::string::npos);
+    CHECK_FALSE(groups->limits_memory(attempt_1));
+}
+
 TEST_CASE("without version 2, or where it may not be written, there are no groups") {
     Folder folder;
     CHECK_FALSE(Cgroups::open("", "n1"));

@@ -185,6 +185,7 @@ TEST_CASE("a saved attempt is read back as it was") {
     saved.policy.hang_timeout_ms = 600'000;
     saved.policy.isolation_timeout_ms = 60'000;
     saved.policy.stop_at["epoch"] = 20;
+    saved.policy.memory_bytes = 300 << 20;
     saved.launch = launch_order({});
     saved.passed = 7;
     saved.named = 2;
@@ -205,11 +206,11 @@ TEST_CASE("a saved attempt is read back as it was") {
     const auto written = parse_json(encode(saved));  // the names are for ever: other agents read them
     std::string names;
     for (const auto& [name, value] : written.items()) names += name + " ";
-    CHECK(
-        names ==
-        "asked asked_after committed committed_as enough from hang_timeout_ms isolation_timeout_ms launch "
-        "local_run_path master_address master_port named names number passed prepare report_timeout_ms stop_at upload "
-        "uploading version ");
+    CHECK(names ==
+          "asked asked_after committed committed_as enough from hang_timeout_ms isolation_timeout_ms launch "
+          "local_run_path master_address master_port memory_bytes named names number passed prepare report_timeout_ms "
+          "stop_at upload "
+          "uploading version ");
     CHECK(written["upload"] == static_cast<int>(UploadMode::sync));
     CHECK(written["uploading"]["staged"] == nlohmann::json{{"0", "/stage/0"}, {"1", "/stage/1"}});
     CHECK(written["uploading"]["metrics"] == "{\"loss\":1}");

@@ -185,6 +185,16 @@ TEST_CASE("wishes replace what was found: --resources, --fake-gpus, --accelerato
     CHECK(inventory.total.count("CPU") == 0);
 }
 
+TEST_CASE("a node offers its memory without --reserve-memory") {
+    const std::int64_t GiB = std::int64_t{1} << 30;
+    CHECK(amount_of(assemble(machine(), {.reserve_memory = 4 * GiB})->total, memory_key) == units(60 * GiB));
+    const auto wished = assemble(machine(), {.resources = "memory=16Gi", .reserve_memory = 4 * GiB});
+    CHECK(amount_of(wished->total, memory_key) == units(12 * GiB));
+    const auto all = assemble(machine(), {.reserve_memory = 64 * GiB});
+    REQUIRE_FALSE(all);
+    CHECK(all.error().message.find("--reserve-memory") == 0);
+}
+
 TEST_CASE("GPUs that a batch system did not give us are not offered") {
     Hardware hardware = machine({"NVIDIA L4", "NVIDIA L4", "NVIDIA L4"});
     auto indices = [&](const std::string& visible) {

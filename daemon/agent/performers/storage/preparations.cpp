@@ -28,10 +28,12 @@ UploadMode mode_of(const std::string& text) {
 
 // The job's own hang_timeout counts, also where it is shorter than the backend's timeout. The rank that hangs is named
 // before the ranks that wait for it.
-AttemptPolicy policy_of(const spec::Job& job) {
+AttemptPolicy policy_of(const spec::Job& job, MemoryLimits limits) {
     AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0),
                          .report_timeout_ms = job.backend_timeout_s * 1000,
                          .stop_at = job.stop};
+    if (limits != MemoryLimits::off)
+        policy.memory_bytes = amount_of(job.resources_per_worker, memory_key).ticks / Amount::per_unit;
     if (!job.hang_timeout_ms) return policy;
     policy.hang_timeout_ms = *job.hang_timeout_ms;
     policy.report_timeout_ms = policy.hang_timeout_ms + hang_named_ms;
@@ -166,7 +168,7 @@ void Preparations::prepared(const Context& context, const storage::ClaimAnswer& 
                          .from = claimed.from,
                          .upload = mode_of(context->job.upload),
                          .local_run_path = local_run_path(*context),
-                         .policy = policy_of(context->job)};
+                         .policy = policy_of(context->job, node_.memory_limits)};
     if (LiveAttempt* attempt = attempts_.change(done.attempt))
         attempt->start_state.reports_before = claimed.reports_before;
     done.earlier = history(claimed, context->job.retention.score_attribute);

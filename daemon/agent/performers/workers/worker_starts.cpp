@@ -109,6 +109,8 @@ void WorkerStarts::start(const StartWorkers& out) {
     attempt->launch.secrets.clear();
     attempt->number = out.launch.attempt.number;
     uses_.scratch.measure();
+    limit_group(*attempt);
+    uses_.memory.begin();
     uses_.messages.admit(key);
     if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
         if (Status status = make_nvidia_nodes("/proc", "/dev"); !status) warn(status.error().message);
@@ -127,6 +129,21 @@ void WorkerStarts::start(const StartWorkers& out) {
                 {.exit_code = 126, .never_started = true, .detail = uses_.node.name() + ": " + ready.error().message},
                 wall_ms() * 1000});
     }
+}
+
+// Gives the attempt's control group what its workers on this node asked for, together. Where that fails, the agent
+// watches them instead (memory_watch.cpp).
+void WorkerStarts::limit_group(const LiveAttempt& attempt) {
+    const ThisNode& node = uses_.node;
+    if (node.memory_limits != MemoryLimits::cgroup || !node.cgroups) return;
+    const AttemptKey key = key_of(attempt.launch.attempt);
+    GroupLimits limits;
+    const std::int64_t of_each = amount_of(attempt.context->job.resources_per_worker, memory_key).ticks;
+    for (const protocol::LaunchWorker& worker : attempt.launch.workers) {
+        limits.memory_bytes += of_each / Amount::per_unit;
+        limits.cpu_ticks += worker.cpu_ticks;
+    }
+    if (Status limited = node.cgroups->limit(key, limits); !limited) warn(limited.error().message);
 }
 
 Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::LaunchWorker& worker) {
@@ -194,7 +211,7 @@ void WorkerStarts::signal(const SignalWorker& out) {
     if (out.signal == SIGTERM)
         launcher_.stop(out.attempt, out.rank, uses_.messages.holder(out.attempt, out.rank));
     else
-        launcher_.kill(out.attempt, out.rank);
+        launcher_.kill(out.attempt, out.rank, out.descendants ? Launcher::Kill::descendants : Launcher::Kill::group);
 }
 
 void WorkerStarts::dump_stacks(const DumpStacks& out) {

@@ -8,6 +8,7 @@
 #include "daemon/agent/loop/inputs.hpp"
 #include "daemon/agent/performers/live_attempts.hpp"
 #include "daemon/agent/performers/this_node.hpp"
+#include "daemon/agent/performers/workers/memory_watch.hpp"
 #include "daemon/agent/performers/workers/scratch_sizes.hpp"
 #include "daemon/agent/performers/workers/warm_starts.hpp"
 #include "daemon/agent/performers/workers/worker_messages.hpp"
@@ -26,6 +27,7 @@ class WorkerStarts {
         LiveAttempts& attempts;
         WorkerMessages& messages;
         ScratchSizes& scratch;
+        MemoryWatch& memory;
         LogShipper& logs;
     };
     explicit WorkerStarts(const Uses& uses);
@@ -43,6 +45,7 @@ class WorkerStarts {
 
   private:
     WorkerEvents events();
+    void limit_group(const LiveAttempt& attempt);
     Status start_one(const LiveAttempt& attempt, const protocol::LaunchWorker& worker);
 
     Uses uses_;
