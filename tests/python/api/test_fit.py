@@ -148,13 +148,13 @@ def test_a_worker_knows_its_sizes_and_that_no_node_is_about_to_go(cluster):
     value = (
         DataParallelTrainer(
             loop,
-            scaling_config=ScalingConfig(num_workers=(2, 2), resources_per_worker={"CPU": 0.5, "memory": 64 << 20}),
+            scaling_config=ScalingConfig(num_workers=(2, 2), resources_per_worker={"CPU": 0.5, "memory": 512 << 20}),
             run_config=RunConfig(name=cluster.name("sizes")),
         )
         .fit()
         .return_value
     )
-    assert value == (2, 2, 2, False, None, False, {"CPU": 1, "memory": 128 << 20})
+    assert value == (2, 2, 2, False, None, False, {"CPU": 1, "memory": 1024 << 20})
 
 
 def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
