@@ -61,6 +61,7 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
 // How the nodes of the newest attempt hold its workers to the memory that the run asked for: "cgroup", "watch", "off",
 // or "unknown" of an agent that does not send it. Null without a limit.
 json memory_limit_json(const View& view, const Sessions& sessions, const Run& run) {
+    if (run.spec.gang.bundles.empty()) return nullptr;
     const std::int64_t bytes = amount_of(demand_of(run, 0), memory_key).ticks / Amount::per_unit;
     if (bytes == 0) return nullptr;
     std::set<std::string> enforced_by;
