@@ -380,7 +380,7 @@ std::vector<Command> backup_commands() {
                    {.name = "storage-root",
                     .takes = Value::file,
                     .shown = "DIR",
-                    .help = "where cluster:// lies, as `head start` was told (default: below the data)"},
+                    .help = "the directory of cluster:// (default: that of the last `head start`)"},
                    {.name = "incremental", .help = "FILE is a directory: what is there already is not written again"},
                    {.name = "keep",
                     .takes = Value::number,

@@ -185,6 +185,11 @@ Result<std::string> Head::name_cluster() {
     if (options_.name.empty()) options_.name = journal_->setting("cluster_name").value_or("");
     if (options_.name.empty()) options_.name = "rtrain";
     if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved.error();
+    // A backup without this process reads it. The default stays empty, so that it follows a restored directory.
+    const bool is_default = options_.storage_root == options_.data_dir + "/storage";
+    const std::string root = is_default ? "" : options_.storage_root;
+    if (journal_->setting(storage_root_setting).value_or("") != root)
+        if (auto saved = journal_->save_setting(storage_root_setting, root); !saved) return saved.error();
     events_.name_cluster(id);
     return key;
 }

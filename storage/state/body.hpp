@@ -61,7 +61,6 @@ Status take_snapshot(Database& database, std::uint64_t after_event);
 
 Status write_token(Database& database, const TokenRow& token);
 
-inline constexpr const char* setting_prefix = "head.";
 inline constexpr const char* snapshot_event_key = "snapshot_event";
 inline constexpr const char* snapshot_program_key = "snapshot_program";
 

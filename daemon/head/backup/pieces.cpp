@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr int piece_level = 3;
 constexpr std::size_t id_bytes = 32;
+constexpr const char* unfinished_ending = ".new";
 
 // Makes a directory unless it is there. Its name is on the disk at return.
 Status make_folder_of_pieces(const std::string& path) {
@@ -51,15 +52,14 @@ std::string Pieces::path_of(std::string_view id) const {
 Result<std::string> Pieces::put(std::string_view bytes) {
     std::string id = crypto::hmac_sha256(id_key_, bytes);
     const std::string path = path_of(id);
-    struct stat facts{};
-    if (::lstat(path.c_str(), &facts) == 0) return id;
+    if (get(id)) return id;  // a piece that a disk has damaged is written again
     const std::string directory = fs::path(path).parent_path();
     for (const std::string& needed : {folder_, directory})
         if (Status created = make_folder_of_pieces(needed); !created) return created.error();
     const std::string nonce = crypto::random_bytes(crypto::nonce_bytes);
     const std::string text =
         nonce + crypto::sealed({.key = key_, .nonce = nonce, .beside = id}, state::compressed(bytes, piece_level));
-    if (Status kept = write_private(path, text); !kept) return kept.error();
+    if (Status kept = write_private(path, text, path + unfinished_ending); !kept) return kept.error();
     return id;
 }
 
@@ -75,6 +75,18 @@ Result<std::string> Pieces::get(std::string_view id) const {
     auto bytes = frame ? state::expanded(*frame, piece_bytes) : std::nullopt;
     if (!bytes || crypto::hmac_sha256(id_key_, *bytes) != id) return wrong;
     return std::move(*bytes);
+}
+
+void Pieces::remove_unfinished() const {
+    std::vector<fs::path> unfinished;
+    std::error_code failed;
+    for (fs::recursive_directory_iterator at(folder_, failed), end; !failed && at != end; at.increment(failed)) {
+        const fs::path name = at->path().filename();
+        const std::string stem = name.stem();
+        if (name.extension() == unfinished_ending && stem.size() == 2 * id_bytes && storage::is_hex(stem))
+            unfinished.push_back(at->path());
+    }
+    for (const fs::path& file : unfinished) fs::remove(file, failed);
 }
 
 Result<std::size_t> Pieces::remove_unused(const std::set<std::string>& used) const {

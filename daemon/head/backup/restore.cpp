@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/write_all.hpp"
-#include "daemon/head/backup/take.hpp"
+#include "daemon/head/backup/folder.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/state/journal.hpp"
@@ -37,10 +37,10 @@ Error restore_failed(const std::string& doing, const std::string& path) {
 Result<std::string> backup_file(const std::string& from) {
     std::error_code failed;
     if (!fs::is_directory(from, failed)) return from;
-    std::string newest;
-    for (fs::directory_iterator at(from, failed), end; !failed && at != end; at.increment(failed))
-        if (at->path().extension() == backup_ending) newest = std::max(newest, at->path().string());
-    if (!newest.empty()) return newest;
+    const Result<BackupNames> names = backup_names(from);
+    if (!names) return names.error();
+    if (!names->ours.empty()) return names->ours.back();
+    if (!names->foreign.empty()) return names->foreign.back();
     return Error{ErrorCode::not_found, from + " has no backup (*" + backup_ending + ")",
                  "name a backup, or the directory that `rtrain head backup --incremental` was given"};
 }

@@ -19,8 +19,11 @@
 #include <utility>
 
 #include "base/json_text.hpp"
+#include "daemon/head/backup/folder.hpp"
+#include "daemon/head/backup/scratch.hpp"
 #include "daemon/head/base/clock.hpp"
 #include "daemon/head/base/data_files.hpp"
+#include "daemon/head/base/options.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/state/journal.hpp"
 #include "storage/state/schema.hpp"
@@ -33,45 +36,25 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t secret_least = 12;
 
-Error failed_at(const std::string& doing, const std::string& path) {
-    const bool full = errno == ENOSPC || errno == EDQUOT;
-    return {full ? ErrorCode::full : ErrorCode::io, doing + " " + path + ": " + std::strerror(errno),
-            full ? "make room on the disk of " + path : "check the path and its permissions"};
-}
-
-// A file that goes with this object, unless it has taken its place.
-class Scratch {
-  public:
-    explicit Scratch(std::string path) : path_(std::move(path)) {}
-    ~Scratch() {
-        if (!path_.empty()) ::unlink(path_.c_str());
-    }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    const std::string& path() const { return path_; }
-    Status move_to(const std::string& target) {
-        if (::rename(path_.c_str(), target.c_str()) != 0) return failed_at("renaming to", target);
-        path_.clear();
-        const std::string directory = fs::path(target).parent_path();
-        const storage::Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (!opened.open() || ::fsync(opened.number()) != 0) return failed_at("syncing", directory);
-        return Done{};
-    }
-
-  private:
-    std::string path_;
-};
-
-Result<storage::Descriptor> created(const std::string& path) {
-    storage::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file.open()) return failed_at("creating", path);
-    return file;
-}
-
-std::string copy_name(const std::string& data_dir) {
+// The place of a copy of the database: a head empties `tmp` when it starts.
+std::string place_of_copies(const std::string& data_dir) {
     std::error_code unknown;
-    const bool scratch = fs::is_directory(data_dir + "/tmp", unknown);
-    return data_dir + (scratch ? "/tmp/backup-" : "/state.db.backup-") + security::random_hex(8);
+    return fs::is_directory(data_dir + "/tmp", unknown) ? data_dir + "/tmp" : data_dir;
+}
+
+// Returns a setting that the head has saved; empty: none.
+Result<std::string> head_setting(const std::string& database, const std::string& key) {
+    Result<state::Database> opened = state::Database::open(database, state::Database::Mode::existing);
+    if (!opened) return opened.error();
+    return state::read_setting(*opened, state::setting_prefix + key);
+}
+
+// Returns the directory of cluster://: the one of the wish, else the one of the head's last start.
+Result<std::string> storage_root_of(const BackupWish& wish, const std::string& database) {
+    if (!wish.storage_root.empty()) return wish.storage_root;
+    Result<std::string> root = head_setting(database, storage_root_setting);
+    if (root && root->empty()) return wish.data_dir + "/storage";
+    return root;
 }
 
 Result<BackupFacts> facts_of_copy(const BackupWish& wish, const std::string& database) {
@@ -82,11 +65,9 @@ Result<BackupFacts> facts_of_copy(const BackupWish& wish, const std::string& dat
                       .address = wish.address,
                       .made_wall_ms = wall_ms(),
                       .left_out = {}};
-    Result<state::Database> opened = state::Database::open(database, state::Database::Mode::existing);
-    if (!opened) return opened.error();
     for (const auto& [key, text] :
          {std::pair{"cluster_id", &facts.cluster_id}, {"cluster_name", &facts.cluster_name}}) {
-        Result<std::string> setting = state::read_setting(*opened, key);
+        Result<std::string> setting = head_setting(database, key);
         if (!setting) return setting.error();
         *text = std::move(*setting);
     }
@@ -130,12 +111,12 @@ void leave_out_odd_names(Contents& contents, BackupFacts& facts) {
     });
 }
 
-Result<BackupParts> parts_of(const BackupWish& wish, BackupFacts& facts) {
+Result<BackupParts> parts_of(const BackupWish& wish, const std::string& database, BackupFacts& facts) {
+    Result<std::string> root = storage_root_of(wish, database);
+    if (!root) return root.error();
     Result<Contents> data = contents_of_data(wish.data_dir, wish.logs);
     if (!data) return data.error();
-    BackupParts parts{.data = std::move(*data),
-                      .storage = {},
-                      .storage_root = wish.storage_root.empty() ? wish.data_dir + "/storage" : wish.storage_root};
+    BackupParts parts{.data = std::move(*data), .storage = {}, .storage_root = std::move(*root)};
     std::error_code unknown;
     const bool has_storage = fs::is_directory(parts.storage_root, unknown);
     if (wish.files == ClusterFiles::with && has_storage) {
@@ -159,11 +140,11 @@ Result<BackupParts> parts_of(const BackupWish& wish, BackupFacts& facts) {
 Result<std::vector<std::string>> fill(ArchiveWriter& archive, const BackupWish& wish, const std::string& database) {
     Result<BackupFacts> facts = facts_of_copy(wish, database);
     if (!facts) return facts.error();
-    Result<BackupParts> parts = parts_of(wish, *facts);
+    Result<BackupParts> parts = parts_of(wish, database, *facts);
     if (!parts) return parts.error();
     if (Status begun = archive.begin(*facts); !begun) return begun.error();
     const storage::Descriptor copy(::open(database.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    if (!copy.open()) return failed_at("opening", database);
+    if (!copy.open()) return backup_file_error("opening", database);
     if (Status added = archive.add("state.db", copy); !added) return added.error();
     if (Status added = add_files(archive, wish.data_dir, "", parts->data.files); !added) return added.error();
     if (!parts->storage.files.empty())
@@ -173,91 +154,39 @@ Result<std::vector<std::string>> fill(ArchiveWriter& archive, const BackupWish& 
     return std::move(facts->left_out);
 }
 
-// The directory of incremental backups, held by one backup at a time.
-struct BackupFolder {
-    storage::Descriptor lock;
-    MasterKey master;
-};
-
-Status make_key_file(const std::string& directory, const std::string& secret) {
-    Result<MasterKey> master = new_master_key(secret);
-    if (!master) return master.error();
-    Scratch aside(directory + "/.key-" + security::random_hex(8));
-    Result<storage::Descriptor> file = created(aside.path());
-    if (!file) return file.error();
-    Result<SealedWriter> writer = SealedWriter::begin(std::move(*file), aside.path(), *master);
-    if (!writer) return writer.error();
-    if (Status ended = writer->end('k', ""); !ended) return ended;
-    return aside.move_to(directory + "/key");
-}
-
-Result<BackupFolder> open_folder(const BackupWish& wish) {
-    std::error_code failed;
-    if (!fs::exists(wish.to, failed)) {
-        if (::mkdir(wish.to.c_str(), 0700) != 0) return failed_at("making", wish.to);
-    }
-    const std::string key = wish.to + "/key";
-    if (!fs::exists(key, failed)) {
-        if (!fs::is_empty(wish.to, failed) || failed)
-            return Error{ErrorCode::conflict, wish.to + " is not empty, and has no backups of rtrain",
-                         "name an empty or a new directory"};
-        if (Status created = make_key_file(wish.to, wish.secret); !created) return created.error();
-    }
-    BackupFolder folder{.lock = storage::Descriptor(::open(key.c_str(), O_RDONLY | O_CLOEXEC)), .master = {}};
-    if (!folder.lock.open()) return failed_at("opening", key);
-    if (::flock(folder.lock.number(), LOCK_EX | LOCK_NB) != 0)
-        return Error{ErrorCode::conflict, "another backup writes into " + wish.to, "try again once it has ended"};
-    Result<SealedReader> reader = SealedReader::open(key, wish.secret);
-    if (!reader) return reader.error();
-    folder.master = reader->master();
-    return folder;
-}
-
-std::string stamp(std::int64_t now_ms) {
-    const std::time_t seconds = now_ms / 1'000;
-    std::tm utc{};
-    ::gmtime_r(&seconds, &utc);
-    char text[64];
-    std::snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02d.%03dZ", utc.tm_year + 1'900, utc.tm_mon + 1,
-                  utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(now_ms % 1'000));
-    return text;
-}
-
-// Removes the oldest backups of a directory, and then the pieces that no other backup has.
-Status keep_the_newest(const BackupWish& wish, const MasterKey& master) {
-    std::vector<std::string> backups;
-    std::error_code failed;
-    for (fs::directory_iterator at(wish.to, failed), end; !failed && at != end; at.increment(failed))
-        if (at->path().extension() == backup_ending) backups.push_back(at->path());
-    if (failed) return Error{ErrorCode::io, "listing " + wish.to + ": " + failed.message(), "check its disk"};
-    std::sort(backups.rbegin(), backups.rend());
-    std::set<std::string> used;
-    std::optional<MasterKey> known = master;
-    for (std::size_t i = 0; i < std::min(wish.keep, backups.size()); ++i) {
-        const ArchiveTakers takers{.piece = [&used](const std::string& id) { used.insert(id); }};
-        const auto read = read_archive(backups[i], wish.secret, known, takers);
-        if (!read) return read.error();  // its pieces are unknown: nothing is removed
-    }
-    for (std::size_t i = wish.keep; i < backups.size(); ++i) fs::remove(backups[i], failed);
-    const auto removed = Pieces(wish.to, master).remove_unused(used);
-    return removed ? Status(Done{}) : Status(removed.error());
-}
-
 // Writes the archive beside its place, and moves it there.
 Result<BackupDone> write_archive(const BackupWish& wish, const std::string& target, const MasterKey& master,
                                  std::unique_ptr<Pieces> pieces) {
-    Scratch copy(copy_name(wish.data_dir));
-    if (Status copied = state::SqliteJournal::backup(wish.data_dir, copy.path()); !copied) return copied.error();
-    Scratch aside(target + ".partial-" + security::random_hex(8));
-    Result<storage::Descriptor> file = created(aside.path());
+    const std::string copies = place_of_copies(wish.data_dir);
+    remove_dead_scratch(copies);
+    const Result<ScratchDirectory> copy = ScratchDirectory::make(copies);
+    if (!copy) return copy.error();
+    const std::string database = copy->path() + "/state.db";
+    if (Status copied = state::SqliteJournal::backup(wish.data_dir, database); !copied) return copied.error();
+    Result<Scratch> aside = Scratch::make(target + ".partial-");
+    if (!aside) return aside.error();
+    Result<storage::Descriptor> file = aside->writer();
     if (!file) return file.error();
-    Result<SealedWriter> writer = SealedWriter::begin(std::move(*file), aside.path(), master);
+    Result<SealedWriter> writer = SealedWriter::begin(std::move(*file), aside->path(), master);
     if (!writer) return writer.error();
     ArchiveWriter archive(std::move(*writer), std::move(pieces));
-    Result<std::vector<std::string>> left_out = fill(archive, wish, copy.path());
+    Result<std::vector<std::string>> left_out = fill(archive, wish, database);
     if (!left_out) return left_out.error();
-    if (Status moved = aside.move_to(target); !moved) return moved.error();
+    if (Status moved = aside->move_to(target); !moved) return moved.error();
     return BackupDone{.file = target, .totals = archive.totals(), .left_out = std::move(*left_out)};
+}
+
+Result<BackupDone> take_incremental_backup(const BackupWish& wish) {
+    const Result<BackupFolder> folder = open_backup_folder(wish.to, wish.secret);
+    if (!folder) return folder.error();
+    const Result<BackupNames> names = backup_names(wish.to);
+    if (!names) return names.error();
+    auto done = write_archive(wish, wish.to + "/" + backup_name(wall_ms(), names->next_number), folder->master,
+                              std::make_unique<Pieces>(wish.to, folder->master));
+    if (done && wish.keep > 0)
+        if (Status kept = keep_newest_backups(wish.to, wish.keep, wish.secret, folder->master); !kept)
+            return kept.error();
+    return done;
 }
 
 }  // namespace
@@ -272,15 +201,8 @@ Status check_secret(const std::string& secret) {
 
 Result<BackupDone> take_backup(const BackupWish& wish) {
     if (Status fine = check_secret(wish.secret); !fine) return fine.error();
-    if (wish.incremental) {
-        const Result<BackupFolder> folder = open_folder(wish);
-        if (!folder) return folder.error();
-        auto done = write_archive(wish, wish.to + "/" + stamp(wall_ms()) + backup_ending, folder->master,
-                                  std::make_unique<Pieces>(wish.to, folder->master));
-        if (done && wish.keep > 0)
-            if (Status kept = keep_the_newest(wish, folder->master); !kept) return kept.error();
-        return done;
-    }
+    if (wish.incremental) return take_incremental_backup(wish);
+    remove_dead_scratch(fs::path(wish.to).parent_path());
     struct stat facts{};
     const bool there = ::lstat(wish.to.c_str(), &facts) == 0;
     if (there && (!wish.replace || !is_sealed_backup(wish.to)))

@@ -14,7 +14,7 @@ enum class ClusterFiles { with, without };  // those of cluster://
 
 struct BackupWish {
     std::string data_dir;
-    std::string storage_root{};  // empty: <data_dir>/storage
+    std::string storage_root{};  // empty: the one of the head's last start
     std::string to;              // a file; an incremental backup: a directory
     std::string secret;          // a passphrase, or the content of a key file
     std::string address{};       // where the head serves, for people
@@ -33,6 +33,5 @@ Result<BackupDone> take_backup(const BackupWish& wish);
 
 // Fails for a passphrase that is too short to keep anything secret.
 Status check_secret(const std::string& secret);
-inline constexpr const char* backup_ending = ".rtbackup";  // of the backups in an incremental directory
 
 }  // namespace rtrain::head

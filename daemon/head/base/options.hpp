@@ -14,6 +14,10 @@
 
 namespace rtrain {
 
+namespace head {
+inline constexpr const char* storage_root_setting = "storage_root";  // empty: <data_dir>/storage
+}
+
 struct HeadOptions {
     std::string data_dir;
     std::string host = "127.0.0.1";

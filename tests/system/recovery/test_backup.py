@@ -285,6 +285,40 @@ def test_an_incremental_backup_stores_what_is_new_and_forgets_what_nobody_needs(
     assert damaged.returncode == 11 and not (tmp_path / "other").exists(), damaged.stderr
 
 
+def test_a_killed_backup_leaves_files_that_the_next_one_removes(cluster, key, tmp_path):
+    folder, data = tmp_path / "backups", cluster.folder / "head"
+    (data / "storage").mkdir(exist_ok=True)
+    (data / "storage" / "noise").write_bytes(os.urandom(60 << 20))
+    arguments = [RTRAIN, "head", "backup", folder, "--data", data, "--key-file", key, "--incremental", "--with-files"]
+    leftovers = lambda: [*folder.glob("*.partial-*"), *data.glob("tmp/backup-*")]  # noqa: E731
+    killed = subprocess.Popen([str(word) for word in arguments], env=cluster.env, stdout=subprocess.DEVNULL)
+    wait_for("pieces", lambda: len(list(folder.glob("pieces/*/*"))) > 5)
+    killed.kill()
+    killed.wait()
+    assert len(leftovers()) == 2, leftovers()
+    done = backed_up(cluster, key, folder, "--incremental", "--with-files")
+    assert done.returncode == 0, done.stderr
+    assert leftovers() == [] and list(folder.glob("pieces/*/*.new")) == []
+
+
+def test_a_backup_takes_the_storage_root_of_the_heads_last_start(home, key, tmp_path):
+    data, root = tmp_path / "head", tmp_path / "files"
+    try:
+        started = run_in(
+            home, "head", "start", "--detach", "--port", free_port(), "--data", data, "--storage-root", root, "--name", "lab"
+        )  # fmt: skip
+        assert started.returncode == 0, started.stderr
+    finally:
+        run_in(home, "head", "stop", "--data", data)
+    (root / "run-1").mkdir()
+    (root / "run-1" / "checkpoint").write_text("weights")
+    flags = ("--data", data, "--key-file", key, "--with-files")
+    assert run_in(home, "head", "backup", tmp_path / "b", *flags).returncode == 0
+    done = run_in(home, "head", "restore", tmp_path / "b", "--data", tmp_path / "to", "--key-file", key)
+    assert done.returncode == 0 and 'cluster "lab"' in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "to" / "storage" / "run-1" / "checkpoint").read_text() == "weights"
+
+
 def test_a_schedule_is_two_units_that_run_the_same_backup(cluster, key, tmp_path):
     data = cluster.folder / "head"
     arguments = ("head", "backup", tmp_path / "backups", "--data", data, "--key-file", key, "--incremental", "--keep", "14")

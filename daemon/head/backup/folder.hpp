@@ -1,0 +1,38 @@
+// The directory of incremental backups: who may write into it, and the order of its backups.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
+#include "daemon/head/backup/sealed_file.hpp"
+
+namespace rtrain::head {
+
+inline constexpr const char* backup_ending = ".rtbackup";  // of the backups in an incremental directory
+
+// One backup at a time holds a directory.
+struct BackupFolder {
+    storage::Descriptor lock;
+    MasterKey master;
+};
+// Makes the directory and its key if there are none. Removes the files of killed backups.
+Result<BackupFolder> open_backup_folder(const std::string& directory, const std::string& secret);
+
+// The backups of a directory, oldest first. A name is TIME-NUMBER.rtbackup. The number counts the backups of the
+// directory, so that a clock that is set back changes no order. Names without a number are older than all with one.
+struct BackupNames {
+    std::vector<std::string> ours;     // paths
+    std::vector<std::string> foreign;  // paths of backups that somebody has renamed or added
+    std::uint64_t next_number = 1;
+};
+Result<BackupNames> backup_names(const std::string& directory);
+std::string backup_name(std::int64_t wall_ms, std::uint64_t number);
+
+// Removes all backups of ours but `kept` newest, then the pieces that no backup needs.
+Status keep_newest_backups(const std::string& directory, std::size_t kept, const std::string& secret,
+                           const MasterKey& master);
+
+}  // namespace rtrain::head
