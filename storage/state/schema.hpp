@@ -10,7 +10,7 @@ namespace rtrain::state {
 
 inline constexpr int schema_version = 5;
 inline constexpr const char* database_name = "state.db";
-inline constexpr const char* setting_prefix = "head.";  // of the settings that the head saves through a journal
+inline constexpr const char* setting_prefix = "head.";  // begins the names of the head's own settings
 
 std::int64_t checksum(const Values& values);
 // Runs INSERT OR REPLACE, and adds the row's checksum.

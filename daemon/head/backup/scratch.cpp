@@ -31,9 +31,10 @@ bool ends_in_random(std::string_view name, std::string_view mark) {
 }
 
 // Takes the lock of a file or directory that was just made. False: another backup has removed it before the lock.
-bool locked_and_there(const storage::Descriptor& made) {
+bool locked_and_there(const storage::Descriptor& scratch) {
     struct stat facts{};
-    return ::flock(made.number(), LOCK_EX | LOCK_NB) == 0 && ::fstat(made.number(), &facts) == 0 && facts.st_nlink > 0;
+    return ::flock(scratch.number(), LOCK_EX | LOCK_NB) == 0 && ::fstat(scratch.number(), &facts) == 0 &&
+           facts.st_nlink > 0;
 }
 
 std::vector<std::string> names_in(const storage::Descriptor& directory) {
