@@ -293,6 +293,18 @@ def test_in_the_loop_the_state_is_of_this_epoch_and_after_it_of_the_next():
     assert ids(iterators(data.range(100).random_shuffle(), 2, state=after)[0]) == second == ids(resumed)
 
 
+@pytest.mark.parametrize("named", [0, 1, 5])
+def test_a_state_behind_set_epoch_is_of_the_epoch_that_was_named(named):
+    share = data.range(100).random_shuffle(seed=1).iterator()
+    taken(share, 20)  # the loop leaves epoch 0
+    share._share.set_epoch(named)
+    state = share.state_dict()
+    assert (state["epoch"], state["given"]) == (named, 0)
+    resumed = data.range(100).random_shuffle(seed=1).iterator()
+    resumed.load_state_dict(state)
+    assert ids(resumed) == ids(share) and len(ids(share)) == 100
+
+
 def test_rows_of_a_prefetched_batch_do_not_count_before_the_loop_has_it():
     share = data.range(1000).iterator()
     batches = iter(share.iter_batches(batch_size=10, prefetch_batches=8))

@@ -213,8 +213,8 @@ class Share:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration the whole epoch of this number."""
-        if epoch != self.epoch:
-            self.epoch, self.resumed = epoch, None
+        if epoch != self.epoch or self.progress is not None:
+            self.epoch, self.resumed, self.progress = epoch, None, None
 
 
 def _in_words(local: Local | None) -> str:
