@@ -6,9 +6,12 @@ import json
 import random
 import threading
 
+import numpy
 import pytest
 import rtrain.data as data
 from rtrain.data import _position
+from rtrain.data._block import Block
+from rtrain.data._plan import Order
 from rtrain.data._position import Stage
 from rtrain.data._share import Share
 
@@ -421,3 +424,35 @@ def test_a_state_of_other_pieces_is_told_where_the_order_follows_from_them(parqu
         older = {key: value for key, value in begun.state_dict().items() if key != "pieces"}
         with pytest.warns(UserWarning, match="cut files into other pieces: rows of this epoch may come twice"):
             plan.iterator().load_state_dict(older)
+
+
+def inflated(row):
+    return {"id": row["id"], "made": numpy.zeros(100_000, dtype="u1")}  # 70 rows of a row group are 7 MB
+
+
+def test_a_window_is_cut_where_functions_made_too_many_bytes(parquet, monkeypatch):
+    dataset = data.read_parquet(str(parquet)).map(inflated).random_shuffle(seed=1, window_bytes=16 << 20)
+    assert sum(1 for _ in dataset._node.start(Order(7)).pieces()) == 16
+    shuffled, take = [], Block.take
+    monkeypatch.setattr(Block, "take", lambda self, places: shuffled.append(self.nbytes) or take(self, places))
+    assert sorted(ids(dataset.iterator().iter_rows())) == list(range(1000))
+    assert 16 << 20 <= max(shuffled) < 24 << 20
+
+
+def test_a_state_of_windows_that_were_not_cut_finishes_its_epoch_so(parquet):
+    dataset = data.read_parquet(str(parquet)).map(inflated).random_shuffle(seed=1, window_bytes=16 << 20)
+
+    def begun_by_an_earlier_version():
+        share = dataset.iterator()
+        share._share.pieces = 2
+        return share
+
+    whole = ids(begun_by_an_earlier_version())
+    begun = begun_by_an_earlier_version()
+    first = taken(begun, 300)
+    later = dataset.iterator()
+    later.load_state_dict(begun.state_dict())
+    again = taken(later, 100)
+    last = dataset.iterator()
+    last.load_state_dict(later.state_dict())
+    assert first + again + ids(last) == whole != ids(dataset.iterator())

@@ -126,7 +126,7 @@ class _WindowRun:
         self.node, self.order = node, order
         self.child = node.child.start(order.whole())
         self.windows: list[list[_Part]] | None = None
-        self.held: tuple[int, Block] | None = None
+        self.held: _Held | None = None
 
     def pieces(self) -> Iterator[Piece]:
         for number, window in enumerate(self._windows()):
@@ -165,15 +165,62 @@ class _WindowRun:
 
     def part(self, piece: Piece, start: int, stop: int) -> Block:
         number, first, _ = piece.key
-        return self._window(number).slice(first + start, first + stop)
+        return _block.concat(self._rows(number, first + start, first + stop))
+
+    def _rows(self, number: int, start: int, stop: int) -> Iterator[Block]:
+        """Yields rows of a window."""
+        if self.held is None or self.held.number != number or self.held.start > start:
+            self.held = None  # what it holds is freed before the next is made
+            self.held = _Held(number, 0, Block({}), self._shuffled(number))
+        held = self.held
+        while start < stop:
+            if held.start + held.block.rows <= start:
+                held.start, held.block = held.start + held.block.rows, Block({})
+                held.block = next(held.coming)
+                continue
+            end = min(stop, held.start + held.block.rows)
+            yield held.block.slice(start - held.start, end - held.start)
+            start = end
 
     def _window(self, number: int) -> Block:
-        if self.held is None or self.held[0] != number:
+        """Returns all rows of a window whose rows were not known, in one block."""
+        if self.held is None or self.held.number != number or self.held.start:
             self.held = None
-            block = _block.concat(made(part.task_of(self.child) for part in self._windows()[number] if part.rows))
-            order = self.order.random(self.node.seed, self.node.salt + 1 + number).permutation(block.rows)
-            self.held = number, block.take(order)
-        return self.held[1]
+            coming = self._shuffled(number)
+            self.held = _Held(number, 0, next(coming, Block({})), coming)
+        return self.held.block
+
+    def _shuffled(self, number: int) -> Iterator[Block]:
+        """Yields the rows of a window, shuffled. It is cut where functions made more than `window_bytes` of its pieces, unless nobody
+        knows how many rows it has."""
+        parts = [part for part in self._windows()[number] if part.rows]
+        known = all(part.piece.rows != UNKNOWN for part in parts)
+        most = self.node.window_bytes if known and not self.order.whole_windows else math.inf
+        numbers = self.order.random(self.node.seed, self.node.salt + 1 + number)
+        blocks: list[Block] = []
+        for block in made(part.task_of(self.child) for part in parts):
+            blocks.append(block)
+            if sum(block.nbytes for block in blocks) >= most:
+                yield _mixed(blocks, numbers)
+        if blocks:
+            yield _mixed(blocks, numbers)
+
+
+@dataclass
+class _Held:
+    """Rows of a window from its row `start` on, and what comes behind them."""
+
+    number: int
+    start: int
+    block: Block
+    coming: Iterator[Block]
+
+
+def _mixed(blocks: list[Block], numbers: np.random.Generator) -> Block:
+    """Returns the rows in a random order. The list is empty afterwards."""
+    block = _block.concat(blocks)
+    blocks.clear()
+    return block.take(numbers.permutation(block.rows))
 
 
 @dataclass(frozen=True)

@@ -39,17 +39,18 @@ OPEN_GROUPS = 5  # row groups or files that one run holds open
 class Order:
     """The order of one epoch. The seed is the run's, or drawn for this one iteration. `strict`: several ranks share these rows,
     or they are resumed, so that a function which is taken to keep the number of rows must do so; one reader from the beginning
-    needs none of that. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in their stream."""
+    needs none of that. whole_windows: a shuffle's windows are not cut by bytes, as in states of earlier versions. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in their stream."""
 
     seed: int = 0
     epoch: int = 0
     strict: bool = False
     streams: int = 1
     equal: bool = True
+    whole_windows: bool = False
 
     def whole(self) -> Order:
         """Returns the order for a child whose positions are not those of the epoch."""
-        return Order(self.seed, self.epoch, self.strict)
+        return Order(self.seed, self.epoch, self.strict, whole_windows=self.whole_windows)
 
     def random(self, own: int | None, salt: int) -> np.random.Generator:
         """Returns the random numbers of one node: by its own seed where the user gave one."""

@@ -24,7 +24,8 @@ from rtrain.data._orders import Shuffled
 from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, count_all, shared_rows, undeclared
 from rtrain.data._position import Ranges, Stage
 
-PIECES = 2  # how files are cut into pieces; a state without this number is from before they were cut by decoded bytes
+PIECES = 3  # how pieces and windows are cut; a state without this number is from before files were cut by decoded bytes
+_WHOLE_WINDOWS = 2  # until then a shuffle's windows were not cut by the bytes that functions made
 
 
 def seed_for(plan: str) -> int:
@@ -48,6 +49,8 @@ class Share:
 
     streams_wanted: int | None = None
     streams: int | None = None  # of the epochs to come
+    pieces = PIECES  # how the next epoch is cut
+    pieces_of_progress = PIECES
     resumed: Resumed | None = None  # the next epoch, of which a state says that rows were given out
 
     def __init__(
@@ -86,6 +89,7 @@ class Share:
         progress, rows = began(resumed, local, size)
         self.progress = progress
         self.epoch, self.resumed = self.epoch + 1, None
+        self.pieces_of_progress, self.pieces = self.pieces, PIECES
         return progress, rows
 
     def _begin_dealt(self, resumed: Resumed, local: Local | None, size: int | None) -> tuple[Progress, Rows]:
@@ -125,7 +129,7 @@ class Share:
     def _order(self, resumed: Resumed) -> Order:
         streams = resumed.streams or Streams(1, None, self.equal)
         strict = self.world > 1 or streams.count > 1 or not resumed.begins
-        return Order(self.seed, self.epoch, strict, streams.count, streams.equal)
+        return Order(self.seed, self.epoch, strict, streams.count, streams.equal, self.pieces <= _WHOLE_WINDOWS)
 
     def _kept(self, begun: Local | None, asked: Local | None) -> Local | None:
         """Returns the local shuffle of the state: another one could not say which rows of the epoch were given out."""
@@ -187,22 +191,24 @@ class Share:
     # -- state ------------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         now = self.progress
-        epoch, resumed = self.epoch, self.resumed
+        epoch, resumed, pieces = self.epoch, self.resumed, self.pieces
         if now is not None and not now.ended:
+            pieces = self.pieces_of_progress
             assert isinstance(now, Given | Staged)
             epoch, resumed = now.epoch, now.resumed()
         if resumed is None or (resumed.begins and resumed.streams is None):
             rows = None if now is None else now.rows
             resumed = Resumed(rows, Streams(self.streams or self.world, rows, self.equal))
-        return {"pieces": PIECES, "epoch": epoch, "seed": self.seed, **resumed.written()}
+        return {"pieces": pieces, "epoch": epoch, "seed": self.seed, **resumed.written()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         resumed = _progress.read(state)
         self.epoch, self.seed = int(state["epoch"]), int(state["seed"])
         self.resumed = None if resumed.begins else resumed
+        self.pieces = PIECES if resumed.begins else int(state.get("pieces", 1))
         if resumed.streams is not None:
             self.streams = self.streams_wanted or resumed.streams.count
-        if self.resumed is not None and state.get("pieces", 1) != PIECES and _order_follows_pieces(self.node):
+        if self.resumed is not None and self.pieces < _WHOLE_WINDOWS and _order_follows_pieces(self.node):
             warnings.warn(
                 f"the state of {self.node.says()} was saved in the middle of an epoch by an rtrain that cut files into other pieces: rows of "
                 "this epoch may come twice or be left out; later epochs are whole",
@@ -215,6 +221,7 @@ class Share:
         """Makes the next iteration the whole epoch of this number."""
         if epoch != self.epoch or self.progress is not None:
             self.epoch, self.resumed, self.progress = epoch, None, None
+            self.pieces = PIECES
 
 
 def _in_words(local: Local | None) -> str:
