@@ -32,6 +32,7 @@ from rtrain.data._read import (
     from_numpy,
     from_pandas,
     from_torch,
+    mix,
     range,  # noqa: A004
     range_tensor,
     read_binary_files,
@@ -67,6 +68,7 @@ __all__ = [
     "from_pandas",
     "from_torch",
     "generator",
+    "mix",
     "range",
     "range_tensor",
     "read_binary_files",

@@ -4,7 +4,7 @@ iteration is a `DataIterator`; both give a Dataset again."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from rtrain._lazy import public_in
 from rtrain.data import _block, _grouped
 from rtrain.data._block import Block
 from rtrain.data._consume import Schema
+from rtrain.data._in_streams._packed import packed
 from rtrain.data._iterator import Epochs
 from rtrain.data._joins import Computed, Slice, Union, Zip
 from rtrain.data._operations import Operations
@@ -55,11 +56,11 @@ class Dataset(Operations):
         check_named("random_shuffle", num_blocks=num_blocks)
         if window_bytes < 1:
             raise ValueError(f"random_shuffle: window_bytes is {window_bytes}; it is at least 1")
-        return Dataset(Shuffled(self._node, _seed("random_shuffle", seed), window_bytes))
+        return Dataset(Shuffled(self._node, check_seed("random_shuffle", seed), window_bytes))
 
     def randomize_block_order(self, *, seed: int | None = None) -> Dataset:
         """Returns a Dataset with row groups, files or pieces in a random order; the rows of each stay together. It costs nothing."""
-        return Dataset(BlockOrder(self._node, _seed("randomize_block_order", seed)))
+        return Dataset(BlockOrder(self._node, check_seed("randomize_block_order", seed)))
 
     def repartition(
         self,
@@ -86,6 +87,33 @@ class Dataset(Operations):
     def union(self, *others: Dataset) -> Dataset:
         """Returns a Dataset of the rows of this one, then those of the others. A column that one of them lacks is null there."""
         return Dataset(Union([self._node, *(_node_of("union", other) for other in others)]))
+
+    def pack(
+        self,
+        length: int,
+        columns: str | Sequence[str] = "input_ids",
+        *,
+        split_documents: bool = True,
+        drop_last: bool = False,
+        padding: int | Mapping[str, int] = 0,
+    ) -> Dataset:
+        """Returns a Dataset of rows with `length` tokens each, which are filled with the lists in `columns`.
+
+        A row has each of `columns`, an array of shape [length] of the lists' type, and two arrays of int32 of that shape:
+        `document_ids` numbers the lists of the row from 0 on, and is -1 behind the last token. `position_ids` counts from 0 in
+        each of them. Other columns are left out. Lists without values take no room.
+
+        columns: one or several columns of lists of numbers. In a row of this Dataset all of them have one length.
+        split_documents: fills every row; a list that does not fit goes on in the next row, as a document of that row. Else lists
+        stay whole: up to 1,024 neighbours are packed together, each where it leaves least room. A list longer than a row is split
+        all the same.
+        drop_last: leaves out the tokens at the end of each stream that fill no row. Else padding fills it.
+        padding: the value behind the last token of a row, for all columns or by column.
+
+        ValueError for another length, columns or padding; KeyError for a column that is not there. When rows are read: TypeError
+        for a column that has no lists of numbers, ValueError for nulls and for columns with lists of unlike lengths.
+        """
+        return Dataset(packed(self._node, length, columns, padding, split=split_documents, drop_last=drop_last))
 
     def zip(self, *others: Dataset) -> Dataset:
         """Returns a Dataset with the columns of all, row by row. ValueError, when rows are read, if one has more rows than another."""
@@ -360,7 +388,7 @@ def _node_of(caller: str, other: Any) -> Node:
     return other._node
 
 
-def _seed(caller: str, seed: Any) -> int | None:
+def check_seed(caller: str, seed: Any) -> int | None:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise ValueError(f"{caller}: seed is {seed!r}; it is a whole number from 0 on, or None")
     return seed

@@ -14,8 +14,10 @@ from rtrain._arguments import READERS, check, check_named
 from rtrain._lazy import public_in
 from rtrain.data import _block, _files, _paths
 from rtrain.data._block import Block
-from rtrain.data._dataset import Dataset
+from rtrain.data._dataset import Dataset, check_seed
 from rtrain.data._folders import Endings, compressed
+from rtrain.data._in_streams._mixed import mixed
+from rtrain.data._in_streams._turns import Strategy
 from rtrain.data._partitions import added, partitioning_of
 from rtrain.data._plan import Read
 from rtrain.data._source import Counting, Indexed, InMemory, Source, Streamed
@@ -326,6 +328,35 @@ def read_images(
     return _of_files("read_images", shuffle, _with_folders(source, partitioning))
 
 
+def mix(
+    weights: Mapping[Dataset, float],
+    *,
+    seed: int | None = None,
+    stopping_strategy: Strategy = "first_exhausted",
+    schedule: Mapping[int, Mapping[Dataset, float]] | Mapping[tuple[int, int], Mapping[Dataset, float]] | None = None,
+) -> Dataset:
+    """Returns a Dataset of rows of several datasets, by weights: `mix({web: 0.7, code: 0.3}, seed=1)`.
+
+    1,000 neighbouring rows of a stream have as many rows of each dataset as its weight says, in a random order. The rows of one dataset
+    keep their order. Rows have the columns of all datasets; a column that one of them lacks is null there.
+
+    weights: one for each dataset, from 0 on. Only their proportions count.
+    seed: makes the choices the same in each run; without it they follow from the run. Epochs have other choices either way.
+    stopping_strategy: when an epoch ends. "first_exhausted": where a row of a dataset would follow that has none left. "all_exhausted":
+    where that holds of each dataset; until then a dataset that ended begins again, as in another epoch.
+    "all_exhausted_without_replacement": where no row is left; a dataset that ended is left out from there on.
+    schedule: other weights, by how many rows the epoch gave out before them, in all ranks: `{10_000 * 256: {web: 0.5, code: 0.5}}` holds
+    from step 10,000 of batches with 256 rows on. A key counts in epoch 0, or is (epoch, rows). A dataset without a weight has 0.
+
+    TypeError for other keys than datasets. ValueError for weights below 0, or of which none is above 0, for other keys of `schedule`,
+    and, when rows are read, for a dataset without rows.
+    """
+    if not isinstance(weights, Mapping) or not all(isinstance(dataset, Dataset) for dataset in weights):
+        raise TypeError("mix: weights is a dict of numbers by dataset, such as {web: 0.7, code: 0.3}")
+    nodes = {dataset: dataset._node for dataset in weights}
+    return Dataset(mixed(weights, nodes, check_seed("mix", seed), stopping_strategy, schedule))
+
+
 def _with_folders(source: _files.OfFiles, partitioning: Any) -> Source:
     source.folders = added(partitioning_of(source.reader, partitioning), source.files.paths, None)
     return source
@@ -375,6 +406,7 @@ public_in(
     from_numpy,
     from_pandas,
     from_torch,
+    mix,
     range,
     range_tensor,
     read_binary_files,

@@ -1,0 +1,173 @@
+"""Nodes whose rows are found stream by stream: how many rows a stream has follows from reading it, or from its sources' rows.
+
+To the rest of the engine their streams lie one after the other, so the streams of an epoch are cut from all of them. Where lengths
+differ, the end of a longer stream is dealt with a shorter one's rows. A table of an epoch keeps the place of each piece. With the
+table, a piece is read without the pieces before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rtrain.data._block import Block
+from rtrain.data._in_streams import _onward
+from rtrain.data._in_streams._onward import Place, Reader
+from rtrain.data._plan import Node, Order, Piece, Run
+
+_TABLES = 2  # epochs
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A piece of a stream: its place, the rows of the stream before it, and its own rows."""
+
+    place: Place
+    before: int
+    rows: int
+
+
+class Found(Node):
+    """A node with `of_stream`. `each`: rows of a piece but a stream's last one."""
+
+    each = 1
+    steady = False  # type: ignore[assignment]
+    sized = False  # type: ignore[assignment]
+
+    def __init__(self, children: tuple[Node, ...]) -> None:
+        self.children = children
+        self._tables: dict[Order, list[list[_Entry]]] = {}
+        self._rows: dict[tuple[int, Order], int | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tables": {}, "_rows": {}}
+
+    @property
+    def assumes(self) -> bool:
+        return False  # its rows are counted by reading where a child takes a function's word
+
+    def rows(self) -> int | None:
+        return None
+
+    def of_stream(self, order: Order, stream: int, place: Place) -> Iterator[tuple[Block, Place]]:
+        """Yields the pieces of a stream from a place on, each with the place behind it."""
+        raise NotImplementedError
+
+    def known_rows(self, order: Order, stream: int) -> int | None:
+        """Returns the rows of a stream where they follow from those of the sources."""
+        return None
+
+    def place_at(self, order: Order, stream: int, row: int) -> Place:
+        """Returns the place of a row of a stream whose rows are known."""
+        raise NotImplementedError
+
+    def start(self, order: Order) -> Run:
+        return _FoundRun(self, order)
+
+    def table(self, order: Order) -> list[list[_Entry]] | None:
+        return self._tables.get(order)
+
+    def keep(self, order: Order, table: list[list[_Entry]]) -> None:
+        tables = {**self._tables, order: table}
+        for old in list(tables)[:-_TABLES]:
+            del tables[old]
+        self._tables = tables  # at once: other threads read it
+
+    # -- its children -------------------------------------------------------------------------------------------------
+    def length(self, child: int, order: Order, stream: int) -> int | None:
+        """Returns the rows of a stream of a child; None if only reading tells."""
+        node = self.children[child]
+        if isinstance(node, Found):
+            return node.known_rows(order, stream)
+        return _onward.length_of(self._rows_of(child, order), order, stream)
+
+    def place_in(self, child: int, order: Order, stream: int, row: int) -> Place:
+        """Returns the place of a reader at a row of a child's stream whose rows are known."""
+        node = self.children[child]
+        return [node.place_at(order, stream, row) if isinstance(node, Found) else row, 0]
+
+    def reader(self, child: int, order: Order, stream: int, place: Place) -> Reader:
+        """Returns a reader of a child's stream."""
+        node, inner = self.children[child], None if place is None else place[0]
+        if isinstance(node, Found):
+            return Reader(node.of_stream(order, stream, inner), place)
+        return Reader(_onward.positioned(node, order, stream, self._rows_of(child, order), inner), place)
+
+    def _rows_of(self, child: int, order: Order) -> int | None:
+        if (child, order) not in self._rows:
+            if len(self._rows) > 64:
+                self._rows = {}
+            self._rows[child, order] = _onward.rows_of_streams(self.children[child], order)
+        return self._rows[child, order]
+
+
+class _FoundRun:
+    def __init__(self, node: Found, order: Order) -> None:
+        self.node, self.order = node, order
+        self.places: dict[tuple[int, int], Place] = {}  # of pieces that were found, by their keys
+        self.open: tuple[tuple[int, int], Iterator[tuple[Block, Place]]] | None = None  # what comes next in an open stream
+        self.held: tuple[tuple[int, int], Block] | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        table = self.node.table(self.order)
+        if table is not None:
+            for stream, entries in enumerate(table):
+                for entry in entries:
+                    self.places[stream, entry.before] = entry.place
+                    yield Piece((stream, entry.before), entry.rows, stream)
+            return
+        found: list[list[_Entry]] = []
+        known = True
+        for stream in range(self.order.streams):
+            rows = self.node.known_rows(self.order, stream)
+            if rows is not None:
+                for before in range(0, rows, self.node.each):
+                    yield Piece((stream, before), min(self.node.each, rows - before), stream)
+                continue
+            known = False
+            found.append([])
+            for entry in self._found(stream):
+                found[-1].append(entry)
+                yield Piece((stream, entry.before), entry.rows, stream)
+        if not known and len(found) == self.order.streams:
+            self.node.keep(self.order, found)
+
+    def _found(self, stream: int) -> Iterator[_Entry]:
+        place: Place = None
+        before = 0
+        for block, after in self.node.of_stream(self.order, stream, None):
+            self.held, self.places[stream, before] = ((stream, before), block), place
+            yield _Entry(place, before, block.rows)
+            place, before = after, before + block.rows
+
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
+
+    def read(self, piece: Piece) -> Block:
+        if self.held is not None and self.held[0] == piece.key:
+            return self.held[1]
+        stream, before = piece.key
+        key, blocks = (None, iter(())) if self.open is None else self.open
+        if key != piece.key:
+            place = self.places[piece.key] if piece.key in self.places else self._place_of(piece)
+            blocks = self.node.of_stream(self.order, stream, place)
+        block, _ = next(blocks, (None, None))
+        if block is None or block.rows != piece.rows:
+            there = 0 if block is None else block.rows
+            raise ValueError(
+                f"{self.node.says()}: {piece.rows} rows were there, now {there}: a source, or what a function makes of it, has changed"
+            )
+        self.open = (stream, before + block.rows), blocks
+        self.held = piece.key, block
+        return block
+
+    def _place_of(self, piece: Piece) -> Place:
+        stream, before = piece.key
+        table = self.node.table(self.order)
+        if table is not None:
+            return next(entry.place for entry in table[stream] if entry.before == before)
+        return self.node.place_at(self.order, stream, before) if before else None
+
+    def part(self, piece: Piece, start: int, stop: int) -> Block:
+        return self.read(piece).slice(start, stop)
