@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SIZES = (1, 2, 4, 8)
+EPOCHS = 2
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,43 @@ class Ranks:
     def epochs(self) -> Iterator[Iterator[list[Any]]]:
         """Yields the epochs that are left; each yields the rows of its global batches, those of rank 0 first."""
         raise NotImplementedError
+
+
+class Readers(Ranks):
+    """Ranks that read a dataset, in one process."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        streams: int,
+        world: int,
+        each: int,
+        ahead: int,
+        options: dict[str, Any],
+        rows: Callable[[Any], list[Any]] = lambda batch: batch["id"].tolist(),
+    ) -> None:
+        self.shares = [dataset.rtrain_share_of_run(rank, world, 7, equal=True, streams=streams) for rank in range(world)]
+        self.each, self.ahead, self.options, self.rows = each, ahead, options, rows
+
+    def load(self, state: dict[str, Any]) -> None:
+        for share in self.shares:
+            share.load_state_dict(state)
+
+    def states(self) -> list[dict[str, Any]]:
+        return [share.state_dict() for share in self.shares]
+
+    def epochs(self) -> Iterator[Iterator[list[Any]]]:
+        while self.shares[0].state_dict()["epoch"] < EPOCHS:
+            yield self._batches()
+
+    def _batches(self) -> Iterator[list[Any]]:
+        parts = [iter(one.iter_batches(batch_size=self.each, prefetch_batches=self.ahead, **self.options)) for one in self.shares]
+        try:
+            for batches in zip(*parts, strict=True):
+                yield [row for batch in batches for row in self.rows(batch)]
+        finally:
+            for part in parts:
+                part.close()
 
 
 def history(schedule: Schedule, ranks: Callable[[int, int], Ranks]) -> list[tuple[int, list[Any]]]:

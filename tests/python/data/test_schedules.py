@@ -17,8 +17,6 @@ from rtrain.data._dealing._progress import Given
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._plan import Order
 
-EPOCHS = 2
-
 
 class Arithmetic(schedules.Ranks):
     """Ranks that read nothing: a row is its position."""
@@ -36,7 +34,7 @@ class Arithmetic(schedules.Ranks):
         return [{"epoch": self.epoch, "seed": 0, **one.resumed().written()} for one in self.progress]
 
     def epochs(self):
-        while self.epoch < EPOCHS:
+        while self.epoch < schedules.EPOCHS:
             yield self._batches()
             self.epoch, self.resumed = self.epoch + 1, None
 
@@ -68,34 +66,6 @@ def test_ten_thousand_schedules_give_out_the_same_batches():
         assert sorted(every) == sorted(2 * [*range(rows - rows % schedule.streams)])
 
 
-class Readers(schedules.Ranks):
-    """Ranks that read a dataset, in one process."""
-
-    def __init__(self, dataset, streams, world, each, ahead, options):
-        self.shares = [dataset.rtrain_share_of_run(rank, world, 7, equal=True, streams=streams) for rank in range(world)]
-        self.each, self.ahead, self.options = each, ahead, options
-
-    def load(self, state):
-        for share in self.shares:
-            share.load_state_dict(state)
-
-    def states(self):
-        return [share.state_dict() for share in self.shares]
-
-    def epochs(self):
-        while self.shares[0].state_dict()["epoch"] < EPOCHS:
-            yield self._batches()
-
-    def _batches(self):
-        parts = [iter(one.iter_batches(batch_size=self.each, prefetch_batches=self.ahead, **self.options)) for one in self.shares]
-        try:
-            for batches in zip(*parts, strict=True):
-                yield [row for batch in batches for row in batch["id"].tolist()]
-        finally:
-            for part in parts:
-                part.close()
-
-
 def odd(row):
     return row["id"] % 3 != 0
 
@@ -113,12 +83,12 @@ def check(dataset, plan, number, options=None, ahead=(0, 2)):
     schedule = schedules.drawn(numbers)
 
     def ranks(world, each):
-        return Readers(dataset, schedule.streams, world, each, numbers.choice(ahead), options or {})
+        return schedules.Readers(dataset, schedule.streams, world, each, numbers.choice(ahead), options or {})
 
     quiet = schedules.Schedule(schedule.streams, schedule.batch, 1, (schedules.Attempt(schedule.streams, None),))
     expected = schedules.history(quiet, ranks)
     assert schedules.history(schedule, ranks) == expected, schedule
-    by_epoch = [[row for at, batch in expected if at == epoch for row in batch] for epoch in range(EPOCHS)]
+    by_epoch = [[row for at, batch in expected if at == epoch for row in batch] for epoch in range(schedules.EPOCHS)]
     assert all(len(set(rows)) == len(rows) > 600 for rows in by_epoch)
     assert by_epoch[0] != by_epoch[1] or plan == "in order"
 

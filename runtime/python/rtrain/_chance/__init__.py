@@ -30,7 +30,7 @@ class _Here(threading.local):
     place: int = 0
     seeds: bool = False  # the global generators are seeded for each call of a function
     generators_of: tuple[tuple[int, ...] | None, int] = (None, 0)
-    generators: dict[str, Any]
+    generators: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
 
 
 here = _Here()
@@ -38,13 +38,17 @@ here = _Here()
 
 @contextlib.contextmanager
 def at(*prefix: int, calls: int = 0) -> Iterator[None]:
-    """Names a position for the block: its calls of a user's function are numbered from `calls` on. An inner block stands for itself."""
-    before = here.prefix, here.place, here.seeds
+    """Names a position for the block: its calls of a user's function are numbered from `calls` on. An inner block stands for itself.
+
+    An item that is made once more, in another block of its position, gets generators that begin anew.
+    """
+    before = here.prefix, here.place, here.seeds, here.generators_of, here.generators
     here.prefix, here.place, here.seeds = prefix, calls - 1, is_loader_process()
+    here.generators_of = None, 0
     try:
         yield
     finally:
-        here.prefix, here.place, here.seeds = before
+        here.prefix, here.place, here.seeds, here.generators_of, here.generators = before
 
 
 @overload
@@ -73,7 +77,8 @@ def generator(kind: str = "numpy") -> Any:
     if here.generators_of != now:
         here.generators_of, here.generators = now, {}
     if kind not in here.generators:
-        here.generators[kind] = _MAKERS[kind](number_of(*here.prefix, here.place, _SALTS[kind]))
+        made = _MAKERS[kind](number_of(*here.prefix, here.place, _SALTS[kind]))
+        here.generators = {**here.generators, kind: made}
     return here.generators[kind]
 
 

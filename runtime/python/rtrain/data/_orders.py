@@ -83,9 +83,10 @@ class Shuffled(Reordered):
     def permutation(self, order: Order) -> np.ndarray[Any, Any]:
         """Returns the order of all rows in one epoch. Runs of one epoch, of which each reads a stream, share it."""
         rows, key = self.rows() or 0, (order.seed, order.epoch)
-        if self._permutation is None or self._permutation[0] != key or len(self._permutation[1]) != rows:
-            self._permutation = key, order.random(self.seed, self.salt).permutation(rows)
-        return self._permutation[1]
+        held = self._permutation  # another thread may replace it
+        if held is None or held[0] != key or len(held[1]) != rows:
+            held = self._permutation = key, order.random(self.seed, self.salt).permutation(rows)
+        return held[1]
 
 
 class _IndexRun:

@@ -32,8 +32,8 @@ class Found(Node):
     """A node with `of_stream`. `each`: rows of a piece but a stream's last one."""
 
     each = 1
-    steady = False  # type: ignore[assignment]
-    sized = False  # type: ignore[assignment]
+    steady = False
+    sized = False
 
     def __init__(self, children: tuple[Node, ...]) -> None:
         self.children = children

@@ -128,7 +128,7 @@ class Mixed(Found):
         readers = [opened(source, turn, at) for source, at in enumerate(places)]
         drawn = _Drawn(mixing, turn, readers, opened, lambda source: self._refuse_empty(source, 0, order))
         while True:
-            end = (drawn.turn.row // _PIECE + 1) * _PIECE
+            end = (drawn.turn.row // self.each + 1) * self.each
             blocks = [self._union.fitted(block) for block in drawn.blocks(end if rows is None else min(end, rows))]
             if not blocks:
                 return

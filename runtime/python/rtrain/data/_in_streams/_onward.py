@@ -23,7 +23,8 @@ class Reader:
     def __init__(self, blocks: Iterator[tuple[Block, Place]], place: Place = None) -> None:
         """place: of the first row: what `blocks` begin with, and how many of their rows lie before it."""
         self._coming = blocks
-        self._before, self._skipped = (None, 0) if place is None else place
+        self._before: Place = None if place is None else place[0]
+        self._skipped: int = 0 if place is None else place[1]
         self._held: list[tuple[Block, Place]] = []
         self._rows = -self._skipped
         while self._rows < 0 and self._more():
