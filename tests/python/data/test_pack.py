@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import pickle
 import random
 
@@ -154,6 +155,17 @@ def test_a_stream_goes_on_at_each_place_that_it_gave(options):
             assert [place for _, place in again] == [place for _, place in given[number:]]
             for (one, _), (other, _) in zip(again, given[number:], strict=True):
                 assert all((one.columns[name] == other.columns[name]).all() for name in other.names)
+
+
+def test_the_example_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
+    page = pathlib.Path(__file__).resolve().parents[3].joinpath("docs", "data.md").read_text()
+    example = page.split("## Mixing and packing")[1].split("```python\n")[1].split("```")[0]
+    for name in ("web", "code"):
+        data.from_items([{"text": f"{name} {row} " * 9} for row in range(2000)]).write_parquet(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "docs/data.md", "exec"), {})
+    shape = "(8, 2048)"
+    assert capsys.readouterr().out == f"{{'input_ids': {shape}, 'document_ids': {shape}, 'position_ids': {shape}}}\n"
 
 
 def test_arguments_that_cannot_be_meant_are_errors():

@@ -31,7 +31,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(_packed, "_PIECE_BYTES", 400)
 
 
-SCHEDULES = int(os.environ.get("RTRAIN_SCHEDULES", "500"))
+SCHEDULES = int(os.environ.get("RTRAIN_SCHEDULES", "100"))
 STRATEGIES = ("first_exhausted", "all_exhausted", "all_exhausted_without_replacement")
 
 
@@ -106,7 +106,7 @@ def check(seed, ahead=(0, 2)):
 
 
 def test_no_schedule_changes_a_batch():
-    assert sum(len(check(seed)) for seed in range(SCHEDULES // 50)) > 40
+    assert sum(len(check(seed)) for seed in range(max(SCHEDULES // 50, 10))) > 30
 
 
 # -- arithmetic alone -------------------------------------------------------------------------------------------------

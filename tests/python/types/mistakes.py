@@ -98,5 +98,10 @@ dataset.map_batchs(loop)  # wrong
 dataset.write_csv("there", rows=3)  # wrong
 dataset.iterator().iter_torch_batches(batchsize=3)  # wrong
 rtrain.data.read_cvs("here")  # wrong
+rtrain.data.mix({dataset: 0.5}, seed=1, stopping_strategy="all_exhausted", schedule={300: {dataset: 1}}).pack(2048, "tokens")
+rtrain.data.mix({"here": 0.5})  # wrong
+rtrain.data.mix({dataset: 0.5}, stopping_strategy="never")  # wrong
+dataset.pack("2048")  # wrong
+dataset.pack(2048, split=True)  # wrong
 rtrain.integrations.wandbb  # wrong
 rtrain.integrations.mlflow.setup_mlflw()  # wrong
