@@ -18,7 +18,7 @@ TOGETHER = 24  # rows of a global batch
 STEPS = 40  # an event comes before this step
 
 
-def drawn(seed, kinds):
+def draw(seed, kinds):
     """Returns the first size and the events of a schedule."""
     numbers = random.Random(f"fates {seed}")
     size = first = numbers.choice(SIZES)

@@ -71,7 +71,7 @@ def of_plain_loader(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_schedule_changes_a_batch_of_a_plain_loader(cluster, of_plain_loader, tmp_path, seed):
-    schedule = fates.drawn(seed, ("kill", "loader", "resize"))
+    schedule = fates.draw(seed, ("kill", "loader", "resize"))
     print(f"schedule {schedule}")
     delivered = fates.play(cluster, "fated_loader.py", tmp_path / "run", f"loader-{seed}", schedule)
     assert len(delivered) > fates.STEPS
@@ -82,7 +82,7 @@ def test_no_schedule_changes_a_batch_of_a_plain_loader(cluster, of_plain_loader,
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_schedule_changes_a_batch_of_mixed_packed_rows(cluster, rows, seed):
-    schedule = fates.drawn(seed, ("kill", "resize"))
+    schedule = fates.draw(seed, ("kill", "resize"))
     print(f"schedule {schedule}")
     folder = rows / f"run-{seed}"
     delivered = fates.play(cluster, "fated_rows.py", folder, f"rows-{seed}", schedule)

@@ -56,18 +56,18 @@ def test_shares_follow_the_weights_and_never_shrink():
 
 def online(mixing, lengths, stop):
     """The source and the row of each row of a stream, as a reader finds them."""
-    turn, found = mixing.begin(), []
-    while len(found) < stop:
-        turn, chosen = mixing.choices(turn, stop - len(found))
+    turn, rows_found = mixing.begin(), []
+    while len(rows_found) < stop:
+        turn, chosen = mixing.choices(turn, stop - len(rows_found))
         if not len(chosen):
             break
         fits = _turns.fitting(chosen, [length - turn.place(source) for source, length in enumerate(lengths)])
         for source in chosen[:fits].tolist():
-            found.append((source, turn.passes[source], turn.place(source)))
+            rows_found.append((source, turn.passes[source], turn.place(source)))
             turn = mixing.after(turn, np.array([source]))
         if fits < len(chosen):
             turn = mixing.without(turn, int(chosen[fits]))
-    return found
+    return rows_found
 
 
 def drawn(numbers):
@@ -85,27 +85,27 @@ def test_a_place_that_is_computed_is_the_place_that_reading_finds(strategy):
     for case in range(15):
         timeline, lengths = drawn(numbers)
         mixing = Mixing(timeline, (case,), strategy)
-        found = online(mixing, lengths, 8000)
-        if len(found) < 8000:
-            assert mixing.rows(lengths) == len(found)
-        for row in numbers.sample(range(len(found) + 1), min(8, len(found))):
+        rows_found = online(mixing, lengths, 8000)
+        if len(rows_found) < 8000:
+            assert mixing.rows(lengths) == len(rows_found)
+        for row in numbers.sample(range(len(rows_found) + 1), min(8, len(rows_found))):
             turn = mixing.at(row, lengths)
             assert turn.row == row == sum(turn.taken) and _turns.read(turn.written()) == turn
-            onward = _from(mixing, turn, lengths, found[row : row + 50])
-            assert onward == found[row : row + 50]
+            onward = _from(mixing, turn, lengths, rows_found[row : row + 50])
+            assert onward == rows_found[row : row + 50]
 
 
 def _from(mixing, turn, lengths, wanted):
-    found = []
-    while len(found) < len(wanted):
+    rows_found = []
+    while len(rows_found) < len(wanted):
         turn, chosen = mixing.choices(turn, 1)
         source = int(chosen[0])
         if turn.place(source) >= lengths[source]:
             turn = mixing.without(turn, source)
             continue
-        found.append((source, turn.passes[source], turn.place(source)))
+        rows_found.append((source, turn.passes[source], turn.place(source)))
         turn = mixing.after(turn, chosen)
-    return found
+    return rows_found
 
 
 def test_a_place_a_billion_rows_on_is_found_at_once():

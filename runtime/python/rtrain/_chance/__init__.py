@@ -77,8 +77,8 @@ def generator(kind: str = "numpy") -> Any:
     if here.generators_of != now:
         here.generators_of, here.generators = now, {}
     if kind not in here.generators:
-        made = _MAKERS[kind](number_of(*here.prefix, here.place, _SALTS[kind]))
-        here.generators = {**here.generators, kind: made}
+        seeded = _MAKERS[kind](number_of(*here.prefix, here.place, _SALTS[kind]))
+        here.generators = {**here.generators, kind: seeded}
     return here.generators[kind]
 
 

@@ -70,7 +70,7 @@ def best_fits(lengths: Array, length: int) -> list[list[Part]]:
 def rows(tokens: Sequence[Array], bins: Sequence[Sequence[Part]], asked: Asked) -> Block:
     """Returns rows of these parts: the tokens, the number of the document within its row (-1: padding) and the place in its part."""
     shape = (len(bins), asked.length)
-    columns = [_padded(shape, *one) for one in zip(asked.columns, asked.padding, tokens, strict=True)]
+    columns = [_padded(shape, *column) for column in zip(asked.columns, asked.padding, tokens, strict=True)]
     documents = np.full(shape, -1, dtype=np.int32)
     positions = np.empty(shape, dtype=np.int32)
     counting = np.arange(asked.length, dtype=np.int32)

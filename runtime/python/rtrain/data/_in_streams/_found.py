@@ -117,7 +117,7 @@ class _FoundRun:
                     self.places[stream, entry.before] = entry.place
                     yield Piece((stream, entry.before), entry.rows, stream)
             return
-        found: list[list[_Entry]] = []
+        table_found: list[list[_Entry]] = []
         known = True
         for stream in range(self.order.streams):
             rows = self.node.known_rows(self.order, stream)
@@ -126,12 +126,12 @@ class _FoundRun:
                     yield Piece((stream, before), min(self.node.each, rows - before), stream)
                 continue
             known = False
-            found.append([])
+            table_found.append([])
             for entry in self._found(stream):
-                found[-1].append(entry)
+                table_found[-1].append(entry)
                 yield Piece((stream, entry.before), entry.rows, stream)
-        if not known and len(found) == self.order.streams:
-            self.node.keep(self.order, found)
+        if not known and len(table_found) == self.order.streams:
+            self.node.keep(self.order, table_found)
 
     def _found(self, stream: int) -> Iterator[_Entry]:
         place: Place = None

@@ -199,7 +199,7 @@ def mixed(weights: Mapping[Any, float], nodes: Mapping[Any, Node], seed: int | N
     timeline = {(0, 0): _numbers("weights", weights, nodes)}
     for begin, later in {} if schedule is None else schedule.items():
         key = begin if isinstance(begin, tuple) else (0, begin)
-        if len(key) != 2 or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in key):
+        if len(key) != 2 or not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in key):
             raise ValueError(f"mix: schedule has {begin!r}; a key is a number of rows, or (epoch, rows), from 0 on")
         timeline[key] = _numbers(f"schedule[{begin!r}]", later, nodes)
     return Mixed(list(nodes.values()), sorted(timeline.items()), seed, strategy)

@@ -179,7 +179,7 @@ def packed(child: Node, length: Any, columns: str | Sequence[str], padding: Any,
             f"pack: columns is {columns!r}; it names columns of lists, each once, and none of {DOCUMENTS}, {POSITIONS}"
         )
     values = dict(padding) if isinstance(padding, Mapping) else dict.fromkeys(names, padding)
-    if values.keys() - set(names) or not all(isinstance(one, int | float) for one in values.values()):
+    if values.keys() - set(names) or not all(isinstance(value, int | float) for value in values.values()):
         raise ValueError(f"pack: padding is {padding!r}; it is a number, or a dict of numbers by packed columns")
     known = child.names()
     missing = [name for name in names if known is not None and name not in known]

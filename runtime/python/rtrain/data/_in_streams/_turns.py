@@ -100,7 +100,9 @@ class Mixing:
         live = [weight for weight, gone in zip(weights, turn.gone, strict=True) if weight and not gone]
         if not live and not (repeats and self.endless):
             return turn, np.empty(0, dtype=np.int64)
-        open_weights = weights if repeats else tuple(0 if gone else one for one, gone in zip(weights, turn.gone, strict=True))
+        open_weights = (
+            weights if repeats else tuple(0 if gone else weight for weight, gone in zip(weights, turn.gone, strict=True))
+        )
         block, inside = divmod(turn.row - turn.since, BLOCK)
         most = min(most, self._end_of_weights(turn.row) - turn.row)
         return turn, self._block(turn.since, block, open_weights)[inside : inside + most]
@@ -127,7 +129,7 @@ class Mixing:
 
     def without(self, turn: Turn, source: int) -> Turn:
         """Returns the turn after a source was to give a row and had none: by the strategy it begins again, or is left out."""
-        gone = tuple(one or place == source or self.strategy == "first_exhausted" for place, one in enumerate(turn.gone))
+        gone = tuple(ended or place == source or self.strategy == "first_exhausted" for place, ended in enumerate(turn.gone))
         if self.strategy != "all_exhausted":
             return replace(turn, since=turn.row, base=turn.taken, gone=gone)
         passes = _with(turn.passes, source, turn.passes[source] + 1)
@@ -176,7 +178,7 @@ class Mixing:
             return turn
         all_weights = self._weights_at(turn.row)[1]
         repeats = self.strategy == "all_exhausted"
-        weights = tuple(one if repeats or not gone else 0 for one, gone in zip(all_weights, turn.gone, strict=True))
+        weights = tuple(weight if repeats or not gone else 0 for weight, gone in zip(all_weights, turn.gone, strict=True))
         left = [self._left(turn, source, lengths) for source in range(len(lengths))]
 
         def taken_after(blocks: int) -> list[int]:
