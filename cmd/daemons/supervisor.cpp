@@ -12,8 +12,10 @@
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json_text.hpp"
+#include "cmd/daemons/log_rotation.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -32,7 +34,7 @@ std::int64_t since(Clock::time_point from) {
 sigset_t watched_signals() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&set, number);
+    for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
     return set;
 }
 
@@ -40,7 +42,8 @@ std::string supervisor_file(const std::string& pid_file) { return pid_file + ".s
 
 class Supervisor {
   public:
-    Supervisor(const Daemon& daemon, const Starter& starter) : daemon_(daemon), starter_(starter) {}
+    Supervisor(const Daemon& daemon, const Starter& starter, std::string log_file)
+        : daemon_(daemon), starter_(starter), log_file_(std::move(log_file)) {}
 
     // In the supervisor: its own exit code. In the daemon's process: the daemon's return value.
     Result<int> run(const std::string& pid_file) {
@@ -78,6 +81,7 @@ class Supervisor {
     Result<int> in_daemon(bool again) {
         close(ready_[0]);
         sigprocmask(SIG_SETMASK, &before_, nullptr);
+        keep_log_bounded(log_file_);
         const auto serves = [&](const std::string& text) {
             if (write(ready_[1], "r", 1) != 1) std::perror("rtrain: telling the supervisor");
             if (!again) starter_.hand_over(text);
@@ -92,13 +96,15 @@ class Supervisor {
         return ready;
     }
 
-    // SIGTERM and SIGINT are passed on and end the supervisor with its daemon.
+    // SIGTERM and SIGINT are passed on and end the supervisor with its daemon. SIGHUP, which tools for logs send, opens
+    // a renamed log again.
     int wait_for(pid_t pid) {
         const sigset_t watched = watched_signals();
         for (;;) {
             int status = 0;
             if (waitpid(pid, &status, WNOHANG) == pid) return status;
             const int number = sigwaitinfo(&watched, nullptr);
+            if (number == SIGHUP) follow_log(log_file_);
             if (number != SIGTERM && number != SIGINT) continue;
             ending_ = true;
             kill(pid, SIGTERM);
@@ -115,6 +121,7 @@ class Supervisor {
     }
 
     void say(pid_t pid, const DaemonEnd& end) const {
+        follow_log(log_file_);
         std::fprintf(stderr, "rtrain supervisor: process %d %s %d after %lld ms; it is started again in %lld ms\n",
                      static_cast<int>(pid), end.signal != 0 ? "was ended by signal" : "ended with exit code",
                      end.signal != 0 ? end.signal : end.exit_code, static_cast<long long>(end.ran_ms),
@@ -128,6 +135,7 @@ class Supervisor {
 
     const Daemon& daemon_;
     const Starter& starter_;
+    std::string log_file_;
     sigset_t before_{};
     int ready_[2] = {-1, -1};
     bool was_ready_ = false, ending_ = false;
@@ -145,7 +153,9 @@ std::optional<std::int64_t> pause_before_restart(const DaemonEnd& end, std::int6
 
 Result<Detached> detach_supervised(const std::string& log_file, const std::string& pid_file, std::int64_t wait_ms,
                                    const Daemon& daemon) {
-    return detach(log_file, wait_ms, [&](const Starter& starter) { return Supervisor(daemon, starter).run(pid_file); });
+    rotate_full_log(log_file);
+    return detach(log_file, wait_ms,
+                  [&](const Starter& starter) { return Supervisor(daemon, starter, log_file).run(pid_file); });
 }
 
 Result<nlohmann::json> answer_of(const Detached& started, const std::string& log_file) {

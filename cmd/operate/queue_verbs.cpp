@@ -1,7 +1,9 @@
 // rtrain queue list|set|remove|apply: the rules of the queues, changed while the head works.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "base/json_text.hpp"
 #include "cmd/client/api.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/text/status_text.hpp"
@@ -18,6 +20,8 @@ const std::vector<Column>& queue_columns() {
                                              {"PARENT", "parent"},
                                              {"SHARE", "share"},
                                              {"QUOTA", "quota", Shape::pairs},
+                                             {"USER RUNS", "user_runs", Shape::text, true},
+                                             {"USER GPUS", "user_gpus", Shape::text, true},
                                              {"IN USE", "in_use", Shape::pairs},
                                              {"RUNNING", "running"},
                                              {"WAITING", "waiting"},
@@ -59,6 +63,14 @@ Result<json> quota_change(const std::string& text) {
     return quota;
 }
 
+// "4"; "none" removes the limit. The head reads the number.
+Result<json> user_limit(const std::string& flag, const std::string& text) {
+    if (text == "none") return json();
+    json number = parse_json(text);
+    if (number.is_number()) return number;
+    return wrong_value(flag, text, "for example --" + flag + " 4, or --" + flag + " none");
+}
+
 Result<json> rules_change(const Arguments& arguments) {
     json change = json::object();
     if (arguments.has("share")) change["share"] = arguments.number("share", 1);
@@ -69,6 +81,12 @@ Result<json> rules_change(const Arguments& arguments) {
         if (!quota) return quota.error();
         change["quota"] = std::move(*quota);
     }
+    for (const auto& [flag, field] : {std::pair{"user-runs", "user_runs"}, {"user-gpus", "user_gpus"}})
+        if (arguments.has(flag)) {
+            Result<json> limit = user_limit(flag, arguments.text(flag));
+            if (!limit) return limit.error();
+            change[field] = std::move(*limit);
+        }
     for (const char* flag : {"borrow", "preempt"})
         if (arguments.has(flag)) change[flag] = arguments.text(flag) == "yes";
     return change;
@@ -124,6 +142,14 @@ std::vector<Command> queue_commands() {
                         .takes = Value::text,
                         .shown = "LIST",
                         .help = "the most that it may hold: GPU=8,memory=2Ti; GPU=none lifts that limit, none all"},
+                       {.name = "user-runs",
+                        .takes = Value::text,
+                        .shown = "N",
+                        .help = "the most live runs of one user in it at once; none lifts the limit"},
+                       {.name = "user-gpus",
+                        .takes = Value::text,
+                        .shown = "N",
+                        .help = "the most GPUs that one user may hold in it at once; none lifts the limit"},
                        {.name = "share", .takes = Value::number, .shown = "N", .help = "its part against other queues"},
                        {.name = "parent",
                         .takes = Value::text,

@@ -152,12 +152,13 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
     while (const auto candidate = order.next()) {
         const Run& run = cluster.runs.at(candidate->run);
         const Sums& total = index.shape(candidate->shape).total;
-        if (state.hopeless.contains(run.id) || kept_out_by_quota(run) ||
-            quotas.refuses(run.spec.queue, total, core::borrower(run, cluster.meta.now))) {
+        const auto over = quotas.refuses(run.spec.queue, total, core::borrower(run, cluster.meta.now));
+        if (state.hopeless.contains(run.id) || kept_out_by_quota(run) || over) {
             order.skip(*candidate);  // nor can others of this shape and queue
             continue;
         }
         quotas.count(run.spec.queue, total);
+        quotas.count_user(run, total);
         WaitingGang waiting{.run = run.id, .gang = request_of(run), .withheld = withheld_by(index, run.id)};
         bundles += waiting.gang.bundles.size();
         if (question.waiting.size() >= limits::autoscaled_runs || bundles > limits::autoscaled_bundles) break;

@@ -21,7 +21,8 @@ namespace rtrain::core {
 namespace {
 
 bool is_quota_reason(const Reason& reason) {
-    return reason.is<reasons::QuotaFull>() || reason.is<reasons::QuotaReclaimed>();
+    return reason.is<reasons::QuotaFull>() || reason.is<reasons::QuotaReclaimed>() ||
+           reason.is<reasons::QueueUserLimit>();
 }
 
 Sums demand_of_first(const Run& run, std::size_t workers) {
@@ -51,6 +52,7 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
         quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, borrower(run, change_.now()));
     if (!over) return std::nullopt;
     if (run.state == RunState::queued) give_reason(run.id, reason_of(*over));
+    if (over->of_user) return Next::skip;  // the line has the runs of this user alone
     if (run.retry_at > change_.now()) return Next::skip;
     const bool may = over->lent() || rules_of(change_.seen().queues, candidate.line->queue).preempt;
     if (may && preempt_within_quota(candidate, run)) return Next::on;
@@ -139,7 +141,7 @@ void Cycle::grow() {
     if (!some_may_grow(change_.seen())) return;
     const Unwanted open = unwanted_nodes(change_, quotas_, any_priority);
     grow_elastic(change_, open, [&](const Run& run, std::uint32_t more) {
-        return !quotas_.refuses(run.spec.queue, demand_of_first(run, more));
+        return !quotas_.refuses(run.spec.queue, demand_of_first(run, more), {.user = &run.user, .has_attempt = true});
     });
 }
 
@@ -209,7 +211,9 @@ bool Cycle::start_on_reserved_seats(const Candidate& candidate, const Run& run) 
 
 void Cycle::place_on(const Candidate& candidate, const Run& run, const Seats& seats) {
     quotas_.starts(candidate.run);
-    quotas_.count(candidate.line->queue, demand_of_first(run, seats.size()));
+    const Sums demand = demand_of_first(run, seats.size());
+    quotas_.count(candidate.line->queue, demand);
+    quotas_.count_user(run, demand);
     for (const Seat& seat : seats) taken_on_.insert(seat.node);
     place_attempt(change_, candidate.run, seats);
     seen_.erase(candidate.run);

@@ -159,7 +159,9 @@ std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, 
     std::vector<Rule> rules;
     const auto over = quotas.refuses(run.spec.queue, demand_of(run), borrower(run, now));
     if (over)
-        rules.push_back({RuleKind::refused, "quota: " + to_text(reason_of(*over))});
+        rules.push_back(
+            {RuleKind::refused, "quota: " + to_text(reason_of(*over)) +
+                                    (over->of_user ? "; " + run.user + " holds " + to_text(over->in_use) : "")});
     else
         rules.push_back({RuleKind::quota, quota_text(all, run.spec.queue, quotas)});
     rules.push_back({RuleKind::order, before_text(all, run, order)});

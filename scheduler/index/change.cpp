@@ -149,6 +149,10 @@ void Change::renumber(AttemptId from, std::uint32_t number) {
 }
 
 void Change::configure(const Queues& queues) {
+    for (const auto& [line, batches] : cluster_.index.waiting())
+        if (line.user.empty() == limits_users(queues, line.queue))  // the runs move to other lines
+            for (const auto& [shape, batch] : batches)
+                for (const Waiter& waiter : batch.by_age) stale_.runs.insert(waiter.id);
     cluster_.queues = queues;
     queues_ = true;
 }

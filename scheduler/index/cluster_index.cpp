@@ -186,7 +186,7 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
     known.waits = (run.state == RunState::queued || run.state == RunState::recovering) && !core::is_blocked(run);
     if (!run.nodes_reserved.empty()) reserve_for(id, known.waits ? core::reserved_seats_of(run) : ReservedSeats{});
     if (!as_before) add_names(run);
-    if (known.waits) add_waiting(run, same_shape, known);
+    if (known.waits) add_waiting(cluster, run, same_shape, known);
     if (!known.waits && same_shape) remove_from_shape(*same_shape);
     known.limit = core::limit_of(cluster, run);
     if (known.limit) limits_.insert({*known.limit, id});
@@ -202,9 +202,12 @@ void ClusterIndex::add_names(const Run& run) {
 }
 
 // Adds the run to the queue. `same_shape`: the shape that keep_shape has kept.
-void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same_shape, Known& known) {
+void ClusterIndex::add_waiting(const Cluster& cluster, const Run& run, std::optional<std::uint32_t> same_shape,
+                               Known& known) {
     const RunId id = run.id;
-    known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
+    known.line = {.priority = run.spec.priority,
+                  .queue = run.spec.queue,
+                  .user = limits_users(cluster.queues, run.spec.queue) ? run.user : ""};
     known.shape = same_shape ? *same_shape : shape_of(request_of(run));
     known.avoided = run.nodes_avoided;
     known.least = workers_min(run);

@@ -84,6 +84,8 @@ class ClusterIndex {
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     const std::map<std::string, Sums>& in_use() const { return in_use_; }  // key: the queue
+    // Key: the queue and the user. Has no entry of a user without live attempts.
+    const std::map<std::pair<std::string, std::string>, UserHold>& user_holds() const { return user_holds_; }
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
     const std::set<Waiter>& waiting_of(const std::string& program) const;
@@ -122,7 +124,7 @@ class ClusterIndex {
     void renew_run(const Cluster& cluster, RunId id);
     std::optional<std::uint32_t> keep_shape(const Run& run);
     void add_names(const Run& run);
-    void add_waiting(const Run& run, std::optional<std::uint32_t> same_shape, Known& known);
+    void add_waiting(const Cluster& cluster, const Run& run, std::optional<std::uint32_t> same_shape, Known& known);
     enum class Names { drop, keep };
     void forget_run(RunId id, Names names);
     void renew_waits(const Run& run, Known& known);
@@ -175,6 +177,7 @@ class ClusterIndex {
     std::set<AttemptId> live_attempts_, restless_;
     std::map<AttemptId, Allocation> attempts_;
     std::map<std::string, Sums> in_use_;
+    std::map<std::pair<std::string, std::string>, UserHold> user_holds_;
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;

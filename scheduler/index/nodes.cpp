@@ -179,6 +179,9 @@ void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
         add(allocation.total, sum);
     }
     add(in_use_[allocation.queue], allocation.total);
+    UserHold& hold = user_holds_[{allocation.queue, allocation.user}];
+    ++hold.runs;
+    hold.gpus = hold.gpus + amount_of(allocation.total, gpu_key);
     live_attempts_.insert(attempt.id);
     attempts_.emplace(attempt.id, std::move(allocation));
 }
@@ -201,6 +204,9 @@ void ClusterIndex::let_go(AttemptId id) {
         if (standing.attempts.empty() && !places_.contains(node)) standing_.erase(node);
     }
     subtract(in_use_[entry->second.queue], entry->second.total);
+    const auto hold = user_holds_.find({entry->second.queue, entry->second.user});
+    hold->second.gpus = hold->second.gpus - amount_of(entry->second.total, gpu_key);
+    if (--hold->second.runs == 0) user_holds_.erase(hold);
     live_attempts_.erase(id);
     attempts_.erase(entry);
 }

@@ -50,8 +50,8 @@ std::vector<std::string> ClusterIndex::waiting_text() const {
     std::vector<std::string> lines;
     for (const auto& [line, batches] : waiting_)
         for (const auto& [shape, batch] : batches) {
-            std::string text = std::to_string(line.priority) + " " + line.queue + " " + shape_keys_[shape] + " x" +
-                               std::to_string(shapes_[shape].waiting) + ":";
+            std::string text = std::to_string(line.priority) + " " + line.queue + " " + line.user + " " +
+                               shape_keys_[shape] + " x" + std::to_string(shapes_[shape].waiting) + ":";
             for (const Waiter& waiter : batch.by_age)
                 text += " " + std::to_string(waiter.submitted.ms) + "ms " + std::to_string(waiter.id.value);
             text += " /";
@@ -109,6 +109,7 @@ std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
     expect(free_on_ready(*this) == free_on_ready(recount), "free amounts of all ready nodes");
     expect(totals_ == recount.totals_, "totals");
     expect(in_use_now() == recount.in_use_now(), "what queues hold");
+    expect(user_holds_ == recount.user_holds_, "what users hold in queues");
     expect(live_attempts_ == recount.live_attempts_, "live attempts");
     expect(waiting_text() == recount.waiting_text(), "waiting runs");
     expect(fresh_ == recount.fresh_ && reserving_ == recount.reserving_, "runs that are fresh, or reserve,");

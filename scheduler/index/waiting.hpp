@@ -40,9 +40,17 @@ inline constexpr Duration for_ever{INT64_MAX};
 struct Line {  // the waiting runs of one queue and one priority; higher priorities come first
     std::int32_t priority = 0;
     std::string queue;
+    std::string user{};  // empty unless limits for one user hold in the queue; then each user has a line
     bool operator<(const Line& other) const {
-        return priority != other.priority ? priority > other.priority : queue < other.queue;
+        if (priority != other.priority) return priority > other.priority;
+        return queue != other.queue ? queue < other.queue : user < other.user;
     }
+};
+
+struct UserHold {           // the holdings of one user in one queue
+    std::int64_t runs = 0;  // with a live attempt
+    Sum gpus;
+    bool operator==(const UserHold&) const = default;
 };
 
 struct Release {  // the time at which an attempt is expected to release its nodes

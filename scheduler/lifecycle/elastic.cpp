@@ -27,7 +27,10 @@ Quotas quotas_without(Change& change, const Attempt& attempt) {
     const Cluster& cluster = change.seen();
     Quotas quotas(cluster);
     claim_lent(quotas, change);
-    quotas.uncount(cluster.runs.at(attempt.id.run).spec.queue, allocated_to(cluster, attempt));
+    const Run& run = cluster.runs.at(attempt.id.run);
+    const Sums held = allocated_to(cluster, attempt);
+    quotas.uncount(run.spec.queue, held);
+    quotas.uncount_user(run, held);
     return quotas;
 }
 
@@ -81,7 +84,9 @@ bool would_lose_seats(Change& change, const Attempt& attempt) {
         if (line.priority <= run.spec.priority) break;  // higher priorities come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
-            if (shape.total.empty() || !index.ever(number) || then.refuses(line.queue, shape.total)) continue;
+            if (shape.total.empty() || !index.ever(number) || then.refuses(line.queue, shape.total) ||
+                then.limit_keeps_out(line, shape.total))
+                continue;
             if (now.refuses(line.queue, shape.total) || could_use_one(shape.gang)) return true;
         }
     }
@@ -160,12 +165,13 @@ std::string reasons_after_colon(const PlacementAnswer& why) {
 
 std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uint32_t workers,
                                   const std::string& meanwhile) {
-    const auto over = quotas.refuses(run.spec.queue, demand_of_all(run, workers));
+    const auto over = quotas.refuses(run.spec.queue, demand_of_all(run, workers), {.user = &run.user});
     if (!over) return std::nullopt;
-    const std::string why = over->claimed ? to_text(reason_of(*over))
-                                          : "of the quota of queue \"" + over->queue + "\", " + to_text(over->quota) +
-                                                " " + over->resource + ", others hold " + to_text(over->in_use) +
-                                                ", and it would need " + to_text(over->requested);
+    const std::string why = over->claimed || over->of_user
+                                ? to_text(reason_of(*over))
+                                : "of the quota of queue \"" + over->queue + "\", " + to_text(over->quota) + " " +
+                                      over->resource + ", others hold " + to_text(over->in_use) +
+                                      ", and it would need " + to_text(over->requested);
     return Error{ErrorCode::unplaceable,
                  "a quota keeps run " + run.name + " from " + counted(workers) + " " + meanwhile + ": " + why,
                  "ask for fewer workers; rtrain queue shows what the queues hold"};
@@ -275,7 +281,7 @@ Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t prior
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
             if (shape.total.empty() || !index.ever(number) || quotas.refuses(line.queue, shape.total) ||
-                all_have_seats(index, batch))
+                quotas.limit_keeps_out(line, shape.total) || all_have_seats(index, batch))
                 continue;
             for (const NodeView& node : index.nodes())
                 if (could_use(node, shape.gang)) open.wanted.insert(node.id);
@@ -313,7 +319,8 @@ bool still_resizes(Change& change, const Attempt& attempt) {
     const std::vector<NodeView> nodes = nodes_left_to(change, attempt, any_priority);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.request->workers, workers_max(run));
-    const auto over = quotas_without(change, attempt).refuses(run.spec.queue, demand_of_all(run, least));
+    const auto over =
+        quotas_without(change, attempt).refuses(run.spec.queue, demand_of_all(run, least), {.user = &run.user});
     const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), least);
     if (!over && sized.answer.verdict == Verdict::feasible_now) return true;
     change.note(notes::size_unchanged(run.name, now, attempt.request->workers, over ? reason_of(*over) : Reason{}));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "scheduler/model/ids.hpp"
@@ -19,6 +20,10 @@ struct QueueRules {
     Resources quota;
     bool borrow = true;    // may exceed its quota while the parent's quota is idle
     bool preempt = false;  // among queues with this flag, runs are preempted for runs of higher priority
+    // The most that one user may hold at once in the queue and the queues below it: runs with a live attempt, and GPUs.
+    std::optional<std::int64_t> user_runs{};
+    std::optional<Amount> user_gpus{};
+    bool limits_users() const { return user_runs || user_gpus; }
     bool operator==(const QueueRules&) const = default;
 };
 
@@ -29,6 +34,13 @@ struct Queues {
     Duration preemption_grace{60'000};        // time from a checkpoint request to the stop
     bool operator==(const Queues&) const = default;
 };
+
+// True if the queue, or one above it, limits what one user may hold.
+inline bool limits_users(const Queues& queues, const std::string& queue) {
+    auto at = queues.rules.find(queue);
+    while (at != queues.rules.end() && !at->second.limits_users()) at = queues.rules.find(at->second.parent);
+    return at != queues.rules.end();
+}
 
 // The present and past use of a queue. `level` is the mean of `held` until `at`. The past loses half of its weight in
 // each half-life.

@@ -31,6 +31,7 @@ template Reason::Reason(reasons::NoRoom);
 template Reason::Reason(reasons::NeverFits);
 template Reason::Reason(reasons::QuotaFull);
 template Reason::Reason(reasons::QuotaReclaimed);
+template Reason::Reason(reasons::QueueUserLimit);
 template Reason::Reason(reasons::AfterRuns);
 template Reason::Reason(reasons::ArrayLimit);
 template Reason::Reason(reasons::PredecessorEnded);

@@ -46,6 +46,13 @@ struct QuotaReclaimed {  // the run could borrow from another queue, but a run o
     static constexpr const char* kind = "quota_reclaimed";
     std::string queue, resource; bool operator==(const QuotaReclaimed&) const = default;
 };
+struct QueueUserLimit {  // has no amount that changes while the run waits: many runs of one user share the reason
+    static constexpr const char* kind = "queue_user_limit";
+    std::string queue, resource;  // resource: "runs" or "GPU"
+    Sum requested;
+    Amount limit;
+    bool operator==(const QueueUserLimit&) const = default;
+};
 struct Predecessor { std::string name; AfterWhat until{}; bool operator==(const Predecessor&) const = default; };
 struct AfterRuns {
     static constexpr const char* kind = "after_runs";

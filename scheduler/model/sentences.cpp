@@ -160,6 +160,14 @@ struct Sentence {
     std::string operator()(const reasons::QuotaReclaimed& why) const {
         return "may borrow no " + why.resource + " now: another queue below \"" + why.queue + "\" claims its own back";
     }
+    std::string operator()(const reasons::QueueUserLimit& why) const {
+        const std::string never = why.requested > why.limit ? "; it can never start unless the limit is raised" : "";
+        if (why.resource != gpu_key)
+            return "queue \"" + why.queue + "\" allows one user " + to_text(why.limit) +
+                   " live runs at once, and its user has them";
+        return "queue \"" + why.queue + "\" allows one user " + to_text(why.limit) +
+               " GPU at once, and its user holds too many for " + to_text(why.requested) + " more" + never;
+    }
     std::string operator()(const reasons::AfterRuns& why) const {
         std::string text;
         for (const reasons::Predecessor& run : why.runs)

@@ -323,6 +323,9 @@ std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std:
         if (!may_preempt(cluster, quotas, preemptor, holder) ||
             !would_help(cluster, quotas, preemptor.run, index.shape(shape).gang, attempt))
             return false;
+        if (const auto over = quotas.refuses(preemptor.run.spec.queue, preemptor.demand, {.user = &preemptor.run.user});
+            over && over->of_user)
+            return false;
         if (looks == 0) return true;
         --looks;
         if (!claimed) claim_lent(claimed.emplace(cluster), change);

@@ -60,6 +60,50 @@ void FairShare::count(const std::string& queue, const Sums& demand) {
 Quotas::Quotas(const Cluster& cluster) : cluster_(cluster), queues_(cluster.queues) {
     if (queues_.rules.empty()) return;
     for (const auto& [queue, in_use] : cluster.index.in_use()) count(queue, in_use);
+    limits_users_ = std::any_of(queues_.rules.begin(), queues_.rules.end(),
+                                [](const auto& entry) { return entry.second.limits_users(); });
+    if (!limits_users_) return;
+    for (const auto& [who, held] : cluster.index.user_holds()) add_to_user(who.first, who.second, held.runs, held.gpus);
+}
+
+void Quotas::add_to_user(const std::string& queue, const std::string& user, std::int64_t runs, Sum gpus) {
+    if (!limits_users_) return;
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+        UserHold& held = held_by_user_[{*at, user}];
+        held.runs += runs;
+        held.gpus = held.gpus + gpus;
+    }
+}
+
+std::optional<OverQuota> Quotas::beyond_user_limit(const std::string& queue, const Sums& demand,
+                                                   const Borrower& who) const {
+    if (!limits_users_ || who.user == nullptr) return std::nullopt;
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+        const QueueRules& rules = rules_of(queues_, *at);
+        if (!rules.limits_users()) continue;
+        const auto entry = held_by_user_.find({*at, *who.user});
+        const UserHold held = entry == held_by_user_.end() ? UserHold{} : entry->second;
+        if (rules.user_runs && !who.has_attempt && held.runs >= *rules.user_runs)
+            return OverQuota{.queue = *at,
+                             .resource = "runs",
+                             .in_use = Sum{} + units(held.runs),
+                             .requested = Sum{} + units(1),
+                             .quota = units(*rules.user_runs),
+                             .of_user = true};
+        const Sum gpus = gpus_of(demand);
+        if (rules.user_gpus && gpus.ticks > 0 && held.gpus + gpus > *rules.user_gpus)
+            return OverQuota{.queue = *at,
+                             .resource = std::string(gpu_key),
+                             .in_use = held.gpus,
+                             .requested = gpus,
+                             .quota = *rules.user_gpus,
+                             .of_user = true};
+    }
+    return std::nullopt;
+}
+
+bool Quotas::limit_keeps_out(const Line& line, const Sums& demand) const {
+    return !line.user.empty() && beyond_user_limit(line.queue, demand, {.user = &line.user}).has_value();
 }
 
 const Sums& Quotas::in_use(const std::string& queue) const {
@@ -85,7 +129,10 @@ void Quotas::reserve(const std::string& queue, const Sums& demand) {
 
 Borrower borrower(const Run& run, Time now) {
     const std::optional<Duration>& limit = run.spec.wall_time_limit;
-    return {.run = run.id, .over_by = limit ? std::optional(now + *limit) : std::nullopt, .record = &run};
+    return {.run = run.id,
+            .over_by = limit ? std::optional(now + *limit) : std::nullopt,
+            .record = &run,
+            .user = &run.user};
 }
 
 void Quotas::withhold(const Run& run, const Sums& demand) {
@@ -250,6 +297,7 @@ bool Quotas::borrowed(const std::string& queue) const {
 // Checks each queue on the way up. If a queue is beyond its quota, its parent must lend the difference. A queue that
 // borrows gets nothing more while the lender reclaims its quota.
 std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand, const Borrower& who) const {
+    if (auto over = beyond_user_limit(queue, demand, who)) return over;
     bool beyond_below = false;
     std::string lender;
     for (const std::string* next = &queue; !next->empty(); next = &rules_of(queues_, *next).parent) {
@@ -295,7 +343,8 @@ void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches)
             if (const auto over = quotas.refuses(line.queue, index.shape(shape).total);
-                over && over->lent() && ever(shape) && !unused.refuses(line.queue, index.shape(shape).total))
+                over && over->lent() && ever(shape) && !unused.refuses(line.queue, index.shape(shape).total) &&
+                !quotas.limit_keeps_out(line, index.shape(shape).total))
                 quotas.claim_back(over->lender);
     std::vector<const Run*> reserving;
     for (const RunId id : index.reserving()) reserving.push_back(&cluster.runs.at(id));
@@ -321,6 +370,7 @@ void claim_lent(Quotas& quotas, const Cluster& cluster) {
 Quotas quotas_unused(const Cluster& cluster) {
     Quotas quotas(cluster);
     for (const auto& [queue, in_use] : cluster.index.in_use()) quotas.uncount(queue, in_use);
+    quotas.forget_users();
     return quotas;
 }
 
@@ -336,6 +386,9 @@ placing::QuotaRoom quota_room(const Quotas& now, const std::string& queue, const
 }
 
 Reason reason_of(const OverQuota& over) {
+    if (over.of_user)
+        return reasons::QueueUserLimit{
+            .queue = over.queue, .resource = over.resource, .requested = over.requested, .limit = over.quota};
     if (over.claimed) return reasons::QuotaReclaimed{.queue = over.queue, .resource = over.resource};
     return reasons::QuotaFull{.queue = over.queue,
                               .resource = over.resource,

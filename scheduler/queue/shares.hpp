@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/index/cluster.hpp"
@@ -44,6 +45,7 @@ struct OverQuota {
     std::string lender{};
     bool claimed = false;   // true: the parent has room to lend, but a lender waits for it
     bool promised = false;  // true: the quota has room, which is withheld for runs with reserved seats
+    bool of_user = false;   // true: `quota` is the queue's limit for one user, and `resource` is "runs" or GPU
     bool lent() const { return !lender.empty(); }
 };
 // The run that asks for quota. Nothing is withheld from it for three kinds of reservations: its own, those that begin
@@ -51,7 +53,9 @@ struct OverQuota {
 struct Borrower {
     RunId run{};
     std::optional<Time> over_by{};
-    const Run* record = nullptr;  // decides which program the run belongs to; null: none
+    const Run* record = nullptr;        // decides which program the run belongs to; null: none
+    const std::string* user = nullptr;  // whose limits count; null: no user's
+    bool has_attempt = false;           // true: the run is counted among the user's runs already, and asks for more
 };
 Borrower borrower(const Run& run, Time now);
 class Quotas {
@@ -69,6 +73,14 @@ class Quotas {
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);
     void uncount(const std::string& queue, const Sums& demand);
+    // The same for the limits of one user. The demand is that of a whole attempt.
+    void count_user(const Run& run, const Sums& demand) { add_to_user(run.spec.queue, run.user, 1, gpus_of(demand)); }
+    void uncount_user(const Run& run, const Sums& demand) {
+        add_to_user(run.spec.queue, run.user, -1, Sum{} - gpus_of(demand));
+    }
+    void forget_users() { held_by_user_.clear(); }
+    // Returns true if limits for one user keep such runs of the line out. Reads no quota.
+    bool limit_keeps_out(const Line& line, const Sums& demand) const;
     // Reserves quota for a preemptor until it starts. No other run may use it.
     void reserve(const std::string& queue, const Sums& demand);
     // Withholds quota for a run with reserved seats until it starts. As long as the run's queue stays within its own
@@ -89,6 +101,9 @@ class Quotas {
         Time from;  // An unknown time is the latest of all.
         const Run* waiting = nullptr;
     };
+    static Sum gpus_of(const Sums& demand) { return amount_of(demand, gpu_key); }
+    void add_to_user(const std::string& queue, const std::string& user, std::int64_t runs, Sum gpus);
+    std::optional<OverQuota> beyond_user_limit(const std::string& queue, const Sums& demand, const Borrower& who) const;
     Sum ending(const Withheld& withheld, const std::string& above, const std::string& name, bool borrows) const;
     Sum withheld(const std::string& above, const std::string& name, const Borrower& who, bool borrows) const;
     bool own_beside(const std::map<RunId, Withheld>& others, const std::string& queue, const Withheld& withheld) const;
@@ -102,6 +117,8 @@ class Quotas {
     // By queue: what is withheld from those within their own quota, and what is not lent to those beyond it.
     std::map<std::string, std::map<RunId, Withheld>> withheld_, not_lent_;
     std::vector<std::string> claimed_back_;
+    bool limits_users_ = false;                                             // true: some queue has a limit for one user
+    std::map<std::pair<std::string, std::string>, UserHold> held_by_user_;  // key: queue and user; with queues below
 };
 // Marks the queues whose quota is lent to others while they wait below it: nothing more is lent of theirs. A run is
 // not counted if no present nodes or no unused quotas could ever hold it.

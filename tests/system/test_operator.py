@@ -55,6 +55,29 @@ def test_a_queue_is_made_changed_and_removed_while_runs_work(cluster, tmp_path):
     assert "PUT /v1/queues/small" in audit or "/v1/queues/small" in audit
 
 
+def test_a_limit_for_one_user_keeps_runs_waiting_until_it_is_lifted(cluster, tmp_path):
+    cluster.rtrain("queue", "set", "lab", "--user-runs", "1", "--user-gpus", "0.5")
+    assert (queues(cluster)["lab"]["user_runs"], queues(cluster)["lab"]["user_gpus"]) == (1, "0.5")
+    cluster.rtrain("queue", "set", "lab", "--share", "2")
+    assert queues(cluster)["lab"]["user_runs"] == 1  # the rest stayed
+    for name in ("mine", "waits"):
+        cluster.rtrain("submit", write_job(tmp_path, name, ["sleep", "600"], queue="lab"))
+    cluster.wait_state("mine", "RUNNING")
+    told = cluster.rtrain("explain", "waits")
+    assert 'queue "lab" allows one user 1 live runs at once' in told, told
+    assert cluster.json("describe", "waits")["reason_kind"] == "queue_user_limit"
+    for words in (("--user-runs", "0"), ("--user-runs", "1.5"), ("--user-gpus", "-1")):
+        assert cluster.run("queue", "set", "lab", *words).returncode == 4, words
+    assert cluster.run("queue", "set", "lab", "--user-runs", "many").returncode == 2
+    cluster.rtrain("queue", "set", "lab", "--user-runs", "none", "--user-gpus", "none")
+    cluster.wait_state("waits", "RUNNING")
+    assert (queues(cluster)["lab"]["user_runs"], queues(cluster)["lab"]["user_gpus"]) == (None, None)
+    for name in ("mine", "waits"):
+        cluster.rtrain("stop", name, "--now", "--yes")
+        cluster.wait_state(name, "STOPPED")
+    cluster.rtrain("queue", "remove", "lab")
+
+
 def test_wrong_rules_of_a_queue_change_nothing_and_say_what_is_wrong(cluster):
     cluster.rtrain("queue", "set", "top", "--quota", "GPU=8")
     before = queues(cluster)

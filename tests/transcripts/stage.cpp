@@ -119,7 +119,7 @@ std::string Stage::planned(const Command& command) const {
 std::string Stage::submit(const Command& command) {
     RunSubmitted event;
     event.name = command.words.at(0);
-    event.user = "ana";
+    event.user = command.option("user", "ana");
     event.spec.gang = gang_of(command);
     if (command.options.contains("min"))
         event.spec.elastic = Elastic{.workers_min = static_cast<std::uint32_t>(command.number("min", 1))};
@@ -165,6 +165,8 @@ std::string Stage::configured(const Command& command) {
             if (key == "cpu") rules.quota["CPU"] = amount(value);
             if (key == "borrow") rules.borrow = value == "yes";
             if (key == "preempt") rules.preempt = value == "yes";
+            if (key == "user_runs") rules.user_runs = std::stoll(value);
+            if (key == "user_gpus") rules.user_gpus = amount(value);
         }
     }
     return tell(event);

@@ -27,6 +27,8 @@ json rules_document(const QueueRules& rules) {
                 {"borrow", rules.borrow},
                 {"preempt", rules.preempt}};
     if (!rules.parent.empty()) out["parent"] = rules.parent;
+    if (rules.user_runs) out["user_runs"] = *rules.user_runs;
+    if (rules.user_gpus) out["user_gpus"] = to_text(*rules.user_gpus);
     return out;
 }
 

@@ -64,6 +64,8 @@ void get_queues(Exchange& exchange) {
                          {"running", of.running},
                          {"in_use", sums_json(in_use)},
                          {"quota", resources_json(own.quota)},
+                         {"user_runs", own.user_runs ? json(*own.user_runs) : json()},
+                         {"user_gpus", own.user_gpus ? json(to_text(*own.user_gpus)) : json()},
                          {"recent_use", sums_json(recent_use)}});
     }
     reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", json()}});

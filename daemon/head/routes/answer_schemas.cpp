@@ -86,7 +86,7 @@ constexpr Kind kinds[] = {
      "foreign_processes?:number? xids?:{int}"},
     {"Queue",
      "name:text parent:text? share:int borrow:bool preempt:bool waiting:int running:int in_use:{text} quota:{text} "
-     "recent_use:{text}"},
+     "user_runs:int? user_gpus:text? recent_use:{text}"},
     {"Use", "user:text queue:text run_id:text name:text runs:int gpu_hours:number cpu_hours:number efficiency:number?"},
     {"RankUse",
      "rank:int node:text attempt:int memory_bytes:int? cpu_seconds:number? data_wait_seconds:number? "

@@ -10,7 +10,7 @@
 namespace rtrain::spec {
 namespace {
 
-constexpr std::int64_t share_most = 1'000'000;
+constexpr std::int64_t share_most = 1'000'000;  // also of runs, so that seven digits are enough for both
 constexpr std::int64_t day_ms = 86'400'000;
 
 class QueuesReader : private FileReader {
@@ -21,7 +21,8 @@ class QueuesReader : private FileReader {
 
   private:
     void read_queue(const Entry& entry);
-    void read_share(const std::string& path, const Value& value, QueueRules& rules);
+    void read_count(const std::string& path, const Value& value, std::int64_t& count);
+    void read_user_gpus(const std::string& path, const Value& value, QueueRules& rules);
     void read_quota(const std::string& path, const Value& value, QueueRules& rules);
     void read_flag(const std::string& path, const Value& value, bool& flag);
     void read_duration(const std::string& path, const Value& value, std::int64_t least_ms, Duration& duration);
@@ -57,13 +58,23 @@ bool is_name(const std::string& text) {
            std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
 }
 
-void QueuesReader::read_share(const std::string& path, const Value& value, QueueRules& rules) {
+void QueuesReader::read_count(const std::string& path, const Value& value, std::int64_t& count) {
     const bool whole = value.kind == Kind::number && value.raw.find_first_not_of("0123456789") == std::string::npos &&
                        value.raw.size() <= 7;
     const std::int64_t share = whole ? std::stoll(value.raw) : 0;
     if (share < 1 || share > share_most)
         return problem(path, value.place, "wants a whole number from 1 to 1000000, found " + described(value));
-    rules.share = share;
+    count = share;
+}
+
+void QueuesReader::read_user_gpus(const std::string& path, const Value& value, QueueRules& rules) {
+    if (value.kind != Kind::number && value.kind != Kind::string)
+        return problem(path, value.place, "wants a number of GPUs, found " + described(value));
+    const auto amount = amount_from(gpu_key, value);
+    if (!amount) return problem(path, value.place, amount.error().message, amount.error().next);
+    if (*amount > units(1) && amount->ticks % Amount::per_unit != 0)
+        return problem(path, value.place, "GPU above 1 is counted in whole devices");
+    rules.user_gpus = *amount;
 }
 
 void QueuesReader::read_flag(const std::string& path, const Value& value, bool& flag) {
@@ -108,9 +119,10 @@ void QueuesReader::read_queue(const Entry& entry) {
     places_[entry.key] = entry.place;
     if (entry.value.kind == Kind::null) return;
     if (entry.value.kind != Kind::map)
-        return problem(path, entry.value.place, "wants a map of share, quota, parent, borrow and preempt");
+        return problem(path, entry.value.place,
+                       "wants a map of share, quota, parent, borrow, preempt, user_runs and user_gpus");
     fields(entry.value, path,
-           {{"share", [&](const std::string& at, const Value& v) { read_share(at, v, rules); }},
+           {{"share", [&](const std::string& at, const Value& v) { read_count(at, v, rules.share); }},
             {"quota",
              [&](const std::string& at, const Value& v) {
                  quotas_[entry.key] = v.place;
@@ -124,7 +136,9 @@ void QueuesReader::read_queue(const Entry& entry) {
                  parents_[entry.key] = v;
              }},
             {"borrow", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.borrow); }},
-            {"preempt", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.preempt); }}},
+            {"preempt", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.preempt); }},
+            {"user_runs", [&](const std::string& at, const Value& v) { read_count(at, v, rules.user_runs.emplace()); }},
+            {"user_gpus", [&](const std::string& at, const Value& v) { read_user_gpus(at, v, rules); }}},
            Null::left_out);
 }
 

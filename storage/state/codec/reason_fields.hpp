@@ -46,6 +46,12 @@ struct Fields<reasons::QuotaReclaimed> {
         std::tuple(RTRAIN_FIELD(reasons::QuotaReclaimed, queue), RTRAIN_FIELD(reasons::QuotaReclaimed, resource));
 };
 template <>
+struct Fields<reasons::QueueUserLimit> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(reasons::QueueUserLimit, queue), RTRAIN_FIELD(reasons::QueueUserLimit, resource),
+                   RTRAIN_FIELD(reasons::QueueUserLimit, requested), RTRAIN_FIELD(reasons::QueueUserLimit, limit));
+};
+template <>
 struct Fields<reasons::Predecessor> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(reasons::Predecessor, name), RTRAIN_FIELD(reasons::Predecessor, until));

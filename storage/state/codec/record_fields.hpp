@@ -93,7 +93,8 @@ template <>
 struct Fields<QueueRules> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(QueueRules, share), RTRAIN_FIELD(QueueRules, parent), RTRAIN_FIELD(QueueRules, quota),
-                   RTRAIN_FIELD(QueueRules, borrow), RTRAIN_FIELD(QueueRules, preempt));
+                   RTRAIN_FIELD(QueueRules, borrow), RTRAIN_FIELD(QueueRules, preempt),
+                   RTRAIN_FIELD(QueueRules, user_runs), RTRAIN_FIELD(QueueRules, user_gpus));
 };
 template <>
 struct Fields<Queues> {

@@ -73,6 +73,36 @@ def test_a_killed_head_and_a_killed_agent_are_back_and_the_workers_are_the_same(
     assert "was ended by signal 9" in (up.base / "head" / "head.log").read_text()
 
 
+def written_to(pid):
+    """The file that the process has as standard error, as it is named now."""
+    return os.readlink(f"/proc/{pid}/fd/2")
+
+
+def test_a_full_log_is_rotated_and_the_daemons_write_the_new_one(up):
+    head, agent = up.base / "head" / "head.log", up.base / "node-1" / "agent.log"
+    before = head.read_text()
+    for log, pid in ((head, up.head()), (agent, up.agent())):
+        for number in range(5):
+            with log.open("ab") as file:
+                file.write(b"filler %d\n" % number + bytes(17 << 20))
+            wait_for("a small log", lambda log=log: log.exists() and log.stat().st_size < 1 << 20)
+            wait_for("the daemon", lambda log=log, pid=pid: written_to(pid) == str(log))
+        old = sorted(path.name for path in log.parent.glob(log.name + ".*"))
+        assert old == [f"{log.name}.{number}" for number in (1, 2, 3)], old
+        assert [b"filler %d" % (4 - at) in (log.parent / name).read_bytes() for at, name in enumerate(old)] == [True] * 3
+        assert log.stat().st_mode & 0o777 == 0o600
+    assert before not in head.read_text()
+    supervisor, killed = up.pid("head", "head.pid.supervisor"), up.head()
+    os.kill(killed, signal.SIGKILL)
+    wait_for("another head", lambda: up.head() not in (0, killed) and alive(up.head()), 20, 0.01)
+    wait_for("the supervisor's line", lambda: "was ended by signal 9" in head.read_text())
+    wait_for("its log", lambda: written_to(up.head()) == str(head))
+    head.rename(up.base / "head" / "moved.log")  # as logrotate does
+    os.kill(supervisor, signal.SIGHUP)
+    wait_for("both", lambda: written_to(supervisor) == written_to(up.head()) == str(head))
+    assert alive(supervisor)
+
+
 def test_a_head_whose_data_is_damaged_is_not_started_again(up, tmp_path):
     supervisor, old = up.pid("head", "head.pid.supervisor"), up.head()
     for name in ("state.db", "state.db-wal"):

@@ -43,6 +43,9 @@ TEST_CASE("the example of configs/ is read, and every field of it means somethin
     CHECK((nlp.share == 2 && nlp.parent == "research" && nlp.borrow && nlp.preempt));
     CHECK(nlp.quota == Resources{{"GPU", units(32)}});
     CHECK_FALSE(queues.rules.at("vision").borrow);
+    CHECK(queues.rules.at("vision").user_runs == 20);
+    CHECK(queues.rules.at("vision").user_gpus == units(8));
+    CHECK_FALSE(nlp.limits_users());
     CHECK(amount_of(queues.rules.at("production").quota, "memory").ticks == (2LL << 40) * Amount::per_unit);
 }
 
@@ -58,7 +61,9 @@ TEST_CASE("amounts and numbers out of range are told with their lines, all at on
                          "  b: {quota: {GPU: -1}}\n"
                          "  c: {quota: {CPU: 0.00001}}\n"
                          "  d: {quota: {CPU: 99999999999999999999}}\n"
-                         "  e: {quota: {GPU: 1.5}}\n") ==
+                         "  e: {quota: {GPU: 1.5}}\n"
+                         "  f: {user_runs: 0, user_gpus: 1.5}\n"
+                         "  g: {user_runs: many, user_gpus: {GPU: 1}}\n") ==
           Lines{"1: version: wants 1, found 2", "2: half_life: wants a duration such as 90s, 5m or 1d, found 3",
                 "4: queues.a.share: wants a whole number from 1 to 1000000, found 0",
                 "5: queues.b.quota.GPU: \"-1\" is not an amount: it is negative; write a decimal such as 2 or 0.5, in "
@@ -67,7 +72,11 @@ TEST_CASE("amounts and numbers out of range are told with their lines, all at on
                 "2 or 0.5, in steps of 0.0001",
                 "7: queues.d.quota.CPU: \"99999999999999999999\" is not an amount: it is beyond 64 bits; write a "
                 "decimal such as 2 or 0.5, in steps of 0.0001",
-                "8: queues.e.quota.GPU: GPU above 1 is counted in whole devices"});
+                "8: queues.e.quota.GPU: GPU above 1 is counted in whole devices",
+                "9: queues.f.user_gpus: GPU above 1 is counted in whole devices",
+                "9: queues.f.user_runs: wants a whole number from 1 to 1000000, found 0",
+                "10: queues.g.user_gpus: wants a number of GPUs, found a map",
+                "10: queues.g.user_runs: wants a whole number from 1 to 1000000, found \"many\""});
 }
 
 TEST_CASE("unknown fields and parents are told with what was probably meant") {

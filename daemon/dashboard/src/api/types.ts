@@ -123,6 +123,8 @@ export interface QueueRecord {
   running: number;
   in_use: Record<string, string>;
   quota: Record<string, string>;
+  user_runs: number | null;
+  user_gpus: string | null;
   recent_use: Record<string, string>;
 }
 
