@@ -229,11 +229,20 @@ std::string run_line(const json& run) {
            (reason.empty() ? "" : ": " + reason);
 }
 
+std::string lost_warning(const json& run) {
+    if (!is_terminal(run) || number_of(run, "checkpoints_lost") == 0) return "";
+    for (const json& warning : list_of(run, "warnings"))
+        if (const std::string text = value_text(warning); text.find(" never reached the storage") != std::string::npos)
+            return "warning: " + text;
+    return "";
+}
+
 std::string end_text(const json& run) {
-    const std::string name = string_of(run, "name");
-    return run_line(run) + (string_of(run, "state") == "FAILED"
-                                ? "\n  next: rtrain describe " + name + ", rtrain logs " + name + " --rank failed"
-                                : "");
+    const std::string name = string_of(run, "name"), warning = lost_warning(run);
+    return run_line(run) + (warning.empty() ? "" : "\n" + warning) +
+           (string_of(run, "state") == "FAILED"
+                ? "\n  next: rtrain describe " + name + ", rtrain logs " + name + " --rank failed"
+                : "");
 }
 
 std::string run_text(const json& run, const json& attempts) {

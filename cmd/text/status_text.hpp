@@ -9,6 +9,8 @@ namespace rtrain::cmd {
 std::string status_text(const nlohmann::json& status);
 std::string run_line(const nlohmann::json& run);  // one line: what it is doing and why
 std::string end_text(const nlohmann::json& run);  // run_line, and for a FAILED run the commands that tell more
+// "3 checkpoints never reached the storage; ..." of a run that has ended so; empty: it lost none.
+std::string lost_warning(const nlohmann::json& run);
 std::string run_text(const nlohmann::json& run, const nlohmann::json& attempts);  // `describe RUN`
 std::string node_text(const nlohmann::json& node);                                // `describe NODE`
 std::string string_of(const nlohmann::json& value, const char* field);            // empty: absent or null

@@ -77,6 +77,7 @@ Result<int> stop(Invocation& call) {
         watch_interrupts(nullptr, nullptr);
         Result<int> waited = wait_for(call, *api, *run, "ended", is_terminal);
         if (!waited || *waited != 0) return waited;
+        if (const std::string warning = lost_warning(*run); !warning.empty()) call.out.talk(warning);
     }
     call.out.document(*run, "name", run_line(*run) + "\n");
     return 0;

@@ -163,6 +163,14 @@ void on(Change& change, const CheckpointCommitted& event) {
     if (newest) fulfil_request(change, attempt->id, event.answers);
 }
 
+void on(Change& change, const CheckpointLost& event) {
+    const Attempt* known = meant_attempt(change.seen(), event.attempt);
+    if (known == nullptr || terminal(known->state)) return;
+    Attempt& attempt = change.edit(known->id);
+    ++attempt.checkpoints_lost;
+    attempt.last_checkpoint_lost = event.why;
+}
+
 void on(Change& change, const CheckpointValidated& event) {
     const CheckpointKey key{.run = event.run, .directory = event.directory};
     const auto known = change.seen().checkpoints.find(key);

@@ -108,6 +108,7 @@ void on(Change& change, const FirstReport& event);
 void on(Change& change, const WorkerExited& event);
 void on(Change& change, const NodeEmptied& event);
 void on(Change& change, const CheckpointCommitted& event);  // checkpoints.cpp
+void on(Change& change, const CheckpointLost& event);
 void on(Change& change, const CheckpointDeleted& event);
 void on(Change& change, const CheckpointValidated& event);
 void on(Change& change, const CheckpointVerified& event);

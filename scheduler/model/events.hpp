@@ -126,6 +126,11 @@ struct CheckpointCommitted {
     Duration uploaded_in{};  // time from the report to the commit
     bool operator==(const CheckpointCommitted&) const = default;
 };
+struct CheckpointLost {  // a checkpoint of the attempt was given up before all of its files were stored
+    AttemptId attempt;
+    std::string why;
+    bool operator==(const CheckpointLost&) const = default;
+};
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
 // `pending`: the checkpoint waits for its validation, or a trial that starts from it holds it
 struct CheckpointValidated {
@@ -152,7 +157,7 @@ struct TimePassed { bool operator==(const TimePassed&) const = default; };  // t
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
                            CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked,
-                           CheckpointValidated, CheckpointVerified, UserLimitReached>;
+                           CheckpointValidated, CheckpointVerified, CheckpointLost, UserLimitReached>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // Each effect is sent to one agent. A repeated effect is harmless: agents identify attempts by id and incarnation.

@@ -85,6 +85,8 @@ struct Attempt {
     bool lost_in_start = false;                // ended because a node was lost while its start was under way there
     std::vector<NodeId> forgotten_by;          // placed: nodes that lost their preparation, once for each time
     std::optional<CheckpointRequest> request;  // a pending request, or the one that the attempt was stopped for
+    std::uint32_t checkpoints_lost = 0;        // number of reported checkpoints that never reached the storage
+    std::string last_checkpoint_lost;          // the agent's sentence about the newest of them
     bool operator==(const Attempt&) const = default;
 };
 

@@ -24,6 +24,13 @@ Duration took(std::int64_t ms) {
     return {std::clamp<std::int64_t>(ms, 0, longest_ms)};
 }
 
+// Reasons of the agent's coordinator (daemon/agent/machine/coordinator.cpp) that come once for each checkpoint. Others
+// are about a checkpoint that is tried again.
+bool means_lost_checkpoint(const std::string& reason) {
+    return reason == "checkpoint_given_up" || reason == "checkpoint_replaced" || reason == "too_many_files" ||
+           reason == "metrics_too_large" || reason == "ranks_ended";
+}
+
 AttemptId id_of(const Cluster& cluster, const protocol::AttemptRef& ref) {
     if (const Attempt* attempt = find_attempt(cluster, ref)) return attempt->id;
     return {RunId{ref.run}, ref.number};
@@ -99,7 +106,11 @@ struct ToEvent {
     Answer operator()(const protocol::Deleted& news) const {
         return CheckpointDeleted{RunId{news.run}, news.directory};
     }
-    Answer operator()(const protocol::Notice&) const { return std::nullopt; }
+    Answer operator()(const protocol::Notice& news) const {
+        if (!means_lost_checkpoint(news.reason) || find_attempt(cluster, news.attempt) == nullptr) return std::nullopt;
+        return CheckpointLost{.attempt = id_of(cluster, news.attempt),
+                              .why = cut_text(news.text, rtrain::limits::note_bytes)};
+    }
 };
 
 }  // namespace

@@ -42,7 +42,8 @@ constexpr Kind kinds[] = {
      "run_id:text name:text user:text state:text reason:text reason_brief:text reason_kind:text? submitted:time? "
      "started:time? ended:time? attempt:int "
      "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "
-     "run_path:text nodes:[text] last_report:Report? checkpoints:int latest_checkpoint:text? restored_from:text? "
+     "run_path:text nodes:[text] last_report:Report? checkpoints:int checkpoints_lost:int latest_checkpoint:text? "
+     "restored_from:text? "
      "warnings:[text] stop:map labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
      "report_wait?:ReportWait? memory_limit?:MemoryLimit?"},
     {"MemoryLimit", "bytes_per_worker:int enforced_by:[text]"},

@@ -92,8 +92,15 @@ std::string needs_text(const RunSpec& spec) {
 
 namespace {
 
-std::vector<std::string> warnings_of(const Cluster& cluster, const Run& run) {
+std::string lost_text(std::uint32_t lost) {
+    if (lost == 0) return "";
+    return std::to_string(lost) + (lost == 1 ? " checkpoint" : " checkpoints") + " never reached the storage";
+}
+
+std::vector<std::string> warnings_of(const Cluster& cluster, const Run& run, const Attempt* newest) {
     std::vector<std::string> out = run.warnings;
+    if (newest && newest->checkpoints_lost > 0)
+        out.push_back(lost_text(newest->checkpoints_lost) + "; the newest of them: " + newest->last_checkpoint_lost);
     const std::string& score = run.spec.retention.score_attribute;
     const auto kept = checkpoints_of(cluster, run.id);
     const bool scored = std::any_of(kept.begin(), kept.end(),
@@ -110,6 +117,9 @@ json run_json(const View& view, const Run& run, JobWords words) {
     const Reason reason = words == JobWords::shown ? run.reason : without_job_words(run.reason);
     const auto checkpoints = checkpoints_of(view.cluster, run.id);
     const auto attempts = attempts_of(view.cluster, run.id);
+    const Attempt* newest = attempts.empty() ? nullptr : attempts.back();
+    const std::uint32_t lost = newest ? newest->checkpoints_lost : 0;
+    const std::string lost_at_end = terminal(run.state) && lost > 0 ? "; " + lost_text(lost) : "";
     json latest, labels = json::object(), stop = json::object();
     for (const Checkpoint* checkpoint : checkpoints)
         if (!checkpoint->deleting) latest = checkpoint->directory;
@@ -121,8 +131,8 @@ json run_json(const View& view, const Run& run, JobWords words) {
             {"name", run.name},
             {"user", run.user},
             {"state", to_text(run.state)},
-            {"reason", to_text(reason)},
-            {"reason_brief", to_text(in_brief(reason))},
+            {"reason", to_text(reason) + lost_at_end},
+            {"reason_brief", to_text(in_brief(reason)) + lost_at_end},
             {"reason_kind", kind_json(run.reason)},
             {"submitted", wall_json(run.submitted_wall_ms)},
             {"started", time_json(view, run.started)},
@@ -142,9 +152,10 @@ json run_json(const View& view, const Run& run, JobWords words) {
             {"nodes", nodes_of(view, run)},
             {"last_report", last_report(view, run.id)},
             {"checkpoints", checkpoints.size()},
+            {"checkpoints_lost", lost},
             {"latest_checkpoint", std::move(latest)},
             {"restored_from", run.restore_from.empty() ? json() : json(run.restore_from)},
-            {"warnings", warnings_of(view.cluster, run)},
+            {"warnings", warnings_of(view.cluster, run, newest)},
             {"checkpoint_asked", asked_of(view, attempts, words)},
             {"after", after_of(view, run)},
             {"array", run.array.empty() ? json() : json(run.array)},

@@ -141,6 +141,11 @@ struct Fields<CheckpointValidated> {
                    RTRAIN_FIELD(CheckpointValidated, pending), RTRAIN_FIELD(CheckpointValidated, metrics));
 };
 template <>
+struct Fields<CheckpointLost> {
+    static constexpr const char* type = "CheckpointLost";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(CheckpointLost, attempt), RTRAIN_FIELD(CheckpointLost, why));
+};
+template <>
 struct Fields<CheckpointVerified> {
     static constexpr const char* type = "CheckpointVerified";
     static constexpr auto list =

@@ -84,6 +84,22 @@ TEST_CASE("what waits for its validation is kept, and then counts by what that s
     CHECK(world.kept(run) == Names{"c1", "c4"});
 }
 
+TEST_CASE("lost checkpoints are counted until their attempt ends") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({});
+    const AttemptId id{run, 1};
+    world.tell(CheckpointLost{.attempt = id, .why = "the disk is full"});
+    world.tell(CheckpointLost{.attempt = id, .why = "the attempt has ended"});
+    CHECK(world.cluster.attempts.at(id).checkpoints_lost == 2);
+    CHECK(world.cluster.attempts.at(id).last_checkpoint_lost == "the attempt has ended");
+    world.tell(CheckpointLost{.attempt = {run, 7}, .why = "of no attempt"});
+    world.tell(WorkerExited{id, {0}, {.exit_code = 0}, 0});
+    world.tell(NodeEmptied{id, {"n1"}});
+    world.tell(CheckpointLost{.attempt = id, .why = "later"});
+    CHECK(world.cluster.attempts.at(id).checkpoints_lost == 2);
+}
+
 TEST_CASE("what a verification has shown stays with the checkpoint until the next one") {
     World world;
     world.nodes(1);

@@ -52,6 +52,8 @@ TEST_CASE("reports and notices stay out of the core") {
     const Cluster cluster = cluster_with_attempt();
     CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {}, {1, protocol::Reported{}}).has_value());
     CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {}, {1, protocol::Notice{}}).has_value());
+    const protocol::Notice of_nobody{.attempt = {.run = 99}, .text = "lost", .reason = "checkpoint_given_up"};
+    CHECK_FALSE(event_of(cluster, NodeId{"n1"}, {}, {1, of_nobody}).has_value());
 }
 
 TEST_CASE("only the numbers of a commit's metrics go into the records") {
