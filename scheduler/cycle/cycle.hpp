@@ -44,6 +44,7 @@ class Cycle {
     Next consider(const Candidate& candidate);
     Next blocked(const Candidate& candidate);
     std::optional<Next> refused_by_quota(const Candidate& candidate, const Run& run);
+    void reserve_for_retry(const Candidate& candidate, const Run& run);
     void keep_reservation(const Candidate& candidate, const Run& run);
     bool has_no_quota_later(const Candidate& candidate, const Run& run) const;
     void add_reservation(const Candidate& candidate);

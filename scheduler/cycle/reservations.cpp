@@ -177,6 +177,13 @@ void Cycle::keep_reservation(const Candidate& candidate, const Run& run) {
         add_reservation(candidate);
 }
 
+// A run in a short backoff keeps its place by a reservation that begins with its next start.
+void Cycle::reserve_for_retry(const Candidate& candidate, const Run& run) {
+    if (run.retry_at - change_.now() > limits::backoff_keeps_place || !index_.ever(candidate.shape)) return;
+    if (run.nodes_reserved.empty() && has_no_quota_later(candidate, run)) return;
+    if (candidate.claim == Claim::reservation || heads() == 0) make_reservation(candidate, run.retry_at);
+}
+
 std::size_t Cycle::heads() const {
     return static_cast<std::size_t>(
         std::count_if(reservations_.begin(), reservations_.end(),

@@ -152,10 +152,7 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         return *next;
     }
     if (run.retry_at > change_.now()) {
-        const bool keeps = run.retry_at - change_.now() <= limits::backoff_keeps_place && index_.ever(candidate.shape);
-        const bool may = !run.nodes_reserved.empty() || !has_no_quota_later(candidate, run);
-        if (keeps && may && (candidate.claim == Claim::reservation || heads() == 0))
-            make_reservation(candidate, run.retry_at);
+        reserve_for_retry(candidate, run);
         return Next::on;
     }
     if (candidate.claim != Claim::none) {

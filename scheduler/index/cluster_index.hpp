@@ -83,9 +83,8 @@ class ClusterIndex {
     std::vector<AttemptId> requests_due(Time now) const;         // attempts with an overdue request
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
-    const std::map<std::string, Sums>& in_use() const { return in_use_; }  // key: the queue
-    // Key: the queue and the user. Has no entry of a user without live attempts.
-    const std::map<std::pair<std::string, std::string>, UserHold>& user_holds() const { return user_holds_; }
+    const std::map<std::string, Sums>& in_use() const { return in_use_; }            // key: the queue
+    const std::map<QueueUser, UserHold>& user_holds() const { return user_holds_; }  // of users with live attempts
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
     const std::set<Waiter>& waiting_of(const std::string& program) const;
@@ -138,8 +137,7 @@ class ClusterIndex {
     void show(const NodeId& id, const Standing& standing, const Resources& changed,
               const std::vector<GpuShare>& shares);
     void refresh(NodeView& view, const Standing& standing);
-    void sum(const NodeView& view, int sign);
-    void sum_totals(const NodeView& view, int sign);
+    void sum(const NodeView& view, int sign), sum_totals(const NodeView& view, int sign);
     void renew_holds(std::size_t node);
     void put_holds(std::size_t node, NodeHolds holds);
     bool counts_on_end(AttemptId id, const ReservedSeats& seats) const;
@@ -177,13 +175,13 @@ class ClusterIndex {
     std::set<AttemptId> live_attempts_, restless_;
     std::map<AttemptId, Allocation> attempts_;
     std::map<std::string, Sums> in_use_;
-    std::map<std::pair<std::string, std::string>, UserHold> user_holds_;
+    std::map<QueueUser, UserHold> user_holds_;
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;
     Reservations reserved_;
-    std::vector<ReservationMask> masks_;                  // index: as in `views_`
-    std::vector<NodeHolds> holds_;                        // index: as in `views_`
+    std::vector<ReservationMask> masks_;  // index: as in `views_`, also of the next
+    std::vector<NodeHolds> holds_;
     std::map<std::string, std::set<Waiter>> waiting_of_;  // key: the program that submitted the runs
     Gains gains_;
     std::uint64_t searches_ = 0;

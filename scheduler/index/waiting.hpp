@@ -47,8 +47,9 @@ struct Line {  // the waiting runs of one queue and one priority; higher priorit
     }
 };
 
-struct UserHold {           // the holdings of one user in one queue
-    std::int64_t runs = 0;  // with a live attempt
+using QueueUser = std::pair<std::string, std::string>;  // a queue and a user
+struct UserHold {                                       // the holdings of one user in one queue
+    std::int64_t runs = 0;                              // with a live attempt
     Sum gpus;
     bool operator==(const UserHold&) const = default;
 };

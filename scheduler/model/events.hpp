@@ -32,8 +32,7 @@ struct RunSubmitted {  // The shell has checked the spec, the user and the form 
 };
 struct RunStopAsked {
     RunId run;
-    std::string by;
-    std::int64_t wall_ms = 0;
+    std::string by; std::int64_t wall_ms = 0;
     bool checkpoint = false;  // stops the run once its next checkpoint is committed,
     std::optional<Duration> deadline;  // or once this time has passed
     bool now = false;  // stops the run without the grace and without waiting for a checkpoint upload
@@ -126,11 +125,8 @@ struct CheckpointCommitted {
     Duration uploaded_in{};  // time from the report to the commit
     bool operator==(const CheckpointCommitted&) const = default;
 };
-struct CheckpointLost {  // a checkpoint of the attempt was given up before all of its files were stored
-    AttemptId attempt;
-    std::string why;
-    bool operator==(const CheckpointLost&) const = default;
-};
+// a checkpoint of the attempt was given up before all of its files were stored
+struct CheckpointLost { AttemptId attempt; std::string why; bool operator==(const CheckpointLost&) const = default; };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
 // `pending`: the checkpoint waits for its validation, or a trial that starts from it holds it
 struct CheckpointValidated {

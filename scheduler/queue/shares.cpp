@@ -288,6 +288,10 @@ bool Quotas::can_reclaim(const std::string& holder, const std::string& preemptor
     return false;
 }
 
+bool Quotas::claims_back(const std::string& queue) const {
+    return std::find(claimed_back_.begin(), claimed_back_.end(), queue) != claimed_back_.end();
+}
+
 bool Quotas::borrowed(const std::string& queue) const {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
         if (borrows(*at)) return true;
@@ -311,8 +315,8 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
             if (requested.ticks == 0) continue;
             const bool room = has + reserved + requested <= quota;
             const bool claimed =
-                beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
-                                 (room && has + reserved + requested + withheld(at, name, who, true) > quota));
+                beyond_below &&
+                (claims_back(at) || (room && has + reserved + requested + withheld(at, name, who, true) > quota));
             const Sum promised = room && !beyond_below ? withheld(at, name, who, false) : Sum{};
             if (room && !claimed && has + reserved + requested + promised <= quota) continue;
             if (at != queue && !beyond_below && lender.empty()) lender = at;

@@ -8,7 +8,7 @@ import pytest
 from jobs_on_disk import ranks_job
 from local_cluster import LocalCluster, wait_for
 
-SHIM = pathlib.Path(__file__).resolve().parent / "jobs" / "shifted_clock.c"
+SHIM = pathlib.Path(__file__).resolve().parent / "shifted_clock.c"
 HALF_A_DAY = 12 * 3600
 
 

@@ -63,8 +63,8 @@ def test_a_limit_for_one_user_keeps_runs_waiting_until_it_is_lifted(cluster, tmp
     for name in ("mine", "waits"):
         cluster.rtrain("submit", write_job(tmp_path, name, ["sleep", "600"], queue="lab"))
     cluster.wait_state("mine", "RUNNING")
-    told = cluster.rtrain("explain", "waits")
-    assert 'queue "lab" allows one user 1 live runs at once' in told, told
+    explained = cluster.rtrain("explain", "waits")
+    assert 'queue "lab" allows one user 1 live runs at once' in explained, explained
     assert cluster.json("describe", "waits")["reason_kind"] == "queue_user_limit"
     for words in (("--user-runs", "0"), ("--user-runs", "1.5"), ("--user-gpus", "-1")):
         assert cluster.run("queue", "set", "lab", *words).returncode == 4, words

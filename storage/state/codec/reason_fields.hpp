@@ -6,6 +6,16 @@
 
 namespace rtrain::state {
 
+struct NoFields {
+    static constexpr auto list = std::tuple();
+};
+// clang-format off
+template <> struct Fields<reasons::None> : NoFields {};
+template <> struct Fields<reasons::NoRoom> : NoFields {};
+template <> struct Fields<reasons::QueueTime> : NoFields {};
+template <> struct Fields<reasons::WallTime> : NoFields {};
+template <> struct Fields<reasons::RanksSucceeded> : NoFields {};
+// clang-format on
 template <>
 struct Fields<ExitCause> {
     static constexpr auto list = std::tuple(
@@ -18,16 +28,8 @@ struct Fields<NodeReason> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeReason, node), RTRAIN_FIELD(NodeReason, text));
 };
 template <>
-struct Fields<reasons::None> {
-    static constexpr auto list = std::tuple();
-};
-template <>
 struct Fields<reasons::Text> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(reasons::Text, text));
-};
-template <>
-struct Fields<reasons::NoRoom> {
-    static constexpr auto list = std::tuple();
 };
 template <>
 struct Fields<reasons::NeverFits> {
@@ -76,14 +78,6 @@ struct Fields<reasons::StoppedBy> {
         std::tuple(RTRAIN_FIELD(reasons::StoppedBy, user), RTRAIN_FIELD(reasons::StoppedBy, cause));
 };
 template <>
-struct Fields<reasons::QueueTime> {
-    static constexpr auto list = std::tuple();
-};
-template <>
-struct Fields<reasons::WallTime> {
-    static constexpr auto list = std::tuple();
-};
-template <>
 struct Fields<reasons::FailuresSpent> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(reasons::FailuresSpent, failures), RTRAIN_FIELD(reasons::FailuresSpent, max_failures),
@@ -109,10 +103,6 @@ struct Fields<reasons::RankFailed> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(reasons::RankFailed, rank), RTRAIN_FIELD(reasons::RankFailed, node),
                    RTRAIN_FIELD(reasons::RankFailed, exit));
-};
-template <>
-struct Fields<reasons::RanksSucceeded> {
-    static constexpr auto list = std::tuple();
 };
 template <>
 struct Fields<reasons::NotPrepared> {

@@ -243,6 +243,6 @@ def test_arguments_that_cannot_be_meant_are_errors():
         data.mix({a: 1}, seed="x")
     for strategy in ("first_exhausted", "all_exhausted"):
         with pytest.raises(ValueError, match=r"mix: from_items\(5\) -> filter\(<lambda>\) has no rows"):
-            data.mix({a: 1, b.filter(lambda row: False): 1}, stopping_strategy=strategy).take_all()
+            data.mix({named(500, "c"): 1, b.filter(lambda row: False): 1}, stopping_strategy=strategy).take_all()
     with pytest.raises(ValueError, match=r"from_items\(5\) has fewer rows than the 8 streams of an epoch"):
         next(iter(shares(data.mix({a: 1}), 2, 8)[0]))

@@ -73,10 +73,10 @@ TEST_CASE("amounts and numbers out of range are told with their lines, all at on
                 "7: queues.d.quota.CPU: \"99999999999999999999\" is not an amount: it is beyond 64 bits; write a "
                 "decimal such as 2 or 0.5, in steps of 0.0001",
                 "8: queues.e.quota.GPU: GPU above 1 is counted in whole devices",
-                "9: queues.f.user_gpus: GPU above 1 is counted in whole devices",
                 "9: queues.f.user_runs: wants a whole number from 1 to 1000000, found 0",
-                "10: queues.g.user_gpus: wants a number of GPUs, found a map",
-                "10: queues.g.user_runs: wants a whole number from 1 to 1000000, found \"many\""});
+                "9: queues.f.user_gpus: GPU above 1 is counted in whole devices",
+                "10: queues.g.user_runs: wants a whole number from 1 to 1000000, found \"many\"",
+                "10: queues.g.user_gpus: wants a number of GPUs, found a map"});
 }
 
 TEST_CASE("unknown fields and parents are told with what was probably meant") {
