@@ -84,7 +84,7 @@ class ClusterIndex {
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     const std::map<std::string, Sums>& in_use() const { return in_use_; }            // key: the queue
-    const std::map<QueueUser, UserHold>& user_holds() const { return user_holds_; }  // of users with live attempts
+    const std::map<QueueUser, UserHold>& user_holds() const { return user_holds_; }  // has users with live attempts
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
     const std::set<Waiter>& waiting_of(const std::string& program) const;
@@ -138,8 +138,7 @@ class ClusterIndex {
               const std::vector<GpuShare>& shares);
     void refresh(NodeView& view, const Standing& standing);
     void sum(const NodeView& view, int sign), sum_totals(const NodeView& view, int sign);
-    void renew_holds(std::size_t node);
-    void put_holds(std::size_t node, NodeHolds holds);
+    void renew_holds(std::size_t node), put_holds(std::size_t node, NodeHolds holds);
     bool counts_on_end(AttemptId id, const ReservedSeats& seats) const;
     void renew_releases(AttemptId id);
     void move_release(const Allocation& allocation, ReservationMask from, ReservationMask to);

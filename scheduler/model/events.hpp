@@ -41,8 +41,7 @@ struct RunStopAsked {
 struct RunCheckpointAsked { RunId run; std::string by; bool operator==(const RunCheckpointAsked&) const = default; };
 struct RunResizeAsked {  // resizes to `workers` at the next commit or at the deadline
     RunId run;
-    std::string by;
-    std::uint32_t workers = 0;
+    std::string by; std::uint32_t workers = 0;
     std::optional<Duration> deadline;
     bool operator==(const RunResizeAsked&) const = default;
 };

@@ -288,6 +288,11 @@ bool Quotas::can_reclaim(const std::string& holder, const std::string& preemptor
     return false;
 }
 
+Sum Quotas::reserved_in(const std::string& queue, const std::string& name) const {
+    const auto reserved = reserved_.find(queue);
+    return reserved == reserved_.end() ? Sum{} : amount_of(reserved->second, name);
+}
+
 bool Quotas::claims_back(const std::string& queue) const {
     return std::find(claimed_back_.begin(), claimed_back_.end(), queue) != claimed_back_.end();
 }
@@ -308,10 +313,9 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
         const std::string& at = *next;
         bool beyond = false;
         const QueueRules& rules = rules_of(queues_, at);
-        const auto reserved_here = reserved_.find(at);
         for (const auto& [name, quota] : rules.quota) {
             const Sum requested = amount_of(demand, name), has = amount_of(in_use(at), name);
-            const Sum reserved = reserved_here == reserved_.end() ? Sum{} : amount_of(reserved_here->second, name);
+            const Sum reserved = reserved_in(at, name);
             if (requested.ticks == 0) continue;
             const bool room = has + reserved + requested <= quota;
             const bool claimed =

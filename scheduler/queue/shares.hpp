@@ -108,6 +108,7 @@ class Quotas {
     Sum withheld(const std::string& above, const std::string& name, const Borrower& who, bool borrows) const;
     bool own_beside(const std::map<RunId, Withheld>& others, const std::string& queue, const Withheld& withheld) const;
     Sums ended_by(Time time, const std::string& queue) const;
+    Sum reserved_in(const std::string& queue, const std::string& name) const;
     bool claims_back(const std::string& queue) const;
     bool own_at(const std::string& queue, const Sums& demand, Time time) const;
     const std::string& child_towards(const std::string& queue, const std::string& above) const;

@@ -1,4 +1,4 @@
-"""How a job of a schedule (../fates.py) fires its events, and how it keeps what it delivered."""
+"""How a job of a schedule (../recovery/fates.py) fires its events, and how it keeps what it delivered."""
 
 import json
 import os
