@@ -61,8 +61,6 @@ class Op:
     undeclared = False  # keeps_rows is False because nobody said: counting finds out
     each = 0  # the op makes so many rows, from the beginning of a piece, without the others; 0: it needs the whole piece
 
-    fn: Function | None = None  # the user's, where there is one
-
     def apply(self, block: Block, salt: int) -> Block:
         """`salt` tells pieces apart, for what is drawn at random."""
         raise NotImplementedError
@@ -179,7 +177,13 @@ def _threads_of(op: str, concurrency: Any) -> int | None:
     return concurrency
 
 
-class MapRows(Op):
+class Calling(Op):
+    """An op that calls a function of the user."""
+
+    fn: Function
+
+
+class MapRows(Calling):
     each = 1
 
     def __init__(self, fn: Function) -> None:
@@ -199,7 +203,7 @@ class MapRows(Op):
             raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(new_row)}")
 
 
-class FlatMap(Op):
+class FlatMap(Calling):
     keeps_rows = False
 
     def __init__(self, fn: Function) -> None:
@@ -227,7 +231,7 @@ class FlatMap(Op):
         return lists
 
 
-class Filter(Op):
+class Filter(Calling):
     keeps_rows = False
 
     def __init__(self, fn: Function) -> None:
@@ -266,7 +270,7 @@ class FilterExpression(Op):
         return before
 
 
-class MapBatches(Op):
+class MapBatches(Calling):
     """Batches lie within a piece: at most `size` rows, fewer at its end. keeps_rows: the user's word; None: it was not given."""
 
     def __init__(
@@ -297,7 +301,7 @@ class MapBatches(Op):
             raise self.fn.failed(error) from error
 
 
-class AddColumn(Op):
+class AddColumn(Calling):
     def __init__(self, column: str, fn: Function, batch_format: str | None) -> None:
         self.column, self.fn, self.batch_format = column, fn, batch_format
         self.name = f"add_column({column})"

@@ -28,7 +28,7 @@ from rtrain import _chance
 from rtrain.data._block import Block
 from rtrain.data._making._gain import Gain
 from rtrain.data._making._made import Task, made
-from rtrain.data._ops import Op, own_instances
+from rtrain.data._ops import Calling, Op, own_instances
 from rtrain.data._source import Group, InMemory, Source
 
 _LOOK_ROWS = 64  # of a look at the first rows
@@ -391,7 +391,7 @@ class Mapped(Node):
     @property
     def gain(self) -> Gain | None:
         """Returns how many threads carry the functions out; None if one does, or if there are none."""
-        functions = [op.fn for op in self.ops if op.fn is not None]
+        functions = [op.fn for op in self.ops if isinstance(op, Calling)]
         asked = [threads for threads in (fn.threads for fn in functions) if threads is not None]
         if not functions or 1 in asked:
             return None
@@ -469,7 +469,7 @@ class _MappedRun:
 
     def _applied(self, item: Task | Block, piece: Piece, first: int) -> Task | Block:
         gain = self.node.gain
-        if gain is None and any(op.fn is not None for op in self.node.ops):
+        if gain is None and any(isinstance(op, Calling) for op in self.node.ops):
             block = item if isinstance(item, Block) else item.make()
             return self.node.apply(block, piece, self.order, first)
         return changed(item, lambda block: self.node.apply(block, piece, self.order, first), gain)

@@ -54,13 +54,13 @@ def objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _of_arrays(values: list[Any]) -> Any:
+def _of_arrays(values: Sequence[Any]) -> Any:
     if len({None if value is None else (value.shape, value.dtype) for value in values}) == 1:
         return np.stack(values)
     return objects(values)
 
 
-def _of_numbers(values: list[Any], kinds: set[type], name: str) -> Any:
+def _of_numbers(values: Sequence[Any], kinds: set[type], name: str) -> Any:
     if len(kinds) == 1 and issubclass(next(iter(kinds)), np.generic):
         kind = _types.of_dtype(np.dtype(next(iter(kinds))))
         return np.asarray(values) if kind is None else pa.array(values, kind)
@@ -88,7 +88,7 @@ def _of_integers(values: Sequence[Any]) -> Any:
     return objects(values)
 
 
-def _inferred(values: list[Any]) -> Any:
+def _inferred(values: Sequence[Any]) -> Any:
     """Returns what Arrow makes of the values, where it keeps them: it cuts nanoseconds, and hours where dates are beside times."""
     try:
         array = pa.array(values)
