@@ -77,7 +77,7 @@ def wrong_document(text: str, value: dict[str, Any]) -> str:
         return first_problem(text, "--config", "FILE", "context", "list")
     if "nodes" in value and "allocations" in value:
         return first_problem(text, "plan", "JOB", "--cluster", "FILE")
-    source = (ROOT / "storage" / "spec" / "fields" / "autoscale.cpp").read_text()
+    source = (ROOT / "storage" / "job_spec" / "fields" / "autoscale.cpp").read_text()
     unknown = [field for field in value.get("autoscale", {}) if f'{{"{field}", ' not in source]
     return f"autoscale has no field {', '.join(unknown)}" if unknown else ""
 

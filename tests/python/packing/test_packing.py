@@ -159,7 +159,7 @@ def test_archives_of_earlier_versions_and_of_the_command_line_are_read() -> None
 
 
 def test_the_driver_leaves_out_all_that_rtrain_submit_does() -> None:
-    text = (pathlib.Path(__file__).resolve().parents[3] / "storage" / "spec" / "archive" / "walk.cpp").read_text()
+    text = (pathlib.Path(__file__).resolve().parents[3] / "storage" / "job_spec" / "archive" / "walk.cpp").read_text()
     rules = re.search(r"secret_files =((?:\s*\"[^\"]*\")+);", text)
     assert rules
     theirs = "".join(re.findall(r'"([^"]*)"', rules[1])).split("\\n")

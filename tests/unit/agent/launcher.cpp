@@ -244,7 +244,7 @@ TEST_CASE("a kill of a worker reaches its whole group, and what escaped from it 
     const auto start =
         story.worker({"sh", "-c", "setsid sleep 1000 & echo $! >escaped; sleep 1000 & echo $! >child; wait"});
     story.launcher->start(start);
-    REQUIRE(story.until([&] { return has_text(start.cwd + "/child"); }));
+    REQUIRE(story.until([&] { return has_text(start.cwd + "/child") && story.started.count(0) == 1; }));
 
     story.launcher->kill(launched, 0);
 

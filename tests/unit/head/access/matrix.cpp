@@ -62,6 +62,8 @@ const std::map<std::string, std::string> expected = {
     {"PUT /v1/queues/{queue}", "A"},
     {"DELETE /v1/queues/{queue}", "a"},
     {"GET /v1/report", "VORUA"},
+    {"GET /v1/status/history", "VORUA"},
+    {"GET /v1/timeline", "VORUA"},
     {"GET /v1/events", "VORUA"},
     {"POST /v1/plan", "VORUA"},
     {"GET /v1/tokens", "A"},
