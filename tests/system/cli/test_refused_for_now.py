@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import itertools
 import json
 import os
 import ssl
@@ -70,7 +71,7 @@ def test_a_refused_command_waits_as_the_head_asks(certificate):
         done = list_tokens(certificate, port)
     assert done.returncode == 0, done.stderr
     assert len(asked) == 3
-    assert all(later - earlier >= 1 for earlier, later in zip(asked, asked[1:]))
+    assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(asked))
     assert "the head refused for now: too many streams; asked again in 1 s, for 60 s at most" in done.stderr
 
 

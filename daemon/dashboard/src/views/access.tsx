@@ -1,7 +1,7 @@
 // For admins: users and tokens, and the audit of changes.
 import { useRef, useState } from "preact/hooks";
 import { call, list, newest } from "../api/client.ts";
-import { useLoaded, useNow, useSession } from "../api/hooks.ts";
+import { type Loaded, useLoaded, useNow, useSession } from "../api/hooks.ts";
 import type { AuditRow, Token } from "../api/types.ts";
 import { Copy } from "../parts/copy.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -26,19 +26,23 @@ function stateOf(token: Token, now: number): string {
 export function Access() {
   const session = useSession();
   if (session?.role !== "admin") return <div class="view"><h1>Access</h1><Quiet>Tokens and the audit are shown to admins.</Quiet></div>;
+  return <OfAdmins />;
+}
+
+function OfAdmins() {
+  const read = useLoaded((signal) => list<Token>("/v1/tokens", signal), [], 15_000);
   return (
     <div class="view">
       <h1>Access</h1>
-      <Tokens />
-      <Kept />
+      <Tokens read={read} />
+      <Kept tokens={read.value ?? []} />
       <Audit />
     </div>
   );
 }
 
-function Tokens() {
+function Tokens({ read }: { read: Loaded<Token[]> }) {
   const now = useNow(10_000);
-  const read = useLoaded((signal) => list<Token>("/v1/tokens", signal), [], 15_000);
   const [revokes, setRevokes] = useState<Token | null>(null);
   const [makes, setMakes] = useState(false);
   const [fresh, setFresh] = useState("");

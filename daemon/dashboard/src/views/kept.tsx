@@ -1,6 +1,6 @@
 // For admins: what the head keeps for a user, and the limits of it.
 import { useState } from "preact/hooks";
-import { call, list } from "../api/client.ts";
+import { call } from "../api/client.ts";
 import { useLoaded } from "../api/hooks.ts";
 import type { KeptBytes, Quota, Token } from "../api/types.ts";
 import { Bar } from "../parts/bar.tsx";
@@ -13,10 +13,10 @@ const places: [keyof KeptBytes, string][] = [["memory", "Memory"], ["database", 
 const mebi = 1024 * 1024;
 const pathOf = (user: string) => `/v1/quotas/${encodeURIComponent(user)}`;
 
-export function Kept() {
+// `tokens`: those of all users.
+export function Kept({ tokens }: { tokens: Token[] }) {
   const { query } = useRoute();
-  const tokens = useLoaded((signal) => list<Token>("/v1/tokens", signal), []);
-  const users = [...new Set((tokens.value ?? []).map((one) => one.user).filter((user) => user !== ""))].sort();
+  const users = [...new Set(tokens.map((one) => one.user).filter((user) => user !== ""))].sort();
   const user = query.get("user") ?? users[0] ?? "";
   const read = useLoaded((signal) => (user === "" ? Promise.resolve(null) : call<Quota>(pathOf(user), { signal })), [user], 30_000);
   const [changes, setChanges] = useState(false);
