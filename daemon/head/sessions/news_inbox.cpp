@@ -51,9 +51,11 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
                 first_report_(first->attempt);
             events_.take(std::move(event));
         }
-    } else if (const auto* message = std::get_if<protocol::Notice>(&news.what)) {
-        notice(node, *message);
-    } else if (auto event = event_of(cluster, NodeId{node}, view_.clock.now(), news)) {
+        return std::nullopt;
+    }
+    // Some notices are events too: of a checkpoint that was lost.
+    if (const auto* message = std::get_if<protocol::Notice>(&news.what)) notice(node, *message);
+    if (auto event = event_of(cluster, NodeId{node}, view_.clock.now(), news)) {
         if (auto* exited = std::get_if<WorkerExited>(&*event)) exited->ago = ago(*exited);
         events_.take(std::move(*event));
     }
