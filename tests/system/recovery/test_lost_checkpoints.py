@@ -30,7 +30,7 @@ def test_a_run_that_is_stopped_while_its_disk_is_full_says_what_it_lost(cluster,
         assert "3 checkpoints never reached the storage" in run["reason"], run["reason"]
         assert waited.returncode == 0, waited
         warning = [line for line in waited.stderr.splitlines() if line.startswith("warning: ")]
-        assert warning and "3 checkpoints never reached the storage" in warning[0] and "No space left" in warning[0], waited.stderr
+        assert warning and "3 checkpoints never reached the storage" in warning[0] and "no space left" in warning[0], waited.stderr
         shown = cluster.rtrain("describe", "loses")
         assert "never reached the storage" in shown and "warning" in shown, shown
         text = cluster.fetched("/metrics", cluster.json("token", "create", "--user", "eve", "--role", "viewer")["token"])
