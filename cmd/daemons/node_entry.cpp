@@ -10,6 +10,7 @@
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
+#include "cmd/text/units.hpp"
 #include "daemon/agent/agent.hpp"
 #include "daemon/agent/hardware/inventory.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"

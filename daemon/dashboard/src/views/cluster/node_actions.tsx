@@ -63,7 +63,7 @@ function Leave({ node, close }: Given) {
       <RunsOn node={node} />
       <p>Their attempts end there at once. The node's certificate is revoked: it comes back with a new join token only.</p>
       <label class="field"><span>Type its name to confirm</span>
-        <input type="text" required pattern={node.node.replace(/[.*+?^${}()|[\]\\\/-]/g, "\\$&")} value={name} autocomplete="off" onInput={(event) => setName(event.currentTarget.value)} /></label>
+        <input type="text" required pattern={node.node.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")} value={name} autocomplete="off" onInput={(event) => setName(event.currentTarget.value)} /></label>
     </Dialog>
   );
 }
