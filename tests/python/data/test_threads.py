@@ -1,5 +1,6 @@
 """Pieces that several threads make: their order, their errors, their random numbers and their end."""
 
+import gc
 import random
 import threading
 
@@ -10,6 +11,12 @@ from rtrain.data._making import _gain, _made
 from rtrain.data._making._gain import Gain, pays
 
 PIECES = 12
+
+
+@pytest.fixture(autouse=True)
+def _no_loops_of_other_tests():
+    """Loops that other tests left early may lie in cycles, with their threads."""
+    gc.collect()
 
 
 @pytest.fixture

@@ -192,19 +192,12 @@ class _WindowRun:
         return self.held.block
 
     def _shuffled(self, number: int) -> Iterator[Block]:
-        """Yields the rows of a window, shuffled. It is cut where functions made more than `window_bytes` of its pieces, unless nobody
+        """Returns the rows of a window, shuffled. It is cut where functions made more than `window_bytes` of its pieces, unless nobody
         knows how many rows it has."""
         parts = [part for part in self._windows()[number] if part.rows]
         known = all(part.piece.rows != UNKNOWN for part in parts)
         most = self.node.window_bytes if known and not self.order.whole_windows else math.inf
-        numbers = self.order.random(self.node.seed, self.node.salt + 1 + number)
-        blocks: list[Block] = []
-        for block in made(part.task_of(self.child) for part in parts):
-            blocks.append(block)
-            if sum(block.nbytes for block in blocks) >= most:
-                yield _mixed(blocks, numbers)
-        if blocks:
-            yield _mixed(blocks, numbers)
+        return _in_random_order(parts, self.child, most, self.order.random(self.node.seed, self.node.salt + 1 + number))
 
 
 @dataclass
@@ -215,6 +208,18 @@ class _Held:
     start: int
     block: Block
     coming: Iterator[Block]
+
+
+def _in_random_order(parts: list[_Part], child: Run, most: float, numbers: np.random.Generator) -> Iterator[Block]:
+    """Yields the rows of the parts in blocks of at least `most` bytes, each shuffled. It holds no run that holds it, so that its threads
+    end with the loop that is left early."""
+    blocks: list[Block] = []
+    for block in made(part.task_of(child) for part in parts):
+        blocks.append(block)
+        if sum(block.nbytes for block in blocks) >= most:
+            yield _mixed(blocks, numbers)
+    if blocks:
+        yield _mixed(blocks, numbers)
 
 
 def _mixed(blocks: list[Block], numbers: np.random.Generator) -> Block:
