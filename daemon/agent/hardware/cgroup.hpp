@@ -13,7 +13,7 @@
 
 namespace rtrain::agent {
 
-// What the ranks of an attempt on this node may use, together. 0: no limit.
+// The limits of all ranks of an attempt on this node, together. 0: no limit.
 struct GroupLimits {
     std::int64_t memory_bytes = 0, cpu_ticks = 0;
 };

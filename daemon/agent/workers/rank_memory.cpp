@@ -32,7 +32,7 @@ std::optional<std::int64_t> sum_of(const std::string& text, std::initializer_lis
     return sum;
 }
 
-// What the process has at most: pages that it shares count in full.
+// Returns an upper bound of the memory of the process: pages that it shares count in full.
 std::int64_t bound_of(std::int64_t pid) {
     const auto status = read_whole(file_of(pid, "status"));
     return status ? sum_of(*status, {"RssAnon", "RssShmem", "VmSwap"}).value_or(0) : 0;

@@ -90,8 +90,8 @@ Error no_longer_opens() {
 
 }  // namespace
 
-// Only the loop knows which runs a node may write to and how much their users may keep. A thread for files calls this
-// function and waits for the loop's answer, for some seconds at most: a head that ends does not answer.
+// Only the loop has the records of which runs a node may write to and how much their users may keep. A thread for files
+// calls this function and waits for the loop's answer, for some seconds at most: a head that ends does not answer.
 std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path,
                                                   const std::shared_ptr<CountedUpload>& counted, std::uint64_t bytes) {
     if (caller.role != Role::node) return std::nullopt;

@@ -58,7 +58,7 @@ TEST_CASE("no rank ends for memory where the run asked for none") {
     CHECK(measure(machine, std::int64_t{1} << 40, std::int64_t{1} << 40).empty());
 }
 
-TEST_CASE("a rank that ended for memory says how much it used") {
+TEST_CASE("the cause of a rank that ended for memory has the amount that it used") {
     Machine machine = limited();
     const RankMemory used{.bytes = 400 * MiB - 1,
                           .largest = {{.pid = 7, .bytes = 290 * MiB, .command = "python train.py"},

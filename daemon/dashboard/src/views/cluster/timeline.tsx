@@ -75,7 +75,7 @@ export function RunsOnNodes({ nodes }: { nodes: readonly NodeRecord[] }) {
       </span>
     }>
       <p class="quiet">{dayAndClock(span.from)} to {live ? "now" : dayAndClock(span.to)}</p>
-      {read.problem && (read.problem.status === 404 ? <Quiet>This head does not tell which runs were on its nodes.</Quiet> : <ProblemNote problem={read.problem} />)}
+      {read.problem && (read.problem.status === 404 ? <Quiet>This head has no record of which runs were on its nodes.</Quiet> : <ProblemNote problem={read.problem} />)}
       {made && found && <Chart made={made} span={found.span} zoom={(to) => set(to)} />}
       {!found && !read.problem && <Quiet>Loading.</Quiet>}
       {found?.answer.whole === false && <Quiet>There are more attempts than are drawn: choose a shorter span.</Quiet>}

@@ -24,7 +24,7 @@ _WINDOW_ROWS = 128  # a window ends earlier when its documents fill so many rows
 
 @dataclass(frozen=True)
 class Packing:
-    """What `Dataset.pack` was asked for. padding: the value behind the last token, for each column."""
+    """The arguments of `Dataset.pack`. padding: the value behind the last token, for each column."""
 
     length: int
     columns: tuple[str, ...]

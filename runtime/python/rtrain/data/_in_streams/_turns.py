@@ -1,4 +1,4 @@
-"""Which source each row of a mixed stream comes from. Pure arithmetic: no data, no files.
+"""Computes from which source each row of a mixed stream comes. It is arithmetic alone: it reads no data and no files.
 
 A stream is cut into blocks of 1,000 rows. The weights say how many rows of each source lie below a block's end, so that a block
 has as many rows of each source as its weights say, and an error never grows. The order within a block is random, by a key of (seed,

@@ -1,4 +1,4 @@
-"""What becomes of a symbolic link of a working directory. storage/job_spec/archive/links.cpp has the same rules for `rtrain submit`, and
+"""Decides what becomes of a symbolic link of a working directory. storage/job_spec/archive/links.cpp has the same rules for `rtrain submit`, and
 tests/link_cases.json runs against both."""
 
 from __future__ import annotations
