@@ -126,10 +126,6 @@ std::string default_node_name() {
 
 std::string node_data(const std::string& name) { return data_home() + "/nodes/" + name; }
 
-json node_json(const NodeOptions& options, int pid) {
-    return {{"node", options.name}, {"head", options.head}, {"pid", pid}, {"data", options.data}};
-}
-
 Status join_node(const NodeOptions& options) {
     Result<AgentOptions> agent = agent_options(options);
     if (!agent) return agent.error();
@@ -142,15 +138,21 @@ Result<bool> node_serves(const NodeOptions& options) {
     return serves_as_joined(*agent, options.token);
 }
 
-Status run_node(const NodeOptions& options, const std::function<void()>& ready) {
+Status run_node(const NodeOptions& options, const std::function<void(const json&)>& started) {
     Result<AgentOptions> agent = agent_options(options);
     if (!agent) return agent.error();
     const std::string pid_file = options.data + node_pid_file;
-    const Status served = run_agent(*agent, [&]() -> Status {
+    const auto serves = [&]() -> Status {
         if (Status written = write_pid_file(pid_file, options.head); !written) return written;
-        ready();
         end_with(options.until_pid);
         return Done{};
+    };
+    const Status served = run_agent(*agent, serves, [&](bool registered) {
+        started({{"node", options.name},
+                 {"head", options.head},
+                 {"pid", getpid()},
+                 {"data", options.data},
+                 {"registered", registered}});
     });
     remove_pid_file(pid_file);
     return served;
@@ -160,7 +162,7 @@ Result<json> run_node_detached(const NodeOptions& options) {
     constexpr std::int64_t wait_ms = 30'000;
     const auto daemon = [&](const DaemonStart& start) -> Result<int> {
         if (Status joined = join_node(options); !joined) return joined.error();
-        const Status served = run_node(options, [&] { start.hand_over(json_text(node_json(options, getpid()))); });
+        const Status served = run_node(options, [&](const json& node) { start.hand_over(json_text(node)); });
         if (!served) return served.error();
         return 0;
     };

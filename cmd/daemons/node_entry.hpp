@@ -48,9 +48,9 @@ std::string node_data(const std::string& name);  // <data home>/nodes/<name>
 Status join_node(const NodeOptions& options);    // gets the certificate, unless there is one
 // Returns whether an agent runs as this node, and has joined the cluster that the token is of.
 Result<bool> node_serves(const NodeOptions& options);
-// Runs the agent in this process, with a pid file, until SIGTERM or `node leave`. `ready`: it serves.
-Status run_node(const NodeOptions& options, const std::function<void()>& ready);
+// Runs the agent in this process, with a pid file, until SIGTERM or `node leave`. `started` is called once with
+// {node, head, pid, data, registered}: when the head lists the node, or when it has refused or not answered.
+Status run_node(const NodeOptions& options, const std::function<void(const nlohmann::json&)>& started);
 Result<nlohmann::json> run_node_detached(const NodeOptions& options);
-nlohmann::json node_json(const NodeOptions& options, int pid);
 
 }  // namespace rtrain::cmd

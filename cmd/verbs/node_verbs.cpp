@@ -33,8 +33,12 @@ Result<int> node_join(Invocation& call) {
         call.out.talk("this agent is not root: all jobs on this node run as its user, who can read the node's key in " +
                       options->data + " and the files of every job");
     const auto joined_text = [](const json& node) {
-        return "node \"" + node.value("node", "") + "\" joined " + node.value("head", "") + ", pid " +
-               std::to_string(node.value("pid", 0)) + ", data in " + node.value("data", "") + "\n";
+        const std::string place = ", pid " + std::to_string(node.value("pid", 0)) + ", data in " +
+                                  node.value("data", "") + "\n";
+        const std::string name = "node \"" + node.value("node", "") + "\" ", head = node.value("head", "");
+        if (node.value("registered", false)) return name + "joined " + head + place;
+        return name + "runs, but the head at " + head + " does not list it yet; the agent goes on trying" + place +
+               "  next: read the agent's log\n";
     };
     if (call.arguments.has("detach")) {
         Result<json> node = run_node_detached(*options);
@@ -44,8 +48,7 @@ Result<int> node_join(Invocation& call) {
     }
     const Notifier manager = Notifier::from_environment();
     if (Status joined = join_node(*options); !joined) return joined.error();
-    const Status served = run_node(*options, [&] {
-        const json node = node_json(*options, getpid());
+    const Status served = run_node(*options, [&](const json& node) {
         call.out.document(node, "node", joined_text(node));
         call.out.flush();
         if (Status known = manager.ready("node " + options->name + " of the head at " + options->head); !known)

@@ -8,7 +8,8 @@
 
 namespace rtrain {
 
-Status run_agent(const AgentOptions& options, const std::function<Status()>& ready) {
+Status run_agent(const AgentOptions& options, const std::function<Status()>& serves,
+                 const std::function<void(bool)>& registered) {
     auto lock = agent::DirectoryLock::take(options.data_dir);
     if (!lock) return lock.error();
     if (!options.allow_root_workers)
@@ -25,7 +26,7 @@ Status run_agent(const AgentOptions& options, const std::function<Status()>& rea
     if (!node) return node.error();
     agent::Agent parts(std::move(*lock), std::move(*node), std::move(*outbox));
     if (Status opened = parts.open(); !opened) return opened;
-    return parts.serve(ready);
+    return parts.serve(serves, registered);
 }
 
 }  // namespace rtrain

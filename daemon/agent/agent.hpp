@@ -10,7 +10,10 @@ namespace rtrain {
 
 // Serves until SIGTERM or SIGINT, which leave the workers running (unless `end_workers`): the next start adopts them.
 // With `drain_on_sigterm_ms` SIGTERM drains the node first, and leaves no worker.
-// `ready` is called once, when nothing is left that could keep the agent from serving; its error ends the agent.
-Status run_agent(const AgentOptions& options, const std::function<Status()>& ready);
+// `serves` is called once, when nothing is left that could keep the agent from serving; its error ends the agent.
+// `registered` is called once after that: with true when the head lists the node, with false when the head has refused
+// the node or has not answered within ten seconds. The agent goes on trying either way.
+Status run_agent(const AgentOptions& options, const std::function<Status()>& serves,
+                 const std::function<void(bool)>& registered);
 
 }  // namespace rtrain

@@ -13,6 +13,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::chrono::seconds last_requests(5);  // to object stores, of an agent that stops
+constexpr std::int64_t wait_for_head_ms = 10'000;  // before announce(false)
 
 }  // namespace
 
@@ -58,6 +59,8 @@ void Agent::connect() {
 
 // What an order means beside its input: the machine gets each of them.
 void Agent::on_order(protocol::FromHead message) {
+    if (std::holds_alternative<protocol::Welcome>(message)) announce(true);
+    if (std::holds_alternative<protocol::Refuse>(message)) announce(false);
     if (const auto* stop = std::get_if<protocol::Stop>(&message)) preparations_.cancel(key_of(stop->attempt));
     if (const auto* revoked = std::get_if<protocol::Revoked>(&message)) peers_.refuse_revoked(revoked->serials);
     if (const auto* order = std::get_if<protocol::Clear>(&message)) run_files_.clear(*order);
@@ -100,13 +103,19 @@ void Agent::remove_short_places() {
     remove_short_directory(node_.options.data_dir);
 }
 
-Status Agent::serve(const std::function<Status()>& ready) {
+void Agent::announce(bool registered) {
+    if (const auto once = std::exchange(registered_, nullptr)) once(registered);
+}
+
+Status Agent::serve(const std::function<Status()>& serves, const std::function<void(bool)>& registered) {
     net::Loop& net = loop_.net();
     end_workers_ = node_.options.end_workers;
     net.on_signal(SIGINT, [&net] { net.stop(); });
     net.on_signal(SIGTERM, [this] { on_end_signal(); });
     net.on_signal(SIGHUP, [] {});
-    if (Status announced = ready(); !announced) return announced;
+    if (Status announced = serves(); !announced) return announced;
+    registered_ = registered;
+    net.after(wait_for_head_ms, [this] { announce(false); });
     net.post([this] { head_.connect(); });
     net.post([this] { renewal_.renew(); });
     net.post([this] { cloud_.begin(); });

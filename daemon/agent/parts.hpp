@@ -22,8 +22,9 @@ namespace rtrain::agent {
 class Agent {
   public:
     Agent(DirectoryLock lock, ThisNode node, Outbox outbox);
-    Status open();                                       // listens, and adopts what an agent before this one has left
-    Status serve(const std::function<Status()>& ready);  // until SIGTERM or SIGINT
+    Status open();  // listens, and adopts what an agent before this one has left
+    // Until SIGTERM or SIGINT. The functions are those of run_agent().
+    Status serve(const std::function<Status()>& serves, const std::function<void(bool)>& registered);
 
   private:
     void connect();                       // what the parts do at each step of the loop
@@ -32,6 +33,7 @@ class Agent {
     void end(const EndAgent& out);        // outputs.cpp
     void on_order(protocol::FromHead message);
     void on_end_signal();
+    void announce(bool registered);  // only the first call has an effect
     void remove_short_places();
 
     // The members stand in the order in which they are made; they end in the opposite one.
@@ -61,8 +63,9 @@ class Agent {
     RunFiles run_files_;
     Preparations preparations_;
 
-    bool end_workers_ = false;  // with this agent
-    bool drains_ = false;       // SIGTERM has come once
+    std::function<void(bool)> registered_;  // null once it was called
+    bool end_workers_ = false;              // with this agent
+    bool drains_ = false;                   // SIGTERM has come once
 };
 
 }  // namespace rtrain::agent

@@ -107,6 +107,23 @@ def test_a_token_for_several_nodes_goes_by_standard_input(cluster):
     assert empty.returncode == 2 and "no token is in standard input" in empty.stderr, empty.stderr
 
 
+def test_join_returns_when_the_head_lists_the_node_and_says_so_when_it_does_not(cluster):
+    join = Joining(cluster, "listed")
+    done = join("--peer-port", "0", "--detach")
+    assert done.returncode == 0 and json.loads(done.stdout)["registered"] is True, done.stdout
+    assert "listed" in [node["node"] for node in cluster.json("nodes")["items"]]
+    cluster.rtrain("node", "stop", "--data", cluster.folder / join.name)
+    with socket.socket() as nobody:  # bound and not listening: each connection is refused
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        words = [RTRAIN, "node", "join", address, "--name", join.name, "--data", cluster.folder / join.name,
+                 "--allow-root-workers", "--peer-port", "0", "--detach"]  # fmt: skip
+        done = subprocess.run(list(map(str, words)), env=cluster.env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"the head at {address} does not list it yet; the agent goes on trying" in done.stdout
+    join.leave()
+
+
 def test_pid_files_are_writable_by_their_owner_alone_under_any_umask(cluster):
     join = Joining(cluster, "loose")
     before = os.umask(0)
