@@ -62,6 +62,7 @@ class Cycle {
     bool found_another_node(const Run& run, const GangRequest& gang) const;
     bool still_valid(const Run& run, const GangRequest& gang) const;
     bool overtaken(const Run& run) const;
+    bool starts_before_preemption(const Candidate& candidate) const;
     void spare_ends(const Run& run);
     void make_reservation(const Candidate& candidate, Time not_before);
     bool renew(const Candidate& candidate, Time not_before);

@@ -120,6 +120,14 @@ bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     return !found_another_node(run, gang) && !overtaken(run);
 }
 
+// Returns true if the reservation begins before others could have gone for the run.
+bool Cycle::starts_before_preemption(const Candidate& candidate) const {
+    const Run& run = change_.seen().runs.at(candidate.run);
+    return run.reserved_from > change_.now() &&
+           run.reserved_from <= change_.now() + change_.seen().queues.preemption_grace &&
+           still_valid(run, index_.shape(candidate.shape).gang);
+}
+
 // Something was given back on the reserved nodes: the reservation waits no longer for attempts whose place it takes.
 void Cycle::spare_ends(const Run& run) {
     const auto& given_back = change_.given_back_on();

@@ -76,14 +76,16 @@ bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     if (index_.shape(candidate.shape).total.empty() || heads() >= limits::heads_most ||
         reservations_.size() >= limits::reservations_most)
         return false;
+    if (starts_before_preemption(candidate) && quotas_.withholds(run)) return true;
     const auto room = request_preemption(change_, quotas_, run.id, open_to(run));
     if (!room) return false;
     if (room->requested_now) change_.settle();
     if (room->requested_now && !run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     make_reservation(candidate, room->by);
-    quotas_.starts(candidate.run);  // counted as reserved now
-    quotas_.reserve(candidate.line->queue, index_.shape(candidate.shape).total);
     quota_reserved_.insert(candidate.run);
+    if (run.reserved_from.ms != 0 && quotas_.withholds(run)) return true;  // until that time
+    quotas_.starts(candidate.run);                                         // counted as reserved now
+    quotas_.reserve(candidate.line->queue, index_.shape(candidate.shape).total);
     return true;
 }
 
@@ -112,7 +114,8 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
     const Run& run = change_.seen().runs.at(candidate.run);
     const bool behind = stands_behind(candidate);
     if (candidate.claim == Claim::none && behind) return Next::skip;
-    const auto room = behind ? std::nullopt : request_preemption(change_, quotas_, candidate.run, open_to(run));
+    const bool preempts = !behind && !starts_before_preemption(candidate);
+    const auto room = !preempts ? std::nullopt : request_preemption(change_, quotas_, candidate.run, open_to(run));
     if (room && room->requested_now) {
         change_.settle();
         if (!run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));

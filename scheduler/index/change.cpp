@@ -38,7 +38,9 @@ Attempt& Change::edit(AttemptId id) {
 
 Worker& Change::edit(AttemptId id, Rank rank) {
     touched_workers_.insert({id, rank});
-    return value_at(cluster_.attempts, id, "attempt").workers.at(rank.value);
+    Attempt& attempt = value_at(cluster_.attempts, id, "attempt");
+    if (attempt.state == AttemptState::stopping) stale_.attempts.insert(id);  // its end is known once all have exited
+    return attempt.workers.at(rank.value);
 }
 
 void Change::no_longer_waits(AttemptId id, const NodeId& node) {

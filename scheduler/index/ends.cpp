@@ -82,7 +82,7 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
 }
 
 std::optional<Time> known_end(const Cluster& cluster, const Attempt& attempt) {
-    if (attempt.state == AttemptState::stopping) return attempt.work_ended;
+    if (attempt.state == AttemptState::stopping) return attempt.work_ended + grace_of(cluster, attempt);
     return ends_by(cluster, attempt, attempt.placed_at);
 }
 

@@ -347,13 +347,14 @@ std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std:
     return std::nullopt;
 }
 
-std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas& quotas, RunId waiting,
+std::optional<PreemptionPlan> plan_preemption(const Change& change, Quotas quotas, RunId waiting,
                                               ReservationMask open) {
     const Cluster& cluster = change.seen();
     if (cluster.queues.rules.empty()) return std::nullopt;
     const Run& run = cluster.runs.at(waiting);
     if (!some_may_be_preempted(cluster, quotas, run)) return std::nullopt;
     const Preemptor preemptor{.run = run};
+    quotas.start_withheld_by(change.now() + cluster.queues.preemption_grace, run);
     const Victims whole = victims(cluster, quotas, preemptor, change.now(), Part::whole);
     const auto requested_until = earlier_victims_end(cluster, quotas, preemptor, change.now());
     if (whole.empty() && !requested_until) return std::nullopt;

@@ -19,7 +19,7 @@ struct PreemptionPlan {
     Time by;
 };
 // Returns nullopt if the run would not fit after every permitted preemption.
-std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas& quotas, RunId waiting,
+std::optional<PreemptionPlan> plan_preemption(const Change& change, Quotas quotas, RunId waiting,
                                               ReservationMask open = every_reservation);
 // Returns a waiting run that could use this attempt's resources and has too few; nullopt if there is none. The run that
 // the attempt was preempted for comes first, then the order of the queue. Each search of the nodes takes one from

@@ -168,6 +168,21 @@ void Quotas::starts(RunId run) {
         for (auto& [queue, runs] : *by_queue) runs.erase(run);
 }
 
+// withheld() would count the ends of attempts a second time that the plan counts as ended.
+void Quotas::start_withheld_by(Time time, const Run& waiting) {
+    std::map<RunId, Withheld> begin;
+    for (auto* by_queue : {&withheld_, &not_lent_})
+        for (auto& [queue, runs] : *by_queue)
+            std::erase_if(runs, [&](const auto& entry) {
+                const Run& other = *entry.second.waiting;
+                if (other.id == waiting.id || other.spec.priority < waiting.spec.priority || entry.second.from > time)
+                    return false;
+                begin.insert(entry);
+                return true;
+            });
+    for (const auto& [run, withheld] : begin) reserve(withheld.waiting->spec.queue, withheld.demand);
+}
+
 // Returns the amount of the resource that attempts below the queue hold and that is expected to be free when the
 // reservation begins.
 Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std::string& name, bool borrows) const {

@@ -90,6 +90,9 @@ class Quotas {
     // Returns true if quota of the run's own queue is withheld for it.
     bool withholds(const Run& run) const;
     void starts(RunId run);
+    // Counts the demand of other runs' reservations that begin until then as reserved from now on, except for those of
+    // a lower priority. For a plan that counts attempts as ended which are expected to end.
+    void start_withheld_by(Time time, const Run& waiting);
     // The queue lends nothing until it has recovered what it lent.
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }
     const Sums& in_use(const std::string& queue) const;  // includes the queues below it

@@ -296,3 +296,15 @@ TEST_CASE("a reserved time never moves later in queues that borrow from each oth
 TEST_CASE("a reserved time never moves later for failing runs if queues have quotas of their own", "[reservations]") {
     run_traces({.failing = Failing::half, .quotas = Limited::apart}, 70);
 }
+
+TEST_CASE("a reserved time never moves later for failing runs if queues borrow from each other", "[reservations]") {
+    const Load load{.failing = Failing::half, .quotas = Limited::lent};
+    run_traces(load, 70);
+    // 307: a run started, and was preempted at once for a run whose reservation began before the end of the grace.
+    // 324: quota that was reserved for a preemptor kept out a run whose reservation began before.
+    // 1500: a run took amounts that a reservation left beside a stopping attempt, as if that attempt had ended.
+    for (const std::uint64_t seed : {307, 324, 1'500}) {
+        INFO("trace " << seed);
+        Trace(seed, load).run();
+    }
+}
