@@ -33,8 +33,8 @@ Result<int> node_join(Invocation& call) {
         call.out.talk("this agent is not root: all jobs on this node run as its user, who can read the node's key in " +
                       options->data + " and the files of every job");
     const auto joined_text = [](const json& node) {
-        const std::string place = ", pid " + std::to_string(node.value("pid", 0)) + ", data in " +
-                                  node.value("data", "") + "\n";
+        const std::string place =
+            ", pid " + std::to_string(node.value("pid", 0)) + ", data in " + node.value("data", "") + "\n";
         const std::string name = "node \"" + node.value("node", "") + "\" ", head = node.value("head", "");
         if (node.value("registered", false)) return name + "joined " + head + place;
         return name + "runs, but the head at " + head + " does not list it yet; the agent goes on trying" + place +

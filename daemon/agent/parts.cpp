@@ -12,7 +12,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::chrono::seconds last_requests(5);  // to object stores, of an agent that stops
+constexpr std::chrono::seconds last_requests(5);   // to object stores, of an agent that stops
 constexpr std::int64_t wait_for_head_ms = 10'000;  // before announce(false)
 
 }  // namespace

@@ -11,7 +11,6 @@ import queue
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -122,8 +121,12 @@ class SlowCsv(io.RawIOBase):
 def test_a_table_of_which_the_first_rows_are_taken_is_not_closed_while_it_is_read():
     """Arrow's thread would go on with the descriptor, which belongs to the next file that is opened: that one lost rows."""
     ends: queue.Queue[str] = queue.Queue()
-    system = SimpleNamespace(open_input_stream=lambda *_, **__: pa.PythonFile(SlowCsv(ends), "r"))
-    blocks = Csv(Files(system, ["slow.csv"], [1]), {}, include_paths=False).open(0, 0)
+
+    class SlowDisk(fs.LocalFileSystem):
+        def open_input_stream(self, *_, **__):
+            return pa.PythonFile(SlowCsv(ends), "r")
+
+    blocks = Csv(Files(SlowDisk(), ["slow.csv"], [1]), {}, include_paths=False).open(0, 0)
     assert next(blocks).columns["id"][0].as_py() == 1
     blocks.close()
     assert ends.get(timeout=60) == "at rest"

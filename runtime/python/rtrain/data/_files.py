@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import math
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,8 @@ from pyarrow import parquet
 from rtrain.data import _block
 from rtrain.data._arrow import _csv, _decoded, _json
 from rtrain.data._block import Block
+from rtrain.data._far._file import RandomFile, SequentialFile
+from rtrain.data._far._parts import Parts
 from rtrain.data._folders import COMPRESSIONS
 from rtrain.data._partitions import Added, added, values_of
 from rtrain.data._paths import Files
@@ -37,6 +40,7 @@ class OfFiles(Source):
     """What is known of the files' rows is forgotten when the plan travels: where it is read next, they may be others."""
 
     folders: Added | None = None  # columns that the files' folders add
+    _parts: Parts | None = None
 
     def __init__(self, reader: str, files: Files, *, include_paths: bool = False) -> None:
         self.name = f"{reader}({files.says()})"
@@ -44,7 +48,21 @@ class OfFiles(Source):
         self._groups: list[Group] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_groups": None}
+        return {**self.__dict__, "_groups": None, "_parts": None}
+
+    @property
+    def parts(self) -> Parts:
+        """Returns what fetches parts of the files. Only files of a remote file system are read so."""
+        if self._parts is None:
+            self._parts = Parts(self.files.system)
+        return self._parts
+
+    def random_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> Any:
+        """Opens a file to be read anywhere, `ranges` of it soon."""
+        path = self.files.paths[file]
+        if not self.files.far or not self.files.sizes[file]:  # some file systems do not know the size
+            return self.files.system.open_input_file(path)
+        return pa.PythonFile(RandomFile(self.parts, path, self.files.sizes[file], ranges), mode="r")
 
     def groups(self) -> Sequence[Group]:
         if self._groups is None:
@@ -58,8 +76,11 @@ class OfFiles(Source):
         return self.files.paths[place]
 
     def open(self, place: int, piece: int) -> Iterator[Block]:
+        return self.told(place, piece, self.blocks(place, piece))
+
+    def told(self, place: int, piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
+        """Yields a group's blocks from piece `piece` on, with all of their columns. Errors name the file."""
         path, number = self.where(place), piece
-        blocks = self.blocks(place, piece)
         while True:
             try:
                 block = next(blocks, None)
@@ -84,7 +105,11 @@ class OfFiles(Source):
             raise ValueError(f"{ending} is no compression that is read here ({', '.join(COMPRESSIONS)} are); decompress the file")
         if ending in COMPRESSIONS and self.files.system.get_file_info(path).size == 0:
             raise ValueError(f"the file is empty, as no {ending} file is: it was cut off; copy it again")
-        return self.files.system.open_input_stream(path, compression=COMPRESSIONS.get(ending))
+        compression = COMPRESSIONS.get(ending)
+        if not self.files.far or not self.files.sizes[place]:
+            return self.files.system.open_input_stream(path, compression=compression)
+        opened = pa.PythonFile(SequentialFile(self.parts, path, self.files.sizes[place]), mode="r")
+        return opened if compression is None else pa.CompressedInputStream(opened, compression)
 
     def added_names(self) -> list[str]:
         """Returns the columns that do not come from the files themselves."""
@@ -160,10 +185,13 @@ class Parquet(OfFiles):
     def list_groups(self) -> list[Group]:
         self.known()
         with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-            pieces = list(pool.map(self._pieces, range(len(self.files.paths))))
+            some = list(pool.map(self._pieces, *zip(*self._row_groups(), strict=True)))
+        pieces: list[list[tuple[int, int]]] = [[] for _ in self.files.paths]
+        for (file, _), of_groups in zip(self._row_groups(), some, strict=True):
+            pieces[file].extend(of_groups)
         self._units, groups = [], []
-        for file, of_groups in enumerate(pieces):
-            for number, (each, nbytes) in enumerate(of_groups):
+        for file, of_file in enumerate(pieces):
+            for number, (each, nbytes) in enumerate(of_file):
                 self._units.append((file, number, each))
                 groups.append(Group(cut(self._footers[file].row_group(number).num_rows, each), nbytes))
         return groups
@@ -171,24 +199,33 @@ class Parquet(OfFiles):
     def _footer(self, file: int) -> Any:
         path = self.files.paths[file]
         try:
-            with self.files.system.open_input_file(path) as opened:
+            with self.random_file(file) as opened:
                 return parquet.ParquetFile(opened).metadata
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"read_parquet: {path}: {error}") from error
 
-    def _pieces(self, file: int) -> list[tuple[int, int]]:
-        """Returns the rows of a piece and the decoded bytes of each row group of a file."""
+    def _row_groups(self) -> list[tuple[int, range]]:
+        """Returns the row groups of each file that one thread looks at. Those of a remote file are looked at side by side."""
+        some: list[tuple[int, range]] = []
+        for file, footer in enumerate(self._footers):
+            each = math.ceil(footer.num_row_groups / _FOOTER_THREADS) if self.files.far else footer.num_row_groups
+            starts = range(0, max(footer.num_row_groups, 1), max(each, 1))
+            some.extend((file, range(start, min(start + each, footer.num_row_groups))) for start in starts)
+        return some
+
+    def _pieces(self, file: int, numbers: range) -> list[tuple[int, int]]:
+        """Returns the rows of a piece and the decoded bytes of some row groups of a file."""
         pieces: list[tuple[int, int]] = []
         with contextlib.ExitStack() as stack:
 
             def reader(dictionaries: list[str]) -> Any:
-                opened = stack.enter_context(self.files.system.open_input_file(self.files.paths[file]))
+                opened = stack.enter_context(self.random_file(file))
                 return self._reader(opened, file, dictionaries)
 
             try:
-                pieces.extend(_decoded.pieces_of(self._footers[file], self.stored_in(file), reader))
+                pieces.extend(_decoded.pieces_of(self._footers[file], self.stored_in(file), reader, numbers))
             except (pa.ArrowException, OSError) as error:
-                failure = self._failure(file, len(pieces), error)
+                failure = self._failure(file, numbers.start + len(pieces), error)
                 raise type(failure)(f"read_parquet: {self.files.paths[file]}: {failure}") from error
         return pieces
 
@@ -246,10 +283,32 @@ class Parquet(OfFiles):
         self.groups()
         return self.files.paths[self._units[place][0]]
 
+    def far_bytes(self, place: int) -> int:
+        if not self.files.far:
+            return 0
+        return sum(stop - start for start, stop in self._ranges(place))
+
+    def begin(self, place: int) -> Callable[[int], Iterator[Block]]:
+        if not self.files.far:
+            return super().begin(place)
+        opened = self.random_file(self._units[place][0], self._ranges(place))
+        return lambda piece: self.told(place, piece, self._blocks(place, piece, opened))
+
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
         self.groups()
+        return self._blocks(place, piece, self.random_file(self._units[place][0], self._ranges(place)))
+
+    def _ranges(self, place: int) -> list[tuple[int, int]]:
+        """Returns the bytes of the group's columns that are read."""
+        if not self.files.far:
+            return []
+        self.groups()
+        file, number, _ = self._units[place]
+        return _decoded.ranges_of(self._footers[file], number, self.stored_in(file))
+
+    def _blocks(self, place: int, piece: int, file_object: Any) -> Iterator[Block]:
         file, number, each = self._units[place]
-        with self.files.system.open_input_file(self.files.paths[file]) as opened:
+        with file_object as opened:
             at_once = 2 * each if each >= _SMALL_ROWS else each  # Arrow's reader is quicker in longer steps
             batches = self._reader(opened, file).iter_batches(
                 batch_size=at_once, row_groups=[number], columns=self.stored_in(file)
@@ -278,7 +337,7 @@ class Parquet(OfFiles):
     def _damaged(self, file: int, number: int) -> list[str]:
         """Returns the columns of a row group that cannot be read."""
         damaged = []
-        with self.files.system.open_input_file(self.files.paths[file]) as opened:
+        with self.random_file(file) as opened:
             for name in self.stored_in(file) or self._footers[file].schema.to_arrow_schema().names:
                 try:
                     for _ in self._reader(opened, file).iter_batches(batch_size=1024, row_groups=[number], columns=[name]):
@@ -421,7 +480,7 @@ class Npy(FirstRowsDecide):
         try:
             if self.files.local:
                 return np.load(path, mmap_mode="r")
-            with self.files.system.open_input_file(path) as opened:
+            with self.random_file(place, [(0, self.files.sizes[place])]) as opened:
                 return np.load(io.BytesIO(opened.read()))
         except ValueError as error:
             raise ValueError(f"read_numpy: {path}: {error}") from error
@@ -443,33 +502,35 @@ class WholeFiles(OfFiles):
     ) -> None:
         super().__init__(reader, files, include_paths=include_paths)
         self.row, self.most = row, most
-        self._parts: list[tuple[int, int]] = []
+        self._units: list[tuple[int, int]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_parts": []}
+        return {**super().__getstate__(), "_units": []}
 
     def list_groups(self) -> list[Group]:
-        self._parts, start, nbytes = [], 0, 0
+        self._units, start, nbytes = [], 0, 0
         for place, size in enumerate(self.files.sizes):
             if place > start and (place - start >= self.most or nbytes + size > 4 << 20):
-                self._parts.append((start, place))
+                self._units.append((start, place))
                 start, nbytes = place, 0
             nbytes += size
-        self._parts.append((start, len(self.files.paths)))
-        return [Group([stop - first], sum(self.files.sizes[first:stop])) for first, stop in self._parts]
+        self._units.append((start, len(self.files.paths)))
+        return [Group([stop - first], sum(self.files.sizes[first:stop])) for first, stop in self._units]
 
     def where(self, place: int) -> str:
         self.groups()
-        return self.files.paths[self._parts[place][0]]
+        return self.files.paths[self._units[place][0]]
 
     def open(self, place: int, piece: int) -> Iterator[Block]:
         self.groups()
         if piece > 0:
             return
-        rows, paths = [], self.files.paths[slice(*self._parts[place])]
-        for path in paths:
+        first, stop = self._units[place]
+        rows, paths = [], self.files.paths[first:stop]
+        far = [self.random_file(file, [(0, self.files.sizes[file])]) for file in range(first, stop)] if self.files.far else []
+        for number, path in enumerate(paths):
             try:
-                with self.files.system.open_input_file(path) as opened:
+                with far[number] if far else self.random_file(first + number) as opened:
                     rows.append(self.row(opened.read()))
             except (OSError, ValueError) as error:
                 raise ValueError(f"{self.reader}: {path}: {error}") from error

@@ -21,7 +21,7 @@ from rtrain.data._block import Block
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._making._made import Task, made
 from rtrain.data._ops import Columns, MapRows
-from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut, part_of, task_of
+from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Fetching, Mapped, Node, Order, Piece, Read, Run, cut, part_of, task_of
 from rtrain.data._source import Source
 
 WINDOW_BYTES = 128 << 20
@@ -143,7 +143,10 @@ class _WindowRun:
         without rows are dealt too: whether somebody counted the rows must not change the order."""
         if self.windows is None:
             each = max(1, self.node.window_bytes // _PIECE_BYTES)
-            streams = _in_streams(self._dealt(list(self.child.outline())), self.order)
+            dealt = self._dealt(list(self.child.outline()))
+            if isinstance(self.child, Fetching):
+                self.child.expect(dealt)
+            streams = _in_streams(dealt, self.order)
             self.windows = [stream[start : start + each] for stream in streams for start in range(0, len(stream), each)]
         return self.windows
 
@@ -290,7 +293,10 @@ class _BlockOrderRun:
 
     def outline(self) -> Iterator[Piece]:
         groups = _groups(list(self.child.outline()))
-        for place in self.order.random(self.node.seed, self.node.salt).permutation(len(groups)):
+        places = self.order.random(self.node.seed, self.node.salt).permutation(len(groups))
+        if isinstance(self.child, Fetching):
+            self.child.expect([piece for place in places for piece in groups[place]])
+        for place in places:
             yield from (Piece(piece, piece.rows, piece.group) for piece in groups[place])
 
     def pieces(self) -> Iterator[Piece]:

@@ -26,6 +26,12 @@ class Files:
     def local(self) -> bool:
         return isinstance(self.system, fs.LocalFileSystem)
 
+    @property
+    def far(self) -> bool:
+        """Returns True if reading them has the latency of a network."""
+        base = self.system.base_fs if isinstance(self.system, fs.SubTreeFileSystem) else self.system
+        return not isinstance(base, fs.LocalFileSystem)
+
     def says(self) -> str:
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from rtrain import _chance
 from rtrain.data._block import Block
+from rtrain.data._far._ahead import Ahead
 from rtrain.data._making._gain import Gain
 from rtrain.data._making._made import Task, made
 from rtrain.data._ops import Calling, Op, own_instances
@@ -85,6 +86,15 @@ class Dividing(Protocol):
 
     def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
         """Returns what makes rows `start` to `stop` of the piece that `pieces` gave last; their block, where nothing is to be made."""
+        ...
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """A run that may fetch groups before they are read."""
+
+    def expect(self, pieces: Sequence[Piece]) -> None:
+        """Sets the order in which the groups of these pieces are read."""
         ...
 
 
@@ -250,6 +260,7 @@ class _ReadRun:
     def __init__(self, source: Source, gain: Gain | None = None) -> None:
         self.source, self.gain = source, gain
         self.open: dict[int, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
+        self.ahead = Ahead(source)
         self.waiting: tuple[tuple[int, int], Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
@@ -295,7 +306,7 @@ class _ReadRun:
     def _next(self, place: int, number: int) -> Block | None:
         comes, blocks = self.open.pop(place, (-1, iter(())))
         if comes != number:
-            blocks = self.source.open(place, number)
+            blocks = self.ahead.open(place, number, self.open)
         block = next(blocks, None)
         pieces = self.source.groups()[place].pieces
         if block is not None and (pieces is None or number + 1 < len(pieces)):
@@ -303,6 +314,10 @@ class _ReadRun:
         while len(self.open) > OPEN_GROUPS:
             self.open.pop(next(iter(self.open)))
         return block
+
+
+    def expect(self, pieces: Sequence[Piece]) -> None:
+        self.ahead.expect([piece.group for piece in pieces])
 
 
 class Mapped(Node):
@@ -462,6 +477,10 @@ class _MappedRun:
             rows = self.node.known(piece, self.order)
             taken.append((piece, rows))
             yield self.whole(piece) if rows is None else None
+
+    def expect(self, pieces: Sequence[Piece]) -> None:
+        if isinstance(self.child, Fetching):
+            self.child.expect(pieces)
 
     def whole(self, piece: Piece) -> Task | Block:
         """Returns what makes of a piece of the child all rows, however many they are."""

@@ -7,6 +7,7 @@ known rows, or its rows are found out by reading it once. `open(group, piece)` g
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,14 @@ class Source:
 
     def open(self, place: int, piece: int) -> Iterator[Block]:
         raise NotImplementedError
+
+    def far_bytes(self, place: int) -> int:
+        """Returns how many bytes are fetched from a remote file system to read the group; 0: none."""
+        return 0
+
+    def begin(self, place: int) -> Callable[[int], Iterator[Block]]:
+        """Begins to fetch the group if it is remote. Returns what opens it, as `open` does."""
+        return functools.partial(self.open, place)
 
     def names(self) -> list[str] | None:
         return None

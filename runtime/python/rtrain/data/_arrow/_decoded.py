@@ -24,6 +24,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE
 _SETTLED_ROWS = 8192  # pieces of so many rows are large enough to do without a closer look
 _STEP = 8192  # rows whose indices are read at a time
 _FULL_DICTIONARY = 1 << 19  # bytes; a writer gives a dictionary up when it has about twice as many
+_GAP = 64 << 10  # so many bytes between two ranges are fetched with them
 _DIFFERENCE_STEP = 256  # rows at a time of a column that is stored as differences: they are decoded
 
 
@@ -56,6 +57,26 @@ def leaves(footer: Any) -> list[Leaf]:
     return [Leaf(column.path, _name(column.path, names), _width(column), column.max_repetition_level > 0) for column in columns]
 
 
+def ranges_of(footer: Any, group: int, columns: Sequence[str] | None) -> list[tuple[int, int]]:
+    """Returns where the bytes of a row group's columns begin and end in the file, sorted. columns: None for all. Ranges with little
+    between them are one."""
+    chunks = footer.row_group(group)
+    ranges: list[tuple[int, int]] = []
+    for place, leaf in enumerate(leaves(footer)):
+        if columns is not None and leaf.name not in columns:
+            continue
+        chunk = chunks.column(place)
+        start = min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at)
+        ranges.append((start, start + chunk.total_compressed_size))
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if joined and start - joined[-1][1] <= _GAP:
+            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
+        else:
+            joined.append((start, stop))
+    return joined
+
+
 def _name(path: str, names: set[str]) -> str:
     """Returns the column of the table that a path begins with; its name may have dots."""
     parts = path.split(".")
@@ -71,15 +92,17 @@ def _width(column: Any) -> int | None:
     return max(width, 16) if is_decimal else width
 
 
-def pieces_of(footer: Any, columns: Sequence[str] | None, open_file: Open) -> Iterator[tuple[int, int]]:
-    """Yields for each row group how many rows make a piece, and about how many bytes the group takes when it is decoded."""
+def pieces_of(footer: Any, columns: Sequence[str] | None, open_file: Open, numbers: range) -> Iterator[tuple[int, int]]:
+    """Yields for each row group of these numbers how many rows make a piece, and about how many bytes the group takes when it is
+    decoded."""
     file = leaves(footer)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     described = [_from_footer(group, columns, file) for group in groups]
     differences = {column.name for _, hidden in described for column in hidden if column.differences}
     paths = {path for _, hidden in described for column in hidden if column.name not in differences for path in column.paths}
     reader: Any = None
-    for number, (group, (known, hidden)) in enumerate(zip(groups, described, strict=True)):
+    for number in numbers:
+        group, (known, hidden) = groups[number], described[number]
         if not hidden or group.num_rows <= 1:
             nbytes = known + sum(column.stored for column in hidden)
             yield piece_rows(group.num_rows, nbytes), nbytes
