@@ -1,4 +1,4 @@
-// The values of what was typed; they were checked when it was parsed.
+// Converts the typed values. The parser has checked them.
 #include "cmd/line/command.hpp"
 #include "cmd/text/units.hpp"
 

@@ -1,4 +1,4 @@
-// What a verb says before it writes to a directory that nobody has named, and a question before what cannot be undone.
+// Announces a directory that the user has not named, and asks before an action that cannot be undone.
 #include <filesystem>
 #include <iostream>
 #include <string>

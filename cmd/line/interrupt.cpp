@@ -1,4 +1,5 @@
-// Ctrl-C while something is followed: one thread waits for SIGINT, so that a blocking call can be ended from outside.
+// Handles Ctrl-C while a verb follows something. One thread waits for SIGINT, so that another thread can end a blocking
+// call.
 #include <pthread.h>
 #include <signal.h>
 
@@ -25,7 +26,7 @@ struct Watcher {
 };
 
 Watcher& watcher() {
-    static Watcher* instance = new Watcher;  // never destroyed: its thread may outlive main's statics
+    static Watcher* instance = new Watcher;  // never destroyed, since its thread may run until the process ends
     return *instance;
 }
 
@@ -66,7 +67,7 @@ void watch_interrupts(void (*also)(void*), void* argument) {
     w.argument = argument;
     if (w.thread.joinable()) return;
     const sigset_t set = watched_signals();
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);  // threads started later have it blocked too
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);  // threads that start later inherit the blocked signals
     w.thread = std::thread(wait_for_signal);
 }
 

@@ -1,4 +1,4 @@
-// What a verb's function is given: its arguments, where to print, how to reach the cluster.
+// The parameters of a verb's function: its arguments, its output, and the access to the cluster.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,17 @@ struct Invocation {
     Problems problems;  // shown with the error that the verb returns
 };
 
-// Names on standard error the directory that the verb is about to make, unless --data has named it.
+// Prints on standard error which directory the verb will make. Prints nothing with --data.
 void announce_directory(Invocation& call, const std::string& path);
-// A destructive verb asks, where there is somebody to ask; without a terminal it wants --yes (usage).
+// Asks the user before a destructive action. Without a terminal it fails unless --yes is given.
 Status confirm(Invocation& call, const std::string& question);
-// SIGINT since the program's start? While following, the first one detaches.
+// True if SIGINT has arrived since the program's start. While a run is followed, the first SIGINT detaches.
 bool interrupted();
-void watch_interrupts(void (*also)(void*), void* argument);  // `also` is called on a thread of its own at SIGINT
+void watch_interrupts(void (*also)(void*), void* argument);  // calls `also` at SIGINT, on a separate thread
 void unwatch_interrupts();
-// Sets a function that is called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. Where it returns true, it has
-// handled the signal, and interrupted() stays as it is.
+// Sets a function that is called at SIGINT, SIGTERM and SIGHUP, on a separate thread. If it returns true, it has
+// handled the signal, and interrupted() does not change.
 void handle_signals(std::function<bool(int signal)> handler);
-bool wait_or_interrupt(std::int64_t ms);  // true: interrupted
+bool wait_or_interrupt(std::int64_t ms);  // returns true if it was interrupted
 
 }  // namespace rtrain::cmd

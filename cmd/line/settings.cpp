@@ -1,4 +1,4 @@
-// The order of precedence, once.
+// Applies the order of precedence of settings.
 #include "cmd/line/settings.hpp"
 
 #include <fcntl.h>
@@ -71,7 +71,7 @@ Setting find(const Source& source, const Arguments& arguments, const std::vector
     return {name, source.otherwise, "default"};
 }
 
-// A path where PEM text is meant: read it.
+// Replaces the path of a file by the PEM text in it.
 Status load_pem(Setting& ca) {
     if (ca.value.empty() || ca.value.find("-----BEGIN") != std::string::npos) return Done{};
     std::ifstream file(ca.value);

@@ -1,5 +1,5 @@
-// Where a value comes from: flag > RTRAIN_* > context (~/.config/rtrain/config.yaml) > /etc/rtrain/config.yaml >
-// default. `rtrain config show --origin` prints exactly what is found here.
+// Finds the value of each setting: flag > RTRAIN_* > context (~/.config/rtrain/config.yaml) > /etc/rtrain/config.yaml >
+// default. `rtrain config show --origin` prints the same values with their origins.
 #pragma once
 
 #include <map>
@@ -13,27 +13,30 @@ namespace rtrain::cmd {
 
 struct Arguments;
 
-// How to reach one cluster. `ca` is PEM text; in files and flags also a path to it.
+// The address and the credentials of one cluster. `ca` is PEM text. In files and flags it may be the path of a PEM
+// file.
 struct Place {
     std::string address;  // HOST:PORT
     std::string token;
     std::string ca;
-    std::string ca_fingerprint;  // instead of `ca`: sha256 of its DER
+    std::string ca_fingerprint;  // used instead of `ca`: the SHA-256 of the CA's DER
     bool operator==(const Place&) const = default;
 };
 
 struct ConfigFile {
     std::string current;
     std::map<std::string, Place> contexts;
-    std::map<std::string, std::string> defaults;  // output, color
+    std::map<std::string, std::string> defaults;  // the keys output and color
     bool operator==(const ConfigFile&) const = default;
 };
 
-Result<ConfigFile> read_config(const std::string& path);  // absent: empty. A wrong one: invalid, with the position
-Status write_config(const std::string& path, const ConfigFile& config);  // 0600, whole or not at all
+// Returns an empty configuration if the file is missing. Fails with `invalid` and a position if the file is wrong.
+Result<ConfigFile> read_config(const std::string& path);
+Status write_config(const std::string& path, const ConfigFile& config);  // writes with mode 0600, atomically
 std::string config_text(const ConfigFile& config);
-std::string user_config_path(const Arguments& arguments);  // --config, RTRAIN_CONFIG, ~/.config/rtrain/config.yaml
-// Changes the user's file under a lock: two commands at once lose nothing.
+// from --config, RTRAIN_CONFIG, or ~/.config/rtrain/config.yaml
+std::string user_config_path(const Arguments& arguments);
+// Changes the user's file under a lock, so that concurrent commands keep each other's changes.
 Status change_config(const std::string& path, const std::map<std::string, Place>& put,
                      const std::vector<std::string>& remove, const std::optional<std::string>& current);
 
@@ -43,25 +46,28 @@ struct Setting {
 class Settings {
   public:
     static Result<Settings> load(const Arguments& arguments);
-    const std::string& value(const std::string& name) const;  // context address token ca ca_fingerprint output color
+    // names: context address token ca ca_fingerprint output color
+    const std::string& value(const std::string& name) const;
     const std::vector<Setting>& all() const { return settings_; }
 
   private:
     std::vector<Setting> settings_;
 };
 
-// --token, --token-file or RTRAIN_JOIN_TOKEN, in this order; empty: none was given. A file that everybody may read is
-// refused.
+// Returns the token from --token, --token-file or RTRAIN_JOIN_TOKEN, in this order; empty if none is given. Fails if
+// every user may read the file.
 Result<std::string> join_token(const Arguments& arguments);
 struct HostPort {
     std::string host;
     std::uint16_t port = 7433;
 };
 Result<HostPort> parse_host_port(const std::string& text, std::uint16_t default_port);
-Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& given);  // of --label KEY=VALUE
-std::string host_port_text(const std::string& host, std::uint16_t port);                         // brackets around IPv6
+// parses the values of --label KEY=VALUE
+Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& given);
+// writes brackets around an IPv6 address
+std::string host_port_text(const std::string& host, std::uint16_t port);
 
-std::string environment(const char* name);  // empty: not set
-std::string data_home();                    // /var/lib/rtrain as root, else the user's data folder + /rtrain
+std::string environment(const char* name);  // empty if the variable is not set
+std::string data_home();                    // /var/lib/rtrain for root, otherwise rtrain in the user's data folder
 
 }  // namespace rtrain::cmd
