@@ -1,4 +1,4 @@
-// What could come next on the command line.
+// Computes the candidates for the next word of a command line.
 #include "cmd/dispatch/completion.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t patience_ms = 1'000;  // a key press should not wait for a head that is away
+constexpr std::int64_t patience_ms = 1'000;  // A key press must not wait long for a head that does not answer.
 
 std::vector<std::string> contexts() {
     std::vector<std::string> names;
@@ -68,12 +68,12 @@ std::vector<std::string> values(Invocation& call, Value value, const char* choic
     return {};
 }
 
-// How far the typed words lead into the table.
+// The command, and the part of it, that the words before the last one name.
 struct Progress_ {
-    std::string group;  // a first word that wants a second
+    std::string group;  // the first word typed; may begin a command of two words
     const Command* command = nullptr;
     std::size_t positional = 0;
-    const Flag* open_flag = nullptr;  // waits for its value
+    const Flag* open_flag = nullptr;  // a flag whose value is the next word
 };
 
 Progress_ walk(const std::vector<std::string>& words) {

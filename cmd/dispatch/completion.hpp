@@ -1,5 +1,5 @@
-// Shell completion: three small scripts that all ask `rtrain __complete WORD...`, which answers from the command table
-// and from the live cluster.
+// Shell completion. Three small scripts call `rtrain __complete WORD...`, which answers from the command table and from
+// the live cluster.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace rtrain::cmd {
 
-std::string completion_script(const std::string& shell);  // empty: no such shell
-// Candidates for the last of `words` (which may be empty). Never fails: a cluster that does not answer has no names.
+std::string completion_script(const std::string& shell);  // empty if the shell is not supported
+// Returns candidates for the last of `words`, which may be empty. Never fails: without an answer from the cluster, its
+// names are left out.
 std::vector<std::string> completions(Invocation& call, const std::vector<std::string>& words);
 
 }  // namespace rtrain::cmd

@@ -1,4 +1,4 @@
-// From argv to a verb: the table of all verbs, what was typed, and help.
+// Parses argv with the table of all verbs, runs the verb, and prints help.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace rtrain::cmd {
 
-int run(int argc, char** argv);  // main, without static initialisation to wait for
+int run(int argc, char** argv);  // the body of main()
 
 const std::vector<Command>& commands();
 const std::vector<Flag>& global_flags();
 const Command* find_command(std::string_view words);
-const Flag* find_flag(const Command* command, std::string_view name);  // null command: global flags only
+const Flag* find_flag(const Command* command, std::string_view name);  // null command: searches the global flags alone
 const Flag* find_letter(const Command* command, char letter);
 
 struct Parsed {
@@ -23,7 +23,7 @@ struct Parsed {
 };
 Result<Parsed> parse(const std::vector<std::string>& words);
 
-// `rtrain help`, `rtrain head --help`, `rtrain submit --help`.
+// The texts of `rtrain help`, `rtrain head --help` and `rtrain submit --help`.
 std::string help_all();
 std::string help_group(std::string_view first_word);
 std::string help_command(const Command& command);

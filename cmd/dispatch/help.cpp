@@ -1,4 +1,4 @@
-// Help, made from the table.
+// Writes the help texts from the command table.
 #include <algorithm>
 
 #include "cmd/dispatch/dispatch.hpp"

@@ -1,4 +1,4 @@
-// Verbs that need nobody: version, schema, validate, help, completion.
+// The verbs that need no head: version, schema, validate, help, completion.
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.hpp"
@@ -71,7 +71,7 @@ Result<int> completion(Invocation& call) {
     const std::string shell = call.arguments.argument(0);
     if (call.arguments.has("output") && !call.out.for_people())
         call.out.document({{"shell", shell}, {"script", script}}, "shell", script);
-    else  // a shell reads it: what RTRAIN_OUTPUT or a file says is not meant for it
+    else  // a shell reads the script, so RTRAIN_OUTPUT and the configuration file do not change its format
         call.out.raw(script);
     return 0;
 }

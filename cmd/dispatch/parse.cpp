@@ -1,5 +1,5 @@
-// Words typed to a row of the table and its values. Nothing is guessed: a prefix of a flag is not that flag, and what
-// is not known is answered with the nearest known word.
+// Parses the typed words into a row of the table and its values. A prefix of a flag does not stand for the flag. The
+// error for an unknown word names the nearest known one.
 #include <algorithm>
 #include <charconv>
 
@@ -112,7 +112,7 @@ class Reader {
         return program ? program_words() : Status(Done{});
     }
 
-    // What stands after a program is its own, but for flags of rtrain before "--".
+    // Reads the words after the program's name. They are the program's arguments, except flags of rtrain before "--".
     Status program_words() {
         while (++at_ < words_.size()) {
             const std::string& word = words_[at_];
@@ -215,7 +215,8 @@ class Reader {
         return check_reach();
     }
 
-    // Fails if a verb that reaches no head elsewhere is given a flag that names one: the flag would change nothing.
+    // Fails if the user gives a flag that names a head to a verb that connects to none, where the flag would have no
+    // effect.
     Status check_reach() const {
         const Command& command = *parsed_.command;
         if (command.reach == Reach::head) return Done{};

@@ -1,4 +1,4 @@
-// From argv to a verb and back to an exit code; --watch and questions.
+// Runs a verb from argv and returns its exit code. Also --watch, and the questions to the user.
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// The format must be known even when the rest cannot be parsed: errors have it too.
+// Reads the output format without the parser, so that an error of the parser is printed in that format too.
 std::string output_choice(const std::vector<std::string>& words) {
     std::string choice = environment("RTRAIN_OUTPUT");
     for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
@@ -55,7 +55,8 @@ int finish(Invocation& call, const Result<int>& result) {
     return exit_code(ErrorCode::io);
 }
 
-// --watch: once a second or as told; without a terminal only what has changed.
+// Runs the verb again and again for --watch, each second or at the given interval. Without a terminal it prints only a
+// changed output.
 int watch(Invocation& call, std::int64_t every_ms) {
     watch_interrupts(nullptr, nullptr);
     const bool terminal = isatty(STDOUT_FILENO) != 0 && call.out.for_people();
@@ -75,8 +76,8 @@ int watch(Invocation& call, std::int64_t every_ms) {
     }
 }
 
-// Overwrites the values of --token in the process's arguments, which every user of the machine may read in /proc for as
-// long as the process lives.
+// Overwrites the values of --token in the process's arguments. Every user of the machine can read the arguments in
+// /proc while the process lives.
 void hide_tokens(int argc, char** argv) {
     constexpr std::string_view flag = "--token";
     const auto overwrite = [](char* text) { std::memset(text, '*', std::strlen(text)); };

@@ -1,4 +1,4 @@
-// The whole table: the rows of each file of verbs, in the order of `rtrain help`.
+// The table of all verbs: the rows of each file of verbs, in the order of `rtrain help`.
 #include <iterator>
 
 #include "cmd/dispatch/dispatch.hpp"
