@@ -33,7 +33,7 @@ struct Api::Body {
 
 namespace {
 
-// Converts pieces of a stream to events: blocks of lines that an empty line ends.
+// Converts pieces of a stream to events. An event is a block of lines that ends with an empty line.
 class EventReader {
   public:
     explicit EventReader(const std::function<bool(const StreamEvent&)>& on_event) : on_event_(on_event) {}
@@ -168,7 +168,7 @@ Error Api::Body::refused(const net::Response& response, const net::Call& request
 
 namespace {
 
-// Returns how long the head asks to wait; nullopt if it does not say.
+// Returns the delay in Retry-After, in ms; nullopt if there is none.
 std::optional<std::int64_t> wait_of(const net::Response& response) {
     constexpr std::size_t digits_most = 5;
     const auto header = response.headers.find("retry-after");
@@ -180,7 +180,8 @@ std::optional<std::int64_t> wait_of(const net::Response& response) {
 
 }  // namespace
 
-// A head that refuses for now (429 with Retry-After) has done nothing: it is asked again, for a minute at most.
+// Repeats the request while the head refuses it with 429 and Retry-After, for a minute at most. A refused request has
+// changed nothing.
 Result<net::Response> Api::Body::call_when_free(const net::Call& request) {
     constexpr std::int64_t waits_most_ms = 60'000;
     for (std::int64_t waited_ms = 0;;) {

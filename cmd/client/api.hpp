@@ -1,4 +1,4 @@
-// The head's HTTP API (docs/http-api.md) as calls that return JSON, or an Error with the head's message.
+// Calls of the head's HTTP API (docs/http-api.md). Each returns JSON, or an Error with the head's message.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,10 @@ using ByteProgress = std::function<void(std::uint64_t done, std::uint64_t total)
 
 class Api {
   public:
-    static Result<Api> open(Invocation& call);  // the cluster that flags, environment and context name
+    static Result<Api> open(Invocation& call);  // connects to the cluster that flags, environment and context name
     static Result<Api> open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms);
-    static Result<net::Endpoint> endpoint(Invocation& call);  // the head of the same cluster, for the page's proxy
+    // the head of the same cluster, for the proxy of `rtrain dashboard`
+    static Result<net::Endpoint> endpoint(Invocation& call);
     ~Api();
     Api(Api&&) noexcept;
 
@@ -35,14 +36,15 @@ class Api {
     Result<nlohmann::json> post(const std::string& target, const nlohmann::json& body);
     Result<nlohmann::json> put(const std::string& target, const nlohmann::json& body);
     Result<nlohmann::json> remove(const std::string& target);
-    Result<bool> exists(const std::string& target);        // HEAD
+    Result<bool> exists(const std::string& target);        // by a HEAD request
     Result<std::string> bytes(const std::string& target);  // a body that is not JSON
     Status save(const std::string& target, const std::string& to_file);
     Status put_file(const std::string& target, const std::string& file, const ByteProgress& progress);
-    // Follows until the stream ends, `on_event` returns false, or Ctrl-C is pressed (then `interrupted()`).
+    // Passes events to `on_event` until the stream ends, `on_event` returns false, or Ctrl-C is pressed.
+    // `interrupted()` is true after Ctrl-C.
     Status follow(const std::string& target, const std::function<bool(const StreamEvent&)>& on_event);
     const std::string& address() const;
-    const std::string& ca_fingerprint() const;  // of the cluster's CA; SHA-256 in hex, as `context add` takes it
+    const std::string& ca_fingerprint() const;  // SHA-256 of the cluster's CA in hex, as `context add` takes it
 
   private:
     struct Body;

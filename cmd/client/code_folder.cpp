@@ -1,4 +1,4 @@
-// Which directory travels along with a job: see code_folder.hpp.
+// Finds the directory that is packed and uploaded with a job.
 #include "cmd/client/code_folder.hpp"
 
 #include <pwd.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The words of a command, as `sh -c` would part them, near enough to look for files among them.
+// Splits a command into words much as `sh -c` would. This is exact enough to look for files among them.
 std::vector<std::string> words_of(const std::string& command) {
     std::vector<std::string> words(1);
     for (const char c : command)
@@ -26,7 +26,7 @@ std::vector<std::string> words_of(const std::string& command) {
     return words;
 }
 
-// A file in the folder of the spec that the entrypoint names, as a path in it; empty: it names none.
+// Returns the path, relative to the spec's folder, of a file there that the entrypoint names; empty if it names none.
 std::string file_beside(const JobFile& file) {
     std::error_code failed;
     const auto file_named = [&](const std::string& name) {
@@ -34,7 +34,7 @@ std::string file_beside(const JobFile& file) {
         const bool below = !name.empty() && name[0] != '-' && !path.is_absolute() && *path.begin() != "..";
         return below && fs::is_regular_file(fs::path(file.folder) / path, failed) ? path.string() : std::string();
     };
-    bool module = false;  // the word before was -m
+    bool module = false;  // true if the word before was -m
     const auto look = [&](const std::string& word) {
         std::string named = file_named(word);
         if (module && named.empty()) {
@@ -47,7 +47,8 @@ std::string file_beside(const JobFile& file) {
         return named;
     };
     for (const std::string& entry : file.job.entrypoint) {
-        if (std::string named = look(entry); !named.empty()) return named;  // a name may hold spaces
+        // first as a whole, since a file's name may hold spaces
+        if (std::string named = look(entry); !named.empty()) return named;
         if (entry.find_first_of(" \t\n") == std::string::npos) continue;
         for (const std::string& word : words_of(entry))
             if (!word.empty())
@@ -56,11 +57,12 @@ std::string file_beside(const JobFile& file) {
     return "";
 }
 
-// Returns the relative path of the script that the entrypoint starts; empty if it is none, or if only a shell could
-// say.
+// Returns the relative path of the script that the entrypoint starts. Returns an empty text if it starts none, or if
+// the command needs a shell to be read.
 std::string script_of(const std::vector<std::string>& entrypoint) {
     std::vector<std::string> words = entrypoint;
-    if (entrypoint.size() == 3 && entrypoint[0] == "sh" && entrypoint[1] == "-c") {  // a text in the spec
+    if (entrypoint.size() == 3 && entrypoint[0] == "sh" && entrypoint[1] == "-c") {  // the spec gives the command as
+                                                                                     // one text
         if (entrypoint[2].find_first_of("$`;&|<>(){}*?'\"\\\n~=#") != std::string::npos) return "";
         words = words_of(entrypoint[2]);
         std::erase(words, "");
@@ -76,7 +78,7 @@ std::string script_of(const std::vector<std::string>& entrypoint) {
     return below ? script : "";
 }
 
-// Whether that is a home directory, or holds one: HOME may be unset, or another's under sudo.
+// True if the folder is a home directory or holds one. HOME may be unset, or be another user's under sudo.
 bool holds_home(const fs::path& folder) {
     std::error_code failed;
     const char* variable = std::getenv("HOME");
@@ -94,14 +96,15 @@ bool holds_home(const fs::path& folder) {
 Status check_entrypoint(const JobFile& file) {
     const std::string script = script_of(file.job.entrypoint);
     const bool travels = !file.folder_named || !file.job.working_dir.empty();
-    if (script.empty() || !travels || !file.job.setup.empty()) return Done{};  // `setup` may bring the file
+    // a `setup` command may create the script
+    if (script.empty() || !travels || !file.job.setup.empty()) return Done{};
     std::error_code failed;
     const fs::path folder = (fs::path(file.folder) / file.job.working_dir).lexically_normal();
     const fs::path path = (folder / script).lexically_normal();
     const auto wrong = [](const std::string& message, const std::string& next) {
         return Error{.code = ErrorCode::invalid, .message = "entrypoint: " + message, .next = next};
     };
-    if (!fs::is_directory(folder, failed)) return Done{};  // an error of its own
+    if (!fs::is_directory(folder, failed)) return Done{};  // code_folder() reports the missing directory
     if (!fs::exists(path, failed))
         return wrong("there is no file " + script + " in " + folder.string() + ", which would travel along",
                      "correct the name, or working_dir; working_dir: null says that the nodes have the file");

@@ -1,4 +1,4 @@
-// Which directory of this machine travels along with a job.
+// Finds the directory of this machine that is packed and uploaded with a job.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 namespace rtrain::cmd {
 
 struct CodeFolder {
-    std::string path;     // empty: nothing travels along
-    std::string holds{};  // the file that must be in it
+    std::string path;     // empty if the job has no code to upload
+    std::string holds{};  // a file that the packed code must contain
     spec::NamedBy named_by = spec::NamedBy::job;
 };
 
-// The working directory that the spec names; where it names none, its own folder, if the entrypoint is in it.
+// Returns the working directory that the spec names. If the spec names none, returns the spec's own folder, provided
+// that the entrypoint names a file there.
 Result<CodeFolder> code_folder(Invocation& call, const JobFile& file);
 
-// Fails if the entrypoint is certain not to start: its script is not in the directory that travels along, cannot be
-// executed, or names its interpreter in a line that ends with \r\n. A command that a shell has to read is not judged.
+// Fails if the entrypoint cannot start: its script is not in the directory that is uploaded, is not executable, or has
+// a first line (#!) that ends with \r\n. Does not check commands that need a shell.
 Status check_entrypoint(const JobFile& file);
 
 }  // namespace rtrain::cmd

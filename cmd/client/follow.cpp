@@ -1,5 +1,5 @@
-// Lines of a run, live. The stream carries no resume id: after a break it is asked for anew, and as many lines of each
-// rank's file as were seen are passed over.
+// Follows the lines of a run. The log stream cannot be resumed. After a break it is opened again, and for each rank's
+// file the lines that were seen before are skipped.
 #include "cmd/client/follow.hpp"
 
 #include <algorithm>
@@ -17,17 +17,18 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t shown_at_most = 16;  // ranks
+constexpr std::int64_t shown_at_most = 16;  // most ranks whose lines are shown with logs.show: auto
 constexpr std::int64_t failed_lines = 100;
 constexpr std::int64_t clocks_apart_ms = 60'000;
-constexpr std::int64_t alike_within_ms = 20'000;  // notices that differ in numbers alone: missing ranks come every 30 s
+constexpr std::int64_t alike_within_ms = 20'000;  // A notice is hidden if it differs only in its digits from one of the
+                                                  // last 20 s. Notices of missing ranks are repeated every 30 s.
 
 std::string file_of(const json& line) {
     return json_text(line.value("attempt", json(0))) + "/" + json_text(line.value("rank", json(0))) + "/" +
            string_of(line, "stream");
 }
 
-// Shortens the path of the job's code in a line of a traceback, as the reasons of a failure have it:
+// Shortens the path of the job's code in a line of a traceback:
 //   File "/data/node-1/.../rank-00000/cwd/train.py", line 3  ->  File "train.py", line 3
 std::string with_short_path(const std::string& line) {
     constexpr std::string_view quote = "File \"/", worker = "/rank-", folder = "/cwd/";
@@ -39,7 +40,7 @@ std::string with_short_path(const std::string& line) {
     return line.substr(0, begin + quote.size() - 1) + line.substr(inside + folder.size());
 }
 
-// The text behind the rank and time that the user wishes to see with it.
+// Returns the text, with the run, rank and time before it that the user asked for.
 std::string line_text(const LogWish& wish, const json& line, const std::string& text) {
     const json rank = line.value("rank", json(0));
     std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
@@ -71,8 +72,9 @@ class Follower {
         states_.redraw();
     }
 
-    // A stream that began with the last lines cannot be counted from its start: each file goes on behind the time of
-    // its last line. Times are the nodes', which may differ a little, and lines may have waited for the head.
+    // Prepares the next stream. A stream that began with the last lines (--tail) has no known line numbers, so lines
+    // are skipped by time: up to the last line of each file. The new stream begins earlier than that, since the nodes'
+    // clocks may differ and lines may reach the head late.
     void begin_stream(LogWish& asked) {
         in_stream_.clear();
         if (asked.tail < 0 && !by_time_) return;
@@ -117,7 +119,8 @@ class Follower {
         return true;
     }
 
-    // A line that is longer than one piece comes in several. If it is written over, only the last one has a text.
+    // The head sends a line that is longer than one piece in several. If the line was overwritten, only the last piece
+    // has a text.
     void show_line(const std::string& file, const json& line) {
         const std::string state = string_of(line, "state");
         if (line.value("goes_on", false) && string_of(line, "line").empty()) {
@@ -142,8 +145,8 @@ class Follower {
     Invocation& call_;
     const LogWish& wish_;
     LiveStates states_;
-    std::uint64_t last_notice_;                          // its event's id
-    std::map<std::string, std::int64_t> shown_notices_;  // notices, and when such a one came last
+    std::uint64_t last_notice_;                          // the id of the newest notice's event
+    std::map<std::string, std::int64_t> shown_notices_;  // time of the last notice, by its text without digits
     std::map<std::string, std::uint64_t> seen_, in_stream_;
     std::map<std::string, std::int64_t> last_of_file_, shown_until_;
     std::int64_t last_wall_ms_ = 0, others_until_ = 0;
@@ -151,7 +154,8 @@ class Follower {
     std::optional<json> end_;
 };
 
-// Who comes while it hangs is told the newest notice, and what comes then. Without an answer all of them come again.
+// Returns the event id before the newest notice, so that the stream begins with this notice. Returns 0, for all
+// notices, if the head does not send it.
 std::uint64_t before_newest_notice(Api& api, const std::string& run) {
     const Result<json> newest = newest_notice(api, run);
     if (!newest || newest->is_null()) return 0;
@@ -226,7 +230,7 @@ void print_line(Invocation& call, const LogWish& wish, const json& line) {
     call.out.each(line, "line", line_text(wish, line, state.empty() ? text : state) + "\n");
 }
 
-// Prints lines: for people as they follow each other, for programs as a list like any other verb's.
+// Prints lines as text for people. For programs it prints one list, as other verbs do.
 void print_lines(Invocation& call, const LogWish& wish, std::vector<json> lines) {
     if (call.out.for_people()) {
         for (const json& line : lines) print_line(call, wish, line);
@@ -247,11 +251,12 @@ bool may_come_back(const Error& error) { return error.code == ErrorCode::unreach
 
 Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& run, const LogWish& wish) {
     constexpr std::int64_t pause_ms = 500;
-    constexpr std::int64_t away_at_most_ms = 600'000;  // then nobody is coming back: exit 5
-    constexpr std::int64_t was_there_ms = 30'000;      // a call that lasted longer had found the head
+    // after this time without the head, the command fails with exit code 5
+    constexpr std::int64_t away_at_most_ms = 600'000;
+    constexpr std::int64_t was_there_ms = 30'000;  // a call that lasted longer than this had reached the head
     std::int64_t away_since_ms = 0;
     const std::string id = string_of(run, "run_id");
-    const bool lives = !is_terminal(run);  // else its notices are its past: rtrain events
+    const bool lives = !is_terminal(run);  // the notices of an ended run are not shown; `rtrain events` has them
     Follower follower(call, wish, lives ? before_newest_notice(api, id) : 0);
     LogWish asked = wish;
     bool reported_away = false;

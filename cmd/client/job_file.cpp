@@ -50,7 +50,7 @@ std::string lines_of(const std::string& file, const std::string& text) {
     return json_text(json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}});
 }
 
-// The right side of --set is YAML: 3 is a number, "3" a text, [a, b] a list.
+// Parses the right side of --set as YAML: 3 is a number, "3" a text, [a, b] a list.
 Result<json> yaml_value(const std::string& text) {
     const spec::YamlAnswer answer = spec::strict_yaml("value: " + text + "\n");
     const json whole = parse_json(answer.json.empty() ? "null" : answer.json);
@@ -121,7 +121,7 @@ Result<JobFile> read_job_file(Invocation& call, const std::string& path) {
 }
 
 Error with_line(Error error, const JobFile& file, const std::string& path) {
-    if (file.lines.empty()) return error;  // a driver: its job was made from the command line
+    if (file.lines.empty()) return error;  // a driver's job has no file: it was made from the command line
     const std::string field = error.message.substr(0, error.message.find(':'));
     const json at = parse_json(file.lines).value("at", json::object());
     if (at.contains(field)) error.message = path + ":" + std::to_string(at[field].get<int>()) + ": " + error.message;

@@ -1,4 +1,4 @@
-// See live_states.hpp.
+// Shows states of unfinished lines, such as progress bars.
 #include "cmd/client/live_states.hpp"
 
 #include <sys/ioctl.h>
@@ -25,7 +25,7 @@ std::size_t terminal_columns() {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : columns_unknown;
 }
 
-// Cuts the text to fewer columns than the terminal has, so that it fits into one line.
+// Cuts the text to fewer columns than `most`, the terminal's width, so that it fits into one line.
 std::string fitted(std::string text, std::size_t most) {
     while (width(text) >= most && !text.empty()) {
         do { text.pop_back(); } while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80);

@@ -14,7 +14,7 @@ class LiveStates {
   public:
     explicit LiveStates(Output& out);
 
-    std::int64_t apart_ms() const;  // the least time between two states of a file
+    std::int64_t apart_ms() const;  // minimum time between two states of one file
     // Shows a file's state, one line of printable text.
     void show(const std::string& file, const std::string& text);
     // Removes the file's state after its line has ended as `text`. Returns true if the text was shown as a state.

@@ -1,4 +1,4 @@
-// Finds a run's directory: on this machine's file systems, or on the head through its API.
+// Finds a run's directory on this machine's file systems, in a bucket, or on the head through its API.
 #include "cmd/client/run_store.hpp"
 
 #include <filesystem>
@@ -22,7 +22,7 @@ constexpr std::string_view cluster_scheme = "cluster://";
 Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const std::string& checkpoint) {
     Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return settings.error();
-    Result<Api> api = Api::open(call);  // its Error explains what is missing
+    Result<Api> api = Api::open(call);  // its error names what is missing
     if (!api) return api.error();
     Result<HostPort> where = parse_host_port(settings->value("address"), 7433);
     if (!where) return where.error();
@@ -39,12 +39,13 @@ Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const
                     .shown = "cluster://" + run_name};
 }
 
-// Returns the run that a checkpoint's path belongs to: the directory above with a run.json, and the rest of the path.
+// A run's directory, and the path below it of one of its checkpoints.
 struct WithinRun {
     std::string run, checkpoint;
 };
 
-// `is_run` returns true for the directory of a run. Returns nullopt if `path` lies in no run.
+// Returns the run that the checkpoint at `path` belongs to: the nearest directory above for which `is_run` returns
+// true. Returns nullopt if there is none.
 template <class IsRun>
 Result<std::optional<WithinRun>> within_run(const std::string& path, IsRun is_run) {
     std::size_t slash = path.rfind('/');
@@ -85,7 +86,7 @@ Result<bool> holds(storage::Store& store, const std::string& path) {
     return text.ok();
 }
 
-// For bucket/prefix/run.
+// `path` is bucket/prefix/run.
 Result<bool> is_run_in_bucket(const std::string& path) {
     const auto slash = path.rfind('/');
     if (slash == path.npos) return false;
@@ -94,7 +95,7 @@ Result<bool> is_run_in_bucket(const std::string& path) {
     return holds(**store, path.substr(slash + 1) + "/run.json");
 }
 
-// `path`: bucket/prefix/run, optionally with a checkpoint's name behind it.
+// `path` is bucket/prefix/run, and a checkpoint's name may follow.
 Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoint) {
     const auto slash = path.rfind('/');
     const std::string shown = "s3://" + path;
@@ -143,7 +144,8 @@ Result<RunStore> from_path(const std::string& text, const std::string& checkpoin
 }
 
 bool is_run_at(const std::string& place) {
-    if (place.starts_with(cluster_scheme) || place.find('/') == place.npos) return true;  // The head decides.
+    // the head decides whether the run exists
+    if (place.starts_with(cluster_scheme) || place.find('/') == place.npos) return true;
     if (place.find("://") == place.npos) return *is_run_on_disk(place);
     const Result<storage::StorageUri> uri = storage::parse_uri(place);
     if (uri && uri->scheme == storage::Scheme::file) return *is_run_on_disk(uri->path);
@@ -152,8 +154,8 @@ bool is_run_at(const std::string& place) {
     return run && *run;
 }
 
-// Returns where the name of a checkpoint begins in RUN@CHECKPOINT or PATH@CHECKPOINT; npos if none is named. A path,
-// and the directory of a checkpoint, may contain '@'.
+// Returns the position at which the checkpoint's name begins in RUN@CHECKPOINT or PATH@CHECKPOINT; npos if none is
+// named. A path, and the directory of a checkpoint, may contain '@'.
 std::size_t checkpoint_begin(const std::string& text) {
     std::error_code failed;
     const auto at = text.rfind('@');

@@ -1,4 +1,4 @@
-// See stored.hpp. Each file is written as a whole or not at all, so an existing name is a complete file.
+// Finds missing files of an ended run. Files are written atomically, so a file that exists is complete.
 #include "cmd/client/stored.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string padded(std::int64_t number, int digits) {
     return text;
 }
 
-// Returns true if the head has a line of that rank in its attempt.
+// Returns true if the head has a log line of this rank in this attempt.
 Result<bool> wrote(Api& api, const std::string& run_id, std::int64_t attempt, std::int64_t rank, const char* stream) {
     const Result<std::string> lines =
         api.bytes("/v1/runs/" + url_part(run_id) + "/logs?tail=1&attempt=" + std::to_string(attempt) +
@@ -40,7 +40,7 @@ Result<std::vector<std::string>> files_missing(Api& api, const json& run, const 
     for (const json& attempt : (*attempts)["items"])
         if (last.is_null() || attempt.value("number", 0) > last.value("number", 0)) last = attempt;
     std::vector<std::string> missing;
-    if (last.is_null()) return missing;  // no attempt ever ran
+    if (last.is_null()) return missing;  // no attempt ever started
     const auto files = place.store->list(place.run_name);
     if (!files) return files.error();
     std::set<std::string> there;

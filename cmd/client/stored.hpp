@@ -1,4 +1,5 @@
-// Checks whether all results of an ended run are in its directory. Then the machines that trained it may be released.
+// Checks whether the directory of an ended run holds all of its results. If it does, the machines that trained the run
+// may be released.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,8 +11,9 @@
 
 namespace rtrain::cmd {
 
-// Returns the files that are missing in the directory of the ended run: its result, the end of its last attempt, and
-// the logs of each rank with output. (Its checkpoints were committed before it ended.) Empty: none is missing.
+// Returns the files that are missing in the directory of an ended run: its result, the end of its last attempt, and the
+// logs of each rank with output. Checkpoints are not checked, since they are committed before the run ends. Empty if no
+// file is missing.
 Result<std::vector<std::string>> files_missing(Api& api, const nlohmann::json& run, const RunStore& place);
 
 }  // namespace rtrain::cmd

@@ -1,4 +1,4 @@
-// Code, secrets and key of a submission.
+// Uploads the code of a submission, reads its secrets, and sends it to the head.
 #include "cmd/client/submission.hpp"
 
 #include <algorithm>
@@ -158,7 +158,7 @@ Result<int> print_and_follow(Invocation& call, Api& api, const json& run) {
         if (call.out.for_people()) call.out.talk("follow it with: rtrain logs " + name + " -f");
         return 0;
     }
-    watch_interrupts(nullptr, nullptr);  // it is accepted: from here on Ctrl-C leaves it running
+    watch_interrupts(nullptr, nullptr);  // the head has accepted the run; from here on Ctrl-C only detaches
     call.out.talk(run_line(run));
     LogWish wish;
     choose_shown(wish, run);
