@@ -1,4 +1,4 @@
-// fork, setsid, pid files and pidfds.
+// Starts and ends daemons with fork, setsid, pid files and pidfds.
 #include "cmd/text/process.hpp"
 
 #include <fcntl.h>
@@ -46,7 +46,8 @@ std::string last_lines(const std::string& path, std::size_t from) {
     dup2(nothing, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    constexpr int kept = STDERR_FILENO + 1;  // everything else of the starter's is closed: connections, locks
+    // Closes all other descriptors that the starter had open, such as connections and locks.
+    constexpr int kept = STDERR_FILENO + 1;
     dup2(answer, kept);
     answer = kept;
     fcntl(kept, F_SETFD, FD_CLOEXEC);
@@ -66,11 +67,11 @@ std::string last_lines(const std::string& path, std::size_t from) {
     std::fprintf(stderr, "error: %s\n", error.message.c_str());
     if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
     send_answer("-" + std::string(code_text(error.code)) + '\n' + error.next + '\n' +
-                error.message);  // the log may be lost
+                error.message);  // sent as well as logged, since the log may be lost
     _exit(exit_code(error.code));
 }
 
-// "<code>\n<next>\n<message>": what a daemon ended of before it was ready.
+// Parses "<code>\n<next>\n<message>", the error that ended a daemon before it was ready.
 Error error_from_daemon(const std::string& text, const std::string& log_file) {
     const auto code = text.find('\n'), next = text.find('\n', code + 1);
     Error error{.code = code_from(text.substr(0, code), 500),
@@ -80,7 +81,8 @@ Error error_from_daemon(const std::string& text, const std::string& log_file) {
     return error;
 }
 
-// What the daemon says, or nothing: it ended, or the deadline came.
+// Returns the daemon's answer. Returns an empty text if the daemon ended without one, or at the deadline, which sets
+// `late`.
 std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
     std::string text;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
@@ -101,7 +103,7 @@ std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
 
 }  // namespace
 
-// Reads field 22 of /proc/<pid>/stat. A zombie has ended.
+// Reads field 22 of /proc/<pid>/stat. Returns an empty text for a zombie, which has ended.
 std::string start_time(int pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -116,7 +118,7 @@ std::string start_time(int pid) {
 }
 
 Status write_pid_file(const std::string& path, const std::string& facts) {
-    // `head stop` and `node leave` end the process that the file names. So only the owner may write it, under any
+    // `head stop` and `node leave` send a signal to the process in this file. So only the owner may write it, under any
     // umask.
     constexpr mode_t readable_by_all = 0644;
     const storage::Descriptor file(
@@ -153,7 +155,8 @@ Result<bool> end_process(const Running& running, const std::string& pid_file, st
     const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, running.pid, 0));
     if (descriptor < 0 && errno == ESRCH) return true;
     if (descriptor < 0) return failed("opening process " + std::to_string(running.pid));
-    const auto still_it = read_pid_file(pid_file);  // the pid was not reused between reading and opening
+    // read again, since the pid may have been reused between the first read and pidfd_open
+    const auto still_it = read_pid_file(pid_file);
     bool ended = !still_it || still_it->pid != running.pid;
     if (!ended && syscall(SYS_pidfd_send_signal, descriptor, SIGTERM, nullptr, 0) != 0 && errno != ESRCH) {
         Error error = failed("ending process " + std::to_string(running.pid));
@@ -220,14 +223,15 @@ void end_with(int pid) {
     std::thread([descriptor] {
         pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
         while (descriptor >= 0 && poll(&waiting, 1, -1) < 0 && errno == EINTR) continue;
-        kill(getpid(), SIGTERM);  // also at once, when there is no such process any more
+        kill(getpid(), SIGTERM);  // also reached at once if the watched process has ended already
     }).detach();
 }
 
 Status make_directory(const std::string& path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) return Done{};
-    const mode_t before = umask(0066);  // others may pass through: workers of a root agent are other users
+    const mode_t before = umask(0066);  // other users may pass through the directory: the workers of an agent that runs
+                                        // as root
     std::filesystem::create_directories(path, error);
     umask(before);
     if (!error) return Done{};

@@ -1,4 +1,4 @@
-// Daemons on this machine: started in the background, found by their pid file, ended through a pidfd, never by name.
+// Daemons on this machine. They start in the background, are found by their pid files, and are ended through pidfds.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,27 @@ namespace rtrain::cmd {
 
 struct Running {
     int pid = 0;
-    std::string facts;  // what the daemon wrote beside its pid: "127.0.0.1:7433"
+    std::string facts;  // a text that the daemon wrote beside its pid: "127.0.0.1:7433"
 };
 
-// <data>/<name>.pid: pid, the process's start time (so that a reused pid is not taken for it) and facts.
+// Writes <data>/<name>.pid: pid, start time of the process, and `facts`. The start time tells a reused pid apart.
 Status write_pid_file(const std::string& path, const std::string& facts);
-void remove_pid_file(const std::string& path);                  // only our own
-std::optional<Running> read_pid_file(const std::string& path);  // none: nobody runs
+void remove_pid_file(const std::string& path);                  // removes it only if this process wrote it
+std::optional<Running> read_pid_file(const std::string& path);  // nullopt if no such process runs
 // Returns when process `pid` started, in clock ticks since boot. Returns an empty text if there is no such process.
 std::string start_time(int pid);
-// SIGTERM, then a wait; false: it had not ended in time and got SIGKILL.
+// Sends SIGTERM and waits. Returns false if the process did not end in time and was killed with SIGKILL.
 Result<bool> end_process(const Running& running, const std::string& pid_file, std::int64_t wait_ms);
 
-// A process that runs behind answers its starter by this. The starter waits until every process has answered or let go.
+// The connection of a background process to the process that started it. The starter waits until a process calls
+// `hand_over`, or until all of them have closed the connection.
 struct Starter {
-    std::function<void(const std::string&)> hand_over;  // once
-    std::function<void()> let_go;  // this process leaves the answer to one that it has forked; later ones have none
+    std::function<void(const std::string&)> hand_over;  // sends the answer to the starter; called once
+    std::function<void()> let_go;  // closes this process's end, if a process that it forked will answer; processes
+                                   // forked later have no connection
 };
-// Forks `daemon` into a session of its own, its output appended to `log_file`. Returns what it handed over, or, when it
-// ended before, its error or the log's last lines.
+// Forks `daemon` into a new session and appends its output to `log_file`. Returns the text that the daemon handed over.
+// If the daemon ended before, returns its error, or the last lines of the log.
 using Background = std::function<Result<int>(const Starter& starter)>;
 struct Detached {
     int pid = 0;
@@ -37,10 +39,10 @@ struct Detached {
 };
 Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const Background& daemon);
 
-// Has the kernel send this process SIGTERM when process `pid` has ended, however it did (0: nobody is watched).
+// Sends SIGTERM to this process when process `pid` has ended for any reason. Does nothing for pid 0.
 void end_with(int pid);
 
-Status make_directory(const std::string& path);  // 0700 when it has to be made
+Status make_directory(const std::string& path);  // makes it with mode 0700
 std::string absolute(const std::string& path);
 
 }  // namespace rtrain::cmd
