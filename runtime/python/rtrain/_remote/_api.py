@@ -1,4 +1,4 @@
-"""`@rtrain.remote`: functions whose calls, and classes whose objects, live on nodes of the cluster."""
+"""`@rtrain.remote`: functions whose calls run on nodes of the cluster, and classes whose objects live there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RemoteFunction:
-    """A function that `.remote(...)` calls on a node: a run with one worker."""
+    """A function whose calls, made with `.remote(...)`, run on a node. Each call is a run with one worker."""
 
     def __init__(self, function: Any, options: Options) -> None:
         self._function = function
@@ -33,19 +33,21 @@ class RemoteFunction:
         functools.update_wrapper(self, function)
 
     def options(self, **given: Unpack[RemoteArguments]) -> RemoteFunction:
-        """The same function with other resources."""
+        """Returns the same function with other options."""
         return RemoteFunction(self._function, self._options.changed(**given))
 
     def remote(self, *arguments: Any, **named: Any) -> Any:
-        """Starts a call and returns at once: a ref to its value, or `num_returns` of them.
+        """Starts a call and returns a ref to its value, or `num_returns` refs. Does not wait.
 
-        Raises HeadError when the cluster refuses the run, TypeError when the arguments do not fit the function.
+        Raises HeadError if the head refuses the run, and TypeError if the arguments do not fit the function.
         """
         refs = self._started(arguments, named)[1]
         return refs[0] if len(refs) == 1 else refs
 
     def value_within(self, seconds: float | None, *arguments: Any, **named: Any) -> Any:
-        """The value of one call. GetTimeoutError when it is not there after `seconds`; its run is ended by force then."""
+        """Starts a call and returns its value. After `seconds` without it, ends the call's run by force and raises
+        GetTimeoutError.
+        """
         slot, refs = self._started(arguments, named)
         try:
             return get(refs[0], timeout=seconds)
@@ -71,7 +73,7 @@ class RemoteFunction:
 
 
 class RemoteClass:
-    """A class whose `.remote(...)` makes an object on a node: an actor."""
+    """A class whose `.remote(...)` makes an object on a node, an actor."""
 
     def __init__(self, kind: type, options: Options) -> None:
         self._kind = kind
@@ -80,13 +82,13 @@ class RemoteClass:
         self.__doc__ = kind.__doc__
 
     def options(self, **given: Unpack[RemoteArguments]) -> RemoteClass:
-        """The same class with other resources."""
+        """Returns the same class with other options."""
         return RemoteClass(self._kind, self._options.changed(**given))
 
     def remote(self, *arguments: Any, **named: Any) -> ActorHandle:
-        """Makes an object and returns its handle at once; the object ends with its last handle.
+        """Makes an object and returns its handle. Does not wait. The object ends when its last handle is deleted.
 
-        Raises HeadError when the cluster refuses the run, TypeError when the arguments do not fit the class.
+        Raises HeadError if the head refuses the run, and TypeError if the arguments do not fit the class.
         """
         _fits(self._kind, arguments, named)
         hub = _hub.hub()
@@ -101,7 +103,9 @@ class RemoteClass:
 
 
 class ActorHandle:
-    """An object on a node: `handle.method.remote(...)` calls it; calls are answered in their order."""
+    """A handle of an object on a node. `handle.method.remote(...)` calls a method. The object runs the calls in
+    their order.
+    """
 
     def __init__(self, slot: Slot, kind: type) -> None:
         self._slot = slot
@@ -123,7 +127,7 @@ class ActorHandle:
 
 
 class ActorMethod:
-    """`handle.method`: keeps the handle, and so the actor, alive."""
+    """A method of an actor. It holds the handle, and so keeps the actor alive."""
 
     def __init__(self, handle: ActorHandle, name: str, num_returns: int = 1) -> None:
         self._handle = handle
@@ -134,7 +138,7 @@ class ActorMethod:
         return ActorMethod(self._handle, self._name, num_returns)
 
     def remote(self, *arguments: Any, **named: Any) -> Any:
-        """Calls the method and returns at once: a ref to its value, or `num_returns` of them."""
+        """Calls the method and returns a ref to its value, or `num_returns` refs. Does not wait."""
         slot = self._handle._slot
         what = f"{slot.what}.{self._name}()"
         refs = [ObjectRef(what, _hub.checker(slot)) for _ in range(self._num_returns)]
@@ -146,7 +150,7 @@ class ActorMethod:
 
 
 class RemoteDecorator(Protocol):
-    """What `rtrain.remote(num_gpus=1, ...)` gives."""
+    """The type of `rtrain.remote(num_gpus=1, ...)`."""
 
     @overload
     def __call__(self, target: type, /) -> RemoteClass: ...  # type: ignore[overload-overlap]  # a class is callable
@@ -179,12 +183,13 @@ def remote(*target: Any, **options: Any) -> Any:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """Ends an actor by force. Returns when its process is gone and its GPUs are free. Calls it did not answer raise ActorDiedError.
+    """Ends an actor by force. Returns when its process has ended and its GPUs are free. Unfinished calls raise
+    ActorDiedError.
 
     no_restart: accepted for Ray's sake; actors are never restarted.
 
-    TimeoutError when the actor is not gone after a minute. Unreachable when the head could not be asked: then the actor may
-    live on.
+    Raises TimeoutError if the actor has not ended after a minute. Raises Unreachable if the head does not answer;
+    the actor may still run then.
     """
     _arguments.check_named("kill", no_restart=no_restart)
     if not isinstance(actor, ActorHandle):
@@ -208,7 +213,7 @@ def _as_remote(target: Any, options: Options) -> RemoteFunction | RemoteClass:
 def _fits(target: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
     try:
         signature = inspect.signature(target)
-    except (TypeError, ValueError):  # built-ins that do not tell theirs
+    except (TypeError, ValueError):  # built-ins without a known signature
         return
     try:
         signature.bind(*arguments, **named)
