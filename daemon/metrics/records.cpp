@@ -1,4 +1,4 @@
-// See records.hpp. A run's failures follow from its attempts.
+// Counts failures of runs by the first failure of each attempt.
 #include "daemon/metrics/records.hpp"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ constexpr std::size_t ended_runs_limit = 500;
 
 double as_double(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
 
-// A closed set: why an attempt ended badly, by the worker that failed first.
+// Returns why an attempt failed, by the worker that failed first. The reasons are a closed set, since they are values
+// of a label.
 std::string reason_of(const Attempt& attempt) {
     if (attempt.state == AttemptState::lost) return "node_lost";
     std::size_t first = attempt.first_failure ? attempt.first_failure->value : attempt.workers.size();
@@ -91,7 +92,8 @@ bool Sampling::step() {
     return true;
 }
 
-// One user's waiting runs hide no other's.
+// Returns true if the live run gets samples of its own. The bound per user keeps one user's waiting runs from hiding
+// those of others.
 bool Sampling::may_show(const Run& live) {
     if (live_shown_ >= runs_shown_most) return false;
     if (live.attempts == 0) {
@@ -104,7 +106,7 @@ bool Sampling::may_show(const Run& live) {
     return true;
 }
 
-// Leaves the last ones of those that ended.
+// Keeps the runs that ended last, up to `ended_runs_limit`.
 void Sampling::choose_ended() {
     if (ended_.size() <= ended_runs_limit) return;
     const auto first_out = ended_.begin() + ended_runs_limit;

@@ -1,5 +1,5 @@
-// What a scrape shows of the cluster's records. It is taken from them piece by piece on the head's loop; the text is
-// made of it beside the loop.
+// A copy of the records that a scrape of the metrics shows. The head's loop copies a part at a time. The text is made
+// of the copy on another thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace rtrain::metrics {
 
-struct ShownGpu {  // that a worker has
+struct ShownGpu {  // a GPU that a worker uses
     NodeId node;
     std::uint32_t device = 0;
     Rank rank;
@@ -27,10 +27,10 @@ struct ShownRun {
     std::string name, user, queue;
     RunState state = RunState::queued;
     std::uint32_t attempts = 0;
-    std::map<std::string, int> failures;  // of its attempts, by reason
-    TimeByCause time;                     // since its submission
+    std::map<std::string, int> failures;  // number of failed attempts, by reason
+    TimeByCause time;                     // since the run's submission
     std::optional<ShownCheckpoint> newest;
-    std::vector<ShownGpu> gpus;  // of attempts that live
+    std::vector<ShownGpu> gpus;  // the GPUs of attempts that have not ended
 };
 struct ShownNode {
     NodeState state = NodeState::ready;
@@ -40,25 +40,24 @@ struct Records {
     std::string cluster_id;
     std::map<NodeId, ShownNode> nodes;
     std::map<RunId, ShownRun> runs;
-    RunId last_seen{};  // of all runs, also those that are not shown; later ones came too late for this scrape
-    std::map<RunState, std::size_t> not_shown;  // live runs beyond the bounds of Sampling, by their state
+    RunId last_seen{};  // the newest run that was read, shown or not; later runs are left out of this scrape
+    std::map<RunState, std::size_t> not_shown;  // live runs beyond the bounds below, by state
     std::map<std::string, std::size_t> queue_lengths;
     double gpus_total = 0, gpus_free = 0;
 };
 
-// Live runs that have samples of their own; and of them those that were never placed, of all users and of one. The
-// others are counted by their state, as all are.
+// Bounds of the live runs that have samples of their own: all; those that were never placed; those of one user. Runs
+// beyond the bounds are only counted by state.
 inline constexpr std::size_t runs_shown_most = 5'000, waiting_shown_most = 2'500, waiting_shown_of_user = 500;
 
-// Takes one run at a time. The cluster may change between two steps: each run is shown as it was at its own. Shown are
-// the runs that live, up to the bounds above, and those that ended within 15 minutes, but of these no more than the
-// last 500.
+// Copies one run at a time. The cluster may change between two steps, so each run is shown as it was at its own step.
+// Includes the live runs, up to the bounds above, and the last 500 of the runs that ended within 15 minutes.
 class Sampling {
   public:
     using Taken = std::function<void(RunId)>;
     Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken = {}, WaitsOf waits_of = {});
-    bool step();       // false: all have been taken
-    Records finish();  // then
+    bool step();       // copies one run; false if all runs are copied
+    Records finish();  // called after the last step
 
   private:
     void choose_ended();
@@ -71,9 +70,9 @@ class Sampling {
     const Taken taken_;
     const WaitsOf waits_of_;
     Records records_;
-    std::vector<std::pair<std::int64_t, RunId>> ended_;  // when, and who
+    std::vector<std::pair<std::int64_t, RunId>> ended_;  // time of the end, run
     std::size_t live_shown_ = 0, waiting_shown_ = 0;
-    std::map<std::string, std::size_t> waiting_shown_of_;  // by user
+    std::map<std::string, std::size_t> waiting_shown_of_;  // key: the user
     bool all_seen_ = false;
 };
 
