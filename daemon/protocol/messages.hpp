@@ -1,7 +1,8 @@
-// What head and agents say to each other over the WebSocket /v1/agents: one JSON object per text frame, with "type".
-// hello/welcome first; then `register`. News are numbered by the agent, kept on its disk until acknowledged, and may be
-// repeated: the head drops numbers it has seen. Orders (prepare, launch, stop, ...) may be repeated too: agents know
-// attempts by (run, incarnation). Fields not listed are ignored, so that the next version may add some.
+// The messages between head and agents on the WebSocket /v1/agents: one JSON object per text frame, with "type". The
+// first messages are hello and welcome, then `register`. An agent numbers its news and keeps them on disk until the
+// head acknowledges them. It may repeat news; the head ignores a number that it has received before. The head may
+// repeat its orders (prepare, launch, stop, ...); an agent identifies an attempt by (run, incarnation). A receiver
+// ignores unknown fields, so that the next version may add fields.
 #pragma once
 
 #include <cstdint>
@@ -32,31 +33,32 @@ struct Hello {
     bool operator==(const Hello&) const = default;
 };
 struct Register {
-    std::string address{};  // empty: the head takes the connection's far end
+    std::string address{};  // empty: the head uses the remote address of the connection
     std::uint16_t port = 0;
     Labels labels{};
-    Resources total{};      // without GPU
+    Resources total{};      // without GPUs
     std::uint32_t gpus = 0;
     std::string gpu_model{};
     std::vector<AttemptRef> held{};
     std::uint64_t next_news = 1;
-    std::map<std::string, std::string> facts{};  // hostname, kernel, interpreter versions ...: shown by `describe`
+    // Hostname, kernel, interpreter versions and so on, as `describe` shows them.
+    std::map<std::string, std::string> facts{};
     std::optional<Leaving> leaving{};
     bool operator==(const Register&) const = default;
 };
 
 // News: `seq` counts from 1 per agent installation.
-inline constexpr std::size_t earlier_most = 1'000;  // checkpoints of earlier runs that one attempt's node tells of
-struct EarlierCheckpoint {  // committed by an earlier run of the name
+inline constexpr std::size_t earlier_most = 1'000;  // bound on the checkpoints of earlier runs in one Prepared
+struct EarlierCheckpoint {  // a checkpoint that an earlier run with the same name committed
     std::string directory{}, metrics_json{};  // metrics: a few numbers, the score among them
     std::uint32_t attempt = 0, world_size = 0; std::uint64_t report = 0; std::int64_t bytes = 0, wall_ms = 0;
-    bool counts = false;  // for `num_to_keep`
+    bool counts = false;  // true if `num_to_keep` counts it
     bool operator==(const EarlierCheckpoint&) const = default;
 };
 struct Prepared {
     AttemptRef attempt{}; bool claimed = false; std::string from{}, master_address{};
     std::uint16_t master_port = 0;
-    std::vector<EarlierCheckpoint> earlier{};  // the oldest first, at most `earlier_most`
+    std::vector<EarlierCheckpoint> earlier{};  // oldest first, at most `earlier_most`
     bool operator==(const Prepared&) const = default;
 };
 struct PrepareFailed {
@@ -65,7 +67,7 @@ struct PrepareFailed {
 };
 struct Started {
     AttemptRef attempt{}; std::uint32_t rank = 0; std::int64_t pid = 0; std::string host{};
-    std::int64_t restore_ms = 0;  // that its node took to fetch the checkpoint it starts from
+    std::int64_t restore_ms = 0;  // time that the node took to fetch the checkpoint from which it starts
     bool operator==(const Started&) const = default;
 };
 struct Exited {
@@ -76,12 +78,13 @@ struct Emptied {
     AttemptRef attempt{};
     bool operator==(const Emptied&) const = default;
 };
-struct Reported {  // from the coordinator, one per report of the attempt
+struct Reported {  // the coordinator sends one per report of the attempt
     AttemptRef attempt{};
-    std::uint64_t index = 0;  // from 1 within the attempt
+    std::uint64_t index = 0;  // counts from 1 within the attempt
     std::int64_t wall_ms = 0;
     std::map<std::uint32_t, std::string> metrics_json{};  // by rank
-    std::string checkpoint{};  // the directory that its files are to become; none: without
+    // The directory that the checkpoint's files will become; empty: a report without a checkpoint.
+    std::string checkpoint{};
     bool operator==(const Reported&) const = default;
 };
 struct Committed {
@@ -90,15 +93,16 @@ struct Committed {
     std::uint64_t index = 0;
     std::uint32_t world_size = 0;
     std::int64_t bytes = 0, wall_ms = 0, blocked_us = 0, upload_ms = 0;
-    std::optional<std::int64_t> answers{};  // RequestCheckpoint::asked of what its report came after; 0: none; absent: an older agent
+    // The RequestCheckpoint::asked that this checkpoint fulfils; 0: none; absent: sent by an older agent.
+    std::optional<std::int64_t> answers{};
     bool operator==(const Committed&) const = default;
 };
 struct Deleted {
     std::uint64_t run = 0; std::string directory{};
     bool operator==(const Deleted&) const = default;
 };
-// reason: missing_ranks, storage_full and others of daemon/agent/machine/coordinator.cpp; reason_of_starts warns of
-// nothing: the text is how a node started the workers of an attempt, and why so
+// reason: missing_ranks, storage_full and others of daemon/agent/machine/coordinator.cpp. With reason_of_starts the
+// notice is no warning: its text names how the node started the workers, and why.
 inline constexpr const char* reason_of_starts = "starts";
 struct Notice {
     AttemptRef attempt{}; std::string text{}; std::string reason{};
@@ -109,26 +113,27 @@ struct News {
     std::variant<Prepared, PrepareFailed, Started, Exited, Emptied, Reported, Committed, Deleted, Notice> what{};
     bool operator==(const News&) const = default;
 };
-struct NewsBatch {  // several at once, in their order: reports without files come often
+struct NewsBatch {  // several news in their order, since reports without files are frequent
     std::vector<News> items{};
     bool operator==(const NewsBatch&) const = default;
 };
-struct LogChunk {  // not numbered: `offset` says where it belongs; acknowledged by LogAck
+struct LogChunk {  // Part of a log file. It has no number: `offset` gives its place in the file. LogAck acknowledges
+                   // it.
     AttemptRef attempt{};
     std::uint32_t rank = 0;
-    std::string stream{};  // "out" or "err", "setup"
+    std::string stream{};  // "out", "err" or "setup"
     std::uint64_t offset = 0;
-    std::string bytes{};   // on the wire: base64
-    std::uint64_t lost = 0;  // so many bytes from `offset` on are not on the node any more; `bytes` is empty then
+    std::string bytes{};   // base64 on the wire
+    std::uint64_t lost = 0;  // number of bytes from `offset` on that the node no longer has; then `bytes` is empty
     bool last = false;   // the file is complete
-    std::int64_t wall_ms = 0;  // when its first line was seen on the node; 0: not told
+    std::int64_t wall_ms = 0;  // time at which the node read the first line; 0: unknown
     bool operator==(const LogChunk&) const = default;
 };
 
 // The answer to Clear.
 struct Cleared {
     std::uint64_t id = 0;
-    bool removed = false;  // false without an error: nothing of this run is there as this node sees it
+    bool removed = false;  // false without an error: the node found no files of this run
     std::string error{};
     bool operator==(const Cleared&) const = default;
 };
@@ -138,33 +143,34 @@ struct Welcome {
     std::int32_t protocol = version;
     std::string cluster_id{};
     std::int64_t heartbeat_ms = 1'000, node_timeout_ms = 10'000;
-    std::uint64_t news_seen = 0;  // the highest number the head has made durable
+    std::uint64_t news_seen = 0;  // the highest number that the head has stored durably
     bool operator==(const Welcome&) const = default;
 };
-// then the head closes
+// The head closes the connection after it.
 struct Refuse {
     std::string message{}, next{};
-    bool left = false;  // the node was taken out of the cluster: what runs there belongs to nobody any more
+    bool left = false;  // the node was removed from the cluster, so its workers belong to no run
     bool operator==(const Refuse&) const = default;
 };
 struct NewsAck {
     std::uint64_t seq = 0;
     bool operator==(const NewsAck&) const = default;
 };
-struct LogAck {  // `later`: what came behind `offset` was not taken; the node keeps it until it is told without
+struct LogAck {  // With `later`, the head has dropped the bytes behind `offset`. The node keeps them until an
+                 // acknowledgement without `later` arrives.
     AttemptRef attempt{}; std::uint32_t rank = 0; std::string stream{}; std::uint64_t offset = 0; bool later = false;
     bool operator==(const LogAck&) const = default;
 };
-// Orders about attempts and runs: orders.hpp.
+// orders.hpp has the orders about attempts and runs.
 
-// a node of some attempt of yours is reached elsewhere now
+// A node that takes part in an attempt on this node has a new address.
 struct PeerMoved {
     std::string node{}, address{}; std::uint16_t port = 0;
     bool operator==(const PeerMoved&) const = default;
 };
 
-// Certificates that are none any more, by serial number: those of nodes that left. Sent at each registration, and when
-// it grows; replaces what the agent knew.
+// The serial numbers of revoked certificates, those of nodes that were removed. The head sends all of them at each
+// registration and at each change.
 struct Revoked {
     std::vector<std::string> serials{};
     bool operator==(const Revoked&) const = default;
