@@ -1,6 +1,7 @@
-"""Which learning rate and width suit digits best? Each trial is a run of its own; ASHA ends those that are behind.
+"""Finds a good learning rate and width for digits. Each trial is a run of its own. ASHA ends the trials that are
+behind.
 
-python tune_digits.py [--samples 6] [--epochs 9] [--storage DIR]
+   python tune_digits.py [--samples 6] [--epochs 9] [--storage DIR]
 """
 
 import argparse
@@ -15,7 +16,9 @@ from torch import nn
 
 
 def train_digits(config: dict[str, Any], data: list[Any]) -> None:
-    """`data` was sent to the cluster once, for all trials. A trial that was moved goes on from its checkpoint."""
+    """Trains with one config. `data` was uploaded to the cluster once for all trials. A moved trial resumes from its
+    checkpoint.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     train_x, test_x, train_y, test_y = (torch.tensor(part) for part in data)
