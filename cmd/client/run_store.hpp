@@ -1,4 +1,4 @@
-// Finds a run's directory by RUN[@checkpoint], a name that the head knows, or by a PATH. A PATH needs no head.
+// Finds a run's directory by RUN[@checkpoint], where RUN is a run's name or id, or by a PATH. A PATH needs no head.
 #pragma once
 
 #include <memory>

@@ -20,7 +20,7 @@ enum class Value { none, text, number, duration, choice, file, run, node, run_or
 
 struct Flag {
     const char* name = "";      // without the dashes
-    Value takes = Value::none;  // none: the flag is a switch
+    Value takes = Value::none;  // the kind of its value; Value::none makes the flag a switch
     const char* shown = "";     // the value's placeholder in help: "DIR"
     const char* help = "";
     char letter = 0;           // 0: no short form
