@@ -1,1 +1,1 @@
-"""The files that travel from a driver to workers: the folder of its script as an archive, and driver.pkl."""
+"""Packs the files that a driver uploads for its workers: its script's folder as an archive, and driver.pkl."""

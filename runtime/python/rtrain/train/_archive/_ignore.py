@@ -1,7 +1,9 @@
-"""Which files of a working directory stay behind: the rules of .gitignore, and of .rtrainignore over them.
+"""Finds the files of a working directory that are not packed, by .gitignore and by .rtrainignore, which has
+precedence.
 
-The rules are read as git reads them, byte by byte. storage/job_spec/archive/ignore.cpp is the same matcher for `rtrain submit`.
-tests/ignore_cases.json runs against both and against git. docs/decisions/0035 says why no library does this.
+The rules are read as git reads them, byte by byte. storage/job_spec/archive/ignore.cpp has the same matcher for
+`rtrain submit`. tests/ignore_cases.json runs against both and against git. docs/decisions/0035 says why no library
+does this.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _bits(characters: Iterable[int]) -> int:
-    """A set of bytes: bit n is set where byte n is in it."""
+    """Returns a set of bytes as an integer: bit n is set if byte n is in the set."""
     return sum(1 << byte for byte in set(characters))
 
 
@@ -26,7 +28,7 @@ _SLASH = _bits(b"/")
 _DIGIT, _LOWER, _UPPER = _bits(b"0123456789"), _bits(range(ord("a"), ord("z") + 1)), _bits(range(ord("A"), ord("Z") + 1))
 _PRINT = _bits(range(0x20, 0x7F))
 _ALNUM = _DIGIT | _LOWER | _UPPER
-_CLASSES = {  # git's own, which know ASCII only, and four blanks
+_CLASSES = {  # git's classes, which know ASCII only and four blank characters
     b"alnum": _ALNUM,
     b"alpha": _LOWER | _UPPER,
     b"blank": _bits(b" \t"),
@@ -45,7 +47,7 @@ _CLASSES = {  # git's own, which know ASCII only, and four blanks
 class _Kind(enum.Enum):
     ONE = enum.auto()  # one byte of the set
     REPEAT = enum.auto()  # any number of bytes of the set
-    OPTIONAL = enum.auto()  # the two tokens behind it, or nothing
+    OPTIONAL = enum.auto()  # the next two tokens, or nothing
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ class _Token:
 
 
 class _Glob:
-    """A pattern as a row of tokens. A state is how many tokens are behind, and all states go on together: the time is the pattern's
-    length times the name's, whatever the pattern."""
+    """A pattern as a list of tokens. A state is the number of tokens that are matched. All possible states advance
+    together, so that the time is at most the pattern's length times the name's.
+    """
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
@@ -66,7 +69,8 @@ class _Glob:
         self._start = self._skipped(1)
         self._steps: dict[int, tuple[int, int]] = {}
         self._head = _literals(tokens)
-        needed = self._optionals.bit_length() + 2 if self._optionals else 0  # from there on no token may be left out
+        # Every name has a match for each token from here on.
+        needed = self._optionals.bit_length() + 2 if self._optionals else 0
         self._tail = _literals(tokens[needed:][::-1])[::-1]
 
     def matches(self, name: bytes) -> bool:
@@ -81,13 +85,13 @@ class _Glob:
         return bool(states & self._last)
 
     def _step(self, byte: int) -> tuple[int, int]:
-        """The states that one such byte leads on from, and those that it may stay in."""
+        """Returns the states that advance with the byte, and the states that may remain with it."""
         fitting = _bits(at for at, token in enumerate(self._tokens) if token.fits >> byte & 1)
         self._steps[byte] = fitting & ~self._repeats, fitting & self._repeats
         return self._steps[byte]
 
     def _skipped(self, states: int) -> int:
-        """Returns the states with those that are reached without another byte."""
+        """Adds the states that can be reached without another byte."""
         while True:
             optional = states & self._optionals
             more = states | (states & self._repeats | optional) << 1 | optional << 3
@@ -97,7 +101,7 @@ class _Glob:
 
 
 def _literals(tokens: list[_Token]) -> bytes:
-    """The bytes that every name begins with."""
+    """Returns the literal bytes with which every matching name begins."""
     literal = bytearray()
     for token in tokens:
         if token.kind is not _Kind.ONE or token.fits & (token.fits - 1):
@@ -107,9 +111,9 @@ def _literals(tokens: list[_Token]) -> bytes:
 
 
 def _glob(pattern: bytes, *, bound: bool) -> _Glob | None:
-    """Reads a glob. None: no name fits it. bound: the pattern has a slash, so `**` may stand for folders."""
+    """Reads a glob. Returns None if it matches no name. bound: the pattern has a slash, so `**` may match folders."""
     tokens: list[_Token] = []
-    at, plain = 0, True  # plain: only characters that stand for themselves so far
+    at, plain = 0, True  # plain: all characters so far are literal
     while at < len(pattern):
         sign = pattern[at : at + 1]
         if sign == b"*":
@@ -134,8 +138,10 @@ def _glob(pattern: bytes, *, bound: bool) -> _Glob | None:
 
 
 def _stars(pattern: bytes, at: int, *, bound: bool, plain: bool) -> tuple[list[_Token], int]:
-    """The tokens of the stars there, and where the pattern goes on. Two stars or more stand for folders where a slash, or the end, is
-    on both sides. As git cuts off the plain characters that a pattern begins with, they do so behind those too: a**/b fits ax/b."""
+    """Reads the stars at `at`. Returns their tokens and the position behind them. Two or more stars match folders if
+    a slash, or an end of the pattern, is on both sides. git cuts off the literal characters at the begin of a
+    pattern, so stars right behind them match folders too: a**/b matches ax/b.
+    """
     end = at
     while pattern[end : end + 1] == b"*":
         end += 1
@@ -149,7 +155,9 @@ def _stars(pattern: bytes, at: int, *, bound: bool, plain: bool) -> tuple[list[_
 
 
 def _read_set(pattern: bytes, at: int) -> tuple[int, int]:
-    """What is in the set whose bracket is before `at`, and where the pattern goes on. Nothing: the set has no end, or an unknown class."""
+    """Reads a set such as [a-z], whose bracket stands before `at`. Returns the bytes in it and the position behind
+    it. The set is empty if it has no end or an unknown class.
+    """
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
     fits, low, first = 0, -1, at
@@ -180,10 +188,10 @@ def _read_set(pattern: bytes, at: int) -> tuple[int, int]:
 @dataclass(frozen=True)
 class _Rule:
     glob: _Glob
-    keeps: bool  # began with !
-    named: bool  # without a wildcard
+    keeps: bool  # the rule began with !: it brings files back
+    named: bool  # has no wildcard
     directories_only: bool
-    bound: bool  # to its folder; else it fits a name at any depth
+    bound: bool  # matches paths relative to the rule's folder; otherwise names at any depth
 
     def hits(self, below: bytes, name: bytes, *, directory: bool) -> bool:
         return (directory or not self.directories_only) and self.glob.matches(below if self.bound else name)
@@ -195,7 +203,7 @@ def _rules(text: bytes) -> list[_Rule]:
 
 
 def _rule(line: bytes) -> _Rule | None:
-    """Reads a line as a rule. None: it is a comment, or fits nothing."""
+    """Reads a line as a rule. Returns None for a comment, and for a rule that matches nothing."""
     pattern = _without_blanks(line.removesuffix(b"\r").split(b"\0", maxsplit=1)[0])
     if pattern.startswith(b"#"):
         return None
@@ -210,7 +218,7 @@ def _rule(line: bytes) -> _Rule | None:
 
 
 def _without_blanks(line: bytes) -> bytes:
-    """Returns the line without the spaces at its end, except one that a backslash stands before."""
+    """Returns the line without its trailing spaces. A space behind a backslash stays."""
     at, end = 0, 0
     while at < len(line):
         blank = line[at] == ord(" ")
@@ -221,24 +229,28 @@ def _without_blanks(line: bytes) -> bytes:
 
 
 class Rules:
-    """The last rule that fits a file decides. Rules of a folder hold below it; those of .rtrainignore stand behind all of .gitignore.
-    What the `first` rules leave out comes back by a rule that names it, not by one with a wildcard: `!*/` is not about .git."""
+    """The last rule that matches a file decides. The rules of a folder hold below it. Rules of .rtrainignore come
+    after all of .gitignore. A file that the `first` rules leave out is brought back only by a rule that names it,
+    not by a wildcard: `!*/` does not bring back .git.
+    """
 
     def __init__(self, first: Iterable[str]) -> None:
         self._first = _rules("\n".join(first).encode())
-        self._git: list[tuple[bytes, list[_Rule]]] = []  # with the folder that they hold in, which ends with a slash
+        # (folder in which the rules hold, with a slash at its end; rules)
+        self._git: list[tuple[bytes, list[_Rule]]] = []
         self._own: list[tuple[bytes, list[_Rule]]] = []
 
     def read(self, folder: pathlib.Path, inside: pathlib.Path) -> None:
-        """Adds the rules that lie in `folder`, whose path from the top is `inside`. A file that cannot be read has none."""
+        """Adds the rules of `folder`, whose path from the top is `inside`. A file that cannot be read has no rules."""
         base = b"" if inside == pathlib.Path() else os.fsencode(inside) + b"/"
         for rules, name in ((self._git, ".gitignore"), (self._own, ".rtrainignore")):
             if file_rules := _rules(_content(folder / name)):
                 rules.append((base, file_rules))
 
     def ignored(self, inside: pathlib.Path, *, directory: bool) -> bool:
-        """Whether it stays behind, by its path from the top. Asked of folders before what is in them: nothing brings back what lies in
-        one that stays behind."""
+        """Returns whether the path, from the top, is left out. The caller must check folders before their contents,
+        since no rule brings back a file in a folder that is left out.
+        """
         path = os.fsencode(inside)
         name = path.rpartition(b"/")[2]
         for base, rules in (*reversed(self._own), *reversed(self._git)):
@@ -254,7 +266,9 @@ class Rules:
 
 
 def _content(file: pathlib.Path) -> bytes:
-    """Returns the file's bytes; none for what is no plain file, such as a pipe, which nobody may ever write to."""
+    """Returns the file's bytes. Returns nothing unless it is a regular file, since reading a pipe could block for
+    ever.
+    """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,5 +1,6 @@
-"""Decides what becomes of a symbolic link of a working directory. storage/job_spec/archive/links.cpp has the same rules for `rtrain submit`, and
-tests/link_cases.json runs against both."""
+"""Decides whether a symbolic link of a working directory is packed as a link, followed, or left out.
+storage/job_spec/archive/links.cpp has the same rules for `rtrain submit`. tests/link_cases.json runs against both.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_HOPS_MOST = 40  # as the kernel follows
+_HOPS_MOST = 40  # the kernel's limit
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder whose entries are being listed: where it lies in the archive ("" is the top), and where it really lies."""
+    """A folder whose entries are being listed: its path in the archive ("" is the top), and its real path."""
 
     path: str
     real: pathlib.Path
@@ -23,28 +24,30 @@ class Folder:
 
 @dataclass(frozen=True)
 class Kept:
-    """The link stays a link, to `target`."""
+    """The link is packed as a link to `target`."""
 
     target: str
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What the link leads to takes its place."""
+    """The file or folder that the link names is packed in its place."""
 
     real: pathlib.Path
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The link does not travel."""
+    """The link is not packed."""
 
     why: str
 
 
 def repository_of(top: pathlib.Path) -> pathlib.Path:
-    """Returns the folder below which links are followed: the nearest one at or above `top`, a real path, that has a `.git`. It is `top`
-    itself, so that nothing is followed, where there is none, or where that is the home directory or the root."""
+    """Returns the folder below which links are followed: the nearest one at or above `top`, a real path, with a
+    `.git`. Returns `top` itself, so that no link is followed, if there is none, or if it is the home directory or
+    the root.
+    """
     home = pathlib.Path(os.path.realpath(os.environ["HOME"])) if os.environ.get("HOME") else None
     for folder in (top, *top.parents):
         if folder != folder.parent and os.path.lexists(folder / ".git"):
@@ -53,8 +56,9 @@ def repository_of(top: pathlib.Path) -> pathlib.Path:
 
 
 def fate_of(path: str, place: pathlib.Path, repository: pathlib.Path, folders: Sequence[Folder]) -> Kept | Followed | LeftOut:
-    """Returns the fate of the link `path` (in the archive), which lies at `place`. `folders` are those on the way to it: the top, then
-    each followed folder; the last one holds the link."""
+    """Returns what becomes of the link with the archive's path `path` and the real path `place`. `folders` holds the
+    top and the followed folders above the link. The last one contains the link.
+    """
     try:
         target = os.readlink(place)  # noqa: PTH115  # word for word
     except OSError as error:
@@ -63,7 +67,7 @@ def fate_of(path: str, place: pathlib.Path, repository: pathlib.Path, folders: S
         return Kept(target)
     try:
         real = place.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a circle, before Python 3.13
+    except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
         why = error.strerror if isinstance(error, OSError) else os.strerror(errno.ELOOP)
         return LeftOut(f"-> {target} leads out, and not to a file or folder: {why}")
     for folder in reversed(folders):
@@ -78,12 +82,16 @@ def fate_of(path: str, place: pathlib.Path, repository: pathlib.Path, folders: S
 
 
 def unsound(links: Mapping[str, str]) -> list[str]:
-    """Returns the links of an archive (path to target) that lead out of it, or round in a circle, by way of other links."""
+    """Returns the links of an archive (path to target) that lead out of it or form a circle, also through other
+    links.
+    """
     return sorted(path for path in links if not _stays_inside(path, links))
 
 
 def _stays_in(base: str, path: str, target: str) -> bool:
-    """Whether a relative target stays in the folder `base` of the archive, by its words alone."""
+    """Returns whether a relative target stays in the archive's folder `base`. Looks at the text alone, not at the
+    files.
+    """
     depth = len(_parts(posixpath.dirname(path))) - len(_parts(base))
     for part in _parts(target):
         depth += -1 if part == ".." else 1
@@ -108,7 +116,7 @@ def _stays_inside(link: str, links: Mapping[str, str]) -> bool:
         hops += 1
         if hops > _HOPS_MOST:
             return False
-        place = "" if links[deeper].startswith("/") else place  # of an archive's own top
+        place = "" if links[deeper].startswith("/") else place  # an absolute target starts at the archive's top
         parts_left = [*_parts(links[deeper]), *parts_left]
     return True
 

@@ -1,4 +1,4 @@
-"""What a driver sends along: the directory of its script as an archive (tar in a zstd frame), and the pickled loop."""
+"""Packs what a driver uploads: its script's directory as an archive (tar in a zstd frame), and the pickled loop."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ from rtrain.train._archive import _links
 if TYPE_CHECKING:
     from rtrain.train._archive._walk import Entry
 
-# Patterns of .gitignore, before those of any file. storage/job_spec/archive/walk.cpp has the same list.
+# Rules of .gitignore that come before those of any file. storage/job_spec/archive/walk.cpp has the same list.
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-# These .gitignore patterns leave secrets out of a folder that nobody named. storage/job_spec/archive/walk.cpp has the same list.
+# Rules of .gitignore that leave out secrets. They hold for a folder that the user did not name.
+# storage/job_spec/archive/walk.cpp has the same list.
 SECRET_FILES = (
     *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
     *(".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials.json"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa*", "id_dsa*", "id_ed25519*", "id_ecdsa*", "!*.pub"),
 )
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
-_LEVEL = 3  # of compression, as `rtrain submit` has
+_LEVEL = 3  # compression level, the same as in `rtrain submit`
 _WINDOW_MAX, _UNPACKED_MAX = 128 << 20, 2 << 30
-_PIECE = 4 << 10  # of a frame: what the largest blocks make of it fits into memory
+# Bytes of a frame that are decompressed at a time; their content fits into memory even for the largest blocks.
+_PIECE = 4 << 10
 
 
 class PackingError(ValueError):
-    """The working directory, or the training function, cannot be sent. The text names what is in the way."""
+    """The working directory or the training function cannot be packed. The text names the file or variable."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,10 @@ class Archive:
     content: bytes
     files: int
     directory: str
-    sources: str  # hash of the Python files among them
-    environments: tuple[str, ...] = ()  # left out
-    secrets: tuple[str, ...] = ()  # left out
-    left_out: tuple[str, ...] = ()  # links that lead out and special files, each with the reason
+    sources: str  # hash of the packed Python files
+    environments: tuple[str, ...] = ()  # environments that are not packed
+    secrets: tuple[str, ...] = ()  # files that are not packed, since they may hold secrets
+    left_out: tuple[str, ...] = ()  # links that lead out and special files, each with the reason why it is not packed
 
     @property
     def digest(self) -> str:
@@ -59,15 +61,16 @@ class Archive:
 
 
 def compressed(data: bytes) -> bytes:
-    """A zstd frame of it, with its size and a checksum."""
+    """Returns a zstd frame with the data, their size and a checksum."""
     import zstandard
 
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data)
 
 
 def decompressed(frames: bytes) -> bytes:
-    """The content of a zstd frame, or of several in a row, of `rtrain submit`'s too. ValueError for what is none, is damaged, or holds
-    more than code may."""
+    """Returns the content of one or several zstd frames, also of those from `rtrain submit`. Raises ValueError if
+    they are not zstd, are damaged, or hold more than code may.
+    """
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_MAX)
@@ -91,11 +94,12 @@ def decompressed(frames: bytes) -> bytes:
 
 
 def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
-    """Everything below it that no ignore file leaves out, the same bytes for the same files. named: the user said that this folder
-    is to travel; what may hold secrets stays behind otherwise.
+    """Packs the files below `directory` that no ignore file leaves out. Equal files give equal bytes.
 
-    Links that stay inside are links in the archive. Links that lead out are followed below the project's repository root, and named in
-    `left_out` elsewhere, as special files are. PackingError names a file or folder that cannot be read.
+    named: the user named this folder; otherwise files that may hold secrets are left out.
+    Links that stay inside are packed as links. Links that lead out are followed if they lead to the project's
+    repository. Other
+    links and special files are listed in `left_out`. PackingError names a file or folder that cannot be read.
     """
     from rtrain.train._archive import _walk
 
@@ -143,7 +147,7 @@ def _unreadable(directory: pathlib.Path, error: OSError) -> PackingError:
 
 
 def _largest(top: pathlib.Path, entries: Sequence[Entry], size: Callable[[pathlib.Path], float], unit: str) -> str:
-    """The folders below it that hold most, and what leaves the first of them behind."""
+    """Returns a text with the largest folders below `top`, and the ignore rule that leaves out the first of them."""
     sums: Counter[str] = Counter()
     for entry in entries:
         first, slash, _ = entry.path.partition("/")
@@ -167,7 +171,9 @@ def _bytes_of(path: pathlib.Path) -> int:
 
 
 def _add(tar: tarfile.TarFile, directory: pathlib.Path, entry: Entry) -> bytes | None:
-    """Adds a file and returns its content, as it is now; None: it is no plain file any more, or was removed since it was listed."""
+    """Adds a file and returns its present content. Returns None if the file is no longer a regular file, or was
+    removed.
+    """
     try:
         descriptor = os.open(entry.source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -205,7 +211,7 @@ def _add_link(tar: tarfile.TarFile, name: str, target: str) -> bytes:
 
 
 def tar_of(directory: pathlib.Path) -> bytes:
-    """Every file below it, as a plain tar."""
+    """Returns a plain tar of every file below the directory."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         tar.add(str(directory), arcname=".")
@@ -221,8 +227,9 @@ def untar(content: bytes, directory: pathlib.Path) -> None:
 
 
 def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
-    """What may be unpacked, for Pythons without tarfile's own filter: files, folders, and links to what lies within. ValueError
-    for anything else, before the first byte is written."""
+    """Returns the members that may be unpacked: files, folders, and links to members. Replaces tarfile's filter,
+    which older Pythons lack. Raises ValueError for any other member, before the first byte is written.
+    """
     links: dict[str, str] = {}
     hard_links: list[tarfile.TarInfo] = []
     for member in members:
@@ -250,7 +257,7 @@ def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
 
 
 def _goes_through(target: str, links: Mapping[str, str]) -> bool:
-    """Whether it leads on from a link: where to is not to be seen from its words."""
+    """Returns whether the path leads through a link. The text alone does not show where such a path ends."""
     parts = target.split("/")
     return any(posixpath.normpath("/".join(parts[:count])) in links for count in range(1, len(parts)))
 
@@ -260,8 +267,10 @@ def _leads_out(name: str) -> bool:
 
 
 def script_directory() -> pathlib.Path | None:
-    """Where the modules beside the driver lie: its script's folder, a notebook's working directory; None for an installed program,
-    and for folders that are nobody's project (the home directory, /tmp, a system folder)."""
+    """Returns the folder with the modules beside the driver: its script's folder, or a notebook's working directory.
+    Returns None for an installed program, and for folders that are no project (the home directory, /tmp, a system
+    folder).
+    """
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     if file is not None and not _installed(file):
@@ -281,7 +290,9 @@ def script_directory() -> pathlib.Path | None:
 
 
 def _is_ipython() -> bool:
-    """Whether IPython runs this process, as a notebook's kernel or as a shell. A program that only imports it is neither."""
+    """Returns whether IPython runs this process, as a notebook's kernel or as a shell. A program that only imports
+    IPython does not count.
+    """
     ipython = sys.modules.get("IPython")
     return ipython is not None and ipython.get_ipython() is not None
 
@@ -298,8 +309,9 @@ def _installed(file: str) -> bool:
 
 # -- pickling ---------------------------------------------------------------------------------------------------------
 def dumps(value: object, what: str, packed: pathlib.Path | None = None, dump: Callable[[object], bytes] | None = None) -> bytes:
-    """The pickle of `value`. PackingError names the variable in it that cannot be pickled. Functions of modules that the
-    nodes will not have (neither installed nor in `packed`) travel by value."""
+    """Returns the pickle of `value`. Functions are pickled by value if their module is neither installed nor in
+    `packed`, since nodes lack it. PackingError names the variable that cannot be pickled.
+    """
     if isinstance(value, Pickled):
         return value.content
     dump = dump or _public_names.dumps
@@ -315,7 +327,9 @@ def dumps(value: object, what: str, packed: pathlib.Path | None = None, dump: Ca
 
 
 def fingerprint(loop: object, *pickles: bytes) -> str:
-    """The same for the same program in another process (a pickled function is not: its parts come in any order)."""
+    """Returns a hash that is equal for the same program in another process. A hash of the pickled function would not
+    be: the order in its pickle varies.
+    """
     digest = hashlib.sha256()
     code = getattr(getattr(loop, "func", loop), "__code__", None)
     if isinstance(loop, Pickled):
@@ -381,7 +395,9 @@ def _inside(value: object) -> list[tuple[str, object]]:
 
 @dataclass(frozen=True)
 class Pickled:
-    """A part of an earlier driver.pkl, handed on as it is: this process may lack the modules that it needs."""
+    """A part of an earlier driver.pkl. It is passed on unread, since this process may lack the modules that it
+    needs.
+    """
 
     name: str
     content: bytes
@@ -395,7 +411,9 @@ class Pickled:
 
 @dataclass
 class Payload:
-    """driver.pkl: each part pickled on its own, so that a worker reads only what is its own; the header is plain."""
+    """The content of driver.pkl. Each part is a pickle of its own, so that a worker reads only its own part. The
+    header is not pickled.
+    """
 
     header: dict[str, Any]
     parts: dict[str, bytes]
@@ -429,7 +447,7 @@ def header() -> dict[str, Any]:
 
 
 def check_cluster(version: str) -> None:
-    """RuntimeError where this package and the cluster are of different major versions."""
+    """Raises RuntimeError if this package and the cluster have different major versions."""
     from rtrain import __version__
 
     if version.split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
@@ -440,7 +458,9 @@ def check_cluster(version: str) -> None:
 
 
 def check_versions(header_found: Mapping[str, Any], node: str) -> str:
-    """RuntimeError where the driver's versions and these cannot work together; a remark where they merely differ."""
+    """Raises RuntimeError if the driver's versions are not compatible with this process. Returns a remark if they
+    only differ.
+    """
     from rtrain import __version__
 
     theirs, ours = tuple(header_found["python"][:2]), tuple(sys.version_info[:2])

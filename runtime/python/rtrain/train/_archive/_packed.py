@@ -1,4 +1,4 @@
-"""A folder is packed, and the driver's user reads what travels along and what stays."""
+"""Packs a folder and prints which files are uploaded and which are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN_MOST = 10
 
 
 def packed(directory: pathlib.Path, *, named: bool) -> _package.Archive:
-    """As `_package.pack_directory`, with its messages on stderr."""
+    """Packs a folder as `_package.pack_directory` does, and prints its messages on stderr."""
     archive = _package.pack_directory(directory, named=named)
     without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
     size = _size(len(archive.content))

@@ -1,4 +1,6 @@
-"""Lists what of a working directory travels. storage/job_spec/archive/walk.cpp does so for `rtrain submit`."""
+"""Lists the files of a working directory that are packed. storage/job_spec/archive/walk.cpp does the same for
+`rtrain submit`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rtrain.train._archive import _ignore, _links
 
-_COUNTED_MAX = 300_000  # to tell which folder holds most
+_COUNTED_MAX = 300_000  # so many files are counted to find the folder with most of them
 
 
 class Unreadable(OSError):
@@ -31,13 +33,16 @@ class Entry:
 @dataclass
 class Walk:
     entries: list[Entry] = field(default_factory=list)
-    environments: list[str] = field(default_factory=list)  # left out
-    secrets: list[str] = field(default_factory=list)  # left out
-    left_out: list[str] = field(default_factory=list)  # links that lead out and special files, each with the reason
+    environments: list[str] = field(default_factory=list)  # environments that are not packed
+    secrets: list[str] = field(default_factory=list)  # files that are not packed, since they may hold secrets
+    # Links that lead out and special files, each with the reason why it is not packed.
+    left_out: list[str] = field(default_factory=list)
 
 
 def walk(directory: pathlib.Path, always_ignored: Iterable[str], secret_files: Iterable[str]) -> Walk:
-    """Returns everything below `directory` that no rule leaves out; where there is more than may travel, enough to show that."""
+    """Returns the files below `directory` that no rule leaves out. Stops early above the limit of files that may be
+    packed.
+    """
     walker = _Walker(directory, tuple(always_ignored), tuple(secret_files))
     walker.folder(walker.folders[-1].real, "")
     return walker.finished()
@@ -67,12 +72,12 @@ class _Walker:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             if base and isinstance(error, FileNotFoundError):
-                return  # removed meanwhile
+                return  # the folder was removed meanwhile
             raise Unreadable(error.errno, error.strerror, str(folder)) from error
         for entry in entries:
             if len(self._walk.entries) > _COUNTED_MAX:
                 return
-            with contextlib.suppress(FileNotFoundError):  # removed since the folder was listed
+            with contextlib.suppress(FileNotFoundError):  # the file was removed after the folder was listed
                 mode = entry.stat(follow_symlinks=False).st_mode
                 self._take(folder / entry.name, f"{base}/{entry.name}" if base else entry.name, mode)
 
@@ -108,7 +113,7 @@ class _Walker:
             self._follow(place, path, fate.real)
 
     def _follow(self, place: pathlib.Path, path: str, real: pathlib.Path) -> None:
-        """What a link leads to has two names, and rules about either hold for it."""
+        """Lists the target of a link under the link's path. A rule that matches either of the two paths holds."""
         mode = real.stat().st_mode
         is_folder = stat.S_ISDIR(mode)
         if is_folder and (self._rules.ignored(pathlib.Path(path), directory=True) or _is_run(real)):
@@ -123,7 +128,7 @@ class _Walker:
             self.folders.pop()
 
     def _fits(self, rules: _ignore.Rules, real: pathlib.Path, *, is_folder: bool) -> bool:
-        """Whether the rules fit a place of the repository, or a folder on the way to it."""
+        """Returns whether the rules match a path of the repository, or a folder above it."""
         inside = real.relative_to(self._repository)
         above = [folder for folder in inside.parents if folder != pathlib.Path()]
         return rules.ignored(inside, directory=is_folder) or any(rules.ignored(folder, directory=True) for folder in above)
@@ -140,10 +145,14 @@ def _special(mode: int) -> str:
 
 
 def _is_environment(folder: pathlib.Path) -> bool:
-    """Whether a folder is an environment of venv, virtualenv, uv or conda, by whatever name: the nodes have their own."""
+    """Returns whether a folder is an environment of venv, virtualenv, uv or conda, under any name. Nodes have their
+    own.
+    """
     return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
 
 
 def _is_run(folder: pathlib.Path) -> bool:
-    """Whether a folder is a run's directory: what runs make in a storage path inside of the project is no part of the project."""
+    """Returns whether a folder is a run's directory. A storage path inside of the project is not part of the
+    project.
+    """
     return (folder / "run.json").is_file() and (folder / "attempts").is_dir()
