@@ -1,3 +1,5 @@
-"""The driver of a run: its way from a trainer to the head, and what is shown, raised and returned when it goes on and ends.
+"""The driver of a run: submits the run, follows it, and returns its result or raises its error.
 
-`_submission` sends a run, `_follower` follows it, `_outcome` makes its Result; `_restore` is the way back."""
+`_submission` submits a run, `_follower` follows it, `_outcome` makes its Result. `_restore` makes a trainer from a
+run.
+"""

@@ -1,5 +1,6 @@
-"""A driver beside its run: follows events, reports and prints, tells callbacks, waits for the end. The run does not need
-it: it may die and come back."""
+"""Follows a run from its driver: events, reports and prints of workers, calls of callbacks, and the end. The run
+does not need the driver, which may end and be started again.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +27,17 @@ from rtrain.train._values import _metrics
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
 _NUMBER = re.compile(r"\d+")
-_ALIKE_S = 20.0  # notices that differ in numbers alone: missing ranks come every 30 s
-_EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
+# A notice is hidden if it differs only in its numbers from one of the last 20 s; notices of missing ranks are repeated
+# every 30 s.
+_ALIKE_S = 20.0
+_EXIT = re.compile(r"^exit code \d+: ")  # removed, since the cause that follows it is more specific
 
 
 def automatic_backend(worker: dict[str, Any], nodes: dict[str, dict[str, Any]]) -> str:
-    """Returns the process group's backend that ranks choose by themselves, for people. PyTorch finds no GPU of `--fake-gpus`,
-    which has no UUID, or one that begins with FAKE. Only a rank can find out whether its PyTorch uses a GPU that exists."""
+    """Returns a text with the backend of the process group that the ranks will choose by themselves. GPUs of
+    `--fake-gpus` have no UUID, or one that begins with FAKE, and PyTorch does not find them. Only a rank can find
+    out whether its PyTorch can use a real GPU.
+    """
     devices = nodes.get(worker["node"], {}).get("gpu_devices") or []
     uuids = [str(device.get("uuid") or "") for device in devices if device["index"] in worker["gpus"]]
     if all(uuid == "" or uuid.startswith("FAKE-") for uuid in uuids):
@@ -42,8 +47,9 @@ def automatic_backend(worker: dict[str, Any], nodes: dict[str, dict[str, Any]]) 
 
 @dataclass
 class Driver:
-    """Follows one run until it is terminal. `follow` gives the run back as the head describes it then. `interrupts` are watched
-    by who follows."""
+    """Follows one run until it is terminal. `follow` returns the head's last record of the run. The caller of
+    `follow` watches `interrupts`.
+    """
 
     head: Head
     run_id: str
@@ -51,16 +57,17 @@ class Driver:
     callbacks: list[UserCallback]
     context: TrainRunContext
     prints: bool = True
-    backend: str = ""  # of the process group, where the trainer's config names it
+    backend: str = ""  # backend of the process group, if the trainer's config names one
     say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
     _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
     _ended: threading.Event = field(default_factory=threading.Event)
     _attempts_said: set[int] = field(default_factory=set)
     _failures_told: set[int] = field(default_factory=set)
-    _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that callbacks have not heard of
+    _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that the callbacks were not called for yet
     _explained: str = ""
-    _notices_said: int = 0  # up to this event
-    _notices_alike: dict[str, float] = field(default_factory=dict)  # without numbers: when such a one came last
+    _notices_said: int = 0  # id of the last event shown
+    # The time of the last notice, by its text without numbers.
+    _notices_alike: dict[str, float] = field(default_factory=dict)
     _run: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,7 +115,7 @@ class Driver:
         self._show_state(printer)
 
     def _take(self, printer: Printer, pause: float | None) -> None:
-        """One piece of news; without any within the pause the run is asked for again."""
+        """Handles one piece of news. Without any within `pause`, requests the run's record again."""
         try:
             kind, what = self._news.get(timeout=pause or 5.0)
         except queue.Empty:
@@ -125,7 +132,7 @@ class Driver:
             self._handle_news(kind, what, printer)
 
     def _drain(self, thread: threading.Thread, printer: Printer) -> None:
-        """What was said before the end is shown before `fit` returns."""
+        """Shows the output from before the end of the run, before `fit` returns."""
         while thread.is_alive() or not self._news.empty():
             try:
                 kind, what = self._news.get(timeout=0.05)
@@ -139,14 +146,15 @@ class Driver:
     def _handle_news(self, kind: str, what: Any, printer: Printer) -> None:
         if kind == "states":
             printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
-        elif kind == "logs" and what.get("goes_on") and not what["line"]:  # a piece of a long line that is written over
+        elif kind == "logs" and what.get("goes_on") and not what["line"]:  # a piece of a long line that was overwritten
             if what.get("state"):
                 printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
         elif kind == "logs":
             printer.line(int(what["rank"]), str(what.get("state") or what["line"]), str(what["stream"]))
         elif kind == "metrics":
             self._untold.append(what)
-            if len(self._untold) == 1:  # else the event of the commit that the first waits for comes first
+            # A longer queue waits for the event that the first report's checkpoint is committed.
+            if len(self._untold) == 1:
                 self._tell_reports()
         elif kind == "fault":
             raise what
@@ -173,7 +181,7 @@ class Driver:
         if threading.current_thread().name == "rtrain-events":
             self.say("the head is back" if error is None else f"{error.message}; the run goes on, and so will its lines")
 
-    # -- what is shown ------------------------------------------------------------------------------------------------
+    # -- output ------------------------------------------------------------------------------------------------
     def _show_state(self, printer: Printer) -> None:
         if self._run["state"] == "QUEUED":
             self._explain()
@@ -212,9 +220,11 @@ class Driver:
         self.say(f"  backend {backend}, master {addresses.get(attempt['workers'][0]['node'], '?')} (rank 0)")
 
     def _before_newest_notice(self) -> int:
-        """Who comes to a run that hangs is told what its agents said last, and what they say from then on."""
+        """Returns the id of the event before the newest notice. A driver that joins a run shows this notice and
+        later ones.
+        """
         if self._run["state"] in TERMINAL:
-            return sys.maxsize  # its past: `rtrain events`
+            return sys.maxsize  # notices of an ended run are not shown; `rtrain events` has them
         notice_ids = []
         if self._run.get("attempt"):
             with contextlib.suppress(HeadError):
@@ -223,7 +233,9 @@ class Driver:
         return notice_ids[-1] - 1 if notice_ids else 0
 
     def _tell_notice(self, event: Any) -> None:
-        """What an agent has to say of the run: ranks that have not come to a report, a checkpoint that was not written."""
+        """Shows an agent's notice about the run, such as ranks that have not reported, or a checkpoint that was not
+        written.
+        """
         if isinstance(event, dict) and event.get("kind") == "Notice" and int(event["id"]) > self._notices_said:
             self._notices_said = int(event["id"])
             text, now = str(event["text"]), time.monotonic()
@@ -243,8 +255,9 @@ class Driver:
                 callback.before_run(self.context)
 
     def _tell_reports(self) -> None:
-        """Tells the reports in order. One with a checkpoint is told once that is committed, or once it is certain that it will
-        not be."""
+        """Calls the callbacks for the reports, in order. A report with a checkpoint waits until the checkpoint is
+        committed, or is certain not to be.
+        """
         committed: set[str] | None = None
         while self._untold:
             directory = self._untold[0].get("checkpoint")
@@ -261,7 +274,9 @@ class Driver:
         return set()
 
     def _given_up(self, committed: set[str]) -> bool:
-        """The first untold report's checkpoint: lost with its attempt, replaced by a newer one, or removed again already."""
+        """Returns whether the first waiting report's checkpoint will not be committed: its attempt ended, or a later
+        one is committed.
+        """
         first, *later = self._untold
         over = self._run["state"] in TERMINAL or int(first["attempt"]) < int(self._run.get("attempt") or 0)
         return over or any(row.get("checkpoint") in committed for row in later)
@@ -277,7 +292,7 @@ class Driver:
 
     @contextlib.contextmanager
     def _ended_by_callbacks(self) -> Iterator[None]:
-        """An exception in a callback ends the run."""
+        """Ends the run if a callback raises an exception."""
         try:
             with callback_errors():
                 yield
@@ -307,7 +322,9 @@ class Driver:
 
 
 def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The metrics of every rank of one report, by rank; of rank 0 alone where the head keeps no others."""
+    """Returns the metrics of each rank of one report, in the order of ranks; of rank 0 alone if the head stores no
+    others.
+    """
     ranks = row.get("metrics_by_rank")
     decoded: Any
     if isinstance(ranks, dict) and ranks:
@@ -318,7 +335,7 @@ def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
-    """World rank to the cause, of those that failed by themselves."""
+    """Returns the causes of the workers that failed by themselves, by world rank."""
     failures = {}
     for worker in attempt["workers"]:
         cause = str(worker.get("cause") or "")

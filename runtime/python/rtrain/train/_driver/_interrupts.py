@@ -1,4 +1,6 @@
-"""Ctrl-C in a driver: the first asks what it follows to stop, the third leaves at once; or, by setting, the driver detaches."""
+"""Handles Ctrl-C in a driver. The first one requests a stop of the run, the third one ends the driver at once. With
+RTRAIN_TRAIN_ON_INTERRUPT=detach the driver detaches instead.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,14 @@ _EXIT_INTERRUPTED = 130
 
 
 class Detached(KeyboardInterrupt):
-    """Ctrl-C, with RTRAIN_TRAIN_ON_INTERRUPT=detach: what runs goes on."""
+    """Raised by Ctrl-C with RTRAIN_TRAIN_ON_INTERRUPT=detach. The run continues."""
 
 
 @dataclass
 class Interrupts:
-    """`what` is named to people ("the sweep"); `come_back` says how to follow it again, `by_hand` how to end it. `stop` returns
-    at once; `answered` is set when the head has answered it."""
+    """The handling of Ctrl-C. `what` is the name in messages ("the sweep"), `come_back` how to follow it again,
+    `by_hand` how to end it. `stop` does not wait; `answered` is set when the head has answered it.
+    """
 
     say: Callable[[str], None]
     what: str
@@ -35,7 +38,9 @@ class Interrupts:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Takes Ctrl-C for as long as the block runs; nothing outside of the main thread, where Python has no signals."""
+        """Handles Ctrl-C during the block. Does nothing outside of the main thread, since Python delivers signals
+        there alone.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,4 +1,4 @@
-"""The directory that a trainer was restored from, and where it lies."""
+"""The directory from which a trainer was restored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from rtrain.train._run_directory import _reading
 
 @dataclass(frozen=True)
 class Origin:
-    """The directory that a trainer was restored from: run `name` at `storage_path`. here: on this machine's file systems."""
+    """The directory from which a trainer was restored: run `name` at `storage_path`. here: it is on this machine's
+    file systems.
+    """
 
     path: str
     name: str
@@ -22,8 +24,9 @@ class Origin:
 
     @classmethod
     def of(cls, directory: _reading.RunDirectory, before: RunConfig) -> Origin:
-        """The directory is the run: it may have been moved or renamed. Where it was not, its names are those that it was made
-        with."""
+        """Returns the origin for a directory. If the directory was moved or renamed, its present path gives the name
+        and the storage path. Otherwise the config's own names are kept.
+        """
         path, here = directory.path, isinstance(directory, _reading.LocalDirectory)
         scheme, _, rest = path.rpartition("://")
         if not scheme:
@@ -39,7 +42,7 @@ class Origin:
         return (config.name, config.runs_path) == (self.name, self.storage_path)
 
     def is_on(self, head: Head) -> bool:
-        """Whether it is one of those that the head keeps itself, seen on the head's machine."""
+        """Returns whether the directory is in the head's own storage, seen from the head's machine."""
         root = head.get("/v1/status").get("storage_root") if self.here else None
         if not root or not _same_directory(str(root), self.storage_path):
             return False
@@ -50,8 +53,9 @@ class Origin:
         return theirs == (pathlib.Path(self.path) / "run.json").read_bytes()
 
     def newest(self) -> str:
-        """Returns the run's newest committed checkpoint, where this machine sees the directory."""
-        from rtrain.train._run_directory._writer import Directory  # a driver that restores nothing does without
+        """Returns the run's newest committed checkpoint, if this machine can read the directory."""
+        # Imported here, since only a driver that restores a run needs it.
+        from rtrain.train._run_directory._writer import Directory
 
         checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
         return checkpoints[-1].name if checkpoints else ""
@@ -63,6 +67,6 @@ def _same_directory(path: str, other: str) -> bool:
 
 
 def same_storage(storage_path: str | None, other: str | None) -> bool:
-    """Whether two storage paths are the same one; None is the head's own."""
+    """Returns whether two storage paths are the same. None is the head's own storage."""
     first, second = storage_path or "cluster://", other or "cluster://"
     return first.rstrip("/") == second.rstrip("/") or _same_directory(first, second)

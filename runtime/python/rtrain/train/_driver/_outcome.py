@@ -1,4 +1,4 @@
-"""What a run that has ended came to, as the head and the run's directory tell it: the Result, or the error."""
+"""Makes the Result, or the error, of an ended run from the head's records and the run's directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from rtrain.train._values._errors import (
 
 
 def result_of(head: Head, run: dict[str, Any]) -> Result:
-    """The Result of a run that has ended, with the reports and checkpoints of earlier runs of its directory."""
+    """Returns the Result of an ended run. It includes the reports and checkpoints of earlier runs in the same
+    directory.
+    """
     same = [
         candidate
         for candidate in head.items("/v1/runs", {"name": run["name"], "all": True})
@@ -42,7 +44,8 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
         validations = answers(head, record["run_id"])
         for checkpoint in head.items(f"{route}/checkpoints"):
-            name = checkpoint["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
+            # The list contains the checkpoints of earlier runs, but not the results of their validation.
+            name = checkpoint["directory"]
             if not checkpoint["deleting"] and name not in kept:
                 metrics = {**full_metrics(head, route, checkpoint, bucket), **_plain(validations.get(name, {}).get("metrics"))}
                 kept[name] = Checkpoint._kept(checkpoint["path"], metrics=metrics, name=name)
@@ -63,7 +66,7 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
 
 
 def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Checkpoint]]:
-    """Reports and checkpoints of attempts that only the run's directory knows: another cluster made them."""
+    """Returns the reports and checkpoints of attempts that another cluster made. Only the run's directory has them."""
     attempts = [attempt["number"] for run in runs for attempt in head.items(f"/v1/runs/{part(run['run_id'])}/attempts")]
     first = min(attempts, default=1)
     if first == 1:
@@ -106,7 +109,8 @@ def _return_value(head: Head, run: dict[str, Any]) -> Any:
             value = pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
     except HeadError:
         raise
-    except Exception as error:  # its class is not here, or raises; the run's metrics and checkpoints are there all the same
+    # The class is missing here, or raises; the run's metrics and checkpoints are still returned.
+    except Exception as error:
         why = _exception_pickle.in_one_line(error)
         print(f"rtrain: the return value of {run['name']} cannot be read here, and is None: {why}", file=sys.stderr, flush=True)
         return None

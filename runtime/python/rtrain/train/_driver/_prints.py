@@ -1,7 +1,10 @@
-"""The prints of workers on the driver's terminal: prefixed with rank and node, identical lines of several ranks folded.
+"""Prints the output of workers on the driver's terminal, with rank and node before each line. Equal lines of several
+ranks are one line.
 
-A line that is written over, as a progress bar is, has states. On a terminal the newest one has the last line, which the next one replaces;
-elsewhere each is a line."""
+A line that is overwritten, such as a progress bar, has states. A terminal shows the newest state in its last line.
+Elsewhere each
+state is a line.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ import sys
 import threading
 import time
 
-_FOLD_S = 0.3  # lines that come within this time are one when their text is
+_FOLD_S = 0.3  # equal lines within this time, in s, are joined
 RANKS_SHOWN = 16
 
 
 class Printer:
-    """Lines come from one thread, are written by another; `close` writes what is left."""
+    """Receives lines from one thread and writes them in another. `close` writes the rest."""
 
     def __init__(self, nodes: dict[int, str] | None = None) -> None:
         self.nodes: dict[int, str] = nodes if nodes is not None else {}
         self._waiting: dict[tuple[str, str], list[int]] = {}
         self._since: dict[tuple[str, str], float] = {}
-        self._states: dict[tuple[int, str], str] = {}  # by rank and stream: the newest of a line that has not ended
+        self._states: dict[tuple[int, str], str] = {}  # newest state of a line that has not ended, by rank and stream
         self._drawn = False
         self._lock = threading.Condition()
         self._closed = False
@@ -30,7 +33,7 @@ class Printer:
 
     @property
     def states_ms(self) -> int:
-        """The least time between two states of a rank."""
+        """Minimum time between two states of a rank, in ms."""
         return 100 if _on_a_terminal() else 1000
 
     def line(self, rank: int, text: str, stream: str) -> None:
@@ -71,7 +74,7 @@ class Printer:
                     self._flush(before=time.monotonic() - _FOLD_S)
 
     def _flush(self, before: float | None) -> None:
-        """Shows the lines in the order of their coming; nothing overtakes a line that still waits."""
+        """Writes the lines in the order of their arrival. No line is written before an earlier one that still waits."""
         self._hide_state()
         for key in list(self._waiting):
             if before is not None and self._since[key] > before:
@@ -79,7 +82,8 @@ class Printer:
             ranks = sorted(self._waiting.pop(key))
             del self._since[key]
             out = sys.stderr if key[0] == "err" else sys.stdout
-            out.write(f"({self._who(ranks)}) {key[1]}\n")  # at once: `print` writes its newline apart, and others write as well
+            # One write, since `print` writes the newline separately and other threads write too.
+            out.write(f"({self._who(ranks)}) {key[1]}\n")
             out.flush()
         self._draw_state()
 
@@ -90,7 +94,7 @@ class Printer:
             sys.stdout.flush()
 
     def _draw_state(self) -> None:
-        """The lowest rank's state stands for all: lines that change places could not be read."""
+        """Draws the state of the lowest rank only. Alternating lines would be unreadable."""
         if not self._states or not _on_a_terminal():
             return
         rank, stream = min(self._states)
@@ -107,11 +111,11 @@ class Printer:
 
 
 def _on_a_terminal() -> bool:
-    return bool(getattr(sys.stdout, "isatty", bool)())  # a program may have put something else there
+    return bool(getattr(sys.stdout, "isatty", bool)())  # a program may have replaced sys.stdout
 
 
 def ranks_text(ranks: list[int]) -> str:
-    """`rank 3`, `ranks 0-2,5`."""
+    """Returns a text such as `rank 3` or `ranks 0-2,5`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     pieces: list[str] = []

@@ -1,4 +1,5 @@
-"""The exception that a loop raised, beside its text: the worker leaves it with the head, the driver of the same user finds it there.
+"""Passes the exception that a loop raised from the worker to a driver of the same user, as a value of the run at the
+head.
 
 error-<rank>: the attempt, a line feed, the pickle
 """
@@ -16,12 +17,14 @@ from rtrain.train._values._errors import UserExceptionWithTraceback, worker_exce
 from rtrain.train._values._facts import Facts
 
 _BYTES_MOST = 1 << 20
-_RANKS_MOST = 900  # of one run the head keeps 1,000 values
-_WITHIN_S = 3.0  # a failure is not held up for longer
+_RANKS_MOST = 900  # the head stores 1,000 values of a run
+_WITHIN_S = 3.0  # upper bound, in s, of the delay of a failure
 
 
 def leave(facts: Facts, error: BaseException) -> None:
-    """Leaves the exception with the head. An exception that cannot be made again from its pickle has its text alone."""
+    """Stores the exception at the head. Stores nothing for an exception that cannot be unpickled; the driver then
+    shows its text.
+    """
     if not isinstance(error, Exception) or facts.world_rank >= _RANKS_MOST:
         return
     try:
@@ -43,14 +46,17 @@ def _put(facts: Facts, content: bytes) -> None:
 
 
 def is_own(head: Head, run: Mapping[str, Any]) -> bool:
-    """Whether this process's user made the run. Of others nothing is unpickled: that would run their code as this user."""
+    """Returns whether this process's user made the run. Values of other users are not unpickled, since that would
+    run their code as this user.
+    """
     token = head.get("/v1/status").get("token") or {}
     return bool(run.get("user")) and token.get("user") == run["user"]
 
 
 def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int, str]) -> dict[int, Exception]:
-    """Returns, for an attempt's failed ranks and their texts, what the loop raised, with the worker's traceback as its cause, or
-    what stands for the text."""
+    """Returns the exceptions of an attempt's failed ranks: the one that the loop raised, with the worker's traceback
+    as its cause, or else one made from the text.
+    """
     by_rank = {rank: worker_exception(text) for rank, text in failures.items()}
     route = f"/v1/runs/{part(run['run_id'])}/values"
     try:
@@ -62,7 +68,7 @@ def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int
         return by_rank
     for rank, content in contents.items():
         number, _, text = content.partition(b"\n")
-        with contextlib.suppress(ValueError, _exception_pickle.NotCarried):  # its class is not here
+        with contextlib.suppress(ValueError, _exception_pickle.NotCarried):  # its class is missing here
             if int(number) == attempt and isinstance(error := _exception_pickle.loaded(text), Exception):
                 error.__cause__ = UserExceptionWithTraceback(failures[rank])
                 by_rank[rank] = error

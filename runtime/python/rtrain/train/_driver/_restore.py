@@ -1,4 +1,4 @@
-"""A trainer from the directory of its run alone."""
+"""Makes a trainer from a run's directory alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _Trainer = TypeVar("_Trainer", bound=Training)
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function or object: says nothing
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # the address of a function or object, which differs in each process
 _OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
 
 
@@ -37,7 +37,9 @@ def has_driver(path: str, filesystem: Any) -> bool:
 
 
 def _place_of(path: str, filesystem: Any) -> str:
-    """Returns where rtrain keeps the run at `path` on a file system, None being this machine's. ValueError where none lies there."""
+    """Returns the place of the run at `path` on a file system; None is this machine's. Raises ValueError if there is
+    no run.
+    """
     if filesystem is None:
         text = _names.local_path(path)
         return text if pathlib.Path(text).exists() else (_views.run_shown_as(text) or text)
@@ -53,11 +55,11 @@ def _place_of(path: str, filesystem: Any) -> str:
 def restored(
     kind: Callable[..., _Trainer], backend_argument: str, path: str, filesystem: Any, overrides: RestoreArguments
 ) -> _Trainer:
-    """Returns the trainer of a run's directory, with `overrides` in the place of what the run was made with.
+    """Returns the trainer of a run's directory. `overrides` replaces arguments that the run was made with.
 
     kind: makes the trainer; backend_argument: the name of its argument for the process group.
-    filesystem: that `path` lies on; None: this machine's, or a URI. ValueError where `path` is no run of `fit()`, TypeError where an
-    override has no such name.
+    filesystem: the file system of `path`; None: this machine's, or `path` is a URI. Raises ValueError if `path` is
+    no run of `fit()`, and TypeError for an unknown override.
     """
     for name in overrides:
         if name not in _OVERRIDES:
@@ -96,7 +98,9 @@ def restored(
 
 
 def _opened(place: str) -> tuple[_reading.RunDirectory, _package.Payload]:
-    """The run's directory and its driver.pkl, whose versions fit this process."""
+    """Returns the run's directory and its driver.pkl. Raises an error if its versions are not compatible with this
+    process.
+    """
     try:
         directory = _reading.open_directory(place)
         payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
@@ -110,7 +114,9 @@ def _opened(place: str) -> tuple[_reading.RunDirectory, _package.Payload]:
 
 
 def _run_config(given: RunConfig | None, before: RunConfig, origin: Origin, payload: _package.Payload, path: str) -> RunConfig:
-    """The config that is given, else the run's own, with the name and the storage of the directory where it has none of its own."""
+    """Returns the given config, or else the run's own. The directory gives the name and storage that the config
+    lacks.
+    """
     run_config = copy.copy(given or before)
     run_config.name = given.name if given and given.is_named else origin.name
     runs_path = (given.runs_path if given else None) or origin.storage_path
@@ -130,7 +136,7 @@ def _run_config(given: RunConfig | None, before: RunConfig, origin: Origin, payl
 
 
 def _on(filesystem: Any, path: str, config: RunConfig, run_path: str) -> RunConfig:
-    """Returns the config with the file system that the run is restored from, unless its own says where the run lies."""
+    """Returns the config with the file system from which the run is restored, unless the config has one."""
     if filesystem is not None and config.storage_filesystem is None and _filesystems.is_carried(filesystem):
         config.storage_filesystem = _filesystems.without_wrappers(filesystem, "")[0]
         config._view = _views.View.of(path, filesystem, run_path)
@@ -150,7 +156,7 @@ def _code_of(directory: _reading.RunDirectory, digest: str) -> tuple[str, bytes]
 
 
 def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
-    """`resume_from_checkpoint` of the run."""
+    """Returns the checkpoint that the run was given as `resume_from_checkpoint`."""
     if kept is None:
         return None
     checkpoint = Checkpoint(kept["path"])
@@ -159,8 +165,9 @@ def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
 
 
 def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: bytes) -> list[str]:
-    """What a run that goes on does otherwise than before: fields of the job, keys of the config (pickled as the workers get it). The
-    config of another user's run is not looked at: that would run their code."""
+    """Returns the differences between a resumed run and the run before: fields of the job, and keys of the config
+    (pickled as for workers). Does not unpickle another user's config, since that would run their code.
+    """
     old, new = before.get("job") or {}, now.get("job") or {}
     changes = []
     for group in ("scaling", "failure", "checkpoint", "backend"):

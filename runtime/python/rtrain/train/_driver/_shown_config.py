@@ -1,4 +1,4 @@
-"""The loop's config as text for people: the page compares runs by it. No worker reads it."""
+"""Makes a text of the loop's config. The page compares runs by it. No worker reads it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-VARIABLE = "RTRAIN_SHOWN_CONFIG"  # of the job's `env`, whose values viewers and other users do not see
+VARIABLE = "RTRAIN_SHOWN_CONFIG"  # a variable of the job's `env`; viewers and other users do not see its value
 
 _BYTES_MOST = 4096
 _TEXT_MOST = 200
@@ -22,7 +22,9 @@ def shown_config(config: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _shown(value: Any) -> Any:
-    """Numbers, texts, maps and lists. A value of another kind is the name of its type, since its own text may be anything."""
+    """Converts numbers, texts, maps and lists. For any other value returns the name of its type, since its text
+    could be anything.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, numbers.Integral):

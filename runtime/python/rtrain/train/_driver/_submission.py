@@ -1,4 +1,4 @@
-"""The way of a run from its trainer to the head: packed, submitted or joined, followed to its end."""
+"""Packs a trainer's run, submits or joins it, and follows it to its end."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from rtrain.train._values._errors import ControllerError, InsufficientClusterRes
 from rtrain.train._values._facts import Facts
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
-HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
-_TAKEN_WITHIN_S = 2.0  # a submission that was not answered
+HEAD_AWAY_S = 600.0  # for this time, in s, a driver waits for a head that does not answer; the run continues meanwhile
+_TAKEN_WITHIN_S = 2.0  # how long, in s, to look for a run whose submission got no answer
 
 
 def current_head() -> Head:
@@ -49,8 +49,9 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True)
 class Project:
-    """The code that travels along: the directory that it lies in (None: an earlier run's, or none), its hash and archive, and
-    the hash of what of it is code."""
+    """The code that is uploaded: its directory (None: an earlier run's code, or none), its hash and archive, and the
+    hash of its Python files.
+    """
 
     directory: pathlib.Path | None
     digest: str = ""
@@ -59,7 +60,9 @@ class Project:
 
 
 def runtime_of(config: RunConfig) -> dict[str, Any]:
-    """`init(runtime_env=)` with that of the run over it. A secret of the run is no variable of the run that this process belongs to."""
+    """Returns `init(runtime_env=)`, overridden by the run's own. Leaves out variables of the enclosing run that are
+    secrets of this run.
+    """
     runtime = _where.runtime_env()
     if config.secrets:
         runtime["env_vars"] = {
@@ -69,8 +72,9 @@ def runtime_of(config: RunConfig) -> dict[str, Any]:
 
 
 def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None, inherited: str = "") -> Project:
-    """Packs the run's `working_dir`, or the driver's folder. A restored trainer has kept its own code. A process of a run has no
-    folder of its own and takes the run's code, whose hash is `inherited`."""
+    """Packs the run's `working_dir`, or the driver's folder. A restored trainer has its own code. A process of a run
+    has no folder of its own and uses the run's code, whose hash is `inherited`.
+    """
     directory: pathlib.Path | None = None
     if given := runtime_of(config).get("working_dir"):
         directory = pathlib.Path(str(given)).expanduser().resolve()
@@ -84,28 +88,30 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None, inherit
 
 
 class Submission:
-    """One `fit()`: from the trainer to the run and back. `start` alone does not wait for the run; several runs of one
-    program share their `project`."""
+    """One `fit()` of a trainer. `start` alone does not wait for the run. Several runs of one program share their
+    `project`.
+    """
 
     def __init__(self, trainer: Training, head: Head, project: Project | None = None) -> None:
         self.trainer = trainer
         self.head = head
-        if trainer.run_config.name is None:  # a sweep's, or kept by an earlier version
+        if trainer.run_config.name is None:  # the config of a sweep, or one that an earlier version pickled
             trainer.run_config.take_name(_names.run_name(None))
         self.name = _names.run_name(trainer.run_config.name)
         self.callbacks = checked(trainer.run_config.callbacks)
-        inherited = _runtime_env.inherited_code() if head is not None else ""  # local mode keeps what it packs itself
+        # Local mode has no head to store code, and uses its own.
+        inherited = _runtime_env.inherited_code() if head is not None else ""
         self.project = project or project_of(trainer.run_config, trainer._code, inherited)
         self.resume_blob = ""
-        self.warnings: list[str] = []  # of the submitted run
+        self.warnings: list[str] = []  # the head's warnings about the submitted run
         self.config = b""  # train_loop_config, pickled
-        self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
-        self.asked = ""  # RTRAIN_DRIVER_ID of the run, once the head is asked for it
-        self.run_id = ""  # once the head has answered
+        self.before: dict[str, Any] | None = None  # the newest run of this name, if it has ended
+        self.asked = ""  # the run's RTRAIN_DRIVER_ID, set when the request is sent
+        self.run_id = ""  # set when the head has answered
         self.place = _filesystems.Place("")
 
     def start(self) -> dict[str, Any]:
-        """The run, submitted, or joined where this program's is alive."""
+        """Submits the run, or joins this program's run if that is alive. Returns the run."""
         job, payload = self._job()
         live = self._live_run(job)
         self.trainer.run_config._fits += 1
@@ -119,7 +125,7 @@ class Submission:
         return self._known(run)
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:
-        """This process reads the run's checkpoints where their files lie."""
+        """Records where this process reads the checkpoints of the run. Returns the run."""
         _views.remember(run["run_path"], self.trainer.run_config._view)
         if (elsewhere := self.trainer.run_config.elsewhere) is not None:
             _elsewhere.remember(run["run_path"], elsewhere)
@@ -156,7 +162,9 @@ class Submission:
             self._sweep(run)
 
     def _sweep(self, run: dict[str, Any]) -> None:
-        """The run is over: what it began from and keeps no more had to stay until then. Files elsewhere are nobody else's to remove."""
+        """Removes checkpoint files outside of rtrain's storage that an ended run no longer keeps, such as the one
+        from which it resumed. Only the driver can remove these files.
+        """
         elsewhere = self.trainer.run_config.elsewhere
         if elsewhere is None:
             return
@@ -168,10 +176,10 @@ class Submission:
             sweeper = _elsewhere.Sweeper(elsewhere, facts)
             while ended["state"] in TERMINAL and _reported.sweep(sweeper, facts, HEAD_AWAY_S):
                 pass
-        except Exception as error:  # a file system of the user's own may raise anything; the run has its own end
+        except Exception as error:  # the user's file system may raise anything; that does not change the run's result
             say(f"{self.name}: files of checkpoints that it keeps no more stay on storage_filesystem: {error}")
 
-    # -- what is sent -------------------------------------------------------------------------------------------------
+    # -- the request -------------------------------------------------------------------------------------------------
     def _job(self) -> tuple[dict[str, Any], _package.Payload]:
         trainer, config = self.trainer, self.trainer.run_config
         runtime = runtime_of(config)
@@ -221,7 +229,7 @@ class Submission:
         return job, payload
 
     def _add_place(self, job: dict[str, Any]) -> None:
-        """What `storage_filesystem` brings beside a path."""
+        """Adds the environment and secrets that `storage_filesystem` needs to the job."""
         config = self.trainer.run_config
         self.place = config.place
         if both := sorted(self.place.environment.keys() & {*_texts(config.env), *config.secrets}):
@@ -240,8 +248,9 @@ class Submission:
             job["env"][_runtime_env.OWN_ENV] = ",".join(self.place.environment)
 
     def _storage_path(self) -> str | None:
-        """Returns the storage path of the run. None: the head's own storage, also for a run restored from there by its path on
-        this machine."""
+        """Returns the run's storage path. Returns None for the head's own storage, also if the run was restored from
+        there by its path.
+        """
         config, origin = self.trainer.run_config, self.trainer._origin
         if config.runs_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
             return None
@@ -280,7 +289,7 @@ class Submission:
         return _package.Payload(header, parts)
 
     def _check_elsewhere(self) -> None:
-        """ValueError for what needs the files where other processes than the workers can read them."""
+        """Raises ValueError for a setting for which other processes than the workers must read the files."""
         elsewhere = self.trainer.run_config.elsewhere
         if elsewhere is None:
             return
