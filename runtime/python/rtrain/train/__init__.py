@@ -1,4 +1,6 @@
-"""Inside a worker: report metrics and checkpoints, learn who this worker is and where to resume from."""
+"""The functions that a worker calls: report metrics and checkpoints, and read its rank and the checkpoint to resume
+from.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
     )
     from rtrain.train._workers._datasets import TRAIN_DATASET_KEY as TRAIN_DATASET_KEY
     from rtrain.train.backend import BackendConfig as BackendConfig
-else:  # what a driver uses is loaded when it is first named
+else:  # the names that drivers use are loaded at their first use
     __getattr__, __dir__, _PUBLIC = lazy_names(
         __name__,
         {

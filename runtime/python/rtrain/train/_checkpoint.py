@@ -1,4 +1,4 @@
-"""A checkpoint: a directory of files, on this machine, at the head, or on a pyarrow file system."""
+"""A checkpoint is a directory of files on this machine, at the head, or on a pyarrow file system."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OLDER = {
 
 
 class _NamesOfOlderVersions(type):
-    """What older versions' class methods were called says what takes their place."""
+    """Raises an AttributeError for a class method of an older version. Its text names the replacement."""
 
     def __getattr__(cls, name: str) -> Any:
         if name in _OLDER:
@@ -45,11 +45,11 @@ class _NamesOfOlderVersions(type):
 class Checkpoint(metaclass=_NamesOfOlderVersions):
     """A directory of files that a worker reports, or resumes from.
 
-    path: a directory here, `cluster://run/checkpoint`, `s3://bucket/run/checkpoint`, or a path that only the cluster mounts.
-    The head streams the files of the last kind. Hashes of files that come from elsewhere are checked.
-    filesystem: a pyarrow FileSystem that `path` lies on. Left out, it is pyarrow's LocalFileSystem for a path, and None for a
-    URI and where pyarrow is not installed.
-    metrics: those of the report that brought the checkpoint; empty for a directory that was not reported yet.
+    path: a directory here, `cluster://run/checkpoint`, `s3://bucket/run/checkpoint`, or a path that only the cluster
+    mounts. The head streams the files of the last kind. Hashes of copied files are checked.
+    filesystem: a pyarrow FileSystem that `path` lies on. Left out, it is pyarrow's LocalFileSystem for a path, and
+    None for a URI and where pyarrow is not installed.
+    metrics: the metrics of the report with the checkpoint; empty before the report.
     """
 
     def __init__(
@@ -60,14 +60,15 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         metrics: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
-        self._at = _names.local_path(os.fspath(path))  # where rtrain reads it
-        self._shown = self._at  # where its script finds it, on `filesystem`; empty: as its pointers say
+        self._at = _names.local_path(os.fspath(path))  # the path at which rtrain reads the files
+        # The path for users, on `filesystem`; empty: not read from the checkpoint's pointers yet.
+        self._shown = self._at
         self._view: _views.View | None = None
         self._filesystem = filesystem
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or self._at.rstrip("/").rsplit("/", maxsplit=1)[-1]
-        self._owned = False  # made by from_dict: report may move its files
-        self._blob = ""  # the hash of its tar, which the head may still have
+        self._owned = False  # made by from_dict; report may move its files
+        self._blob = ""  # hash of its tar, which the head may have stored
 
     def __getattr__(self, name: str) -> Any:
         if name in _OLDER:
@@ -79,9 +80,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     @classmethod
     def _kept(cls, place: str, *, metrics: Mapping[str, Any] | None = None, name: str = "", run_path: str = "") -> Checkpoint:
-        """Returns a checkpoint of a run. It shows itself on the `storage_filesystem` of its run, if that has one.
+        """Returns a checkpoint of a run. Its `path` is one on the run's `storage_filesystem`, if the run has one.
 
-        place: where rtrain reads it. run_path: of its run, where `place` is a copy that does not lie in that.
+        place: the path at which rtrain reads it. run_path: the run's path, if `place` is a copy outside of it.
         """
         checkpoint = cls(place, metrics=metrics, name=name)
         kept_at = f"{run_path.rstrip('/')}/{checkpoint.name}" if run_path else checkpoint._at
@@ -95,8 +96,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def path(self) -> str:
         """Where the files lie: a path on `filesystem`, or a URI.
 
-        With RunConfig(storage_filesystem=) it is a path on that. FileNotFoundError when the checkpoint's record is gone, which
-        says where its files lie on a file system that rtrain cannot write itself.
+        With RunConfig(storage_filesystem=) it is a path on that file system. For a file system that rtrain cannot
+        write itself, the
+        path is read from the checkpoint's record. FileNotFoundError is raised if that record was removed.
         """
         if not self._shown:
             elsewhere, pointers = _elsewhere.of(self._at), self._pointers()
@@ -105,7 +107,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     @property
     def filesystem(self) -> Any:
-        """The pyarrow file system that `path` lies on; None for a URI, and where pyarrow is not installed."""
+        """The pyarrow file system of `path`. None for a URI, and if pyarrow is not installed."""
         if self._filesystem is not None:
             return self._filesystem
         if self._view is not None:
@@ -117,10 +119,11 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
         return _reading.filesystem_of(self._at)
 
-    # -- making one ---------------------------------------------------------------------------------------------------
+    # -- constructors
+    # ---------------------------------------------------------------------------------------------------
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """Returns the checkpoint that lies in the directory `path`. No file is read yet."""
+        """Returns a checkpoint for the directory `path`. Reads no file yet."""
         return cls(os.path.abspath(os.fspath(path)))  # noqa: PTH100
 
     @classmethod
@@ -136,7 +139,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the values given to `from_dict`, with tensors on the CPU. ValueError for a checkpoint that was made otherwise."""
+        """Returns the values given to `from_dict`, with tensors on the CPU. Raises ValueError for any other
+        checkpoint.
+        """
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / _VALUES
             if not file.is_file():
@@ -145,7 +150,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     # -- reading ------------------------------------------------------------------------------------------------------
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Copies the files to `path` (default: a new temporary directory) and returns it. The copy is the caller's."""
+        """Copies the files to `path` (default: a new temporary directory) and returns that. The caller owns the
+        copy.
+        """
         if path is None:
             with self.as_directory() as source:
                 return _own_folders.copied(source, "rtrain-checkpoint-")
@@ -157,10 +164,11 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
-        """Gives a context with the directory of the files, which are to be read and not written.
+        """Gives a context with the directory of the files. They must not be changed.
 
-        It is the checkpoint's own directory where that is on this machine. Else it is a copy that the processes of this machine
-        share; the last of them removes it.
+        The directory is the checkpoint's own if that is on this machine. Otherwise it is a copy that the processes
+        of this machine
+        share. The last of them removes it.
         """
         with self._as_recorded() as folder:
             if pointers := _elsewhere.pointers(folder):
@@ -170,13 +178,13 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
                 yield folder
 
     def _pointers(self) -> list[dict[str, Any]]:
-        """Where its files lie; empty: in its directory."""
+        """Returns the pointers to files outside of the checkpoint's directory; empty if the files are in it."""
         with self._as_recorded() as folder:
             return _elsewhere.pointers(folder)
 
     @contextlib.contextmanager
     def _as_recorded(self) -> Iterator[str]:
-        """What lies on rtrain's storage: the files, or pointers to them."""
+        """Gives the files on rtrain's storage: the checkpoint's files, or the pointers to them."""
         if self._filesystem is None and pathlib.Path(self._at).is_dir():
             yield self._at
             return
@@ -185,7 +193,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
             yield copy
 
     def _source(self) -> tuple[bytes, Callable[[pathlib.Path], None]]:
-        """What the source holds now, and what copies it."""
+        """Returns an identity of the source's present content, and a function that copies it."""
         if self._filesystem is not None:
             held = _identity(self._filesystem) + _listing(self._filesystem, self._at)
             return held, functools.partial(_copy_from, self._filesystem, self._at)
@@ -217,11 +225,11 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     # -- metadata -----------------------------------------------------------------------------------------------------
     @property
     def metadata(self) -> dict[str, Any]:
-        """The same as `get_metadata()`."""
+        """Returns the same as `get_metadata()`."""
         return self.get_metadata()
 
     def get_metadata(self) -> dict[str, Any]:
-        """Returns what `set_metadata` has kept beside the files; empty when it kept nothing."""
+        """Returns the metadata that `set_metadata` stored beside the files; empty if there are none."""
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / METADATA
             try:
@@ -235,14 +243,14 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Replaces the metadata, atomically. Call it before the checkpoint is reported.
 
-        FileNotFoundError where the directory is not on this machine.
+        Raises FileNotFoundError if the directory is not on this machine.
         """
         _files.replace(pathlib.Path(self._existing()) / METADATA, json.dumps(dict(metadata)).encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Adds names to the metadata, or replaces their values. Call it before the checkpoint is reported.
 
-        FileNotFoundError where the directory is not on this machine.
+        Raises FileNotFoundError if the directory is not on this machine.
         """
         self.set_metadata({**self.get_metadata(), **metadata})
 
@@ -271,20 +279,20 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if elsewhere is not None:
             _elsewhere.remember(path.rpartition("/")[0], elsewhere)
         Checkpoint.__init__(self, path, filesystem, metrics=metrics, name=name)
-        if shown:  # of a run with a storage_filesystem
+        if shown:  # the run has a storage_filesystem
             self._shown, self._view = shown
 
     @classmethod
     def _remade(
         cls, path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
     ) -> Checkpoint:
-        """Makes a checkpoint for files of earlier versions, which name this function."""
+        """Makes a checkpoint from a pickle of an earlier version, which names this function."""
         checkpoint = cls(path)
         checkpoint.__setstate__((path, filesystem, metrics, name, elsewhere))
         return checkpoint
 
 
-_remade = Checkpoint._remade  # as files of still earlier versions name it
+_remade = Checkpoint._remade  # the name in pickles of still earlier versions
 
 
 def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:
@@ -321,10 +329,12 @@ def _load_values(file: pathlib.Path) -> dict[str, Any]:
 
 # -- what a source holds ----------------------------------------------------------------------------------------------
 def _identity(filesystem: Any) -> bytes:
-    """The same in every process of this machine that means the same files: a repr would hold addresses."""
+    """Returns bytes that are equal in every process of this machine for the same files. A repr would contain
+    addresses.
+    """
     try:
         return pickle.dumps(filesystem, protocol=4)
-    except Exception:  # one that cannot travel is this process's alone
+    except Exception:  # a file system that cannot be pickled is shared with no other process
         return f"{os.getpid()}-{id(filesystem)}".encode()
 
 

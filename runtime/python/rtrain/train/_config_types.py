@@ -1,4 +1,4 @@
-"""The types that the fields of configs may have. A value of another type is refused where the config is made."""
+"""The types that the fields of configs may have. The constructor of a config raises TypeError for another type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT: tuple[Types, str] = ((str,), "a text")
 _PATH: tuple[Types, str] = ((str, os.PathLike), "a path or a URI")
 _NAMES: tuple[Types, str] = ((Mapping,), "a dict of names and texts")
 _FUNCTION: tuple[Types, str] = ((Callable,), "a function of the trial")  # type: ignore[assignment]
-# None is taken for every field: it stands for the default.
+# Every field accepts None, which stands for the default.
 FIELDS: Mapping[str, Mapping[str, tuple[Types, str]]] = {
     "ScalingConfig": {
         "use_gpu": _FLAG,
@@ -77,17 +77,19 @@ FIELDS: Mapping[str, Mapping[str, tuple[Types, str]]] = {
 
 
 def is_whole(value: object) -> bool:
-    """Returns whether the value is a whole number. True and False are none."""
+    """Returns whether the value is an integer. True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check(config: str, given: object) -> None:
-    """Checks the fields of a config that FIELDS names. TypeError names the field, the value and what the field takes."""
+    """Checks the fields of a config that FIELDS lists. TypeError names the field, the value and the accepted types."""
     check_values(config, **{name: getattr(given, name) for name in FIELDS[config]})
 
 
 def check_values(config: str, **given: Any) -> None:
-    """Checks arguments of a config that is not a dataclass, as `check` does. FIELDS may leave out some of the names."""
+    """Checks arguments of a config that is not a dataclass, as `check` does. Names that FIELDS lacks are not
+    checked.
+    """
     for name, value in given.items():
         kinds, what = FIELDS[config].get(name, ((object,), ""))
         is_flag_for_number = isinstance(value, bool) and int in kinds and bool not in kinds

@@ -1,5 +1,6 @@
-"""What a trainer is given: how many workers with what, the run's name and storage, which checkpoints stay, how often it
-may fail. Fields of older shapes are accepted, do what they did, and are remarked upon once."""
+"""The configs of a trainer: number and resources of workers, name and storage of the run, checkpoints to keep,
+failures to allow. Older forms of fields are accepted and still work. Each of them is mentioned once.
+"""
 
 import logging
 import os
@@ -20,26 +21,26 @@ from rtrain.train._values._shares import split
 from rtrain.tune.callback import Callback
 
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of an environment
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # a name of an environment variable
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclass
 class ScalingConfig:
-    """How many workers a run has, and what each is given.
+    """The number of workers of a run, and the resources of each.
 
     num_workers: a number; `(min, max)` grows and shrinks at checkpoints; 0 runs the loop in this process.
     use_gpu: a GPU for each worker.
-    resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}, memory in bytes. Left out, one GPU where use_gpu
-    is set, else one CPU.
+    resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}, memory in bytes. Default: one GPU with
+    use_gpu, otherwise one CPU.
     placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
     accelerator_type: such as "A100".
-    label_selector: labels that the nodes must have; a list has one for each worker's node. With `(min, max)` the list has max
-    entries, and a run of n workers takes the first n.
-    wait_for_nodes: True waits for nodes to join when no present node could ever hold the workers, and `fit()` says so. False
-    refuses: `fit()` raises a ControllerError.
+    label_selector: labels that the nodes must have; a list has one for each worker's node. With `(min, max)` the
+    list has max entries, and a run of n workers takes the first n.
+    wait_for_nodes: If the present nodes could never hold the workers, True waits for new nodes and prints that. With
+    False, `fit()` raises a ControllerError.
 
-    ValueError for what contradicts itself.
+    Raises ValueError for contradictions.
     """
 
     num_workers: int | tuple[int, int] = 1
@@ -105,12 +106,12 @@ class ScalingConfig:
 
     @property
     def min_workers(self) -> int:
-        """The fewest workers that the run goes on with."""
+        """The smallest number of workers that the run may have."""
         return self.num_workers[0] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
     def max_workers(self) -> int:
-        """The most workers that the run grows to."""
+        """The largest number of workers that the run may have."""
         return self.num_workers[1] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
@@ -139,12 +140,12 @@ class ScalingConfig:
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:
-        """What else each worker has: {"memory": 4e9}, memory in bytes."""
+        """The other resources of each worker: {"memory": 4e9}, memory in bytes."""
         return {name: n for name, n in self._resources_per_worker_not_none.items() if name not in ("CPU", "GPU")}
 
     @property
     def total_resources(self) -> dict[str, float]:
-        """What all workers hold together; of an elastic run, at its upper bound."""
+        """The resources of all workers together. For an elastic run: of its largest number of workers."""
         return {name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()}
 
     def job(self) -> dict[str, Any]:
@@ -174,14 +175,14 @@ class ScalingConfig:
 
 @dataclass
 class CheckpointConfig:
-    """Which checkpoints of a run stay.
+    """The number and choice of the checkpoints that a run keeps.
 
-    num_to_keep: how many of the best stay, beside the latest; None: all.
-    checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest are. A
-    missing or NaN score is the worst.
+    num_to_keep: how many of the best are kept, beside the latest; None: all.
+    checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest
+    ones are. A missing or NaN score is the worst.
     checkpoint_score_order: "max" or "min".
-    keep_latest: "always" keeps the latest, so that a run that goes on under its name starts where it ended. "until_success"
-    removes it when the run has succeeded, unless it is among the best.
+    keep_latest: "always" keeps the latest, from which a later run of the same name resumes. "until_success" removes
+    the latest after the run has succeeded, unless it is among the best.
     """
 
     num_to_keep: int | None = None
@@ -215,12 +216,13 @@ class CheckpointConfig:
 
 @dataclass
 class FailureConfig:
-    """How often a run may fail and go on from its last checkpoint.
+    """How often a run may fail and restart from its last checkpoint.
 
-    max_failures: -1 is without end. An attempt that a drain or a preemption ended is no failure. Nor is one that could not be
-    begun, but five of these in a row end the run. A lost node is a failure, except of an elastic run.
+    max_failures: -1 is no limit. An attempt that ends by a drain or a preemption is no failure. An attempt that
+    could not start is none either, but five of these in a row end the run. A lost node is a failure, except for an
+    elastic run.
 
-    The other limits are accepted and change nothing.
+    The other limits are accepted and have no effect.
     """
 
     max_failures: int = 0
@@ -257,24 +259,25 @@ class LoggingConfig:
 
     @property
     def level(self) -> int:
-        """The level as the number that `logging` has for it."""
+        """The level as `logging`'s number."""
         return self.log_level if isinstance(self.log_level, int) else int(getattr(logging, self.log_level.upper()))
 
 
 class DataConfig:
-    """Which datasets of a trainer are split among the ranks. Each rank is given the others whole.
+    """The split of a trainer's datasets among the ranks. Each rank gets the other datasets whole.
 
     datasets_to_split: "all", or a list of names.
-    equal: all ranks get as many rows (or items of a torch Dataset or sequence). At most one row a rank is left out of the
-    epoch. False gives these rows to the first ranks, whose loops then see unequal numbers of batches.
-    streams: how many streams an epoch of `rtrain.data` is cut into; None: the largest number of ranks that the run may have.
-    Global batches depend on it, and not on the number of ranks.
-    execution_options, enable_shard_locality: change nothing.
+    equal: all ranks get the same number of rows (or items of a torch Dataset or sequence). At most one row a rank is
+    left out of the epoch. False gives these rows to the first ranks, whose loops then see unequal numbers of
+    batches.
+    streams: how many streams an epoch of `rtrain.data` is cut into; None: the largest number of ranks that the run
+    may have. Global batches depend on it, and not on the number of ranks. execution_options, enable_shard_locality:
+    have no effect.
 
     `configure` may be overridden to split otherwise.
     """
 
-    streams: int | None = None  # of a config that an earlier version pickled
+    streams: int | None = None  # the default for a config that an earlier version pickled
 
     def __init__(
         self,
@@ -304,7 +307,9 @@ class DataConfig:
     def configure(
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
     ) -> list[dict[str, Any]]:
-        """Returns a list with one dict of shards for each rank. It is called on each rank; override it to split otherwise."""
+        """Returns a list with one dict of shards for each rank. Each rank calls it. Override it to split in another
+        way.
+        """
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [
             {key: split(dataset, rank, equal=self.equal) if self.splits(key) else dataset for key, dataset in datasets.items()}
@@ -313,7 +318,7 @@ class DataConfig:
 
     @staticmethod
     def default_ingest_options() -> ExecutionOptions:
-        """Returns options of Ray's engine. They can be set and read, and change nothing here."""
+        """Returns options of Ray's engine. They can be set and read, and have no effect."""
         return ExecutionOptions()
 
     def splits(self, name: str) -> bool:
@@ -325,7 +330,8 @@ class DataConfig:
 class ValidationTaskConfig:
     """How one checkpoint is validated.
 
-    fn_kwargs: arguments of the function; they win over those of the trainer. timeout_s: seconds after which it is ended.
+    fn_kwargs: arguments of the function; they override those of the trainer. timeout_s: seconds after which the
+    validation is ended.
     """
 
     fn_kwargs: dict[str, Any] | None = None
@@ -337,19 +343,20 @@ class ValidationTaskConfig:
             raise ValueError(f"timeout_s is {self.timeout_s!r}; it is a number of seconds above 0")
 
 
-ValidationFn = Callable[..., Mapping[str, Any]]  # of a checkpoint and `fn_kwargs`
+ValidationFn = Callable[..., Mapping[str, Any]]  # its arguments: a checkpoint, then `fn_kwargs`
 
 
 @dataclass
 class ValidationConfig:
-    """Has checkpoints validated: those that are reported with `validation`.
+    """The validation of checkpoints that are reported with `validation`.
 
     fn: `fn(checkpoint, **fn_kwargs)` returns metrics that are joined to the checkpoint's own.
     task_config: arguments and time limit of all validations.
-    ray_remote_kwargs: None runs `fn` in a process beside the driver. {"num_gpus": 1}, or other options of `rtrain.remote`, run
-    it on a node, in a run of its own. In local mode `fn` runs in the training process either way.
+    ray_remote_kwargs: None runs `fn` in a process beside the driver. {"num_gpus": 1}, or other options of
+    `rtrain.remote`, run it on a node, in a run of its own. In local mode `fn` runs in the training process either
+    way.
 
-    Validations come one at a time, and the driver starts them: while no driver follows the run, they wait.
+    The driver starts validations, one at a time. They wait while no driver follows the run.
     """
 
     fn: ValidationFn
@@ -370,10 +377,10 @@ class ValidationConfig:
 
 @dataclass
 class SyncConfig:
-    """The settings by which older scripts choose how files are copied to the storage.
+    """The settings of older scripts for copying files to the storage.
 
-    upload_dir: an older name of RunConfig(storage_path=). The others change nothing, since the agents upload checkpoints while the
-    loop runs. A setting that differs from its default is named once, with the reason.
+    upload_dir: an older name of RunConfig(storage_path=). The others have no effect, since the agents upload
+    checkpoints while the loop runs. A message names each setting that differs from its default, once.
     """
 
     sync_period: float = 300
@@ -391,18 +398,22 @@ class SyncConfig:
 
 @dataclass
 class RunConfig:
-    """The run: its name, where it keeps its files, how it fails, and which checkpoints stay.
+    """The settings of a run: name, storage, failures, checkpoints and others.
 
-    name: the same name at the same storage_path goes on from its last checkpoint. Left out, one is made up at the first
-    `fit()`, and is the name of every `fit()` of this object.
-    storage_path: a path on every node, or s3://bucket/prefix; left out, the head keeps the files.
-    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3. The run gets the
-    endpoint, region and keys of S3, the keys as secrets. Any other one that can be pickled holds the files of checkpoints alone.
-    records_path: where everything else of such a run lies, a path or URI; left out, on the head (local mode: ~/rtrain_results).
+    name: a run with the same name and storage_path resumes from the last checkpoint. Default: the first `fit()`
+    makes up a name, and every `fit()` of this object uses it.
+    storage_path: a path on every node, or s3://bucket/prefix. Default: the head stores the files.
+    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3. The run gets
+    the endpoint, region and keys of S3, the keys as secrets. Any other file system that can be pickled stores the
+    files of checkpoints alone.
+    records_path: a path or URI for all other files of such a run. Default: on the head (local mode:
+    ~/rtrain_results).
     worker_runtime_env: {"env_vars": {...}, "working_dir": path}.
-    secrets: names of variables, as "HF_TOKEN", that workers get with the values of this process. They are never shown again.
+    secrets: names of variables, as "HF_TOKEN", that workers get with the values of this process. They are never
+    shown again.
     log_to_file: True, a name, or (stdout, stderr).
-    tracking: {"tensorboard": True, "mlflow": True, "wandb": True} sends every report there too, to one run over all attempts.
+    tracking: {"tensorboard": True, "mlflow": True, "wandb": True} sends every report to these trackers too, to one
+    tracked run for all attempts.
     stop: {"metric": value} ends the run when it is reached, or a function `(run name, metrics) -> bool`.
     """
 
@@ -429,14 +440,14 @@ class RunConfig:
     records_path: str | os.PathLike[str] | None = None
     _view: _views.View | None = field(
         default=None, init=False, repr=False, compare=False
-    )  # of storage_path on storage_filesystem
+    )  # the view of storage_path on storage_filesystem
 
     class _MadeName(str):
-        """The name of a run that nobody named, also in a copy of its config."""
+        """A name that the user did not give. Copies of the config keep the type."""
 
         __slots__ = ()
 
-    _names_itself = True  # no fields: a sweep has its name from its trainable
+    _names_itself = True  # class attributes, not fields; False for a sweep, whose name is made from its trainable
     _fits = 0
 
     def __post_init__(self) -> None:
@@ -447,7 +458,8 @@ class RunConfig:
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()
-        upload_dir = getattr(self.sync_config, "upload_dir", None)  # one that an earlier version has pickled has none
+        # A config that an earlier version pickled lacks the attribute.
+        upload_dir = getattr(self.sync_config, "upload_dir", None)
         for where, given in (("SyncConfig(upload_dir=)", upload_dir), ("RunConfig(local_dir=)", self.local_dir)):
             if given is not None:
                 _arguments.once(where, f"{where} is an older name of RunConfig(storage_path=)")
@@ -471,7 +483,7 @@ class RunConfig:
             raise ValueError(
                 "records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything"
             )
-        if self.storage_path is not None:  # once: a config that is made of this one has the path on the same file system
+        if self.storage_path is not None:  # done once, since a config made from this one has the final path
             given, path = self.storage_filesystem, _names.local_path(os.fspath(self.storage_path))
             self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(given, path)
             if given is not None:
@@ -485,14 +497,16 @@ class RunConfig:
 
     @property
     def elsewhere(self) -> _elsewhere.Elsewhere | None:
-        """Where the files of checkpoints lie, when rtrain cannot write to that file system itself; None: rtrain writes them."""
+        """The place of checkpoint files on a file system that rtrain cannot write itself; None if rtrain writes
+        them.
+        """
         if _filesystems.is_carried(self.storage_filesystem):
             return None
         return _elsewhere.Elsewhere(self.storage_filesystem, str(self.storage_path))
 
     @property
     def runs_path(self) -> str | None:
-        """Where rtrain keeps the runs; None: on the head."""
+        """The path or URI of all runs; None: on the head."""
         path = self.storage_path if self.elsewhere is None else self.records_path
         return None if path is None else str(path)
 
@@ -510,7 +524,7 @@ class RunConfig:
         self.records_path = _storage(self.records_path, None)
 
     def take_name(self, name: str) -> None:
-        """Sets the name to `name`, which nobody gave."""
+        """Sets a name that the user did not give."""
         self.name = self._MadeName(name)
 
     @property
@@ -546,7 +560,7 @@ class RunConfig:
 
 
 def _check_secrets(given: object) -> None:
-    """What was given by mistake may be a secret itself, so no error shows it."""
+    """Checks the names of secrets. No error shows a value, since a value given by mistake may be a secret."""
     if not isinstance(given, list | tuple | set | frozenset):
         raise TypeError(
             f"RunConfig(secrets=) is of type {type(given).__name__}; it is a list of names of environment variables, whose values this "
@@ -577,7 +591,7 @@ def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None
     return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
 
 
-_MadeName = RunConfig._MadeName  # as files of earlier versions name it
+_MadeName = RunConfig._MadeName  # the name in pickles of earlier versions
 public_in(
     "rtrain.train",
     CheckpointConfig,

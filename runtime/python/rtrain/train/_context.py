@@ -1,4 +1,4 @@
-"""Who this worker is."""
+"""The facts about a worker: its ranks, its run, its storage."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from rtrain.train._worker import _behind
 
 
 class StorageContext:
-    """Where a run lies. Paths are as `storage_filesystem` takes them, so without `s3://`; str() of it is the path or URI of all runs."""
+    """The place of a run's files. Paths are as `storage_filesystem` takes them, without `s3://`. str() is the path
+    or URI of all runs.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     @property
     def storage_path(self) -> str:
-        """Where the runs' directories lie: a path or a URI."""
+        """The path or URI of the runs' directories."""
         return self._facts.storage_path
 
     @property
     def storage_filesystem(self) -> Any:
-        """pyarrow's, or the one that the run was given. RuntimeError for a run that the head keeps, ImportError without pyarrow."""
+        """The file system of the run: pyarrow's, or the one that the run was given. Raises RuntimeError for a run
+        that the head stores, and ImportError without pyarrow.
+        """
         if (elsewhere := _elsewhere.of(self._facts.run_path)) is not None:
             return elsewhere.filesystem
         return _filesystems.filesystem_for(self._facts.run_path)
@@ -47,7 +51,7 @@ class StorageContext:
         return self.experiment_fs_path.rpartition("/")[2]
 
     def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
-        """Where a checkpoint's directory of that name lies."""
+        """Returns the path of the checkpoint with this name."""
         return f"{self.experiment_fs_path}/{checkpoint_name}"
 
     def __str__(self) -> str:
@@ -61,73 +65,77 @@ class StorageContext:
 
 
 class TrainContext:
-    """The facts about this worker; they do not change while the process lives."""
+    """The facts about this worker. They do not change while the process lives."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def get_world_size(self) -> int:
-        """How many workers the run has in this attempt."""
+        """Returns the number of workers of the run in this attempt."""
         return self._facts.world_size
 
     def get_world_rank(self) -> int:
-        """This worker's number among all of them, from 0 on."""
+        """Returns this worker's number among all workers, from 0 on."""
         return self._facts.world_rank
 
     def get_local_rank(self) -> int:
-        """This worker's number on its node, from 0 on."""
+        """Returns this worker's number on its node, from 0 on."""
         return self._facts.local_rank
 
     def get_local_world_size(self) -> int:
-        """How many workers of the run are on this node."""
+        """Returns the number of the run's workers on this node."""
         return self._facts.local_world_size
 
     def get_node_rank(self) -> int:
-        """This node's number among those of the run, from 0 on."""
+        """Returns this node's number among the run's nodes, from 0 on."""
         return self._facts.node_rank
 
     def get_node(self) -> str:
-        """The name of the node that this worker runs on."""
+        """Returns the name of this worker's node."""
         return self._facts.node
 
     def get_experiment_name(self) -> str:
-        """The run's name."""
+        """Returns the run's name."""
         return self._facts.experiment_name
 
     def get_run_id(self) -> str:
-        """The run's id, which no other run of the cluster has."""
+        """Returns the run's id, which is unique in the cluster."""
         return self._facts.run_id
 
     def get_attempt(self) -> int:
-        """The number of this attempt: 1 at the first start, one more after each failure, resize or restore."""
+        """Returns the number of this attempt. It is 1 at the first start, and grows by one with each failure, resize
+        or restore.
+        """
         return self._facts.attempt
 
     def get_run_path(self) -> str:
-        """Where the run's directory lies: a path or a URI."""
+        """Returns the path or URI of the run's directory."""
         return self._facts.run_path
 
     def get_storage(self) -> StorageContext:
-        """Where the run and its checkpoints lie."""
+        """Returns the place of the run's files and checkpoints."""
         return StorageContext(self._facts)
 
     def get_metadata(self) -> dict[str, Any]:
-        """What the trainer was given as `metadata`."""
+        """Returns the `metadata` of the trainer."""
         return dict(self._facts.metadata)
 
     def get_trial_name(self) -> str:
-        """The run's name, as `get_experiment_name()`."""
+        """Returns the run's name, as `get_experiment_name()` does."""
         return self.get_experiment_name()
 
     def get_trial_id(self) -> str:
-        """The run's id, as `get_run_id()`."""
+        """Returns the run's id, as `get_run_id()` does."""
         return self.get_run_id()
 
     def get_trial_dir(self) -> str:
-        """The run's directory, as `get_run_path()`."""
+        """Returns the run's directory, as `get_run_path()` does."""
         return self.get_run_path()
 
     def get_trial_resources(self) -> dict[str, float]:
-        """What this attempt's workers hold together: {"CPU": 4}; empty in local mode, which reserves nothing."""
+        """Returns the resources of all workers of this attempt: {"CPU": 4}. Empty in local mode, which reserves
+        nothing.
+        """
         return _session.current("get_trial_resources").resources()
 
     def __repr__(self) -> str:
@@ -135,9 +143,10 @@ class TrainContext:
 
 
 def release() -> None:
-    """Gives this rank's place up: another process of the worker may report from now on.
+    """Ends this process's role as the rank. Another process of the worker may report from now on.
 
-    The agent has every report made so far when this returns. RuntimeError outside of a training function.
+    When it returns, the agent has received every report made so far. Raises RuntimeError outside of a training
+    function.
     """
     _session.current("release")
     _behind.join()
@@ -145,7 +154,7 @@ def release() -> None:
 
 
 def get_context() -> TrainContext:
-    """Returns the facts about this worker. RuntimeError outside of a training function."""
+    """Returns the facts about this worker. Raises RuntimeError outside of a training function."""
     return TrainContext(_session.current("get_context").facts)
 
 
