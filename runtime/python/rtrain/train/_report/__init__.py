@@ -1,3 +1,6 @@
-"""A report, from the loop's call to the agent: `_check` refuses it, `_place` says where its files lie, `_bring` brings them there, `_commit` makes it.
+"""The steps of a report, from the loop's call to the agent. `_check` validates it, `_place` finds the place of its
+files, `_bring` stages
+them there, `_commit` sends it to the agent.
 
-`_reports` leads a report of a cluster's rank through these; local mode's session does so for its own."""
+`_reports` runs these steps for a rank of a cluster. In local mode the session runs them itself.
+"""

@@ -1,5 +1,7 @@
-"""Brings a report's files to where the agent takes them from: as they lie, by the caller's own function, from the run's directory itself,
-from a worker's own directory, where the code lies beside the files, or as pointers to a file system of the user's own."""
+"""Stages a report's files for the agent. The files are used in place, stored by the caller's function, taken from
+the run's directory or from a worker's start directory (without its code), or replaced by pointers to another file
+system.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,24 @@ from rtrain.train._run_directory._elsewhere import Elsewhere
 from rtrain.train._values._checkpoint_names import MANIFEST
 from rtrain.train._values._facts import CheckpointUploadMode, Facts
 
-_NOTE = ".rtrain-in-place"  # as the agent knows it
+_NOTE = ".rtrain-in-place"  # the name that the agent looks for
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
 
 
 def brought(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, index: int, number: int) -> ReportCall:
-    """Returns the report of a cluster's rank as the library takes it. elsewhere: where the run's files lie, if not on rtrain's storage. index: the number of the report as the agent counts; number: as this
-    process does."""
+    """Returns the report with its files staged for the worker library. elsewhere: where the run's files lie, if not
+    on rtrain's storage. index: the number of the report as the agent counts; number: as this process does."""
     prepared_call = prepared(call, facts, index, _worker.fresh_directory)
     return carried(prepared_call, elsewhere, facts, number, _worker.fresh_directory)
 
 
 def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
-    """The report as the library takes it. ValueError for a directory that must lie in the run's and does not.
+    """Returns the report with its files staged for the worker library. Raises ValueError for a directory that must
+    be in the run's directory but is not.
 
-    No rank asks another here: any subset of them may bring files this way. `index` counts this rank's reports, `fresh`
-    gives a staged directory.
+    Ranks do not communicate here, so any subset of them may report files. `index` counts this rank's reports,
+    `fresh` returns a staged
+    directory.
     """
     in_place = call.upload is CheckpointUploadMode.NO_UPLOAD
     if in_place:
@@ -63,7 +67,9 @@ def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
 
 
 def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
-    """What the caller's function made of the checkpoint. ValueError, FileNotFoundError when that is none."""
+    """Returns the checkpoint that the caller's function returned. Raises ValueError or FileNotFoundError if that is
+    no checkpoint.
+    """
     assert call.upload_fn is not None
     assert call.directory is not None
     brought = call.upload_fn(call.given or Checkpoint.from_directory(call.directory), name)
@@ -83,8 +89,10 @@ def one_in_the_other(directory: str, other: str) -> bool:
 
 
 def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str], *, first: bool | None = None) -> ReportCall:
-    """Files that lie in the run's directory already stay there, and the directory is the checkpoint. Of several ranks that name one
-    directory the first brings it, once all have come: it stages a note of where it is. first: whether this rank is; None: not known."""
+    """Reports a directory that already lies in the run's directory and becomes the checkpoint itself. If several
+    ranks report one directory, the first of them stages a note with its path. first: whether this rank is the first;
+    None: not known.
+    """
     name = _place.place_in_run(call, facts)
     given = pathlib.Path(facts.run_path).resolve() / name
     if first is None:
@@ -92,17 +100,19 @@ def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
         if claim is Claim.TAKEN:
             raise ValueError(_place.taken(facts.run_path, name))
         first = claim is Claim.FIRST
-    if not first:  # a rank that was quicker brings it, what this one has put there included
+    if not first:  # an earlier rank reports the directory, with the files of this rank
         return dataclasses.replace(call, directory=None)
-    (given / MANIFEST).unlink(missing_ok=True)  # of the checkpoint that these files are a copy of
+    (given / MANIFEST).unlink(missing_ok=True)  # the manifest of the checkpoint from which these files were copied
     staged = pathlib.Path(fresh())
-    (staged / _NOTE).write_text(f"{given}\0{name}" if "/" in name else str(given))  # an agent of before knows names alone
+    # An older agent accepts a name alone.
+    (staged / _NOTE).write_text(f"{given}\0{name}" if "/" in name else str(given))
     return dataclasses.replace(call, directory=str(staged), directory_name=None, owned=True)
 
 
 def carried(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, report: int, fresh: Callable[[], str]) -> ReportCall:
-    """The report with pointers in the place of its files, which are copied to the run's file system where it has one. `fresh` gives a
-    directory."""
+    """Returns the report with pointers in place of its files, and copies the files to the run's file system, if the
+    run has one. `fresh` returns a new directory.
+    """
     if elsewhere is None or call.directory is None:
         return call
     staged = pathlib.Path(fresh())
@@ -112,8 +122,10 @@ def carried(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, report:
 
 
 def _without_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
-    """`Checkpoint.from_directory(".")`: the directory that a worker starts in holds the code that came along. What of it is as it
-    came stays behind. Without the agent's list of it (an agent of before made the directory) all of it is reported."""
+    """Leaves out the job's code if the reported directory is the worker's start directory, as in
+    `Checkpoint.from_directory(".")`. Files of the code that are unchanged since it was unpacked are not reported. An
+    older agent writes no list of the code; then all files are reported.
+    """
     listed, start = os.environ.get("RTRAIN_CODE_LIST"), os.environ.get("RTRAIN_START_DIR")
     directory = pathlib.Path(call.directory or "")
     if not listed or not start or directory.resolve() != pathlib.Path(start).resolve() or not pathlib.Path(listed).exists():
@@ -124,7 +136,9 @@ def _without_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
 
 
 def _code(listed: pathlib.Path) -> dict[str, str]:
-    """What the start directory held at first: "d" for a directory, "f BYTES MTIME_NS", "l TARGET", by relative path."""
+    """Returns the first content of the start directory, by relative path: "d" for a directory, "f BYTES MTIME_NS"
+    for a file, "l TARGET" for a link.
+    """
     came: dict[str, str] = {}
     words = iter(os.fsdecode(listed.read_bytes()).split("\0"))
     for word in words:
@@ -153,7 +167,9 @@ def _take_new(directory: pathlib.Path, inside: str, came: dict[str, str], target
 
 
 def _as_it_came(entry: pathlib.Path, came: str | None) -> bool:
-    """Every file of the code has a time of its own, which its copies keep."""
+    """Returns whether the entry is unchanged since the code was unpacked. Each unpacked file has a unique time,
+    which its copies keep.
+    """
     if came is None:
         return False
     if entry.is_symlink():

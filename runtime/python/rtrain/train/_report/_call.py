@@ -1,4 +1,4 @@
-"""One `report`, from the loop's call to what the worker library gets."""
+"""One call of `report`, with its arguments for the worker library."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from rtrain.train._values._facts import CheckpointUploadMode
 
 @dataclass(slots=True)
 class ReportCall:
-    """One `report`, its arguments checked."""
+    """One call of `report`, with checked arguments."""
 
     metrics_json: str  # strict JSON, see _metrics
-    directory: str | None = None  # absolute
+    directory: str | None = None  # an absolute path
     directory_name: str | None = None
-    upload: CheckpointUploadMode | None = None  # None: the run's own
-    owned: bool = False  # the directory may be moved away
-    removed: bool = False  # once the files are staged, unless something else needs the directory
+    upload: CheckpointUploadMode | None = None  # None: the run's default
+    owned: bool = False  # the directory may be moved
+    removed: bool = False  # the directory is removed once its files are staged, unless it is needed elsewhere
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
-    validation: object = False  # bool or ValidationTaskConfig
-    given: Checkpoint | None = None  # what `report` was called with
-    left_over: LeftOver | None = None  # goes once the report is made: its files were brought elsewhere
+    validation: object = False  # a bool, or a ValidationTaskConfig
+    given: Checkpoint | None = None  # the checkpoint that `report` was called with
+    # A directory to remove once the report is made, since its files are stored elsewhere.
+    left_over: LeftOver | None = None
 
     @property
     def goes_behind(self) -> bool:
-        """Whether `report` returns before the files are brought."""
+        """Whether `report` returns before the files are staged."""
         return self.upload_fn is not None and self.upload is CheckpointUploadMode.ASYNC and self.directory is not None
 
     def may_remove_directory(self, run_path: str) -> bool:
-        """Whether `report` removes the directory that was reported."""
+        """Returns whether `report` removes the reported directory."""
         if self.directory is None:
             return False
         given_away = self.removed or self.owned if self.upload_fn is not None else self.removed and not self.owned
         return given_away and not _left_over.is_needed(self.directory, run_path)
 
     def directory_to_remove(self, run_path: str) -> LeftOver | None:
-        """Returns the reported directory, held until it is removed. None where it stays."""
-        with contextlib.suppress(OSError):  # the function has moved it
+        """Returns the reported directory, opened so that it can be removed. Returns None if it is not to be removed."""
+        with contextlib.suppress(OSError):  # the upload function has moved the directory
             return LeftOver(str(self.directory)) if self.may_remove_directory(run_path) else None
         return None
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Plain JSON values, floats that are not finite among them."""
+        """The metrics as plain JSON values; floats may be non-finite."""
         metrics = _metrics.decode(json.loads(self.metrics_json))
         return metrics if isinstance(metrics, dict) else {}

@@ -8,8 +8,9 @@ from rtrain.train._values._facts import CheckpointUploadMode, Facts
 
 
 def check(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, *, validates: bool) -> None:
-    """ValueError where the report cannot be made, whatever its files are. elsewhere: where the run's files lie, if not on
-    rtrain's storage. validates: the run has a validation."""
+    """Raises ValueError if the report is invalid, whatever its files are. elsewhere: the place of the run's files
+    outside of rtrain's storage, or None. validates: the trainer has a validation_config.
+    """
     if call.validation and not validates:
         raise ValueError("report(validation=...) needs a trainer with validation_config")
     if elsewhere is not None:
@@ -19,7 +20,7 @@ def check(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, *, valida
 
 
 def _check_elsewhere(call: ReportCall) -> None:
-    """ValueError where the loop would bring files by itself."""
+    """Raises ValueError if the loop would store the files itself."""
     if call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD:
         what = "checkpoint_upload_fn" if call.upload_fn is not None else "CheckpointUploadMode.NO_UPLOAD"
         raise ValueError(
@@ -29,7 +30,9 @@ def _check_elsewhere(call: ReportCall) -> None:
 
 
 def check_place(what: str, facts: Facts) -> None:
-    """What the loop brings itself lies in the run's directory: not in a bucket, nor on the head. Said before anything is uploaded."""
+    """Raises ValueError unless the run's directory is a mounted path, as the loop needs to store files there itself.
+    The check comes before any upload.
+    """
     if "://" in facts.run_path:
         raise ValueError(
             f"{what} works where the run's directory is a path that the nodes mount, and this run's is {facts.run_path}: report the "

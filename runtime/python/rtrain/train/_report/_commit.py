@@ -1,4 +1,4 @@
-"""The report goes to the agent: it is made once every rank has made its own."""
+"""Sends a report to the agent. The report is complete once every rank has sent its own."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def commit_metrics(handle: ctypes.c_void_p, call: ReportCall) -> None:
 
 
 def commit(handle: ctypes.c_void_p, call: ReportCall, run_path: str) -> None:
-    """Makes the report. Its files lie where the agent takes them from, or another rank brings them (no directory). The directory that was
-    reported is removed then, if the report gave it away. CheckpointUploadError, Stopped and others as the library says."""
+    """Makes the report. Its files are staged for the agent; without a directory, another rank reports them. Then
+    removes the reported directory if the report owns it. Raises CheckpointUploadError, Stopped and other errors of
+    the worker library.
+    """
     arguments = ReportArgs(call.metrics_json.encode())
     if call.directory is not None:
         arguments = ReportArgs(

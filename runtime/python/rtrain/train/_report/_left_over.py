@@ -1,4 +1,6 @@
-"""A reported directory that goes once its report is made, as the worker library removes one (runtime/worker/removal.hpp)."""
+"""Removes a reported directory once its report is made. The worker library does the same in
+runtime/worker/removal.hpp.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,30 @@ import time
 from rtrain.train._run_directory import _shared_copy
 from rtrain.train._values._checkpoint_names import MANIFEST
 
-_TRIES = 1000  # of a millisecond
+_TRIES = 1000  # each waits for a millisecond
 
 
 class LeftOver:
-    """Several ranks may report one directory, and the first of them may have made it anew for its next report: what lies under the name then is
-    not this one. It is held open from now on, so its inode's number is nobody else's."""
+    """A reported directory to be removed. Several ranks may report one directory, and one of them may already have
+    made a new one with the same name. The object keeps the old directory open, so that its inode number is not
+    reused.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)  # noqa: PTH100 - links are kept
         self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def remove(self) -> None:
-        """Renamed under a lock if the name is still its own, then removed. What cannot be renamed keeps its files."""
+        """Renames the directory under a lock if its name still belongs to it, then removes it. If the rename fails,
+        the directory keeps its files.
+        """
         aside = os.path.join(os.path.dirname(self.path), f".rtrain-removed-{os.fstat(self._held).st_ino}")  # noqa: PTH118, PTH120
         try:
             self._lock()
             if self._is(self.path):
                 os.rename(self.path, aside)  # noqa: PTH104
         except FileNotFoundError:
-            pass  # another rank was quicker
+            pass  # another rank has removed it
         except OSError as error:
             print(
                 f"rtrain: the reported directory {self.path} stays: it cannot be renamed, to be removed: {error}", file=sys.stderr
@@ -40,7 +46,9 @@ class LeftOver:
         shutil.rmtree(aside, ignore_errors=True)
 
     def _lock(self) -> None:
-        """Other ranks hold it for a rename. A file system without locks has the look alone."""
+        """Locks the directory against renames by other ranks. On a file system without locks only the inode number
+        is compared.
+        """
         for tried in range(_TRIES):
             try:
                 fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,7 +65,7 @@ class LeftOver:
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(self._held))  # noqa: PTH116
 
     def close(self) -> None:
-        """Unlocks it as well. It stays."""
+        """Closes and unlocks the directory without removing it."""
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
@@ -67,15 +75,16 @@ class LeftOver:
 
 
 def _holds_checkpoints(directory: pathlib.Path, run_path: str) -> bool:
-    """It lies in the run's directory, and checkpoints that were reported in their place lie in it."""
+    """Returns whether the directory is in the run's directory and contains checkpoints that were reported in place."""
     run = pathlib.Path(run_path).resolve()
     return "://" not in run_path and run in directory.parents and (run / "names" / directory.relative_to(run)).is_dir()
 
 
 def is_needed(directory: str, run_path: str) -> bool:
-    """Whether the directory must stay: it is a committed checkpoint, a run's, the copy of a checkpoint that this machine's processes share,
-    or lies in or around one of these; or it holds the directory that this process works in, its home, its Python or the run's own. True
-    also where that cannot be found out."""
+    """Returns whether the directory must stay. It must if it is, contains or lies in a committed checkpoint, a run's
+    directory, or a copy that processes of this machine share. It must also if it contains the current directory, the
+    home, the Python or the run of this process. Returns True if that cannot be determined.
+    """
     try:
         reported = pathlib.Path(directory).resolve()
         places = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
@@ -85,5 +94,6 @@ def is_needed(directory: str, run_path: str) -> bool:
         kept += [(reported / "run.json").exists(), *(True for _ in reported.glob("*/run.json"))]
         kept.append(_holds_checkpoints(reported, run_path))
         return any(kept) or any(reported in (path.resolve(), *path.resolve().parents) for path in places)
-    except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
+    # The working directory was removed, the home is unknown, or a directory cannot be read.
+    except (OSError, RuntimeError):
         return True

@@ -16,13 +16,14 @@ from rtrain.train._values._facts import Facts
 
 
 def name_of(call: ReportCall, index: int) -> str:
-    """What a report's checkpoint is called in errors."""
+    """Returns the name of a report's checkpoint for errors."""
     return call.directory_name or f"checkpoint_{index:06}"
 
 
 def name_for_fn(call: ReportCall, facts: Facts, index: int) -> tuple[str, bool | None]:
-    """A name that every rank of this report comes to by itself, and no other report does; agents give none of this form. Whether this
-    rank is the first to have it; None: nobody has asked yet."""
+    """Returns a name for the checkpoint that every rank of this report computes alike, and that no other report has.
+    Agents never use this form. Also returns whether this rank claimed the name first; None: no claim was made.
+    """
     wish = call.directory_name
     if not wish:
         return f"checkpoint_r{index:06}-a{facts.attempt:03}", None
@@ -34,12 +35,12 @@ def name_for_fn(call: ReportCall, facts: Facts, index: int) -> tuple[str, bool |
 
 
 def is_place(directory: str, run_path: str, name: str) -> bool:
-    """Whether the directory is that of the run's checkpoint `name`."""
+    """Returns whether the directory is that of the run's checkpoint `name`."""
     return pathlib.Path(directory).resolve() == pathlib.Path(run_path).resolve() / name
 
 
 def taken(run_path: str, name: str) -> str:
-    """Why the directory of the run is not this report's."""
+    """Returns the reason why a directory in the run's directory cannot be this report's checkpoint."""
     run = pathlib.Path(run_path).resolve()
     if (run / "names" / name).is_dir():
         return f"{run / name} holds checkpoints of this run, and cannot be one itself: report another directory"
@@ -53,8 +54,9 @@ def taken(run_path: str, name: str) -> str:
 
 
 def place_in_run(call: ReportCall, facts: Facts) -> str:
-    """The path, relative to the run's directory, of the directory that the call reports in its place. ValueError for one that cannot be a
-    checkpoint there, as it is called."""
+    """Returns the path, relative to the run's directory, of a directory that is reported in place. Raises ValueError
+    if it cannot be a checkpoint under this name.
+    """
     assert call.directory is not None
     if not _inside(call.directory, facts.run_path):
         raise ValueError(
@@ -77,7 +79,7 @@ def place_in_run(call: ReportCall, facts: Facts) -> str:
 
 
 def _check_name(given: pathlib.Path, name: str, facts: Facts) -> None:
-    """ValueError unless a checkpoint of this attempt may have the name in this run."""
+    """Raises ValueError unless a checkpoint of this attempt may have the name in this run."""
     deeper = "/" in name
     if not deeper and _checkpoint_names.has_attempt(name):
         if int(name.rpartition("-a")[2]) != facts.attempt:

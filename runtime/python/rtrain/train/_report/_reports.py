@@ -1,4 +1,4 @@
-"""The reports of one rank of a cluster's run, in the order of their calls: checked, brought and committed."""
+"""Checks, stages and commits the reports of one rank of a cluster's run, in the order of their calls."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rtrain.train._worker._library import library
 
 class Reports:
     def __init__(self) -> None:
-        self.count = 0  # of calls of `make`
-        self.taken_over: set[str] = set()  # directories of checkpoint_dir() that reports have, or will have, moved away
-        self.given_away: set[str] = set()  # directories that are the report's, though its call does not say so
-        self._limit_s: float | None = None  # None: not looked up yet
+        self.count = 0  # number of calls of `make`
+        self.taken_over: set[str] = set()  # directories of checkpoint_dir() that reports have moved, or will move
+        self.given_away: set[str] = set()  # directories that reports own without `owned` in their calls
+        self._limit_s: float | None = None  # None: not read yet
 
     @functools.cached_property
     def facts(self) -> Facts:
@@ -49,17 +49,17 @@ class Reports:
             call = dataclasses.replace(call, owned=True)
         report = _Report(self, handle, call, elsewhere, self.count, then)
         if call.goes_behind:
-            self.taken_over.add(str(call.directory))  # it stays until the function has read it
+            self.taken_over.add(str(call.directory))  # not removed before the upload function has read it
             _behind.start(f"report {report.number}, {_place.name_of(call, report.number)}", report.make_behind, _behind.fail)
         else:
             report.make()
 
     def within_limit(self, commit: Callable[[], None], number: int) -> None:
-        """Calls `commit`, which waits for the other ranks, and no longer than RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S says."""
+        """Calls `commit`, which waits for the other ranks, for at most RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S."""
         if not self._limit_s:
             commit()
             return
-        from rtrain.train._worker import _collective_limit  # it imports the client of the head
+        from rtrain.train._worker import _collective_limit  # imported here, since it imports the client of the head
 
         _collective_limit.within(self._limit_s, commit, _collective_limit.Coming(self.facts, "report", number, "report()"))
 
@@ -88,7 +88,7 @@ class _Report:
     def _brought(self) -> ReportCall:
         if self.call.directory is None:
             return self.call
-        index = int(library().rtw_next_report(self.handle)) or self.number  # as the agent counts
+        index = int(library().rtw_next_report(self.handle)) or self.number  # the agent's number of the report
         return _bring.brought(self.call, self.elsewhere, self.reports.facts, index, self.number)
 
     def _commit(self, call: ReportCall) -> None:
