@@ -1,1 +1,3 @@
-"""Where the files of runs and checkpoints lie: reading a run's directory anywhere, writing one here, and file systems of the user's own."""
+"""The files of runs and checkpoints: reads a run's directory anywhere, writes one on this machine, and supports the
+user's own file systems.
+"""

@@ -1,4 +1,6 @@
-"""Claims of the directories of a run: the files in names/ say which report each one belongs to. The first report that claims a name has it."""
+"""Claims of the directories of a run. A file in names/ records the report that a directory belongs to. The first
+report that claims a name gets it.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,29 @@ from rtrain.train._values import _checkpoint_names
 
 
 class Claim(enum.Enum):
-    FIRST = "FIRST"  # nobody had the name
-    AGAIN = "AGAIN"  # this report has it already, as another of its ranks or an earlier try has asked
+    FIRST = "FIRST"  # the name was free
+    AGAIN = "AGAIN"  # this report has the name already; another of its ranks or an earlier try claimed it
     TAKEN = "TAKEN"
 
 
 def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
-    """Whose the directory of exactly this name is, as names/<name> says from now on. TAKEN also where other files are there."""
+    """Claims the name in names/<name> for the report, and returns the result. Returns TAKEN also if other files have
+    the name.
+    """
     if _checkpoint_names.fault_of(name):
         return Claim.TAKEN
-    files = (run / name).is_file() or any((run / name).rglob("*"))  # looked for first: who has the name brings some
+    # Checked before the claim, since the owner of the name adds files.
+    files = (run / name).is_file() or any((run / name).rglob("*"))
     if files and not (run / "names" / name).exists():
         return Claim.TAKEN
     return claim_in_place(run, name, attempt, report)
 
 
 def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
-    """The same of a directory in which the report's files may lie already. It may lie deeper: names/epochs/3 is the claim of epochs/3.
-    A file and a directory cannot have one name, so no checkpoint lies in another one: TAKEN as well."""
+    """Claims a directory that may hold the report's files already. The directory may lie deeper: names/epochs/3 is
+    the claim of epochs/3. A file and a directory cannot have the same name, so a checkpoint inside of another one is
+    TAKEN.
+    """
     claim = run / "names" / name
     try:
         claim.parent.mkdir(parents=True, exist_ok=True)
@@ -42,14 +49,18 @@ def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> C
 
 
 def _sync_above(run: pathlib.Path, places: list[pathlib.Path]) -> None:
-    """The names in the folders above, up to the run's, are on disk when this returns. A directory may come after its claim."""
+    """Writes the folders above the places, up to the run's, to disk. A checkpoint's directory may be created after
+    its claim.
+    """
     above = {folder for place in places for folder in place.parents if run in folder.parents and folder.is_dir()}
     for folder in [*sorted(above, key=lambda path: len(path.parts), reverse=True), run]:
         _files.sync_folder(folder)
 
 
 def claim_of(run: pathlib.Path, name: str) -> tuple[int, int] | None:
-    """The attempt and the report whose directory it is; None: it cannot be read. FileNotFoundError: nobody's."""
+    """Returns the attempt and the report that own the directory; None if the claim cannot be read. Raises
+    FileNotFoundError if there is no claim.
+    """
     try:
         claim = json.loads((run / "names" / name).read_text())
         return int(claim["attempt"]), int(claim["report"])

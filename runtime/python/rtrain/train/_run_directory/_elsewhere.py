@@ -1,11 +1,14 @@
 """Checkpoint files on a file system of pyarrow's or fsspec's that rtrain itself cannot write (docs/decisions/0003).
 
-Claims, manifests and everything else of a run lie on rtrain's own storage. A checkpoint there holds a pointer for each rank that brought
-files: where they lie on the file system, and the size and hash of each. Only workers and the driver's own process touch the file system.
+Claims, manifests and all other files of a run are on rtrain's own storage. A checkpoint there holds a pointer for
+each rank that reported
+files: their directory on the file system, and the size and hash of each. Only workers and the driver access the file
+system.
 
-    <path>/<run>/.rtrain-run.json                       where rtrain keeps the run, for Result.from_path
-    <path>/<run>/checkpoint_000003-a001-<run id>/       the files that rank 0 brought; no name is used twice
-    <path>/<run>/checkpoint_000003-a001-<run id>/rank-1/    and rank 1, so that one name from several ranks is the lowest rank's
+   <path>/<run>/.rtrain-run.json                       rtrain's path of the run, for Result.from_path
+   <path>/<run>/checkpoint_000003-a001-<run id>/       the files of rank 0; no name is used twice
+   <path>/<run>/checkpoint_000003-a001-<run id>/rank-1/    the files of rank 1; of equal names the lowest rank's
+   counts
 """
 
 from __future__ import annotations
@@ -29,27 +32,30 @@ RUN = ".rtrain-run.json"
 _POINTER = re.compile(r"\.rtrain-elsewhere-(\d+)\.json")
 _OF_REPORT = re.compile(r"checkpoint_(\d+)-a(\d+)-(.+)")
 _PIECE = 4 << 20
-_MOST = 10  # directories that are removed at a time
+_MOST = 10  # number of directories that are removed at a time
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """filesystem: of pyarrow or fsspec. path: of the runs' directories on it."""
+    """filesystem: one of pyarrow or fsspec. path: the folder of the runs' directories on it."""
 
     filesystem: Any = field(repr=False)  # it may hold keys
     path: str
 
     def begin(self, facts: Facts) -> None:
-        """Leaves word, on rank 0, of where the run is kept. A file system that this process cannot write is known before the loop
-        begins."""
+        """Writes rtrain's path of the run to the file system, on rank 0. A file system that cannot be written fails
+        here, before the loop begins.
+        """
         there, top = _filesystems.as_pyarrow(self.filesystem), f"{self.path}/{facts.experiment_name}"
         there.create_dir(top, recursive=True)
         with there.open_output_stream(f"{top}/{RUN}") as out:
             out.write(json.dumps({"schema_version": 1, "run_path": facts.run_path}).encode())
 
     def store(self, source: pathlib.Path, facts: Facts, report: int, target: pathlib.Path) -> None:
-        """Copies the files to the file system; a pointer to them into the directory `target`. OSError names the file."""
+        """Copies the files to the file system, and writes a pointer to them into the directory `target`. OSError
+        names the file.
+        """
         directory = f"{facts.experiment_name}/checkpoint_{report:06}-a{facts.attempt:03}-{facts.run_id}"
         directory += f"/rank-{facts.world_rank}" if facts.world_rank else ""
         if any(_POINTER.fullmatch(file.name) for file in source.iterdir()):
@@ -77,7 +83,7 @@ class Elsewhere:
         return {"bytes": size, "sha256": digest.hexdigest()}
 
     def fetch(self, pointers: list[dict[str, Any]], target: pathlib.Path) -> None:
-        """The files into `target`. OSError names those that are missing or are not what was reported."""
+        """Copies the files into `target`. OSError names the files that are missing or differ from the reported ones."""
         there = _filesystems.as_pyarrow(self.filesystem)
         faults: list[str] = []
         for name, (directory, entry) in _files_of(pointers).items():
@@ -94,8 +100,10 @@ class Elsewhere:
             )
 
     def remove_gone(self, facts: Facts, alive: set[str], seen: set[str]) -> list[str]:
-        """Removes directories of this run that no pointer names any more: those that one of this attempt's named (`seen`), and those of
-        earlier attempts. At most ten at a time, the oldest first; what may still be committed stays."""
+        """Removes directories of this run to which no pointer leads any more: of this attempt those that had one
+        (`seen`), and those of earlier attempts. Removes at most ten at a time, the oldest first. Directories that
+        may still be committed stay.
+        """
         import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         there = _filesystems.as_pyarrow(self.filesystem)
@@ -115,7 +123,7 @@ class Elsewhere:
 
 
 def _files_of(pointers: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Name to its directory and entry: of one name from several ranks the lowest rank's."""
+    """Returns the directory and entry of each file name. If several ranks have the name, the lowest rank's counts."""
     by_path: dict[str, tuple[str, dict[str, Any]]] = {}
     for pointer in pointers:
         for entry in pointer["files"]:
@@ -124,7 +132,7 @@ def _files_of(pointers: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, 
 
 
 def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path) -> str:
-    """What is wrong with the file; empty: nothing."""
+    """Copies a file. Returns the fault; empty if there is none."""
     digest, size = hashlib.sha256(), 0
     to_file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -140,8 +148,9 @@ def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path
     return ""
 
 
-# -- which run lies where, in this process ----------------------------------------------------------------------------------
-_known: dict[str, Elsewhere] = {}  # by the run's path
+# -- the file systems of runs, in this process
+# ----------------------------------------------------------------------------------
+_known: dict[str, Elsewhere] = {}  # key: the run's path
 
 
 def remember(run_path: str, elsewhere: Elsewhere) -> None:
@@ -149,18 +158,18 @@ def remember(run_path: str, elsewhere: Elsewhere) -> None:
 
 
 def known_runs() -> list[str]:
-    """Returns the paths of the runs whose files are known to lie elsewhere, and of checkpoints that nodes have copied."""
+    """Returns the paths of the known runs with files elsewhere, and of checkpoints that nodes have copied."""
     return list(_known)
 
 
 def of(path: str) -> Elsewhere | None:
-    """Returns where the files of a run, or of a checkpoint in it, lie."""
+    """Returns the place of the files of a run, or of a checkpoint in it."""
     runs = [run_path for run_path in _known if path == run_path or path.startswith(run_path + "/")]
     return _known[max(runs, key=len)] if runs else None
 
 
 def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns the pointers in a checkpoint's directory, by rank; none where its files lie in it."""
+    """Returns the pointers in a checkpoint's directory, by rank; none if the directory has the files themselves."""
     files = pathlib.Path(folder).iterdir()
     numbered = sorted((int(match[1]), file) for file in files if (match := _POINTER.fullmatch(file.name)))
     return [json.loads(file.read_text()) for _, file in numbered]
@@ -168,7 +177,7 @@ def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def fetched(path: str, pointer_list: list[dict[str, Any]]) -> Iterator[str]:
-    """A directory with the files that the pointers of the checkpoint at `path` name; shared by the readers of this machine."""
+    """Gives a directory with the files that the checkpoint's pointers name. Readers of this machine share it."""
     elsewhere = of(path)
     if elsewhere is None:
         raise RuntimeError(
@@ -181,16 +190,19 @@ def fetched(path: str, pointer_list: list[dict[str, Any]]) -> Iterator[str]:
 
 
 class Sweeper:
-    """Removes the files whose pointers are gone: of rank 0 at its reports, of the driver when the run is over."""
+    """Removes files without a pointer: rank 0 at its reports, and the driver at the end of the run."""
 
     def __init__(self, elsewhere: Elsewhere, facts: Facts) -> None:
         self._elsewhere = elsewhere
         self._facts = facts
-        self._directories: dict[str, set[str]] = {}  # a checkpoint's name to where its pointers lead
+        # The directories that a checkpoint's pointers name, by the checkpoint's name.
+        self._directories: dict[str, set[str]] = {}
         self._seen: set[str] = set()
 
     def sweep(self, kept: Iterable[str], read: Callable[[str], list[dict[str, Any]]]) -> int:
-        """How many directories were removed. kept: the names of checkpoints that are there; where one of them cannot be read now, none is."""
+        """Returns the number of removed directories. kept: the names of present checkpoints. If one of them cannot
+        be read now, removes nothing.
+        """
         names = set(kept)
         for name in names - self._directories.keys():
             self._directories[name] = {"/".join(str(pointer["directory"]).split("/")[:2]) for pointer in read(name)}
@@ -200,4 +212,4 @@ class Sweeper:
         return len(removed)
 
 
-public_in("rtrain.train._elsewhere", Elsewhere)  # as nodes with version 0.1.0 find it
+public_in("rtrain.train._elsewhere", Elsewhere)  # pickles of version 0.1.0 use this name

@@ -1,6 +1,8 @@
-"""File systems that scripts name: what the nodes are told of one (a path or URI, an endpoint, keys), and the one that a run's
-storage path lies on. Such an object itself goes nowhere: it may hold keys, and a driver.pkl is kept beside the run. Others travel in
-it, and hold checkpoints' files alone (_elsewhere.py)."""
+"""Converts the file systems that scripts name to values for the nodes: a path or URI, an endpoint, keys. Finds the
+file system of a run's storage path. Objects of local and S3 file systems are not pickled, since they may hold keys
+and driver.pkl is stored with the run. Other file systems are pickled into driver.pkl, and store checkpoint files
+alone (_elsewhere.py).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _SERVER = {
     **{"AWS_ENDPOINT_URL": "endpoint", "AWS_ENDPOINT_URL_S3": "endpoint"},
     **{"AWS_REGION": "region", "AWS_DEFAULT_REGION": "region"},
 }
-# Options of pyarrow's S3FileSystem, with the values that mean nothing special. Others would change who is asked, or as whom.
+# Options of pyarrow's S3FileSystem with their defaults. Other values would change the server or the account.
 _PLAIN: dict[str, tuple[object, ...]] = {
     "anonymous": (False,),
     "role_arn": ("",),
@@ -30,7 +32,7 @@ _PLAIN: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """path: a plain path, or a URI. variables: AWS_* that say which server and region; keys: and as whom."""
+    """path: a plain path, or a URI. variables: AWS_* for the server and region. keys: AWS_* for the account."""
 
     path: str
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -42,8 +44,9 @@ class Place:
 
 
 def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
-    """Returns the place of a path on a pyarrow or fsspec file system: local ones, and S3. ValueError for others, and for what of
-    S3 cannot be carried."""
+    """Returns the place of a path on a pyarrow or fsspec file system. Supports local ones and S3. Raises ValueError
+    for others, and for options of S3 that nodes cannot use.
+    """
     text = _names.local_path(os.fspath(path))
     filesystem, text = without_wrappers(filesystem, text)
     if filesystem is None:
@@ -65,13 +68,15 @@ def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
 
 
 def is_carried(filesystem: Any) -> bool:
-    """Whether nodes can be told of such a file system: of this machine, or S3."""
+    """Returns whether nodes can access the file system by a path or URI: a local one, or S3."""
     filesystem, _ = without_wrappers(filesystem, "")
     return filesystem is None or kind_of(filesystem) in ("local", "s3")
 
 
 def check_travels(filesystem: Any) -> None:
-    """TypeError for what is no file system, ValueError for one that cannot be pickled: workers could not have it."""
+    """Raises TypeError for an object that is no file system, and ValueError for one that cannot be pickled for the
+    workers.
+    """
     if not hasattr(filesystem, "type_name") and not hasattr(filesystem, "_strip_protocol"):
         raise TypeError(f"storage_filesystem is of type {type(filesystem).__name__}; it is a file system of pyarrow or fsspec")
     try:
@@ -90,7 +95,7 @@ def check_travels(filesystem: Any) -> None:
 
 
 def as_pyarrow(filesystem: Any) -> Any:
-    """A file system of pyarrow's, or of fsspec by pyarrow's wrapper."""
+    """Returns a file system of pyarrow's as it is, and one of fsspec in pyarrow's wrapper."""
     import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     if isinstance(filesystem, pyarrow.fs.FileSystem):
@@ -99,7 +104,7 @@ def as_pyarrow(filesystem: Any) -> Any:
 
 
 def kind_of(filesystem: Any) -> str:
-    """ "local", "s3", or another one's own word for itself."""
+    """Returns "local", "s3", or the file system's own name for its kind."""
     named = getattr(filesystem, "type_name", None) or getattr(filesystem, "protocol", None) or type(filesystem).__name__
     names = [named] if isinstance(named, str) else list(named)
     for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3")):
@@ -109,7 +114,9 @@ def kind_of(filesystem: Any) -> str:
 
 
 def without_wrappers(filesystem: Any, path: str) -> tuple[Any, str]:
-    """The file system below pyarrow's views of a folder and its wrappers of fsspec, and the path on that."""
+    """Removes pyarrow's views of a folder and its wrappers of fsspec. Returns the file system below them, and the
+    path on it.
+    """
     while True:
         kind = str(getattr(filesystem, "type_name", ""))
         if kind == "subtree":
@@ -132,8 +139,9 @@ def _of_pyarrow(filesystem: Any) -> dict[str, str]:
 
 
 def _of_s3fs(filesystem: Any) -> dict[str, str]:
-    """Endpoint, region and keys of an s3fs file system, whose client may have been given them by other names. ValueError for what
-    else it was made with."""
+    """Returns endpoint, region and keys of an s3fs file system. Its client may have them under other names. Raises
+    ValueError for other options.
+    """
     client = {name: value for name, value in (getattr(filesystem, "client_kwargs", None) or {}).items() if value is not None}
     inner = {option: client.pop(f"aws_{name}", None) for option, name in _OF_CLIENT.items()}
     outer = {option: getattr(filesystem, name, None) for option, name in _OF_S3FS.items()}
@@ -148,17 +156,17 @@ def _of_s3fs(filesystem: Any) -> dict[str, str]:
         [*(f"client_kwargs[{name!r}]" for name in client), *given_twice, *_not_carried(filesystem, has_endpoint=bool(endpoint))]
     )
     settings = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
-    if settings["access_key"] and not endpoint:  # it asks the server that its environment names
+    if settings["access_key"] and not endpoint:  # without an endpoint, s3fs uses the server in its environment
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     return {**settings, "endpoint": str(endpoint or ""), "region": str(region or "")}
 
 
 def _not_carried(filesystem: Any, *, has_endpoint: bool) -> list[str]:
-    """Names of the options of an s3fs file system that nodes cannot be told."""
+    """Returns the names of the options of an s3fs file system that nodes cannot use."""
     names = [name for name in ("anon", "requester_pays", "req_kw") if getattr(filesystem, name, None)]
     for mapping in ("config_kwargs", "s3_additional_kwargs"):
         names += [f"{mapping}[{name!r}]" for name in getattr(filesystem, mapping, None) or {}]
-    names += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and whatever else its session is made with
+    names += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and other arguments of its session
     if (getattr(filesystem, "storage_options", None) or {}).get("session") is not None:
         names.append("session")
     if getattr(filesystem, "use_ssl", True) is False and not has_endpoint:
@@ -180,11 +188,13 @@ def _refuse(odd: Sequence[str]) -> None:
 
 
 def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
-    """Endpoint and region go with keys: without, everything is the agents' own."""
+    """Returns the place on S3. Endpoint and region are sent with keys alone. Without keys the agents use their own
+    settings.
+    """
     _refuse(["an endpoint with a user's name or password in it"] * ("@" in options["endpoint"]))
     keys = {name: options[option] for name, option in KEYS.items() if options.get(option)}
     variables = {name: options[option] for name, option in _SERVER.items() if options.get(option)}
-    if not keys and "AWS_ENDPOINT_URL" in variables:  # the file system takes them from this environment, too
+    if not keys and "AWS_ENDPOINT_URL" in variables:  # the file system too reads keys from this environment
         keys = {name: os.environ[name] for name in KEYS if os.environ.get(name)}
     if keys and not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= keys.keys():
         raise ValueError("storage_filesystem has a part of its keys; give access_key and secret_key, or none of them")
@@ -196,19 +206,21 @@ def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
     return Place(uri, variables if keys else {}, keys)
 
 
-# -- where this process reads buckets with other keys than its own ---------------------------------------------------------
-_places: dict[str, dict[str, str]] = {}  # URI to the environment of what reads below it
+# -- buckets for which this process has other keys than its own
+# ---------------------------------------------------------
+_places: dict[str, dict[str, str]] = {}  # URI to the environment for reading below it
 
 
 def remember(place: Place) -> None:
-    """What lies below its URI is read with its keys from now on, by this process."""
+    """Makes this process read below the place's URI with the place's keys."""
     if place.environment:
         _places[place.path.rstrip("/")] = place.environment
 
 
 def environment_for(uri: str) -> dict[str, str]:
-    """Returns this process's environment; for what lies below a place that was remembered with that one's keys, server and region
-    in the stead of its own."""
+    """Returns this process's environment. Below a remembered place, its keys, server and region replace the
+    process's own.
+    """
     known = [place_uri for place_uri in _places if uri == place_uri or uri.startswith(place_uri + "/")]
     if not known:
         return dict(os.environ)
@@ -218,8 +230,9 @@ def environment_for(uri: str) -> dict[str, str]:
 
 # -- in a worker -------------------------------------------------------------------------------------------------------------
 def filesystem_for(uri: str) -> Any:
-    """The pyarrow file system that a run's path or URI lies on. RuntimeError for runs that the head keeps; ImportError without
-    pyarrow."""
+    """Returns the pyarrow file system of a run's path or URI. Raises RuntimeError for runs that the head stores, and
+    ImportError without pyarrow.
+    """
     import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     scheme = uri.partition("://")[0] if "://" in uri else ""
@@ -241,5 +254,5 @@ def filesystem_for(uri: str) -> Any:
 
 
 def path_on(uri: str) -> str:
-    """Returns the path as its file system names it: without the scheme."""
+    """Returns the path without the scheme, as the file system names it."""
     return uri.partition("://")[2] if "://" in uri else uri

@@ -1,5 +1,6 @@
-"""A run's directory wherever it is: on this machine, at the head (cluster://), behind it (a path that only the cluster
-mounts), or in a bucket (s3://)."""
+"""Reads a run's directory on this machine, at the head (cluster://), through the head (a path that only the cluster
+mounts), or in a bucket (s3://).
+"""
 
 from __future__ import annotations
 
@@ -23,19 +24,21 @@ class RunDirectory(Protocol):
     path: str
 
     def read(self, name: str) -> bytes:
-        """FileNotFoundError when it is not there."""
+        """Returns the content of a file. Raises FileNotFoundError if it does not exist."""
         ...
 
     def names(self, below: str) -> list[str]:
-        """All files below the folder, as paths relative to the run's directory."""
+        """Returns all files below the folder, as paths relative to the run's directory."""
         ...
 
     def like(self, pattern: str) -> dict[str, bytes]:
-        """The content of every file whose path is like the pattern (`*` matches slashes as well), sorted by path."""
+        """Returns the content of every file whose path matches the pattern, sorted by path. `*` also matches
+        slashes.
+        """
         ...
 
     def fetch(self, name: str, to_file: pathlib.Path) -> str:
-        """Copies a file; its SHA-256."""
+        """Copies a file and returns its SHA-256."""
         ...
 
 
@@ -60,12 +63,12 @@ class LocalDirectory:
 
 @dataclass
 class RemoteDirectory:
-    """Read through the head; `base` is the route that its files lie below."""
+    """A directory that the head reads. `base` is the API route of its files."""
 
     path: str
     head: Head
     base: str
-    prefix: str = ""  # of the paths in a listing
+    prefix: str = ""  # prefix of the paths in a listing
 
     def read(self, name: str) -> bytes:
         try:
@@ -89,7 +92,7 @@ class RemoteDirectory:
 
 @dataclass
 class FilesystemDirectory:
-    """A run's directory on a file system of pyarrow's that this process has."""
+    """A run's directory on a pyarrow file system object of this process."""
 
     path: str
     filesystem: Any
@@ -119,8 +122,9 @@ _EXIT_NOT_FOUND, _EXIT_UNAUTHORISED = 3, 6
 
 @dataclass
 class BucketDirectory:
-    """Read by the `rtrain` program, with the S3 credentials of this process (in a worker those of the job's secrets), or those of
-    the `storage_filesystem` that names the place."""
+    """A directory in a bucket, which the `rtrain` program reads. Credentials are those of this process (in a worker:
+    of the job's secrets), or those of the remembered `storage_filesystem`.
+    """
 
     path: str
 
@@ -135,7 +139,7 @@ class BucketDirectory:
         return sorted(str(file["path"]).removeprefix(f"{self.path}/") for file in items)
 
     def like(self, pattern: str) -> dict[str, bytes]:
-        """One process, which lists once and asks for several objects at a time."""
+        """Reads the files with one process, which lists the bucket once and fetches several objects at a time."""
         with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
             self._rtrain("get", self.path, folder, "--only", pattern)
             copied = LocalDirectory(folder)
@@ -174,7 +178,7 @@ def _quoted(name: str) -> str:
 
 
 def open_directory(path: str, head: Head | None = None) -> RunDirectory:
-    """The directory of a run. FileNotFoundError when neither this machine nor the head has it."""
+    """Returns the directory of a run. Raises FileNotFoundError if neither this machine nor the head has it."""
     text = str(path).rstrip("/")
     if "://" not in text:
         if (pathlib.Path(text) / "run.json").is_file():
@@ -196,8 +200,9 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
 
 
 def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]:
-    """The directory of the run that a checkpoint lies in, and the checkpoint's path relative to it. FileNotFoundError when neither this
-    machine nor the head has it. A worker waits for a head that is away."""
+    """Returns the directory of the run that a checkpoint belongs to, and the checkpoint's relative path. Raises
+    FileNotFoundError if neither this machine nor the head has it. A worker waits for a head that does not answer.
+    """
     if head is None and _names.started_by_agent():
         head = Head(Head.current().place, patience_s=_names.HEAD_AWAY_S)
     places = _runs_above(path.rstrip("/"))
@@ -211,12 +216,14 @@ def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]
         except FileNotFoundError as error:
             missing.append(error)
             if isinstance(error.__cause__, HeadError) and not isinstance(error.__cause__, NotFound):
-                break  # the head cannot be asked
+                break  # the head does not answer
     raise missing[0] if missing else FileNotFoundError(f"{path} lies in no run's directory")
 
 
 def _runs_above(path: str) -> list[tuple[str, str]]:
-    """The directories above that may be the run's, the nearest first, and the rest of the path. A bucket is no run."""
+    """Returns the directories above that may be the run's, the nearest first, each with the rest of the path. A
+    bucket itself is no run.
+    """
     scheme, _, rest = path.rpartition("://")
     parts = rest.split("/")
     least = 2 if scheme == "s3" else 1
@@ -239,7 +246,9 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
 
 
 def filesystem_of(path: str) -> Any:
-    """pyarrow's LocalFileSystem for a path. None for a URI, which no pyarrow file system takes as a path, and without pyarrow."""
+    """Returns pyarrow's LocalFileSystem for a path. Returns None for a URI, since no pyarrow file system accepts it
+    as a path, and without pyarrow.
+    """
     if "://" in path:
         return None
     try:
@@ -250,7 +259,9 @@ def filesystem_of(path: str) -> Any:
 
 
 def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: Bucket) -> dict[str, Any]:
-    """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
+    """Returns a checkpoint's metrics as they were reported. The head's record has only numbers; the manifest has all
+    metrics.
+    """
     try:
         manifest = json.loads(head.content(f"{route}/files/{_quoted(checkpoint['directory'])}/{MANIFEST}"))
         metrics = _metrics.decode(manifest["metrics"])
@@ -266,7 +277,9 @@ class Bucket:
         self._runs: dict[str, dict[str, dict[str, Any]]] = {}
 
     def metrics(self, path: str, name: str, otherwise: Any) -> Any:
-        """Those of the run's checkpoint `name`, at `path`; a driver may have no credentials."""
+        """Returns the metrics of the run's checkpoint `name` at `path`, or `otherwise` if they cannot be read. A
+        driver may lack credentials.
+        """
         run = path.removesuffix(f"/{name}")
         if path.startswith("s3://") and run not in self._runs:
             self._runs[run] = {}
@@ -277,7 +290,7 @@ class Bucket:
 
 
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
-    """Committed checkpoints: directory name to manifest."""
+    """Returns the manifest of each committed checkpoint, by directory name."""
     by_name = {}
     claims: list[str] | None = None
     for name, content in directory.like(f"*/{MANIFEST}").items():
@@ -285,14 +298,14 @@ def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
         deeper = "/" in folder
         if deeper and _checkpoint_names.path_fault_of(folder):
             continue
-        if deeper or not _checkpoint_names.has_attempt(folder):  # a name that the program gave
+        if deeper or not _checkpoint_names.has_attempt(folder):  # the program gave the name
             if claims is None:
                 claims = _names_in(directory, "names")
             if f"names/{folder}" not in claims:
                 continue
         if not folder.startswith("."):
             by_name[folder] = json.loads(content)
-            if isinstance(kept := by_name[folder].get("metrics"), str):  # as their text
+            if isinstance(kept := by_name[folder].get("metrics"), str):  # stored as a text
                 by_name[folder]["metrics"] = json.loads(kept)
     return by_name
 

@@ -1,4 +1,4 @@
-"""The JSON records of a run's directory: how they are written, and the format of the directory, which run.json names."""
+"""The JSON records of a run's directory, and the format of the directory, which run.json contains."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from rtrain import _files
 
-FORMAT = 3  # of run.json; since 2 a checkpoint may have a name without its attempt, since 3 lie deeper in the run's directory
+FORMAT = 3  # format in run.json; since 2 a checkpoint's name may lack the attempt, since 3 its directory may lie deeper
 
 
 def header_of(content: bytes, path: str) -> dict[str, Any]:
-    """run.json of the run at `path`. RuntimeError for one that a later rtrain made."""
+    """Returns run.json of the run at `path`. Raises RuntimeError if a later version of rtrain wrote it."""
     header = json.loads(content)
     if not isinstance(header, dict):
         raise RuntimeError(f"{path}/run.json is damaged: it is no JSON object")
@@ -26,7 +26,7 @@ def header_of(content: bytes, path: str) -> dict[str, Any]:
 
 
 def format_of(run_path: str) -> int:
-    """Returns the format of the run's directory on this machine; that of a new one where it has no run.json yet."""
+    """Returns the format of the run's directory on this machine; the newest format if it has no run.json yet."""
     try:
         return int(header_of((pathlib.Path(run_path) / "run.json").read_bytes(), run_path).get("format", 1))
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def format_of(run_path: str) -> int:
 
 
 def create(file: pathlib.Path, record: Mapping[str, Any]) -> bool:
-    """Writes a record that is not there yet. Returns False where it is there, and leaves it as it is."""
+    """Writes a new record. Returns False, and changes nothing, if the file exists."""
     return _files.create(file, _text(record))
 
 

@@ -1,13 +1,12 @@
-"""One copy per machine of a checkpoint that lies elsewhere: its readers share it, and the last of them removes it.
+"""One copy per machine of a checkpoint that is stored elsewhere. Readers share it, and the last one removes it.
 
-    <tmp>/rtrain-checkpoints-UID/     0700 and ours, or it is not used
-        KEY.lock                      held while a copy is looked for, made or removed
-        KEY.copy/                     the files
-        KEY.whole                     written last: this boot's copy is complete
-        KEY.readers/PROCESS-NUMBER    locked by its reader as long as it reads
+   <tmp>/rtrain-checkpoints-UID/     mode 0700 and owned by this user, or it is not used
+       KEY.lock                      locked while a copy is looked for, made or removed
+       KEY.copy/                     the files
+       KEY.whole                     written last: the copy is complete, and made in this boot
+       KEY.readers/PROCESS-NUMBER    locked by its reader while it reads
 
-KEY names the content (a hash of what the source says it holds), so a copy that a killed reader left is never what the source has
-become since.
+KEY is a hash of the source's content. So an old copy of a killed reader is not used for a source that has changed.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ def turn(lock: pathlib.Path) -> Iterator[None]:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
     finally:
-        fcntl.flock(held, fcntl.LOCK_UN)  # a child that was forked meanwhile holds the descriptor too
+        fcntl.flock(held, fcntl.LOCK_UN)  # a forked child may hold the descriptor too
         os.close(held)
 
 
 @contextlib.contextmanager
 def shared_copy(key: str, fetch: Callable[[pathlib.Path], None]) -> Iterator[str]:
-    """The directory that `fetch` fills, or has filled for another reader of the same key."""
+    """Gives the directory that `fetch` fills, or has filled for another reader of the same key."""
     base = _place()
     if base is None:
         with tempfile.TemporaryDirectory(prefix="rtrain-checkpoint-") as own:
@@ -78,7 +77,9 @@ def of_this_user() -> pathlib.Path:
 
 
 def _place() -> pathlib.Path | None:
-    """Where this user's copies lie; None where somebody else has taken the name: then each reader has a copy of its own."""
+    """Returns the folder of this user's copies. Returns None if another user owns the name; then each reader makes
+    its own copy.
+    """
     base = of_this_user()
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=0o700, parents=True)
@@ -89,7 +90,7 @@ def _place() -> pathlib.Path | None:
             stacklevel=2,
         )
         return None
-    if facts.st_mode & 0o077:  # as versions before made it
+    if facts.st_mode & 0o077:  # made by an older version
         base.chmod(0o700)
     return base
 
@@ -99,7 +100,9 @@ def _boot() -> str:
 
 
 def _whole(base: pathlib.Path, key: str) -> bool:
-    """What was written before the machine went down may not have reached its disk; somebody may have removed the files."""
+    """Returns whether the copy is complete. Files from before a crash of the machine may not have reached the disk,
+    and a user may have removed the files.
+    """
     try:
         return (base / f"{key}.whole").read_text() == _boot() and (base / f"{key}.copy").is_dir()
     except FileNotFoundError:
@@ -113,7 +116,7 @@ def _remove(base: pathlib.Path, key: str) -> None:
 
 
 def _read(readers: pathlib.Path) -> bool:
-    """Whether anybody reads. A reader that was killed holds its lock no more."""
+    """Returns whether a process reads the copy. The lock of a killed reader is gone."""
     for reader in readers.iterdir() if readers.is_dir() else ():
         with reader.open() as seen:
             try:

@@ -1,4 +1,4 @@
-"""How a script names what lies on the file system that it gave: by a path on that file system, not by rtrain's path or URI."""
+"""Converts rtrain's path or URI of a run to the path on the file system that the script gave."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rtrain.train._run_directory import _elsewhere, _filesystems
 
 @dataclass(frozen=True)
 class View:
-    """A path of rtrain's, and how `filesystem` names it.
+    """A path of rtrain's, and the same place on `filesystem`.
 
-    root: rtrain's path or URI. path: the same place on the file system. base: the folder that the file system shows, on the
-    machine's or the bucket's plain one. filesystem: the object that the script gave; it is never pickled, as it may hold keys.
+    root: rtrain's path or URI. path: the same place on the file system. base: the folder of the plain file system or
+    bucket that
+    the file system shows. filesystem: the script's object; it is never pickled, since it may hold keys.
     """
 
     root: str
@@ -25,9 +26,9 @@ class View:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], filesystem: Any, root: str) -> View:
-        """Returns the view of a local or S3 file system. root: what rtrain makes of `path` on it."""
+        """Returns the view of a local or S3 file system. root: rtrain's path or URI of `path`."""
         base = _filesystems.without_wrappers(filesystem, "")[1].strip("/")
-        if not base:  # a relative path, or one in the user's home, is shown as it was understood
+        if not base:  # a relative path, or one below the home directory, is shown in its expanded form
             return cls(root.rstrip("/"), _filesystems.path_on(root).rstrip("/"), "", filesystem)
         text = _filesystems.path_on(os.fspath(path)).rstrip("/")
         return cls(root.rstrip("/"), text, base if "://" in root else f"/{base}", filesystem)
@@ -37,7 +38,9 @@ class View:
         return self.path + place.rstrip("/").removeprefix(self.root)
 
     def opened(self) -> Any:
-        """Returns the file system; in another process than the script's one that shows the same. ImportError without pyarrow."""
+        """Returns the file system. In another process than the script's, makes an equal one. Raises ImportError
+        without pyarrow.
+        """
         if self.filesystem is not None:
             return self.filesystem
         import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -49,11 +52,11 @@ class View:
         return View, (self.root, self.path, self.base)
 
 
-_known: dict[str, View] = {}  # by the path of a run
+_known: dict[str, View] = {}  # key: the path of a run
 
 
 def remember(run_path: str, view: View | None) -> None:
-    """Shows the run by this view from now on, in this process."""
+    """Makes this process show the run by this view."""
     if view is not None:
         _known[run_path.rstrip("/")] = view
 
@@ -65,7 +68,7 @@ def of(place: str) -> View | None:
 
 
 def shown_run(run_path: str) -> tuple[str, Any]:
-    """Returns the path of a run as its script names it, and the file system that it lies on. None for the latter: rtrain's own."""
+    """Returns the run's path as its script names it, and its file system; None for rtrain's own storage."""
     if (view := of(run_path)) is not None:
         return view.shown(run_path), view.opened()
     if (elsewhere := _elsewhere.of(run_path)) is not None:
@@ -74,7 +77,7 @@ def shown_run(run_path: str) -> tuple[str, Any]:
 
 
 def run_shown_as(path: str) -> str | None:
-    """Returns the path of the run that this process has shown as `path` on a file system; None: it has shown none so."""
+    """Returns the path of the run that this process has shown as `path` on a file system; None if there is none."""
     runs = {*_known, *_elsewhere.known_runs()}
     return next((run_path for run_path in sorted(runs) if shown_run(run_path)[0] == path.rstrip("/")), None)
 
@@ -85,4 +88,4 @@ def shown_checkpoint(pointers: list[dict[str, Any]], elsewhere: _elsewhere.Elsew
     return f"{elsewhere.path}/{run}/{directory}"
 
 
-public_in("rtrain.train._checkpoints._views", View)  # as nodes with version 0.1.0 find it
+public_in("rtrain.train._checkpoints._views", View)  # pickles of version 0.1.0 use this name

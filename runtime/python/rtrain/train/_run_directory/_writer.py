@@ -1,5 +1,6 @@
-"""A run's directory on this machine, written as a cluster's agents write it (storage/checkpoint in the sources), so `restore`,
-`Result.from_path` and a cluster can go on with it."""
+"""Writes a run's directory on this machine in the format of a cluster's agents (storage/checkpoint in the sources).
+`restore`, `Result.from_path` and a cluster can use it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _PIECE = 4 << 20
 
 @dataclass(frozen=True)
 class Found:
-    """A committed checkpoint: its directory's name and its manifest."""
+    """A committed checkpoint: the name of its directory, and its manifest."""
 
     name: str
     manifest: dict[str, Any]
@@ -49,7 +50,8 @@ class Directory:
     name: str
     run_id: str = ""
     attempt: int = 0
-    writes_as: str = ""  # the run_id, another one after each attempt that succeeded: that one's data is not replaced any more
+    # The run_id; a new one after each attempt that succeeded, so that later attempts do not replace its data.
+    writes_as: str = ""
     start: Found | None = None
     reports_before: int = 0
     format: int = FORMAT
@@ -59,8 +61,9 @@ class Directory:
 
     # -- beginning ----------------------------------------------------------------------------------------------------
     def open(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
-        """Makes the directory or goes on with it, and claims the next attempt. RuntimeError when another process trains
-        under this name."""
+        """Makes the directory, or opens an existing one, and claims the next attempt. Raises RuntimeError if another
+        process trains under this name.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = (self.path / ".local-lock").open("w")
         try:
@@ -119,8 +122,9 @@ class Directory:
         return self.format >= 2 and _claims.claim_name(self.path, name, self.attempt, report) is not Claim.TAKEN
 
     def committed(self) -> list[Found]:
-        """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
-        what each one started from."""
+        """Returns the committed checkpoints on the live branch, oldest first. The branch goes from the newest
+        attempt back along the checkpoints from which attempts started.
+        """
         checkpoints = [
             checkpoint
             for checkpoint in map(self._read_manifest, self._directories())
@@ -140,7 +144,9 @@ class Directory:
         return sorted(live, key=lambda checkpoint: checkpoint.place)
 
     def _directories(self) -> Iterator[str]:
-        """Those that may hold a manifest, relative to the run's: in it, and deeper where names/ says so."""
+        """Yields the directories that may hold a manifest, relative to the run's: its direct subdirectories, and
+        deeper ones with a claim in names/.
+        """
         yield from (manifest.parent.name for manifest in self.path.glob(f"*/{MANIFEST}"))
         names = self.path / "names"
         for top in names.iterdir() if names.is_dir() else ():
@@ -155,7 +161,9 @@ class Directory:
             return None
 
     def _is_its_own(self, checkpoint: Found) -> bool:
-        """The directory's name says the attempt of its manifest, or names/ does. A claim that cannot be read says nothing."""
+        """Returns whether the directory belongs to the manifest's attempt, by its name or by its claim in names/. An
+        unreadable claim does not count.
+        """
         if "/" not in checkpoint.name and _checkpoint_names.has_attempt(checkpoint.name):
             return int(checkpoint.name.rpartition("-a")[2]) == checkpoint.place[0]
         if _checkpoint_names.path_fault_of(checkpoint.name):
@@ -184,7 +192,9 @@ class Directory:
         return ""
 
     def write_manifest(self, name: str, report: int, files: list[dict[str, Any]], metrics_json: str, world_size: int) -> Found:
-        """The commit. The metrics are kept as their text, so the hash is the same whoever counts it."""
+        """Writes the manifest, which commits the checkpoint. The metrics are stored as text, so that their hash does
+        not depend on the reader.
+        """
         manifest: dict[str, Any] = {"schema_version": 1, "directory": name, "attempt": self.attempt, "report": report}
         manifest.update(world_size=world_size, wall_ms=_now(), bytes=sum(file["bytes"] for file in files))
         manifest.update(metrics=metrics_json, files=sorted(files, key=lambda file: str(file["path"])))
@@ -194,7 +204,7 @@ class Directory:
         return Found(name, manifest)
 
     def remove(self, checkpoint: Found) -> None:
-        """The manifest first: a half-removed checkpoint does not exist."""
+        """Removes the manifest first, so that a partly removed checkpoint does not count."""
         with contextlib.suppress(FileNotFoundError):
             (self.path / checkpoint.name / MANIFEST).unlink()
         shutil.rmtree(self.path / checkpoint.name, ignore_errors=True)
@@ -218,8 +228,9 @@ class Directory:
         _records.replace(self.path / "result.json", result)
 
     def keep(self, driver_pkl: bytes, code_sha256: str, code: bytes) -> None:
-        """What `restore` needs: the code first, since driver.pkl names it. Of earlier codes those stay that a cluster's attempts
-        name."""
+        """Stores the files for `restore`. The code comes first, since driver.pkl contains its name. Of older code
+        archives, keeps those that attempts of a cluster name.
+        """
         folder = self.path / "code"
         if code:
             folder.mkdir(exist_ok=True)
@@ -248,7 +259,7 @@ def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], ran
 def _take(source: pathlib.Path, target: pathlib.Path, name: str, rank: int, *, move: bool) -> dict[str, Any]:
     target.parent.mkdir(parents=True, exist_ok=True)
     if move and source != target:
-        with contextlib.suppress(OSError):  # another file system
+        with contextlib.suppress(OSError):  # OSError: the target is on another file system
             source.replace(target)
     digest, size = hashlib.sha256(), 0
     if target.exists():
@@ -270,7 +281,9 @@ def _take(source: pathlib.Path, target: pathlib.Path, name: str, rank: int, *, m
 
 
 def give_back(source: pathlib.Path, target: pathlib.Path, names: list[str]) -> None:
-    """Files that `take_files` has moved go back to where they came from: the checkpoint is not kept. OSError where one cannot."""
+    """Moves files back that `take_files` has moved, since the checkpoint is not kept. Raises OSError if a file
+    cannot be moved.
+    """
     for name in names:
         if (target / name).exists() and not (source / name).exists():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
