@@ -1,7 +1,9 @@
-"""Behind every call of `rtrain.train` stands a session: who this worker is, and what its reports do.
+"""The session of this process, which every call of `rtrain.train` uses. It has the worker's facts and makes its
+reports.
 
-A process that an agent started has a `ClusterSession`; local mode and torchrun set one of their own with `use`. Calls that
-find none are a RuntimeError.
+A process that an agent started has a `ClusterSession`. Local mode and torchrun set their own with `use`. Without a
+session, calls
+raise RuntimeError.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rtrain.train._report._call import ReportCall  # saved files of earlier versions name these classes here
-from rtrain.train._session._protocol import ReportedCheckpoint, Session  # saved files of earlier versions name these classes here
+from rtrain.train._report._call import ReportCall  # pickles of earlier versions use these names
+from rtrain.train._session._protocol import ReportedCheckpoint, Session  # pickles of earlier versions use these names
 from rtrain.train._values import _names
-from rtrain.train._values._facts import (  # saved files of earlier versions name these classes here
+from rtrain.train._values._facts import (  # pickles of earlier versions use these names
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
@@ -42,7 +44,7 @@ _session: Session | None = None
 
 
 def active() -> Session | None:
-    """The session of this process, or None; the one of an agent is opened at the first call."""
+    """Returns the session of this process, or None. Opens a worker's session at the first call."""
     global _session
     if _session is None and _names.started_by_agent():
         from rtrain.train._session._cluster import ClusterSession
@@ -52,7 +54,7 @@ def active() -> Session | None:
 
 
 def current(caller: str) -> Session:
-    """The session of this process. RuntimeError that names `caller` where there is none."""
+    """Returns the session of this process. Raises a RuntimeError that names `caller` if there is none."""
     session = _session if _session is not None else active()
     if session is None:
         raise RuntimeError(

@@ -1,5 +1,6 @@
-"""The session of a process that an agent started: librtrain_worker for reports and collectives, the head for what
-needs the whole run."""
+"""The session of a process that an agent started. Uses librtrain_worker for reports and collectives, and the head
+for requests about the whole run.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +33,25 @@ from rtrain.train._values._facts import (
 from rtrain.train._worker import _behind
 from rtrain.train._worker._library import check, library
 
-_STOPS = 2  # of rtw_wanted
-_HEAD_S = 1.0  # a head that is away holds no report up
-_PIECE = 32 << 20  # a frame carries 48 MiB at most
+_STOPS = 2  # a result of rtw_wanted
+_HEAD_S = 1.0  # a report waits so long, in s, for a head that does not answer
+_PIECE = 32 << 20  # bytes; a frame holds 48 MiB at most
 
 
 class ClusterSession:
     def __init__(self) -> None:
         self._facts: Facts | None = None
         self._reports = Reports()
-        # What a worker of `fit()` has beyond a bare one; set by its main.
+        # The attributes below are set by the main module of a worker of `fit()`. A bare worker does not have them.
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
-        self.add_to_report: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
+        self.add_to_report: Callable[[ReportCall], ReportCall] | None = None  # adds a trial's fields to its reports
         self.validates = False
         self._gathered = self._exchanged = 0
         self._collectives = 0
         self._watch: Any = None
         self.resume_from: dict[str, str] | None = None
-        self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
+        self.sweeper: _elsewhere.Sweeper | None = None  # on rank 0, if checkpoint files are on another file system
 
     @property
     def facts(self) -> Facts:
@@ -61,7 +62,7 @@ class ClusterSession:
         return self._reports.count
 
     def describe(self, metadata: dict[str, Any]) -> None:
-        """The trainer's `metadata` becomes one of the facts."""
+        """Sets the trainer's `metadata` in the facts."""
         self._facts = dataclasses.replace(self.facts, metadata=metadata)
 
     def report(self, call: ReportCall) -> None:
@@ -71,7 +72,7 @@ class ClusterSession:
         self._reports.make(call, validates=self.validates, then=self._follow if something_follows else None)
 
     def _follow(self, call: ReportCall) -> None:
-        """Does what follows a report that all ranks have made."""
+        """Runs the steps that follow a report of all ranks."""
         if self.sweeper is not None and call.directory is not None:
             self.sweep()
         if call.validation:
@@ -80,18 +81,20 @@ class ClusterSession:
             self._end_when_reached(call)
 
     def sweep(self) -> None:
-        """Removes files of checkpoints that the run keeps no more. Who cannot be asked now is asked at the next report."""
+        """Removes files of checkpoints that the run no longer keeps. A failure is retried at the next report."""
         from rtrain.train._session import _reported
 
         assert self.sweeper is not None
         try:
             _reported.sweep(self.sweeper, self.facts, _HEAD_S)
-        except Exception as error:  # a file system of the user's own may raise anything, and the report is made
+        except Exception as error:  # the user's file system may raise anything; the report has been made
             print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
     def _fresh_directory(self) -> str:
-        """While a report is made behind the loop the library is that report's, which may wait for other ranks: the loop gets a scratch
-        directory, whose files are copied if they are reported without a function."""
+        """Returns a new directory for a checkpoint. While a report is made behind the loop, the library belongs to
+        that report. Then the directory is in scratch, and its files are copied when they are reported without a
+        function.
+        """
         if not _behind.under_way():
             return _worker.fresh_directory()
         directory = tempfile.mkdtemp(prefix="checkpoint-", dir=self.scratch_dir())
@@ -99,7 +102,7 @@ class ClusterSession:
         return directory
 
     def _ask_for_validation(self, call: ReportCall) -> None:
-        """Rank 0 waits for the commit, since the checkpoint is known by its committed name."""
+        """Requests a validation, on rank 0. Waits for the commit first, since the request needs the committed name."""
         if self.facts.world_rank != 0:
             return
         from rtrain.train._session import _validations
@@ -110,7 +113,7 @@ class ClusterSession:
             _validations.ask(_worker.head(), self.facts.run_id, committed.name, call.validation)
 
     def _end_when_reached(self, call: ReportCall) -> None:
-        """Rank 0 asks the run's `stop`; every rank ends at the same report."""
+        """Calls the run's `stop` on rank 0. Every rank ends at the same report."""
         assert self.stop is not None
         reached = bool(self.stop(self.facts.experiment_name, call.metrics)) if self.facts.world_rank == 0 else None
         if self.broadcast_from_rank_zero(reached, "report()"):
@@ -123,9 +126,10 @@ class ClusterSession:
             return self._given_checkpoint()
         newest = json.loads(text)
         metrics = _metrics.decode(newest["metrics"])
-        path = newest["path"] or f"{self.facts.run_path}/{newest['directory']}"  # on the head alone: read through it
+        # The empty path stands for a checkpoint at the head, which is read through the head.
+        path = newest["path"] or f"{self.facts.run_path}/{newest['directory']}"
         if (elsewhere := _elsewhere.of(self.facts.run_path)) is not None and _elsewhere.of(path) is None:
-            _elsewhere.remember(path, elsewhere)  # that of the agent's copy
+            _elsewhere.remember(path, elsewhere)  # the path of the agent's copy
         return Checkpoint._kept(
             path,
             metrics=metrics if isinstance(metrics, dict) else None,
@@ -134,11 +138,11 @@ class ClusterSession:
         )
 
     def goes_on(self) -> bool:
-        """Whether the run has a checkpoint of its own."""
+        """Returns whether the run has a checkpoint of its own."""
         return library().rtw_checkpoint_json(_worker.handle("get_checkpoint")) is not None
 
     def _given_checkpoint(self) -> Checkpoint | None:
-        """`resume_from_checkpoint` of the trainer: counts while the run has none of its own."""
+        """Returns the trainer's `resume_from_checkpoint`. It is used while the run has no checkpoint of its own."""
         if self.resume_from is None:
             return None
         if "blob" not in self.resume_from:
@@ -161,7 +165,8 @@ class ClusterSession:
 
     def should_checkpoint(self) -> bool:
         request = int(library().rtw_wanted(_worker.handle("should_checkpoint")))
-        return request == _STOPS or (request != 0 and not _behind.under_way())  # that one is being brought
+        # A report that is under way fulfils the request.
+        return request == _STOPS or (request != 0 and not _behind.under_way())
 
     def resize_info(self) -> ResizeInfo:
         from rtrain.train._session import _reported
@@ -187,7 +192,7 @@ class ClusterSession:
         self._broadcast(b"" if self.facts.world_rank == 0 else None, caller)
 
     def broadcast_from_rank_zero(self, data: Any, caller: str = "collective.broadcast_from_rank_zero()") -> Any:
-        """Rank 0's object on every rank, pickled; whatever its size (in pieces)."""
+        """Returns rank 0's object on every rank. It is pickled, and sent in pieces, so that its size is not limited."""
         if self.facts.world_rank != 0:
             pieces = int.from_bytes(self._broadcast(None, caller), "big")
             return pickle.loads(b"".join([self._broadcast(None, caller) for _ in range(pieces)]))
@@ -230,7 +235,7 @@ class ClusterSession:
         return _gather.to_rank_zero(self.facts, str(self._gathered), value)
 
     def exchange(self, value: Any, caller: str = "get_dataset_shard()") -> list[Any]:
-        """However long the others take to come: the barrier waits for them."""
+        """Returns the objects of all ranks. The barrier has no time limit."""
         from rtrain.train._session import _gather
 
         if self.facts.world_size == 1:

@@ -1,7 +1,8 @@
-"""One small object of every rank to rank 0, by the values that the head keeps of the run.
+"""Sends one small object of every rank to rank 0, as values of the run at the head.
 
-A run has 1,000 values at most. So a value's name says the rank and which gathering it is for, and what it holds says the attempt
-and the round: later ones are written over earlier ones.
+A run has 1,000 values at most. So the name of a value contains the rank and the gathering, and its content the
+attempt and
+the round. Later rounds overwrite earlier ones.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25
 
 
 def to_rank_zero(facts: Facts, which: str, value: Any, turn: int = 0) -> list[Any]:
-    """`which`: gathering of this attempt, the same on every rank; one that has several turns begins the next when rank 0 has read
-    all of the last. TimeoutError names the ranks that did not come."""
+    """Gathers the values of all ranks on rank 0. `which` is the name of the gathering in this attempt, the same on
+    every rank. Its next round begins when rank 0 has read all of the last one. TimeoutError names the missing ranks.
+    """
     head = _worker.head()
     route = f"/v1/runs/{part(facts.run_id)}/values/gather-{which}"
     if facts.world_rank != 0:

@@ -1,4 +1,4 @@
-"""What a loop is given, by the sessions of a cluster and of local mode alike: directories of its own, and its share of a dataset."""
+"""The directories and dataset shares of a loop, for the sessions of a cluster and of local mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def removed_unless_reported(directory: str, reported: set[str]) -> Iterator[str]:
-    """The directory for as long as the block runs. Then it is removed, unless a report took it over and has put it into `reported`."""
+    """Gives the directory for the block. Then removes it, unless a report has added it to `reported`."""
     try:
         yield directory
     finally:
@@ -23,7 +23,9 @@ def removed_unless_reported(directory: str, reported: set[str]) -> Iterator[str]
 
 
 def scratch_dir() -> str:
-    """The worker's directory on the node's fast local disk; the system's for temporary files where no agent gave one."""
+    """Returns the worker's directory on the node's fast local disk. Without an agent, returns the system's temporary
+    directory.
+    """
     return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
 
 

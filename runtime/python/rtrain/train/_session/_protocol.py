@@ -1,4 +1,4 @@
-"""The Session protocol, which a cluster's session and local mode's have: each call of a training loop is one of a Session."""
+"""The Session protocol of the cluster's session and of local mode's. Each call of a training loop is a method of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtrain.train._values._facts import CheckpointConsistencyMode, Facts, Preemp
 
 @dataclass(frozen=True)
 class ReportedCheckpoint:
-    """A committed checkpoint that the run keeps, with the metrics of its report (and of its validation)."""
+    """A committed checkpoint that the run keeps, with the metrics of its report and of its validation."""
 
     checkpoint: Checkpoint
     metrics: dict[str, Any]
@@ -22,7 +22,9 @@ class ReportedCheckpoint:
 
 
 class Session(Protocol):
-    """What stands behind the calls. `report`, `barrier`, `broadcast` and `preemption_info` are barriers over the ranks."""
+    """The methods behind the calls of a training loop. `report`, `barrier`, `broadcast` and `preemption_info` are
+    barriers over the ranks.
+    """
 
     @property
     def facts(self) -> Facts: ...
@@ -53,11 +55,11 @@ class Session(Protocol):
     def broadcast_from_rank_zero(self, data: Any) -> Any: ...
 
     def gather_to_rank_zero(self, value: Any) -> list[Any]:
-        """Every rank's object by rank, on rank 0; empty elsewhere. A barrier for rank 0 only."""
+        """Returns every rank's object, by rank, on rank 0; an empty list elsewhere. Only rank 0 waits."""
         ...
 
     def exchange(self, value: Any) -> list[Any]:
-        """Every rank's object on every rank, by rank. A barrier; for small things that happen seldom."""
+        """Returns every rank's object, by rank, on every rank. It is a barrier, for small and rare values."""
         ...
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any: ...

@@ -1,4 +1,6 @@
-"""What a worker asks the head about its own run: kept checkpoints, sizes of attempts, nodes that are about to go."""
+"""Requests of a worker to the head about its own run: kept checkpoints, sizes of attempts, nodes that will be taken
+away.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from rtrain.train._values import _metrics, _names
 from rtrain.train._values._facts import CheckpointConsistencyMode, Facts, PreemptionInfo, ReportedCheckpointStatus, ResizeInfo
 from rtrain.train._worker._checkpoint_request import CheckpointWanted
 
-_KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
+_KNOWN_S = 10.0  # after this time, in s, `newest` counts as known, since retention may have removed it
 _PAUSE_S = 0.25
 _SAY_AFTER_S, _SAY_AGAIN_S = 30.0, 300.0
 _LEAVING = ("DRAINING", "QUARANTINED")
@@ -28,8 +30,10 @@ _LEAVING = ("DRAINING", "QUARANTINED")
 def of_run(
     facts: Facts, consistency: CheckpointConsistencyMode, timeout_s: float | None, newest: str
 ) -> list[ReportedCheckpoint]:
-    """The kept checkpoints of the runs of this name, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
-    validation is pending. What is there when the time is over is given back."""
+    """Returns the kept checkpoints of the runs of this name, from the worst to the best. Waits until the head has
+    recorded `newest`, and with VALIDATED until no validation is pending. At the time limit, returns the present
+    list.
+    """
     head = _worker.head(_names.HEAD_AWAY_S if timeout_s is None else min(timeout_s, _names.HEAD_AWAY_S))
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     earlier = _before(head, run)
@@ -51,7 +55,9 @@ def of_run(
 
 
 def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
-    """No rank can see whether a driver is there: the head knows of none, it only answers those that ask."""
+    """Prints that a validation is pending. A rank cannot see whether a driver follows the run, since the head does
+    not record drivers.
+    """
     names = ", ".join(report.checkpoint.name for report in pending[:3]) + (" ..." if len(pending) > 3 else "")
     print(
         f"rtrain: get_all_reported_checkpoints waits for the validation of {names}. The driver validates: where none follows the "
@@ -64,7 +70,8 @@ def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
 
 def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) -> list[ReportedCheckpoint]:
     rules = run["job"].get("checkpoint") or {}
-    by_name = {report.checkpoint.name: report for report in earlier}  # those of the earlier runs know how their validation ended
+    # The reports of the earlier runs include the results of their validation.
+    by_name = {report.checkpoint.name: report for report in earlier}
     for own_report in _kept(head, run):
         by_name.setdefault(own_report.checkpoint.name, own_report)
     in_order = by_score(
@@ -88,19 +95,20 @@ def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
 
 
 def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
-    """Returns the checkpoints of the earlier runs of this name in this directory, the oldest first: a run that goes on under its
-    name has one history."""
+    """Returns the checkpoints of the earlier runs of this name in this directory, oldest first. A resumed run shares
+    their history.
+    """
     return [checkpoint for earlier_run in reversed(_same(head, run)) for checkpoint in _kept(head, earlier_run)]
 
 
 def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:
-    """The newest first."""
+    """Returns the other runs with the same name and directory, newest first."""
     runs = head.items("/v1/runs", {"name": run["name"], "all": True})
     return [other_run for other_run in runs if other_run["run_path"] == run["run_path"] and other_run["run_id"] != run["run_id"]]
 
 
 def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
-    """The oldest first."""
+    """Returns the checkpoints that the run keeps, oldest first."""
     route = f"/v1/runs/{part(run['run_id'])}"
     validations = _validations.answers(head, run["run_id"])
     checkpoints: list[ReportedCheckpoint] = []
@@ -134,7 +142,7 @@ def resources(facts: Facts) -> dict[str, float]:
 
 
 def _amount(text: str) -> float:
-    """`4`, `0.5`, or bytes such as `8GiB`."""
+    """Converts `4`, `0.5`, or bytes such as `8GiB`."""
     number = text.rstrip("KMGTPEiB")
     unit = text[len(number) :]
     power = " KMGTPE".index(unit[0]) if unit not in ("", "B") else 0
@@ -142,14 +150,15 @@ def _amount(text: str) -> float:
 
 
 def limits(workers: object) -> tuple[int, int]:
-    """`4`, or `2..8`, of a job's `scaling.workers`."""
+    """Converts a job's `scaling.workers`, `4` or `2..8`, to its bounds."""
     least, _, most = str(workers).partition("..")
     return int(least), int(most or least)
 
 
 def preemption_info(facts: Facts, request: CheckpointWanted | None) -> PreemptionInfo | None:
-    """What of this attempt is about to go: the nodes that drain, or all of them when another run takes their place
-    (`wanted` says so). None when nothing goes or the head is away."""
+    """Returns the nodes of this attempt that will be taken away: those that drain, or all of them if another run
+    preempts this one (`wanted`). Returns None if there are none, or if the head does not answer.
+    """
     try:
         head = Head.current()
         attempts = head.items(f"/v1/runs/{part(facts.run_id)}/attempts")
