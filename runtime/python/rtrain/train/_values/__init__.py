@@ -1,1 +1,3 @@
-"""Values and the rules of their text: metrics, names, errors, shares of a dataset. The folder imports nothing else of `rtrain.train`."""
+"""Values and their text forms: metrics, names, errors, shares of a dataset. The folder imports no other part of
+`rtrain.train`.
+"""

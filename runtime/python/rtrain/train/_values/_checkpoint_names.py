@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import re
 
-MANIFEST = ".manifest.json"  # lies in the directory of a committed checkpoint
-_MOST = 200  # bytes
-PARTS_MOST = 8  # of a path to a directory that the loop has made itself
+MANIFEST = ".manifest.json"  # a file in the directory of a committed checkpoint
+_MOST = 200  # number of bytes
+PARTS_MOST = 8  # number of parts in the path of a directory that the loop has made itself
 _ATTEMPT = re.compile(r".-a[0-9]{3,}\Z", re.DOTALL)
 _CONTROL = re.compile(r"[/\\\x00-\x1f\x7f]")
 _OWN = ("attempts", "code", "logs", "names")
 
 
 def has_attempt(directory: str) -> bool:
-    """`latest-a002`: the name says the attempt."""
+    """Returns whether the name contains the attempt, as `latest-a002` does."""
     return _ATTEMPT.search(directory) is not None
 
 
 def fault_of(name: str) -> str:
-    """Why it cannot be the name of a checkpoint just as it is; empty: it can."""
+    """Returns why the text cannot be the exact name of a checkpoint; empty if it can."""
     size = len(name.encode(errors="surrogateescape"))
     if not name:
         return "is empty"
@@ -39,8 +39,9 @@ def fault_of(name: str) -> str:
 
 
 def path_fault_of(path: str) -> str:
-    """Why the path, relative to the run's directory, cannot be a checkpoint's directory; empty: it can. Its first part is a name as
-    above. The others name directories of the user's own below it."""
+    """Returns why the path, relative to the run's directory, cannot be a checkpoint's directory; empty if it can.
+    Its first part is a name as above. The other parts are directories that the user made.
+    """
     first, *deeper = path.split("/")
     if not deeper:
         return fault_of(path)
@@ -61,27 +62,29 @@ def path_fault_of(path: str) -> str:
 
 
 def check(name: str | None) -> None:
-    """ValueError for a wish that no checkpoint can have as its name."""
+    """Raises ValueError for a name that no checkpoint can have."""
     if name and (why := fault_of(name)):
         raise ValueError(f"the checkpoint's directory name {name!r} {why}")
 
 
 class Names:
-    """No name is given twice: what is committed is never replaced. Every rank counts for itself, from the same wishes."""
+    """Chooses the names of checkpoints so that none is used twice, since a committed checkpoint is never replaced.
+    Every rank computes the same names from the same requests.
+    """
 
     def __init__(self) -> None:
         self._given: set[str] = set()
-        self._last: dict[str, int] = {}  # the number behind a name that was wished several times
-        self.notice = ""  # about the last name, when it was had for the second time
+        self._last: dict[str, int] = {}  # the last number behind a name that was requested several times
+        self.notice = ""  # a message about the last name, if it was requested before
 
     def given(self, name: str) -> None:
-        """Exactly this one, which was claimed in the run's directory."""
+        """Records a name that was claimed in the run's directory."""
         self.notice = ""
         self._given.add(name)
         self._last.setdefault(name, 1)
 
     def next(self, wish: str) -> str:
-        """A name that goes before the attempt's number."""
+        """Returns a name for the request. The attempt's number is appended to it later."""
         self.notice = ""
         name, number, again = wish, self._last.get(wish, 1), wish in self._given
         while name in self._given:

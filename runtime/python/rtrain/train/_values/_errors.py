@@ -1,4 +1,4 @@
-"""What `fit()` raises. Every class survives pickling."""
+"""The exceptions of `fit()`. Every class can be pickled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERS = re.compile(r"\b(0x[0-9a-fA-F]+|\d+(\.\d+)?)\b")
 
 
 class TrainingFailedError(RuntimeError):
-    """The run ended in failure. The subclasses say who failed."""
+    """The run failed. The subclasses name the kind of failure."""
 
 
 class WorkerGroupError(TrainingFailedError):
@@ -36,13 +36,13 @@ class NCCLHangError(WorkerGroupError):
 class ControllerError(TrainingFailedError):
     """The run could not be started, placed or kept, and no worker is the cause.
 
-    `controller_failure` says why. The text is that, or the `message` where one is given.
+    `controller_failure` is the reason. The text is the `message`, or the reason's text without one.
     """
 
     _of_a_callback = False
 
     def __init__(self, controller_failure: Exception | str, message: str = "") -> None:
-        if not isinstance(controller_failure, BaseException):  # the text alone
+        if not isinstance(controller_failure, BaseException):  # only a text was given
             message, controller_failure = message or str(controller_failure), RuntimeError(controller_failure)
         self.message = message or f"Training failed: {type(controller_failure).__name__}: {controller_failure}"
         super().__init__(self.message)
@@ -56,7 +56,7 @@ class PreemptionError(TrainingFailedError):
     """Nodes were taken away more often than the run allows. The text names the nodes and their ranks, from `preemption_info`."""
 
     def __init__(self, preemption_info: object = None, drain_timed_out: bool = False, message: str = "") -> None:  # noqa: FBT001, FBT002
-        if isinstance(preemption_info, str):  # the text alone
+        if isinstance(preemption_info, str):  # only a text was given
             message, preemption_info = message or preemption_info, None
         self.message = message or _preemption_message(preemption_info, drain_timed_out=drain_timed_out)
         super().__init__(self.message)
@@ -68,27 +68,28 @@ class PreemptionError(TrainingFailedError):
 
 
 class TrainingStoppedError(TrainingFailedError):
-    """Somebody stopped the run."""
+    """A user stopped the run."""
 
 
 class CollectiveTimeoutError(RuntimeError):
-    """Not all ranks came to `report`, `collective.barrier` or `collective.broadcast_from_rank_zero` in time.
+    """Not all ranks reached `report`, `collective.barrier` or `collective.broadcast_from_rank_zero` in time.
 
-    The text names those that are missing, as far as they are known.
+    The text names the missing ranks, as far as they are known.
     """
 
 
 class BroadcastCollectiveTimeoutError(CollectiveTimeoutError):
-    """Ranks did not all come to `report`, `collective.barrier` or `collective.broadcast_from_rank_zero`. The text names those
-    that are missing, as far as they are known."""
+    """Not all ranks reached `report`, `collective.barrier` or `collective.broadcast_from_rank_zero`. The text names
+    the missing ranks, as far as they are known.
+    """
 
 
 class WorkerHealthCheckTimeoutError(RuntimeError):
-    """A worker did nothing for `hang_timeout` and was ended."""
+    """A worker made no progress for `hang_timeout` and was ended."""
 
 
 class WorkerHealthCheckFailedError(RuntimeError):
-    """A worker or its node is gone and left no error of its own: killed, out of memory, lost."""
+    """A worker or its node ended without an error of its own: killed, out of memory, lost."""
 
 
 class WorkerGroupStartupFailedError(RuntimeError):
@@ -100,11 +101,11 @@ class WorkerGroupStartupTimeoutError(WorkerGroupStartupFailedError):
 
 
 class InsufficientClusterResourcesError(RuntimeError):
-    """The cluster had no room for the run's workers."""
+    """The cluster had too few free resources for the run's workers."""
 
 
 class CheckpointManagerInitializationError(RuntimeError):
-    """The run's directory cannot be read as the directory of a run."""
+    """The run's directory is not the readable directory of a run."""
 
 
 def _preemption_message(info: object, *, drain_timed_out: bool) -> str:
@@ -119,7 +120,7 @@ def _preemption_message(info: object, *, drain_timed_out: bool) -> str:
 
 
 def worker_exception(text: str) -> Exception:
-    """The exception that stands for what a rank failed by."""
+    """Returns the exception for the text of a rank's failure."""
     ended_by_agent = text.startswith("killed by signal 9")
     if "BroadcastCollectiveTimeoutError: " in text.partition("\n")[0]:
         return BroadcastCollectiveTimeoutError(text)
@@ -131,14 +132,14 @@ def worker_exception(text: str) -> Exception:
 
 
 def controller_exception(reason: str, kind: str | None, *, started: bool) -> Exception:
-    """Why a run failed by which no worker is to blame. `kind`: the run's `reason_kind`."""
+    """Returns the reason of a failure that no worker caused. `kind`: the run's `reason_kind`."""
     if kind in ("queue_time", "never_fits"):
         return InsufficientClusterResourcesError(reason)
     return RuntimeError(reason) if started else WorkerGroupStartupFailedError(reason)
 
 
 class UserExceptionWithTraceback(Exception):
-    """What a worker raised, as text: first the deepest frame of the user's files, then the whole traceback."""
+    """The exception of a worker, as text: first the deepest frame in the user's files, then the whole traceback."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -149,7 +150,9 @@ class UserExceptionWithTraceback(Exception):
 
 
 class _Carried:
-    """Stands for an exception of the user's inside of a pickle: it is that exception where it can be made again, else its text."""
+    """A user's exception inside of a pickle. Unpickling gives that exception if it can be made again, otherwise its
+    text.
+    """
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -165,8 +168,9 @@ class _Carried:
 
 
 def _opened(content: bytes, trace: str, line: str) -> Exception:
-    """Returns the exception of a pickle, with the worker's traceback as its cause, or what stands for its text. Pickles name this
-    function."""
+    """Returns the exception of a pickle, with the worker's traceback as its cause, or a replacement with its text.
+    Pickles contain the name of this function.
+    """
     try:
         error = _exception_pickle.loaded(content)
     except _exception_pickle.NotCarried:
@@ -177,7 +181,7 @@ def _opened(content: bytes, trace: str, line: str) -> Exception:
 
 
 def group_message(failures: Mapping[int, str], more: str = "") -> str:
-    """The text of a WorkerGroupError: ranks with one and the same traceback (numbers aside) are shown together."""
+    """Returns the text of a WorkerGroupError. Ranks whose tracebacks differ only in numbers are shown together."""
     groups: dict[str, list[int]] = {}
     shown: dict[str, str] = {}
     for rank in sorted(failures):

@@ -11,14 +11,15 @@ from rtrain._lazy import public_in
 
 
 class LoopEnded(SystemExit):
-    """The run's `stop` was reached: the loop ends here, on every rank, and well."""
+    """The run's `stop` condition was reached. The loop ends successfully on every rank."""
 
 
 class CheckpointUploadMode(enum.Enum):
-    """When `report` returns.
+    """The moment at which `report` returns.
 
-    SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as the run's own mode says; the loop
-    has put the files into the run's directory, and they stay there.
+    SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as in the run's own mode;
+    the loop has
+    written the files to the run's directory, and they stay there.
     """
 
     SYNC = "SYNC"
@@ -27,9 +28,10 @@ class CheckpointUploadMode(enum.Enum):
 
 
 class CheckpointConsistencyMode(enum.Enum):
-    """What `get_all_reported_checkpoints` waits for.
+    """The condition that `get_all_reported_checkpoints` waits for.
 
-    COMMITTED: every checkpoint reported so far is committed. VALIDATED: its validation has ended too, where one was requested.
+    COMMITTED: every checkpoint reported so far is committed. VALIDATED: its validation has ended too, if one was
+    requested.
     """
 
     COMMITTED = "COMMITTED"
@@ -37,10 +39,11 @@ class CheckpointConsistencyMode(enum.Enum):
 
 
 class ReportedCheckpointStatus(enum.Enum):
-    """What became of a checkpoint that was reported.
+    """The state of a reported checkpoint.
 
-    COMMITTED: no validation was requested. PENDING_VALIDATION: its validation has not ended. VALIDATED: the validation's
-    metrics are there. VALIDATION_TIMEOUT, VALIDATION_FAILED: the validation ended without metrics.
+    COMMITTED: no validation was requested. PENDING_VALIDATION: its validation has not ended. VALIDATED: the
+    validation's
+    metrics are available. VALIDATION_TIMEOUT, VALIDATION_FAILED: the validation ended without metrics.
     """
 
     COMMITTED = "COMMITTED"
@@ -52,7 +55,7 @@ class ReportedCheckpointStatus(enum.Enum):
 
 @dataclass(frozen=True)
 class Facts:
-    """Who this worker is; constant while the process lives. Ranks and sizes are those of torchrun."""
+    """The constant facts about a worker process. Ranks and sizes are those of torchrun."""
 
     world_size: int = 1
     world_rank: int = 0
@@ -62,10 +65,10 @@ class Facts:
     node: str = ""
     experiment_name: str = ""
     run_id: str = ""
-    writes_as: str = ""  # names what the run writes beside reports; empty: run_id does, since no other fit() has it
+    writes_as: str = ""  # name for the run's data beside reports; empty: the run_id, which is unique
     attempt: int = 1
-    previous_world_size: int | None = None  # of the attempt before this one; None: this is the first
-    reports_before: int = 0  # on the live branch, up to the checkpoint that this attempt starts from
+    previous_world_size: int | None = None  # world size of the attempt before this one; None for the first attempt
+    reports_before: int = 0  # number of reports on the live branch, up to the checkpoint from which this attempt starts
     storage_path: str = ""
     run_path: str = ""
     user: str = ""
@@ -76,11 +79,11 @@ class Facts:
 class PreemptionInfo:
     """Nodes that are about to be taken away, with the world ranks on them.
 
-    deadline_ms: Unix time in milliseconds at which they go; None: they go as soon as they may.
+    deadline_ms: Unix time in milliseconds at which they are taken away; None: as soon as possible.
     preempted_node_to_ranks: the world ranks on each node, by its name.
     """
 
-    deadline_ms: int | None  # Unix time in milliseconds; None: they go as soon as they may
+    deadline_ms: int | None  # Unix time in milliseconds; None: as soon as possible
     preempted_node_to_ranks: Mapping[str, list[int]]
 
     @property
@@ -90,16 +93,16 @@ class PreemptionInfo:
 
     @property
     def preempted_ranks(self) -> list[int]:
-        """The world ranks on all of them, ascending."""
+        """The world ranks on all nodes, ascending."""
         return sorted(rank for ranks in self.preempted_node_to_ranks.values() for rank in ranks)
 
 
 @dataclass(frozen=True)
 class ResizeInfo:
-    """The size of this attempt beside the one before it and the limits of the run."""
+    """The size of this attempt and of the one before, and the limits of the run."""
 
     world_size: int
-    previous_world_size: int | None  # None: the first attempt
+    previous_world_size: int | None  # None for the first attempt
     min_workers: int
     max_workers: int
 
@@ -117,4 +120,4 @@ public_in(
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-public_in("rtrain.train._session", Facts)  # as version 0.1.0 finds it
+public_in("rtrain.train._session", Facts)  # pickles of version 0.1.0 use this name

@@ -1,5 +1,6 @@
-"""Metrics as strict JSON. NumPy scalars and arrays, 0-dim tensors and dates are converted; what else is not JSON is a
-TypeError that names the key. Numbers that are not finite travel as "NaN", "Infinity", "-Infinity"."""
+"""Converts metrics to strict JSON. Supports NumPy scalars and arrays, 0-dim tensors and dates. Raises a TypeError
+that names the key for other values. Non-finite numbers become "NaN", "Infinity", "-Infinity".
+"""
 
 from __future__ import annotations
 
@@ -14,13 +15,16 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def encode(metrics: Mapping[str, object]) -> str:
-    if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the second costs more than writing the text
+    # The isinstance alone would take longer than writing the text.
+    if type(metrics) is not dict and not isinstance(metrics, Mapping):
         raise TypeError(f"metrics must be a dict of names to values, not {type(metrics).__name__}")
     return _encoded_flat(metrics) or json.dumps(_plain(metrics, "metrics"), allow_nan=False)
 
 
 def _encoded_flat(metrics: Mapping[str, object]) -> str | None:
-    """The usual case, names to finite numbers and texts, written at once: a report is to cost microseconds."""
+    """Encodes the usual case, names to finite numbers and texts, in one pass, since a report should take
+    microseconds. Returns None for other metrics.
+    """
     parts = []
     for key, value in metrics.items():
         kind = type(value)
@@ -41,7 +45,7 @@ def _encoded_flat(metrics: Mapping[str, object]) -> str | None:
 
 
 def decode(value: object) -> object:
-    """The values of stored metrics, with what is not finite as floats again."""
+    """Returns the values of stored metrics. Non-finite numbers become floats again."""
     if isinstance(value, str):
         return _NOT_FINITE.get(value, value)
     if isinstance(value, dict):
@@ -86,12 +90,14 @@ def _key(key: object, where: str) -> str:
 
 
 def _from_array(value: object, where: str) -> object:
-    """NumPy's and PyTorch's values, known by what they offer, so that neither need be imported."""
+    """Converts NumPy's and PyTorch's values. Recognises them by their attributes, so that neither library is
+    imported.
+    """
     dimensions = getattr(value, "ndim", None)
     if dimensions == 0 and hasattr(value, "item"):
         try:
             item = value.item()
-        except Exception as error:  # a tensor without data, a device that failed
+        except Exception as error:  # a tensor without data, or a failed device
             raise TypeError(f"{where} is a {_described(value)}, whose value cannot be had: {error}") from error
         if not isinstance(item, type(value)):
             return _plain(item, where)
@@ -111,7 +117,9 @@ def _described(value: object) -> str:
 
 
 def nested(metrics: Mapping[str, Any], name: str) -> Any:
-    """metrics["a/b"], else metrics["a"]["b"]; None: there is none. The head's retention reads a score alike."""
+    """Returns metrics["a/b"], otherwise metrics["a"]["b"]; None if there is neither. The head's retention reads
+    scores in the same way.
+    """
     if name in metrics:
         return metrics[name]
     at = name.find("/")

@@ -1,4 +1,4 @@
-"""Environment variables of a driver and a worker: RTRAIN_TRAIN_*, with Ray's names accepted where they mean something."""
+"""Environment variables of a driver and a worker: RTRAIN_TRAIN_*, and Ray's names for the supported ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import urllib.parse
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OURS, _THEIRS = "RTRAIN_TRAIN_", "RAY_TRAIN_"
-HEAD_AWAY_S = 120.0  # so long a worker waits for a head that is away: a restart of the head ends no training
-_fits = 0  # without a name, on a node
+# A worker waits so long, in s, for a head that does not answer, so that a restart of the head ends no training.
+HEAD_AWAY_S = 120.0
+_fits = 0  # number of calls of `fit()` without a name on a node
 
 
 def started_by_agent() -> bool:
@@ -22,7 +23,7 @@ def started_by_agent() -> bool:
 
 
 def setting(name: str, otherwise: str = "") -> str:
-    """RTRAIN_TRAIN_<name>, else RAY_TRAIN_<name>, else `otherwise`."""
+    """Returns RTRAIN_TRAIN_<name>, otherwise RAY_TRAIN_<name>, otherwise the default."""
     return os.environ.get(_OURS + name) or os.environ.get(_THEIRS + name) or otherwise
 
 
@@ -31,13 +32,14 @@ def enabled(name: str, *, otherwise: bool) -> bool:
 
 
 def propagated() -> dict[str, str]:
-    """What of the driver's environment its workers get as well, beside what is named in `env`."""
+    """Returns the driver's environment variables that its workers get beside those in `env`."""
     return {key: value for key, value in os.environ.items() if key.startswith((_OURS, _THEIRS, "NCCL_", "TORCH_NCCL_"))}
 
 
 def run_name(given: str | None) -> str:
-    """The name, checked. Where none is given: on a node one that the same `fit()` of the program's next attempt has too, else one
-    made of the date."""
+    """Returns the checked name. Without one, makes a name: on a node one that the same `fit()` in the program's next
+    attempt gets too, elsewhere one from the date.
+    """
     if given is None and (name_on_node := _name_on_node()):
         return name_on_node
     if given is None:
@@ -52,8 +54,10 @@ def run_name(given: str | None) -> str:
 
 
 def _name_on_node() -> str:
-    """Of the run that this process belongs to, its rank, and the number of this `fit()` among those of the attempt, in whatever
-    process they are: files of the attempt's scratch directory count them. Empty where there is no such directory."""
+    """Returns a name from the enclosing run, this process's rank in it, and the number of this `fit()` in the
+    attempt. Files in the attempt's scratch directory count the calls in all processes. Returns an empty text without
+    such a directory.
+    """
     global _fits
     run, scratch = os.environ.get("RTRAIN_RUN_ID"), os.environ.get("RTRAIN_SCRATCH_DIR")
     if not run or not scratch:
@@ -72,7 +76,7 @@ def _name_on_node() -> str:
 
 
 def local_path(text: str) -> str:
-    """A `file://` URI as the path that it names; anything else as it is."""
+    """Converts a `file://` URI to its path. Returns any other text unchanged."""
     if not text.startswith("file://"):
         return text
     host, slash, rest = text.removeprefix("file://").partition("/")

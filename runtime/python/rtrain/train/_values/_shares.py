@@ -1,5 +1,6 @@
-"""One rank's share of a dataset: torch Datasets by a strided Subset, iterables by every n-th item, `rtrain.data`'s by neighbouring
-rows."""
+"""One rank's share of a dataset: a strided Subset of a torch Dataset, every n-th item of an iterable, neighbouring
+rows of `rtrain.data`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from rtrain.train._values._facts import Facts
 
 
 def split(dataset: Any, facts: Facts, *, equal: bool = True) -> Any:
-    """Returns this rank's share; with `equal` every rank has as many items. A dataset that knows how (`rtrain_shard`) does it
-    itself."""
+    """Returns this rank's share. With `equal` every rank has the same number of items. A dataset with `rtrain_shard`
+    splits itself.
+    """
     if hasattr(dataset, "rtrain_shard"):
         return dataset.rtrain_shard(facts.world_rank, facts.world_size)
     if facts.world_size == 1:
@@ -56,7 +58,7 @@ def _places(items: int, rank: int, count: int, *, equal: bool) -> range:
 class Strided:
     """Items rank, rank + n, rank + 2n ... of a sequence."""
 
-    rtrain_share = True  # it is this rank's already: neither a loader nor a Trainer divides it again
+    rtrain_share = True  # marks this rank's share, so that neither a loader nor a Trainer splits it again
 
     def __init__(self, items: Any, rank: int, count: int, *, equal: bool = True) -> None:
         self._items = items
@@ -73,8 +75,9 @@ class Strided:
 
 
 class EveryNth:
-    """Items rank, rank + n, rank + 2n ... of an iterable; each rank reads all and keeps its own. With `equal` an item is given
-    once there is one for every rank."""
+    """The items rank, rank + n, rank + 2n ... of an iterable. Each rank reads all items and skips those of other
+    ranks. With `equal` an item is yielded only if there is one for every rank.
+    """
 
     rtrain_share = True
 
