@@ -1,4 +1,6 @@
-"""This process as a worker: the open handle, the head that it asks, and the hook that tells the agent why it dies."""
+"""This process as a worker: its connection to the agent, its client of the head, and the hook that reports the cause
+of a failure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _handle: ctypes.c_void_p | None = None
 
 
 def handle(caller: str) -> ctypes.c_void_p:
-    """The open worker; connects at the first call. `caller` is named when this process is no worker."""
+    """Returns the open connection; connects at the first call. The RuntimeError outside of a worker names `caller`."""
     global _handle
     if _handle is None:
         if not _names.started_by_agent():
@@ -40,13 +42,15 @@ def handle(caller: str) -> ctypes.c_void_p:
 
 
 def handle_in_order(caller: str) -> ctypes.c_void_p:
-    """The open worker, once the reports behind the loop are made. Raises what became of them."""
+    """Returns the open connection after all reports behind the loop are made. Raises their errors."""
     _behind.join()
     return handle(caller)
 
 
 def is_a_child_of_multiprocessing() -> bool:
-    """A data loader's process, most likely: it must not take the rank's place by reading, only by a report of its own."""
+    """Returns whether this process is a child of multiprocessing, most likely of a data loader. Such a process takes
+    the rank's place only by a report of its own, not by reading.
+    """
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None
 
@@ -64,7 +68,7 @@ def barrier_wait(microseconds: int) -> None:
 
 
 def facts() -> Facts:
-    """Returns who this worker is, as the agent says."""
+    """Returns the facts about this worker, from the agent."""
     text = library().rtw_context_json(handle("get_context"))
     if text is None:
         check(6, "get_context")
@@ -95,30 +99,33 @@ def fresh_directory() -> str:
 
 
 def head(patience_s: float = _names.HEAD_AWAY_S) -> Head:
-    """Returns the head, for what a rank asks of it: one that restarts is asked again until it is back, so its restart ends no
-    training."""
+    """Returns a client of the head for requests of a rank. It repeats a request while the head restarts, so that a
+    restart ends no training.
+    """
     from rtrain._http import Head
 
     return Head(Head.current().place, patience_s=patience_s)
 
 
 def close() -> None:
-    """Ends the connection and gives the rank's place up; the next call opens a new one."""
+    """Closes the connection, which frees the rank's place. The next call opens a new one."""
     global _handle
-    if _handle is not None and not _behind.left_in_a_call():  # else the process's end closes it
+    if _handle is not None and not _behind.left_in_a_call():  # otherwise the end of the process closes it
         library().rtw_close(_handle)
         _handle = None
 
 
 def install_stack_handler() -> None:
-    """On the agent's signal the stacks of all threads go to standard error, whatever this process is doing."""
+    """Makes the agent's signal print the stacks of all threads on standard error, whatever the process is doing."""
     number = os.environ.get("RTRAIN_STACK_SIGNAL", "")
     if _names.started_by_agent() and number.isdigit():
         faulthandler.register(int(number), file=2, all_threads=True)
 
 
 def install_failure_hook() -> None:
-    """An uncaught exception becomes the cause that `rtrain describe` shows, the user's own frames first."""
+    """Sends the text of an uncaught exception to the agent as the cause, with the user's own frames first. `rtrain
+    describe` shows it.
+    """
     if not _names.started_by_agent():
         return
     before = sys.excepthook
@@ -131,9 +138,10 @@ def install_failure_hook() -> None:
         try:
             text = _errors_text.describe(error)
             check(library().rtw_fail(handle("report"), text.encode("utf-8", "replace")), "report")
-        except ValueError:  # another process speaks for the rank
+        except ValueError:  # another process has the rank's place
             return
-        except (Exception, SystemExit) as fault:  # the traceback is on stderr already; the exit status tells the rest
+        # Stderr has the traceback already, and the exit status is reported in any case.
+        except (Exception, SystemExit) as fault:
             print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
 
     sys.excepthook = hook

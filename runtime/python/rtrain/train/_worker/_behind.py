@@ -1,9 +1,12 @@
-"""Reports that are made behind this rank's loop: a thread runs their checkpoint_upload_fn one after the other, and makes each report when
-its function has returned.
+"""Reports that are made behind this rank's loop. A thread runs their checkpoint_upload_fn one after the other. It
+makes each report when the
+function has returned.
 
-So the reports of a rank keep their order and their number. Every other call that depends on the order of this rank's calls waits until all
-of them are made. At most WAIT_MOST reports wait for the one that is being brought. With more of them `report` waits, so a loop that
-outruns its storage is slowed down by it.
+So the reports of a rank keep their order and their numbers. Every other call that depends on the order of this
+rank's calls waits until
+these reports are made. At most WAIT_MOST reports wait for the current one. With more of them `report` waits, which
+slows down a loop
+that is faster than its storage.
 """
 
 from __future__ import annotations
@@ -26,19 +29,19 @@ from rtrain.train._values._facts import LoopEnded
 from rtrain.train._worker._library import CheckpointUploadError
 
 T = TypeVar("T")
-WAIT_MOST = 16  # reports, beside the one that is being brought: each keeps its directory
-_SAYS_AFTER_S = 1.0  # a `report` that waits for room for less says nothing
+WAIT_MOST = 16  # number of waiting reports beside the current one; each keeps its directory
+_SAYS_AFTER_S = 1.0  # a `report` that waits for a shorter time, in s, prints nothing
 
 
 class Bring(Protocol):
-    """Runs what brings a report's files, the user's function among it, and returns what that returned."""
+    """Runs the function that stages a report's files, with the user's upload function in it, and returns its result."""
 
     def __call__(self, call: Callable[[], T], /) -> T: ...
 
 
 @dataclass
 class _Report:
-    what: str  # for people: "report 3, checkpoint_000003"
+    what: str  # name for messages: "report 3, checkpoint_000003"
     make: Callable[[Bring], None]
     failed: Callable[[BaseException], None]
     stream: contextlib.AbstractContextManager[Any]
@@ -46,23 +49,27 @@ class _Report:
 
 
 class _Abandoned(Exception):
-    """The loop has failed, so the report is not made."""
+    """The report is not made, since the loop has failed."""
 
 
 class LoopInterrupted(BaseException):
-    """Raised in a loop of local mode, at its next Python statement, once a report behind it has failed. `join` raises the fault."""
+    """Raised in a loop of local mode, at its next Python statement, after a report behind it has failed. `join`
+    raises the error itself.
+    """
 
 
 class _Reports:
-    """Those of one process. Invariant: a thread runs while a report waits or is being made, unless they were abandoned."""
+    """The reports of one process. Invariant: a thread runs while a report waits or is being made, unless the reports
+    were abandoned.
+    """
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self.changed = threading.Condition()  # guards what follows
+        self.changed = threading.Condition()  # guards the attributes below
         self.waiting: deque[_Report] = deque()
-        self.running: tuple[_Report, float] | None = None  # and since when
+        self.running: tuple[_Report, float] | None = None  # the current report, and its start time
         self.thread: threading.Thread | None = None
-        self.fault: BaseException | None = None  # ends the reports that wait behind it, and is raised by the next call
+        self.fault: BaseException | None = None  # an error; it ends the waiting reports, and the next call raises it
         self.abandoned = False
 
     def add(self, report: _Report) -> None:
@@ -135,7 +142,7 @@ class _Reports:
         return brought
 
 
-# By what it ends; called before a report that failed behind the loop ends the process.
+# Functions by name, called before a failed report behind the loop ends the process.
 before_failed_exit: dict[str, Callable[[], None]] = {}
 _reports = _Reports()
 _waits_at_exit = False
@@ -143,11 +150,15 @@ _left_in_a_call = False
 
 
 def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseException], None]) -> None:
-    """Has `make` called by the thread of reports, after all reports before it, with the caller's context variables, device and stream.
+    """Queues `make` for the thread of reports, after all earlier reports. It runs with the caller's context
+    variables, device and stream.
 
-    Waits while WAIT_MOST reports wait already. Raises what became of an earlier report. what: the report's name for errors and messages.
-    make: brings the report's files by the function that it is given, then makes the report. failed: called in the thread with an exception of
-    `make`, at once. The next call that depends on the order of calls raises it, too, as it does the end of the run."""
+    Waits while WAIT_MOST reports wait already. Raises the error of an earlier report. what: the report's name in
+    messages. make: stages the
+    report's files through the function that it is given, then makes the report. failed: called at once, in the
+    thread, with an exception of
+    `make`. The next call that depends on the order of calls, and the end of the run, raise that exception too.
+    """
     global _reports
     if _reports.process != os.getpid():
         _reports = _Reports()
@@ -156,7 +167,9 @@ def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseExcept
 
 
 def join() -> None:
-    """Waits until every report is made, and raises what became of them. Returns at once in their thread and in a forked child."""
+    """Waits until every report is made, and raises their errors. Does nothing in their own thread and in a forked
+    child.
+    """
     reports = _reports
     if reports.process != os.getpid() or reports.is_own_thread():
         return
@@ -170,35 +183,37 @@ def under_way() -> bool:
 
 
 def abandon() -> None:
-    """The loop has failed: what is not reported yet never is, and nobody waits for it."""
+    """Drops the reports that are not made yet, since the loop has failed. Nothing waits for them."""
     global _reports, _left_in_a_call
     if _reports.process == os.getpid():
         with _reports.changed:
             _reports.abandoned = True
             _left_in_a_call = under_way()
     _reports = _Reports()
-    _raise_in(threading.get_ident(), None)  # an interruption that is under way comes too late
+    _raise_in(threading.get_ident(), None)  # cancels an interruption that is not raised yet
 
 
 def interrupting_this_thread() -> Callable[[BaseException], None]:
-    """Returns what `start` calls in local mode: a loop that is in this thread is left with LoopInterrupted."""
+    """Returns the `failed` function for local mode. It raises LoopInterrupted in the loop of the present thread."""
     loop = threading.get_ident()
     return lambda fault: _raise_in(loop, LoopInterrupted)
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    """None: takes back what is not raised yet."""
+    """Raises an exception in another thread. None cancels one that is not raised yet."""
     raised = ctypes.py_object() if kind is None else ctypes.py_object(kind)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def left_in_a_call() -> bool:
-    """Whether a thread that nobody waits for may still use the worker's connection."""
+    """Returns whether an abandoned thread may still use the worker's connection."""
     return _left_in_a_call
 
 
 def _stream() -> contextlib.AbstractContextManager[Any]:
-    """A thread begins on device 0 and its default stream: what the loop has queued on its own must be done before it is read."""
+    """Returns a context with the caller's CUDA stream. A new thread would use device 0 and its default stream, and
+    could read data before the loop's stream has written them.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return contextlib.nullcontext()
@@ -208,12 +223,12 @@ def _stream() -> contextlib.AbstractContextManager[Any]:
 
 # -- the end of the process -------------------------------------------------------------------------------------------------
 def fail_script(fault: BaseException) -> None:
-    """Ends the process as an exception that its main module does not catch, whatever its other threads are doing."""
+    """Ends the process as an uncaught exception of its main module does, whatever its other threads are doing."""
     sys.excepthook(type(fault), fault, fault.__traceback__)
     _leave(1)
 
 
-fail = fail_script  # replaced where the loop of `fit()` runs
+fail = fail_script  # replaced in the process that runs the loop of `fit()`
 
 
 def _leave(code: int) -> None:
@@ -226,7 +241,7 @@ def _leave(code: int) -> None:
 
 
 def _wait_at_exit() -> None:
-    """A script that ends without flush() waits for its reports."""
+    """Makes a script that ends without flush() wait for its reports."""
     global _waits_at_exit
     if not _waits_at_exit:
         import concurrent.futures.thread  # noqa: F401  # hooks run in reverse order, and after its own no pool takes work

@@ -1,4 +1,4 @@
-"""Why a checkpoint is wanted, and until when."""
+"""The reason and the deadline of a checkpoint request."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rtrain.train._worker._library import library
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointWanted:
-    """A pending checkpoint request: why, until when, and what comes after it.
+    """A pending checkpoint request: its reason, its deadline, and what follows.
 
-    reason: "drain", "preemption", "resize", "operator" or "stop"; "" when the head did not say.
-    deadline: until when a commit still counts, in UTC; None: there is no limit.
-    new_world_size: of a resize, how many workers there will be.
+    reason: "drain", "preemption", "resize", "operator" or "stop"; "" if the head sent none.
+    deadline: time, in UTC, until which a commit counts; None: no limit.
+    new_world_size: for a resize, the new number of workers.
     stopping: the attempt is being ended already.
     """
 
-    reason: str  # "drain", "preemption", "resize", "operator", "stop"; "" when the head did not say
-    deadline: datetime.datetime | None  # a commit until then counts (UTC); None: no deadline
-    new_world_size: int | None  # of a resize: how many workers there will be
+    reason: str  # "drain", "preemption", "resize", "operator", "stop"; "" if the head sent none
+    deadline: datetime.datetime | None  # a commit before this time (UTC) counts; None: no deadline
+    new_world_size: int | None  # for a resize: the new number of workers
     stopping: bool  # the attempt is being ended already
 
 
 def checkpoint_wanted() -> CheckpointWanted | None:
-    """Returns the pending checkpoint request; None when there is none. RuntimeError outside of a worker."""
+    """Returns the pending checkpoint request; None if there is none. Raises RuntimeError outside of a worker."""
     handle = _worker.handle("checkpoint_wanted")
     function = getattr(library(), "rtw_wanted_json", None)
-    if function is None:  # a library of an older release: it knows only whether
+    if function is None:  # a library of an older release reports only whether a request is pending
         what = int(library().rtw_wanted(handle))
         return CheckpointWanted("", None, None, what == 2) if what else None
     function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]

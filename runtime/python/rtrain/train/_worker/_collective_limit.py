@@ -1,7 +1,9 @@
-"""Which ranks have not come to a call that waits for all of them: named after a while, and in the error of
+"""Finds the ranks that have not reached a call that waits for all ranks. Prints them after a while, and names them
+in the error of
 RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S.
 
-A rank that waits for a while leaves a word with the head, so that one that asks can tell who has come and who has not.
+A rank that waits for a while stores a mark at the head. By these marks, other ranks see which ranks have reached the
+call.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from rtrain.train._values import _names
 from rtrain.train._values._errors import BroadcastCollectiveTimeoutError
 from rtrain.train._values._facts import Facts
 
-_QUIET_S = 1.0  # what ends sooner leaves no word
-_HEAD_S = 5.0  # who does not answer by then does not hold the error up
-_RANKS_MOST = 900  # of one run the head keeps 1,000 values
+_QUIET_S = 1.0  # a shorter wait, in s, stores no mark
+_HEAD_S = 5.0  # the error waits so long, in s, for an answer
+_RANKS_MOST = 900  # the head stores 1,000 values of a run
 
 T = TypeVar("T")
 
@@ -35,7 +37,7 @@ class Coming:
     facts: Facts
     kind: str
     number: int
-    name: str  # for people: "collective.barrier"
+    name: str  # name for messages: "collective.barrier"
 
     def leave_word(self) -> None:
         if self.facts.world_size <= _RANKS_MOST:
@@ -43,7 +45,7 @@ class Coming:
                 _head().put(self._word(self.facts.world_rank), f"{self.facts.attempt} {self.number}".encode())
 
     def missing(self) -> list[int] | None:
-        """Returns the ranks that left no word; None: nobody can tell."""
+        """Returns the ranks without a mark; None if that is unknown."""
         if self.facts.world_size > _RANKS_MOST:
             return None
         with contextlib.suppress(HeadError, OSError):
@@ -63,8 +65,10 @@ class Coming:
 
 
 def within(limit_s: float, call: Callable[[], T], coming: Coming) -> T:
-    """What `call` gives. BroadcastCollectiveTimeoutError when ranks have not come to it within the limit; the rank then leaves its
-    loop, so nobody waits for the call's end. Once all have come it takes as long as it takes: one may be copying a checkpoint."""
+    """Returns the result of `call`. Raises BroadcastCollectiveTimeoutError if ranks have not reached the call within
+    the limit; then the rank ends without waiting for the call. Once all have reached it there is no limit, since one
+    of them may be copying a checkpoint.
+    """
     values: list[T] = []
     errors: list[BaseException] = []
 
@@ -95,12 +99,14 @@ def within(limit_s: float, call: Callable[[], T], coming: Coming) -> T:
 
 
 class Watch:
-    """Names, on the lowest rank that waits, those that have not come to a collective call for 30 s
-    (RTRAIN_TRAIN_COLLECTIVE_WARN_INTERVAL_S; 0: never), and again each time that the wait has doubled."""
+    """Prints, on the lowest waiting rank, the ranks that have not reached a collective call for 30 s
+    (RTRAIN_TRAIN_COLLECTIVE_WARN_INTERVAL_S; 0: never). Prints again each time the wait has doubled.
+    """
 
     def __init__(self) -> None:
         self._every_s = float(_names.setting("COLLECTIVE_WARN_INTERVAL_S", "30"))
-        self._waiting: tuple[Coming, float] | None = None  # and since when; replaced whole, so that no lock is needed
+        # The call and its start time; replaced as a whole, so that no lock is needed.
+        self._waiting: tuple[Coming, float] | None = None
         self._process = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,7 +116,7 @@ class Watch:
         if self._every_s <= 0:
             yield
             return
-        if self._process != os.getpid():  # a forked child has no thread of its parent's
+        if self._process != os.getpid():  # a forked child does not have its parent's threads
             self._process = os.getpid()
             self._ended = threading.Event()
             self._thread = threading.Thread(target=self._look, daemon=True, name="rtrain missing ranks")
@@ -148,7 +154,7 @@ class Watch:
         with contextlib.suppress(HeadError, OSError):
             head = _head()
             if any(coming.came(head, rank) for rank in range(coming.facts.world_rank)):
-                return  # that one tells
+                return  # the lower rank prints
         missing = coming.missing()
         if (
             missing == []

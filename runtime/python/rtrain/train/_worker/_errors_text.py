@@ -1,5 +1,6 @@
-"""A worker's exception as text: the deepest frame of the user's files first, the frames of rtrain and of installed
-packages folded."""
+"""Describes a worker's exception as text. The deepest frame in the user's files comes first. Frames of rtrain and of
+installed packages are folded.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ _OURS = str(pathlib.Path(__file__).absolute().parents[2])
 
 
 def describe(error: BaseException) -> str:
-    """Returns `ValueError: boom`, where it was raised in the user's files, and the folded traceback.
+    """Returns `ValueError: boom`, its place in the user's files, and the folded traceback.
 
-    An exception whose text cannot be made, or takes too long, has its class alone.
+    If the text cannot be made, or takes too long, returns the class alone.
     """
     try:
         return _exception_pickle.within(lambda: _described(error))
@@ -55,7 +56,7 @@ def first_line(error: BaseException) -> str:
 
 
 def whole(error: BaseException, trace: TracebackType | None) -> str:
-    """Returns Python's own text of `error` with the frames from `trace` on, nothing folded."""
+    """Returns Python's own text of `error` with the frames from `trace` on, unfolded."""
     try:
         return _exception_pickle.within(lambda: "".join(traceback.format_exception(type(error), error, trace)))
     except _exception_pickle.NotCarried as why:
@@ -87,7 +88,7 @@ def _summary(error: BaseException) -> list[str]:
 
 
 def _grouped(error: BaseException) -> list[str]:
-    """Returns the texts of the exceptions of a group, each with its frames, indented; nothing for what is no group."""
+    """Returns the texts of the exceptions of a group, each with its frames, indented. Empty if `error` is no group."""
     inner = getattr(error, "exceptions", ())
     if not isinstance(inner, tuple) or not all(isinstance(grouped, BaseException) for grouped in inner):
         return []
@@ -101,7 +102,7 @@ def _grouped(error: BaseException) -> list[str]:
 
 
 def short(file: str) -> str:
-    """Relative to the code that was sent along, where it lies there."""
+    """Returns the path relative to the uploaded code, if the file belongs to it."""
     for top in (os.environ.get("RTRAIN_WORKING_DIR"), os.environ.get("RTRAIN_START_DIR"), os.getcwd()):  # noqa: PTH109
         if top and file.startswith(top + os.sep):
             return file[len(top) + 1 :]

@@ -14,11 +14,11 @@ _OK, _NOT_A_WORKER, _INVALID, _AGENT_GONE, _STORAGE, _STOPPED = range(6)
 
 
 class AgentGoneError(RuntimeError):
-    """The agent did not answer within the wait. Reporting goes on when it is back."""
+    """The agent did not answer in time. Reporting continues when the agent is back."""
 
 
 class CheckpointUploadError(RuntimeError):
-    """A checkpoint could not be stored, for good. The text names it and the reason."""
+    """A checkpoint could not be stored and is lost. The text names it and the reason."""
 
 
 class Stopped(SystemExit):
@@ -73,7 +73,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
 
 
 def library_path() -> pathlib.Path:
-    """The agent's own copy inside a worker, else the one that lies in this package."""
+    """Returns the agent's own copy inside of a worker, otherwise the copy in this package."""
     given = os.environ.get("RTRAIN_WORKER_LIB")
     return pathlib.Path(given) if given else pathlib.Path(__file__).parents[2] / "_lib" / "librtrain_worker.so"
 
@@ -109,7 +109,7 @@ def library() -> ctypes.CDLL:
 
 
 def check(code: int, caller: str) -> None:
-    """Raises what an RTW_ code means. `caller` is the public function's name."""
+    """Raises the exception of an RTW_ code. `caller` is the public function's name."""
     if code == _OK:
         return
     text = (library().rtw_last_error() or b"").decode("utf-8", "replace")
