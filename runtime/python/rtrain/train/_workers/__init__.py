@@ -1,3 +1,4 @@
-"""What a worker of `fit()` has beyond its session: shares of datasets, trackers, logs, the end of its process.
+"""The parts of a worker of `fit()` beside its session: shares of datasets, trackers, logs, the end of its process.
 
-`_setup` gives them to the session; local mode uses the same modules in its own process."""
+`_setup` adds them to the session. Local mode uses the same modules in its own process.
+"""

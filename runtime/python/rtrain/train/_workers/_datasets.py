@@ -1,6 +1,8 @@
-"""A rank's share of the datasets given to a trainer: torch Datasets by a strided Subset, iterables by every n-th item,
-`rtrain.data`'s by neighbouring rows. Shares are of one size unless `DataConfig(equal=False)` says otherwise: the items that are
-over (fewer than the ranks) are nobody's, since ranks that take unequal numbers of steps wait for each other for ever."""
+"""A rank's share of the trainer's datasets: a strided Subset of a torch Dataset, every n-th item of an iterable,
+neighbouring rows of `rtrain.data`. Shares have equal sizes unless `DataConfig(equal=False)` is set. The remaining
+items (fewer than the ranks) are left out, since ranks with unequal numbers of steps would wait for each other for
+ever.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from rtrain.train._configs import DataConfig
 from rtrain.train._values._facts import Facts
 from rtrain.train._values._shares import built, given_whole, split
 
-TRAIN_DATASET_KEY = "train"  # the name that most scripts give
+TRAIN_DATASET_KEY = "train"  # the usual name in scripts
 
 
 class Shards:
-    """The datasets of a run, split when first asked for. A callable is called once per attempt to make its dataset."""
+    """The datasets of a run, split at their first use. A callable is called once per attempt to make its dataset."""
 
     def __init__(self, datasets: Mapping[str, Any], config: DataConfig | None, facts: Facts) -> None:
         self._datasets = dict(datasets)
@@ -60,8 +62,9 @@ class Shards:
         return split(whole, self._facts, equal=self._config.equal)
 
     def _agreed(self, dataset: Any) -> Any:
-        """Agrees on datasets of `rtrain.data`: the ranks count together what must be counted, see the same rows, and cut them into
-        as many streams. A barrier."""
+        """Lets the ranks agree on a dataset of `rtrain.data`: on its counts, its rows and its number of streams. It
+        is a barrier.
+        """
         facts = self._facts
         seed = zlib.crc32(facts.run_id.encode())
         equal, streams = self._config.equal, self._config.streams

@@ -1,7 +1,9 @@
-"""The end of a worker's process once its loop is over.
+"""Ends a worker's process once its loop has returned.
 
-The process does what Python does at exit: it waits for threads and calls what is registered with atexit. A thread or a function that hangs
-would keep the rank, and with it the run, for ever. So after NAMED_S the process names what holds it, and after the job's
+The process does what Python does at exit: it waits for threads and calls functions registered with atexit. A thread
+or a function that
+hangs would keep the rank, and with it the run, for ever. So after NAMED_S the process prints what it waits for.
+After the job's
 `limits.stop_grace` more it ends. Destructors of modules, of CUDA and of gloo, which may hang as well, do not run.
 """
 
@@ -24,7 +26,7 @@ from rtrain import _own_folders
 from rtrain.train._worker import _errors_text
 
 NAMED_S = 10.0
-_GRACE_MS = "RTRAIN_STOP_GRACE_MS"  # agents of before set none
+_GRACE_MS = "RTRAIN_STOP_GRACE_MS"  # older agents do not set it
 _FLUSH_S = 2.0  # a thread that hangs may hold the lock of a file
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
@@ -51,13 +53,13 @@ def _watch(code: int) -> None:
 
 
 def _say(text: str) -> None:
-    """Writes past `sys.stderr`, whose lock a thread that hangs may hold."""
+    """Writes without `sys.stderr`, since a thread that hangs may hold its lock."""
     with contextlib.suppress(OSError):
         os.write(2, f"rtrain: rank {os.environ.get('RANK', '0')}: {text}\n".encode(errors="replace"))
 
 
 def _holders() -> str:
-    """What the end of the process waits for, and where each thread of it stands."""
+    """Returns the threads and functions that the end of the process waits for, with their places in the code."""
     frames = sys._current_frames()
     main = threading.main_thread()
     threads = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
@@ -66,7 +68,7 @@ def _holders() -> str:
 
 
 def _place(frame: FrameType | None) -> str:
-    """The deepest frame of the user's files, else the deepest of all."""
+    """Returns the deepest frame in the user's files, otherwise the deepest of all."""
     stack = list(reversed(traceback.extract_stack(frame))) if frame is not None else []
     shown = next((entry for entry in stack if _errors_text.is_users(entry)), stack[0] if stack else None)
     if shown is None:
@@ -76,7 +78,7 @@ def _place(frame: FrameType | None) -> str:
 
 
 def _child_processes() -> list[str]:
-    """Those of multiprocessing, whose function at exit ends its daemons and waits for all."""
+    """Returns the child processes of multiprocessing, whose exit function ends its daemons and waits for the others."""
     module = sys.modules.get("multiprocessing.process")
     children = [child for child in getattr(module, "_children", ()) if getattr(child._popen, "returncode", None) is None]
     return [f"child process {child.name!r} (pid {child.pid})" for child in children]
@@ -90,7 +92,7 @@ def _exit(code: int) -> NoReturn:
 
 
 def _leave_nothing() -> None:
-    """Writes what open files still hold, as their destructors would, and removes the process's temporary directories."""
+    """Flushes open files, as their destructors would, and removes the process's temporary directories."""
     for value in gc.get_objects():
         if issubclass(type(value), _FILES):
             with contextlib.suppress(Exception):
