@@ -1,4 +1,6 @@
-"""What a training loop calls: report, where to resume from, whether a checkpoint is wanted now."""
+"""The functions that a training loop calls: report, read the checkpoint to resume from, see whether a checkpoint is
+requested.
+"""
 
 from __future__ import annotations
 
@@ -27,31 +29,35 @@ def report(
     checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
     validation: object = False,
 ) -> None:
-    """Reports this worker's metrics, and a checkpoint if one is given. Waits for the other ranks: every rank calls it equally often.
+    """Reports this worker's metrics, and a checkpoint if one is given. Waits for the other ranks. Every rank must
+    call it equally often.
 
-    metrics: names to numbers, strings, booleans, dates, None, lists and dicts of these. NumPy scalars and 0-dim tensors are
-    converted; NaN and infinity are allowed. At most 1 MiB as JSON.
-    checkpoint: a directory, or a Checkpoint. Any of the ranks may bring one, and the files are merged. Once `report` returns,
-    the caller's directory may be deleted.
-    checkpoint_dir_name: the directory's name, which rank 0 wishes for. If the run has had that name, the attempt's number is put
-    behind it, and what was stored under the name stays. ValueError for names that no checkpoint can have (docs/workers.md).
-    checkpoint_upload_mode: when this returns; None takes the run's `checkpoint.upload`.
-    delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible. None with
-    CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
-    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint` brings the files into the run's directory by its own
-    means. As with CheckpointUploadMode.NO_UPLOAD, the run's directory must be a path that the nodes mount. The files stay where
-    they are put, in a directory for each report. With CheckpointUploadMode.ASYNC the function runs in a thread after `report`
-    has returned, behind those of earlier reports, and the report is made when it has ended. An error of the function ends
-    the rank at once. In local mode it ends the loop, and `fit()` raises it as a CheckpointUploadError.
+    metrics: names to numbers, strings, booleans, dates, None, lists and dicts of these. NumPy scalars and 0-dim
+    tensors are converted; NaN and infinity are allowed. At most 1 MiB as JSON.
+    checkpoint: a directory, or a Checkpoint. Any rank may report one, and the files of all ranks are merged. Once
+    `report` returns, the caller's directory may be deleted.
+    checkpoint_dir_name: the directory's name; rank 0's counts. If the run has used that name, the attempt's number
+    is appended, and the older checkpoint stays. Raises ValueError for names that no checkpoint can have
+    (docs/workers.md).
+    checkpoint_upload_mode: when `report` returns; None takes the run's `checkpoint.upload`.
+    delete_local_checkpoint_after_upload: with True the directory is moved if possible, otherwise copied and removed.
+    With None and CheckpointUploadMode.ASYNC it is removed once its files are staged. With None and no mode, or with
+    False, it stays.
+    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint` stores the files in the run's directory
+    itself. As with CheckpointUploadMode.NO_UPLOAD, the run's directory must be a path that the nodes mount. The
+    files stay there, in a directory for each report. With CheckpointUploadMode.ASYNC the function runs in a thread
+    after `report` has returned, after those of earlier reports. The report is made when the function has returned.
+    An error of the function ends the rank at once. In local mode it ends the loop, and `fit()` raises it as a
+    CheckpointUploadError.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
-    RuntimeError outside of a training function. TypeError names the metric that cannot be stored. ValueError for arguments that
-    contradict each other. CheckpointUploadError when a checkpoint was lost for good. AgentGoneError when the agent stays away.
-    Stopped when the run is being stopped.
+    Raises RuntimeError outside of a training function, TypeError for a metric that cannot be stored, and ValueError
+    for arguments that contradict each other. Raises CheckpointUploadError if a checkpoint was lost, AgentGoneError
+    if the agent does not answer, and Stopped if the run is being stopped.
     """
     if checkpoint_dir_name is not None:
         _checkpoint_names.check(checkpoint_dir_name)
-    if checkpoint is None and not validation:  # the other arguments speak of files: a report is to cost microseconds
+    if checkpoint is None and not validation:  # a report without files takes only microseconds
         call = ReportCall(_metrics.encode(metrics), None, checkpoint_dir_name)
     else:
         owned = delete_local_checkpoint_after_upload
@@ -78,8 +84,9 @@ def report(
 
 
 def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, *, made_later: bool) -> str:
-    """Returns the directory of a report that brings files, absolute. ValueError when there are none. made_later: a
-    checkpoint_upload_fn may make it, as one that waits for DCP's async_save does."""
+    """Returns the absolute path of the reported directory. Raises ValueError if it does not exist. made_later: a
+    checkpoint_upload_fn may make the directory, for example one that waits for DCP's async_save.
+    """
     if checkpoint is None:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
     path = checkpoint._at if isinstance(checkpoint, Checkpoint) else checkpoint
@@ -99,9 +106,9 @@ def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, *, mad
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """Returns the checkpoint to resume from, the newest that is committed; None where there is none.
+    """Returns the newest committed checkpoint, from which to resume; None if there is none.
 
-    RuntimeError outside of a training function.
+    Raises RuntimeError outside of a training function.
     """
     return _session.current("get_checkpoint").get_checkpoint()
 
@@ -110,13 +117,15 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[ReportedCheckpoint]:
-    """Returns the checkpoints that the run keeps, with their metrics and what became of them.
+    """Returns the checkpoints that the run keeps, with their metrics and their validation's state.
 
-    consistency_mode: COMMITTED waits until those reported by this rank are committed, VALIDATED for their validation as well.
-    timeout_s: how many seconds to wait; when they are over, what is there is returned.
+    consistency_mode: COMMITTED waits until the checkpoints that this rank reported are committed, VALIDATED also for
+    their validation.
+    timeout_s: number of seconds to wait; then the present checkpoints are returned.
 
-    A driver that follows the run makes the validations (see ValidationConfig). While there is none, VALIDATED without
-    `timeout_s` waits, and says so after half a minute.
+    A driver that follows the run makes the validations (see ValidationConfig). Without such a driver, VALIDATED
+    without
+    `timeout_s` waits, and prints that after half a minute.
     """
     return _session.current("get_all_reported_checkpoints").all_reported_checkpoints(consistency_mode, timeout_s)
 
@@ -132,8 +141,9 @@ def checkpoint_dir() -> contextlib.AbstractContextManager[str]:
 def should_checkpoint() -> bool:
     """Returns whether a checkpoint is requested now: by a drain, a preemption, a resize, an operator or a stop.
 
-    It is cheap: call it in each step. Ranks may hear of a request at different steps. So let one rank decide, or bring a
-    checkpoint with the next report of all.
+    It is cheap: call it in each step. Ranks may see a request at different steps. So let one rank decide, or pass a
+    checkpoint
+    to the next report of all ranks.
     """
     return _session.current("should_checkpoint").should_checkpoint()
 
@@ -147,9 +157,9 @@ def resize_info() -> ResizeInfo:
 
 
 def get_preemption_info() -> PreemptionInfo | None:
-    """Returns the nodes that are about to be taken away, with their ranks; None where there are none.
+    """Returns the nodes that are about to be taken away, with their ranks; None if there are none.
 
-    All ranks must call it: rank 0's answer is returned on every rank.
+    All ranks must call it. Every rank gets rank 0's answer.
     """
     return _session.current("get_preemption_info").preemption_info()
 
@@ -157,14 +167,14 @@ def get_preemption_info() -> PreemptionInfo | None:
 def get_dataset_shard(
     dataset_name: str | None = None, state_dict: Mapping[str, Any] | None = None, *, name: str | None = None
 ) -> Any:
-    """Returns this rank's share of the dataset that the trainer was given as `dataset_name` (None: "train").
+    """Returns this rank's share of the trainer's dataset `dataset_name` (None: "train").
 
-    Of an `rtrain.data` dataset it is a DataIterator. The first call for a dataset is a barrier.
+    For an `rtrain.data` dataset it is a DataIterator. The first call for a dataset is a barrier.
 
-    state_dict: what `shard.state_dict()` gave when a checkpoint was made; the first iteration goes on there.
-    name: what `dataset_name` was called in version 0.1.0.
+    state_dict: a result of `shard.state_dict()` from a checkpoint; the first iteration resumes there.
+    name: the name of `dataset_name` in version 0.1.0.
 
-    KeyError for another name; the text has the names that are there.
+    Raises KeyError for an unknown dataset. Its text lists the datasets.
     """
     session = _session.current("get_dataset_shard")
     if name is not None:
@@ -175,10 +185,12 @@ def get_dataset_shard(
 
 
 def flush(timeout_s: float | None = None) -> None:
-    """Waits until every checkpoint that this rank reported is committed, at most `timeout_s` seconds (None: without end).
+    """Waits until every checkpoint that this rank reported is committed, at most `timeout_s` seconds (None: no
+    limit).
 
-    CheckpointUploadError when a checkpoint was lost for good; AgentGoneError when the time is over; RuntimeError outside of a
-    training function.
+    Raises CheckpointUploadError if a checkpoint was lost, AgentGoneError after `timeout_s`, and RuntimeError outside
+    of a training
+    function.
     """
     _session.current("flush").flush(timeout_s)
 

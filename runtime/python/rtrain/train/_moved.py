@@ -1,4 +1,5 @@
-"""Private modules that earlier versions had under other names: pickles of theirs name classes and functions in them.
+"""Makes private modules importable under their names in earlier versions, since pickles of those versions contain
+the names.
 
 An import of an old name gives the module of the new name. `python -m` and new code use the new names.
 """
@@ -45,7 +46,7 @@ _NEW_NAMES = {  # below rtrain.train
 
 
 class _Moved:
-    """A finder and loader; the base classes in importlib.abc import a good deal."""
+    """A finder and loader. It has no base class of importlib.abc, since that module imports many others."""
 
     def __init__(self, package: str) -> None:
         self._new_names = {f"{package}.{old}": f"{package}.{new}" for old, new in _NEW_NAMES.items()}

@@ -1,7 +1,7 @@
 """Joins the ranks' process group, and finds this process's devices.
 
-A worker calls `join` in the middle of its first import of torch, when any module of this package may be half imported. So this
-module imports torch inside of its functions, and no function here imports a module of this package.
+A worker calls `join` during its first import of torch, when any module of this package may be partly imported. So
+this module imports torch inside of its functions, and no function here imports a module of this package.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class Place:
 
 
 def place() -> Place:
-    """Returns the place of this process among the ranks: from the process group if there is one, else from the environment that
-    an agent or torchrun sets, else a world of one (local mode, a notebook)."""
+    """Returns the place of this process among the ranks. Reads it from the process group if there is one, otherwise
+    from the environment that an agent or torchrun sets. Otherwise (local mode, a notebook) the world size is 1.
+    """
     import torch.distributed as dist
 
     world_size, world_rank = _number("WORLD_SIZE", 1), _number("RANK", 0)
@@ -80,7 +81,7 @@ def join(settings: Settings) -> None:
     device = own_devices()[0]
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", str(device))
     if device.type == "cpu":
-        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # else Accelerate takes each rank for the only one
+        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # without it, Accelerate treats each rank as the only one
     if device.type == "cuda":
         torch.cuda.set_device(device)
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
@@ -101,8 +102,9 @@ def leave() -> None:
 
 
 def chosen_backend(configured: str | None) -> str:
-    """Returns the backend's name: the configured one, else the job's `backend.name`, else nccl if this worker has a GPU, else
-    gloo."""
+    """Returns the name of the backend: the configured one, otherwise the job's `backend.name`. Without either, nccl
+    if this worker has a GPU, otherwise gloo.
+    """
     requested = configured or os.environ.get("RTRAIN_BACKEND") or "auto"
     if requested in ("nccl", "gloo") or (configured and requested != "auto"):
         return requested
@@ -129,11 +131,14 @@ def _join(settings: Settings, backend: str) -> None:
 
 
 def store_of_this_start(world_size: int, timeout: datetime.timedelta) -> Any:
-    """Returns a store with keys of this start alone, or None where PyTorch's own choice stands.
+    """Returns a store whose keys belong to this start alone. Returns None if PyTorch should choose the store.
 
-    torchrun keeps one store for all its starts: after a restart a rank may find there the address of a peer that is dead,
-    and dial it in vain. On one node every rank knows the number of the start, so each start gets keys of its own. Agents of
-    several nodes count their restarts apart; there, and outside of torchrun, PyTorch chooses the store."""
+    torchrun uses one store for all its starts. After a restart a rank may read the address of a dead peer there, and
+    fail to
+    connect. On one node every rank has the number of the start, so the keys can contain it. Agents of several nodes
+    count their
+    restarts separately. There, and outside of torchrun, PyTorch chooses the store.
+    """
     environment = os.environ.get
     if environment("TORCHELASTIC_USE_AGENT_STORE") != "True" or environment("GROUP_WORLD_SIZE") != "1":
         return None

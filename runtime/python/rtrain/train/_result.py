@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""The result of a run."""
 
 import html
 import json
@@ -18,11 +18,15 @@ _SHOWN, _SHOWN_BEST = 8, 3
 
 @dataclass
 class Result:
-    """How a run ended, and what it left.
+    """How a run ended, with its metrics and checkpoints.
 
-    metrics: those of the last report. checkpoint: the latest. error: what ended the run; None when it succeeded.
-    path: the run's directory; with RunConfig(storage_filesystem=) the path on that. best_checkpoints: pairs (checkpoint, metrics), at most `num_to_keep`. With a
-    checkpoint_score_attribute the best one is the last, without it the newest one is. return_value: what rank 0's loop returned.
+    metrics: the metrics of the last report. checkpoint: the latest one. error: the reason of a failure; None after
+    success.
+    path: the run's directory; with RunConfig(storage_filesystem=) its path there. best_checkpoints: pairs
+    (checkpoint, metrics), at most
+    `num_to_keep`. The last one is the best by checkpoint_score_attribute, or the newest without that. return_value:
+    the value that rank
+    0's loop returned.
     """
 
     metrics: dict[str, Any] | None = None
@@ -31,15 +35,17 @@ class Result:
     path: str | None = None
     best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] = field(default_factory=list)
     return_value: Any = None
-    all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one for each report, in their order
+    all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one entry for each report, in order
     _filesystem: Any = field(default=None, repr=False)
-    _run_path: str | None = field(default=None, repr=False)  # rtrain's own path, where `path` is one on a storage_filesystem
+    _run_path: str | None = field(default=None, repr=False)  # rtrain's own path, if `path` is on a storage_filesystem
 
     @property
     def filesystem(self) -> Any:
-        """The file system that `path` lies on: pyarrow's LocalFileSystem for a path, or the `storage_filesystem` that was given.
+        """The file system of `path`: pyarrow's LocalFileSystem for a path, or the `storage_filesystem` that was
+        given.
 
-        None for a bucket, whose file system is `pyarrow.fs.FileSystem.from_uri(path)`, and where pyarrow is not installed.
+        None for a bucket, whose file system is `pyarrow.fs.FileSystem.from_uri(path)`, and if pyarrow is not
+        installed.
         """
         if self._filesystem is not None:
             return self._filesystem
@@ -47,7 +53,7 @@ class Result:
 
     @property
     def metrics_dataframe(self) -> Any:
-        """A pandas DataFrame, one row for each report. ImportError without pandas."""
+        """A pandas DataFrame with one row for each report. Raises ImportError without pandas."""
         try:
             import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
         except ImportError as error:
@@ -56,7 +62,7 @@ class Result:
 
     @property
     def config(self) -> Any:
-        """Warns with a DeprecationWarning that the config is not kept; the text says what is."""
+        """Raises a DeprecationWarning: the config is not stored. The text names a replacement."""
         raise DeprecationWarning("Result.config is not kept; the job of each attempt is in attempts/ of the run's directory")
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
@@ -74,12 +80,13 @@ class Result:
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> "Result":
         """Returns the Result of the run in the directory `path`.
 
-        path: here, on the head, mounted by the cluster alone, or in a bucket. With a storage_filesystem it may be the run's path
-        there, `<storage_path>/<name>`, or where rtrain keeps the run.
-        storage_filesystem: gives the keys and the endpoint of a bucket. Any other file system of pyarrow or fsspec is read by this
-        process.
+        path: on this machine, on the head, mounted by the cluster alone, or in a bucket. With a storage_filesystem
+        it may be the run's path
+        there, `<storage_path>/<name>`, or rtrain's own path of the run.
+        storage_filesystem: provides the keys and the endpoint of a bucket. This process reads any other file system
+        of pyarrow or fsspec.
 
-        RuntimeError when there is no run.
+        Raises RuntimeError if there is no run.
         """
         directory: _reading.RunDirectory
         try:
@@ -135,7 +142,7 @@ def _missing(value: Any) -> bool:
 
 
 def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
-    """Larger is better; what is missing or NaN is the worst, in either order."""
+    """Returns a score of which larger is better. A missing or NaN value is the worst in either order."""
     value = _metrics.nested(metrics, name)
     if _missing(value):
         return -math.inf
@@ -143,7 +150,9 @@ def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
 
 
 def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> list[tuple[Checkpoint, dict[str, Any]]]:
-    """Sorts from the worst to the best; of equals the newer is better, and what has no score is worse than any."""
+    """Sorts from the worst to the best. Of equal ones the newer is better. A checkpoint without a score is the
+    worst.
+    """
     pairs = [(checkpoint, checkpoint.metrics) for checkpoint in checkpoints]
     if name is None:
         return pairs
@@ -158,8 +167,8 @@ def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> lis
 def best(checkpoints: list[Checkpoint], rules: Mapping[str, Any]) -> list[tuple[Checkpoint, dict[str, Any]]]:
     """Returns the checkpoints that count as the best ones, the best last; without a score, in the order of reports.
 
-    rules: the `checkpoint` section of the job. There are at most its `num_to_keep`, since the run keeps its latest checkpoint
-    beside them. All are returned when no checkpoint has the score, because the head then deletes none.
+    rules: the `checkpoint` section of the job. Returns at most its `num_to_keep`, since the run keeps its latest
+    checkpoint beside them. Returns all if no checkpoint has the score, because the head then deletes none.
     """
     name = rules.get("score_attribute") or None
     ordered = by_score(checkpoints, name, rules.get("score_order") or "max")
@@ -177,16 +186,18 @@ def _shown(metrics: Mapping[str, Any]) -> str:
 
 
 def rows_of(directory: _reading.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
-    """Every report in the journals of the run's attempts, in their order. What a killed agent left twice counts once."""
+    """Returns every report in the journals of the run's attempts, in order. A report that a killed agent wrote twice
+    counts once.
+    """
     rows: list[dict[str, Any]] = []
-    newest: dict[str, int] = {}  # by attempt: the index of its last report
+    newest: dict[str, int] = {}  # index of the last report, by attempt
     for name, content in directory.like("attempts/*/metrics-*.jsonl").items():
         attempt = name.rsplit("/", 1)[0]
         for line in content.splitlines() if keep(name) else ():
             try:
                 row = json.loads(line)
             except ValueError:
-                continue  # the last line of a journal may be torn
+                continue  # the last line of a journal may be incomplete
             index = row.get("index")
             if isinstance(index, int):
                 if index <= newest.get(attempt, 0):
@@ -199,11 +210,13 @@ def rows_of(directory: _reading.RunDirectory, keep: Callable[[str], bool] = lamb
 
 
 def recorded(path: str, filesystem: Any) -> _reading.RunDirectory | None:
-    """The directory of a run whose checkpoints' files lie on the file system: `path` is on that, or the directory itself."""
+    """Returns the directory of a run whose checkpoint files are on another file system. `path` is a path there, or
+    that of the run's own directory.
+    """
     on_it = _reading.FilesystemDirectory(path, _filesystems.as_pyarrow(filesystem))
     try:
         if "://" in path:
-            raise FileNotFoundError(path)  # of rtrain's storage: no path on a file system
+            raise FileNotFoundError(path)  # a URI is on rtrain's storage
         directory = _reading.open_directory(str(json.loads(on_it.read(_elsewhere.RUN))["run_path"]))
         place = path.rpartition("/")[0]
     except FileNotFoundError:
@@ -220,7 +233,7 @@ def recorded(path: str, filesystem: Any) -> _reading.RunDirectory | None:
 
 
 def _of_directory(directory: _reading.RunDirectory, filesystem: Any) -> Result:
-    """filesystem: that this process has, of which the directory is."""
+    """Makes the Result from a run's directory. filesystem: the file system object of this process for the directory."""
     job = _records.header_of(directory.read("run.json"), directory.path).get("job") or {}
     rules = job.get("checkpoint") or {} if isinstance(job, dict) else {}
     kept: list[tuple[int, int, Checkpoint]] = []

@@ -1,4 +1,4 @@
-"""`fit()`: the loop and what belongs to it are packed, submitted as a run, followed to its end, and become a Result."""
+"""`fit()` packs the loop and its data, submits them as a run, follows the run to its end, and returns a Result."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Loop = Callable[[], Any] | Callable[[dict[str, Any]], Any]
 class DataParallelTrainer:
     """Runs `train_loop_per_worker` on every rank of a run.
 
-    The loop takes no argument, or one: `train_loop_config`. A trainer with the same run name and storage path goes on from
-    that run's last checkpoint.
+    The loop takes no argument, or one: `train_loop_config`. A trainer with the same run name and storage path
+    resumes from that run's last checkpoint.
     """
 
     _torch = False
@@ -77,9 +77,9 @@ class DataParallelTrainer:
         self.validation_config = validation_config
         self.metadata = dict(metadata or {})
         self.resume_from_checkpoint = resume_from_checkpoint
-        self._kept: dict[str, _package.Pickled] = {}  # parts of the run that this trainer was restored from
-        self._code: tuple[str, bytes] | None = None  # its code archive
-        self._origin: Origin | None = None  # its directory
+        self._kept: dict[str, _package.Pickled] = {}  # parts of the run from which this trainer was restored
+        self._code: tuple[str, bytes] | None = None  # the code archive of that run
+        self._origin: Origin | None = None  # the directory of that run
         for name, given in (("metadata", metadata), ("resume_from_checkpoint", resume_from_checkpoint)):
             if given is not None:
                 _arguments.once(name, f"Trainer({name}=) is an older shape; it does what it did")
@@ -88,8 +88,8 @@ class DataParallelTrainer:
     def fit(self) -> Result:
         """Runs the training to its end and returns its Result.
 
-        WorkerGroupError names the ranks that failed and shows their tracebacks. ControllerError says why the run could not be
-        started or kept. TrainingStoppedError: somebody stopped the run. All are TrainingFailedErrors.
+        Raises WorkerGroupError with the tracebacks of the ranks that failed, ControllerError if the run could not be
+        started or kept, and TrainingStoppedError if a user stopped the run. All are TrainingFailedErrors.
         """
         _requirements.check()
         _check_one_caller()
@@ -103,12 +103,12 @@ class DataParallelTrainer:
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None, **overrides: Unpack[RestoreArguments]) -> Self:
-        """Returns the trainer of the run in `path`; its `fit()` goes on there.
+        """Returns the trainer of the run in `path`. Its `fit()` resumes the run.
 
         storage_filesystem: as in RunConfig; `path` is then the run's path on it, as Result.path names it.
 
-        overrides: train_loop_per_worker, train_loop_config, datasets, scaling_config and run_config in place of what the run was
-        made with. A run_config without a name or storage_path keeps that of `path`.
+        overrides: train_loop_per_worker, train_loop_config, datasets, scaling_config and run_config replace the
+        run's own. A run_config without a name or storage_path keeps that of `path`.
         """
         return restored(cls, "torch_config" if cls._torch else "backend_config", os.fspath(path), storage_filesystem, overrides)
 
@@ -119,13 +119,13 @@ class DataParallelTrainer:
 
 
 def attach(name: str) -> RunHandle:
-    """Returns a handle of a run by its name or id, from any process. NotFound where there is no such run."""
+    """Returns a handle of a run by its name or id, from any process. Raises NotFound if there is no such run."""
     head = current_head()
     return RunHandle(head, head.get(f"/v1/runs/{part(name)}"))
 
 
 class RunHandle:
-    """A run that this process did not start, or does not wait for. `attach` returns one."""
+    """A handle of a run that this process did not start, or does not wait for. `attach` returns one."""
 
     def __init__(self, head: Head, run: dict[str, Any]) -> None:
         self._head = head
@@ -133,7 +133,7 @@ class RunHandle:
 
     @property
     def run_id(self) -> str:
-        """The run's id, which no other run of the cluster has."""
+        """The run's id, which is unique in the cluster."""
         return str(self._run["run_id"])
 
     @property
@@ -143,7 +143,7 @@ class RunHandle:
 
     @property
     def state(self) -> str:
-        """The run's state as the head sees it now: QUEUED, RUNNING, SUCCEEDED ... Asks the head each time."""
+        """The run's state at the head: QUEUED, RUNNING, SUCCEEDED ... Each access sends a request."""
         self._run = self._head.get(f"/v1/runs/{part(self.run_id)}")
         return str(self._run["state"])
 
@@ -153,7 +153,7 @@ class RunHandle:
         return finished(self._head, self._run, [], context)
 
     def stop(self) -> None:
-        """Requests the end of the run; returns at once."""
+        """Requests the end of the run, and does not wait for it."""
         self._head.post(f"/v1/runs/{part(self.run_id)}/stop")
 
     def __repr__(self) -> str:

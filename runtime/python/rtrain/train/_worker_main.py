@@ -1,5 +1,6 @@
-"""`python -m rtrain.train._worker_main`: a worker of a run that `fit()` submitted. Reads driver.pkl, makes the process
-group when the loop uses torch, calls the loop, leaves rank 0's return value with the head."""
+"""`python -m rtrain.train._worker_main` is a worker of a run that `fit()` submitted. It reads driver.pkl, joins the
+process group if the loop uses torch, calls the loop, and stores rank 0's return value at the head.
+"""
 
 from __future__ import annotations
 
@@ -68,18 +69,20 @@ def main() -> int:
 
 
 def _run() -> NoReturn:
-    """Calls `main` and ends the process as Python does, but for what hangs."""
+    """Calls `main` and ends the process as Python does, but does not wait for ever for threads and functions that
+    hang.
+    """
     try:
         code = main()
         _behind.join()
     except SystemExit as end:
-        _behind.wait_at_the_end()  # a loop that calls sys.exit(0) waits for its reports, however long they take
+        _behind.wait_at_the_end()  # a loop that calls sys.exit(0) waits for its reports without a limit
         code = _status_of(end)
     except BaseException as error:
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
-    _tracking.finish_at_exit()  # may take its time to upload
+    _tracking.finish_at_exit()  # uploads may take a while
     _ending.leave(code)
 
 
@@ -92,8 +95,10 @@ def _status_of(end: SystemExit) -> int:
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-    """While modules load no collection starts by itself: what they make stays, and to look through it again and again takes a good
-    part of the import of torch. A user's gc.disable() or gc.set_threshold() in it is left as it is."""
+    """Disables automatic garbage collection while modules load. Their objects stay alive, and scanning them again
+    and again takes a large part of the import of torch. A user's gc.disable() or gc.set_threshold() inside has
+    effect.
+    """
     before = gc.get_threshold()
     resting = (1 << 30, *before[1:])
     gc.set_threshold(*resting)
@@ -143,10 +148,11 @@ class _TorchGroup:
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `then` once the module `name` is loaded; a mere search for it (importlib.util.find_spec) calls nothing.
+    """Calls `then` once the module `name` is loaded. A search for it (importlib.util.find_spec) calls nothing.
 
-    `then` runs in the middle of that import, and so in the middle of the imports of any module that imports `name`. It must not import
-    a module of this package: that one may be half loaded.
+    `then` runs during that import, and so during the import of any module that imports `name`. It must not import a
+    module of this
+    package, which may be partly loaded.
     """
 
     def __init__(self, name: str, then: Any) -> None:
@@ -193,7 +199,9 @@ class _Loading(importlib.abc.Loader):
 
 
 def _leave(run_id: str, key: str, value: object) -> None:
-    """Rank 0's return value for the driver; one that cannot be pickled or delivered is said, and is None there."""
+    """Stores rank 0's return value for the driver. For a value that cannot be pickled or sent, prints that, and the
+    driver returns None.
+    """
     if value is None:
         return
     try:
@@ -208,8 +216,9 @@ def _leave(run_id: str, key: str, value: object) -> None:
 
 @contextlib.contextmanager
 def _cause_is_told(facts: Facts) -> Iterator[None]:
-    """An exception of the loop becomes the text that `describe` and the driver show, the user's deepest frame first; it travels
-    itself, too, where it can."""
+    """Sends the text of the loop's exception, with the user's deepest frame first, for `describe` and the driver.
+    Sends the exception itself too, if it can be pickled.
+    """
     try:
         yield
     except (Stopped, LoopEnded):
@@ -225,7 +234,9 @@ def _cause_is_told(facts: Facts) -> Iterator[None]:
 
 
 def _failed_behind(facts: Facts, fault: BaseException) -> None:
-    """Ends the process for a report that failed behind the loop. The driver gets what the user's function raised."""
+    """Ends the process after a report behind the loop has failed. The driver gets the exception of the user's
+    function.
+    """
     raised = fault.__cause__ if isinstance(fault, CheckpointUploadError) and fault.__cause__ is not None else fault
     _fail(facts, fault, raised)
 
@@ -234,14 +245,14 @@ def _fail(facts: Facts, error: BaseException, raised: BaseException) -> NoReturn
     """Ends the process. The text of `error` becomes the failure's cause, and the driver finds `raised` beside it."""
     from rtrain.train._driver import _raised
 
-    _raised.leave(facts, raised)  # first: a driver that reads of the failure looks for it
+    _raised.leave(facts, raised)  # first, since a driver that sees the failure reads it
     _tell(_errors_text.describe(error))
     _errors_text.show(error)
     _tracking.finish(failed=True)
     _own_folders.remove_all()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(1)  # no thread of the loop (a loader's, a collective's) may keep a failed worker alive
+    os._exit(1)  # ends the process although threads of the loop (a loader's, a collective's) still run
 
 
 def _tell(text: str) -> None:
@@ -251,7 +262,7 @@ def _tell(text: str) -> None:
 
 @contextlib.contextmanager
 def _files(names: tuple[str, str] | None) -> Iterator[None]:
-    """`log_to_file`: what this rank prints also goes to files that the run keeps."""
+    """Copies the output of this rank to files in the run's directory, for `log_to_file`."""
     if not names:
         yield
         return
