@@ -1,4 +1,6 @@
-"""Names of the incumbent that rtrain does not have: they can be imported, and making one says what to use instead."""
+"""Names of Ray Train that rtrain does not implement. They can be imported. Their constructors raise an error that
+names the replacement.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ class NotInRtrainError(NotImplementedError):
 
 
 def refused(name: str, instead: str, module: str) -> type:
-    """A class of that name whose construction raises NotInRtrainError."""
+    """Returns a class with the name; its constructor raises NotInRtrainError."""
 
     def refuse(cls: type, *_arguments: Any, **_named: Any) -> NoReturn:
         raise NotInRtrainError(f"rtrain has no {name}: {instead}")
@@ -20,7 +22,7 @@ def refused(name: str, instead: str, module: str) -> type:
 
 
 def refused_function(name: str, instead: str, module: str) -> Any:
-    """A function of that name that raises NotInRtrainError when it is called."""
+    """Returns a function with the name; a call of it raises NotInRtrainError."""
 
     def function(*_arguments: Any, **_named: Any) -> NoReturn:
         raise NotInRtrainError(f"rtrain has no {name}: {instead}")
