@@ -1,6 +1,6 @@
 """PyTorch inside a training function: process group, model, loaders, devices, reproducibility.
 
-`prepare_model`, `prepare_data_loader` and the rest work in a worker, under torchrun and in a single process alike.
+`prepare_model`, `prepare_data_loader` and the rest work in a worker, under torchrun and in a single process.
 """
 
 from rtrain.train.torch._config import TorchConfig

@@ -1,4 +1,4 @@
-"""How the ranks' process group is made."""
+"""The settings of the ranks' process group."""
 
 import dataclasses
 
@@ -10,12 +10,12 @@ _BACKENDS = ("auto", "nccl", "gloo")
 
 @dataclasses.dataclass
 class TorchConfig(BackendConfig):
-    """How the ranks' process group is made.
+    """The settings of the ranks' process group.
 
-    backend: "nccl", "gloo", any other name that `torch.distributed` knows ("mpi", "cpu:gloo,cuda:nccl"), or None: nccl with
-    GPUs, gloo without.
+    backend: "nccl", "gloo", any other name that `torch.distributed` knows ("mpi", "cpu:gloo,cuda:nccl"), or None:
+    nccl with GPUs, gloo without.
     init_method: "env" (MASTER_ADDR and MASTER_PORT) or "tcp" (the same address, given as a URL).
-    timeout_s: how long a collective may take, in seconds.
+    timeout_s: time limit of a collective, in seconds.
     """
 
     backend: str | None = None

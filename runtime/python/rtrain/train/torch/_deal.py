@@ -1,8 +1,8 @@
-"""Which rows of an epoch's order each rank takes for its batches: arithmetic alone.
+"""Computes the rows of an epoch's order that each rank gets for its batches.
 
 Position p of the order is row p of all rows that the ranks deliver together. Global batch k holds the positions
-[delivered + k * together, delivered + (k + 1) * together), and rank r takes every ranks-th of them, from the r-th on. So a
-global batch does not depend on the number of ranks as long as `each * ranks` stays the same.
+[delivered + k * together, delivered + (k + 1) * together), and rank r takes every ranks-th of them, from the r-th
+on. So a global batch does not depend on the number of ranks as long as `each * ranks` stays the same.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ def padded(rows: int, multiple: int, *, drop: bool) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """What is left of an epoch, dealt to ranks.
+    """The rest of an epoch, split among ranks.
 
     Invariant: 0 <= delivered <= total. Every rank has len(self) batches, each with one row at least.
     """
 
-    total: int  # rows of the epoch, with padding
+    total: int  # rows of the epoch, including padding
     each: int  # rows in a batch of one rank
     ranks: int
     rank: int
-    delivered: int = 0  # rows that all ranks delivered together, earlier in this epoch
-    drop_last: bool = False  # leaves out the last global batch where it is smaller
+    delivered: int = 0  # rows that all ranks together delivered earlier in this epoch
+    drop_last: bool = False  # leaves out the last global batch if it is smaller
 
     @property
     def together(self) -> int:

@@ -1,4 +1,5 @@
-"""The same global batch whatever the number of workers: each rank's part of it, in micro batches that fit its memory.
+"""Keeps the size of the global batch for any number of workers. Each rank gets its part in micro batches that fit
+into its memory.
 
 Elastic runs change their world size. With `GlobalBatches` the optimizer sees the same samples in the same steps at
 any size, so neither the learning rate nor the number of steps changes with it.
@@ -23,8 +24,8 @@ class MicroBatch:
     """One forward and backward pass of an optimizer step.
 
     step: the optimizer step in this epoch, from 0.
-    weight: multiply the (mean) loss by it. Summed over the micro batches and averaged over the ranks, the gradient is then that
-    of the mean over the whole global batch.
+    weight: multiply the (mean) loss by it. The gradient, summed over micro batches and averaged over ranks, is then
+    that of the mean over the whole global batch.
     last: step the optimizer after this one.
     """
 
@@ -45,11 +46,11 @@ class GlobalBatches(Sampler[list[int]]):
 
     dataset: the dataset, or its number of samples.
     size: samples per optimizer step, over all ranks.
-    micro_batch: the most samples of one forward pass on one rank.
-    shuffle, seed: the order is a permutation by `seed` and the epoch, the same on all ranks and for all world sizes.
-    drop_last: leaves out the last, smaller global batch; without it that batch counts with its own size.
+    micro_batch: the largest number of samples of one forward pass on one rank.
+    shuffle, seed: `seed` and the epoch determine the permutation, for all ranks and world sizes.
+    drop_last: leaves out the last, smaller global batch; otherwise that batch is used with its own size.
 
-    ValueError when a rank would have no sample in a step, since `size` is below the number of workers.
+    Raises ValueError if `size` is below the number of workers, so that a rank would have no sample in a step.
     """
 
     def __init__(
@@ -75,12 +76,14 @@ class GlobalBatches(Sampler[list[int]]):
         self.epoch, self.first_step = 0, 0
 
     def set_epoch(self, epoch: int, first_step: int = 0) -> None:
-        """Sets the epoch whose order comes next. first_step: the optimizer step to begin with, to resume within an epoch."""
+        """Sets the epoch of the next iteration. first_step: the optimizer step to begin with, to resume within an
+        epoch.
+        """
         self.epoch, self.first_step = epoch, first_step
 
     @property
     def steps(self) -> int:
-        """How many optimizer steps a whole epoch has."""
+        """The number of optimizer steps of a whole epoch."""
         whole, rest = divmod(self.samples, self.size)
         return whole + (1 if rest >= self.num_replicas and not self.drop_last else 0)
 
@@ -92,11 +95,12 @@ class GlobalBatches(Sampler[list[int]]):
         order = self._order()
         for step in range(self.first_step, self.steps):
             for micro in self._micro(step):
-                chosen = micro or range(micro.start, micro.start + 1)  # no sample is left for it: one more, of no weight
+                # Without a sample of its own, the rank takes one more, with weight 0.
+                chosen = micro or range(micro.start, micro.start + 1)
                 yield order[chosen.start : chosen.stop], chosen
 
     def micro_batches(self, step: int) -> int:
-        """Returns how many micro batches each rank has in a step."""
+        """Returns the number of micro batches that each rank has in a step."""
         return len(self._micro(step))
 
     def __len__(self) -> int:
@@ -131,8 +135,9 @@ class GlobalBatches(Sampler[list[int]]):
 
 
 def _part(whole: range, number: int, parts: int) -> tuple[int, int]:
-    """Where part `number` of `parts` begins, and how long it is; lengths differ by one at most, the later ones are
-    longer."""
+    """Returns the begin and the length of part `number` of `parts`. Lengths differ by one at most; the later parts
+    are longer.
+    """
     start, stop = (whole.start + len(whole) * at // parts for at in (number, number + 1))
     return start, stop - start
 

@@ -1,9 +1,9 @@
-"""How long a rank waits for the gradients of others at the end of its backward pass.
+"""Measures how long a rank waits for the gradients of others at the end of its backward pass.
 
-A rank is done with its own part when its last gradient is there; DistributedDataParallel then waits until all have been
-added up. The rank that is slow waits least. That time is measured from outside: autograd calls back at the end of each
-backward pass, once before and once after DistributedDataParallel's own callback. No communication hook is taken, which
-stays the user's, and no number is touched.
+A rank's own part ends with its last gradient. DistributedDataParallel then waits until the gradients of all ranks
+are added up. The slowest rank waits least. Autograd calls back at the end of each backward pass, once before and
+once after DistributedDataParallel's own callback; the time is that between the two. The measurement uses no
+communication hook, which belongs to the user, and changes no number.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from torch import nn
 
 from rtrain import _waits
 
-_EVENTS_MOST = 64  # pairs of a GPU's marks that have not passed yet
+_EVENTS_MOST = 64  # number of pairs of GPU events that are not complete yet
 _OUTPUTS_MOST = 8
 
 
 def measured(model: nn.parallel.DistributedDataParallel) -> nn.parallel.DistributedDataParallel:
-    """The model itself; its backward passes are measured where an agent listens."""
+    """Returns the model. In a worker, its backward passes are measured."""
     tell = _waits.barrier_wait()
     if tell is not None:
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -33,8 +33,9 @@ def measured(model: nn.parallel.DistributedDataParallel) -> nn.parallel.Distribu
 
 
 class GradientWaits:
-    """A forward hook that measures the backward pass which follows. Copied or pickled with its model it is a hook that does
-    nothing, and needs no rtrain."""
+    """A forward hook that measures the following backward pass. A copied or unpickled hook does nothing, and needs
+    no rtrain.
+    """
 
     def __init__(self, clock: _Cpu | _Gpu) -> None:
         self._clock = clock
@@ -46,7 +47,7 @@ class GradientWaits:
     def __call__(self, model: Any, _inputs: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not model.require_backward_grad_sync:
             return
-        self._under_way = False  # an earlier pass may have ended in the middle
+        self._under_way = False  # an earlier pass may have been interrupted
         for tensor in _with_gradients(output):
             tensor.register_hook(self._begun)  # type: ignore[no-untyped-call]
 
@@ -65,7 +66,7 @@ class GradientWaits:
 
 
 def _at_the_end(callback: Callable[[], None]) -> None:
-    """Of the backward pass that is under way, behind what was asked for before."""
+    """Queues a callback for the end of the present backward pass, after the callbacks queued before."""
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
@@ -105,7 +106,7 @@ class _Cpu:
 
 
 class _Gpu:
-    """The GPU's stream waits, later than this process: marks in the stream are read once they have passed."""
+    """The GPU's stream waits, later than this process. Events in the stream are read once they are complete."""
 
     def __init__(self, device: torch.device, tell: Callable[[int], None]) -> None:
         self._device = device

@@ -1,4 +1,4 @@
-"""The process group of the ranks: made before the training function runs, ended after it."""
+"""Makes the ranks' process group before the training function runs, and ends it afterwards."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from rtrain.train.torch._config import TorchConfig
 
 
 def setup_process_group(config: TorchConfig | None = None) -> None:
-    """Joins the ranks named by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in `torch.distributed`'s default group.
+    """Joins the ranks of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in `torch.distributed`'s default group.
 
-    Sets the CUDA device of this worker first, and what other libraries look for (ACCELERATE_TORCH_DEVICE,
-    ACCELERATE_USE_CPU, TORCH_NCCL_ASYNC_ERROR_HANDLING) where it is unset. Without RANK (local mode) or with a group
-    that is there already, nothing is done. RuntimeError names the address when the ranks do not find each other in
+    First sets the CUDA device of this worker, and the variables of other libraries (ACCELERATE_TORCH_DEVICE,
+    ACCELERATE_USE_CPU, TORCH_NCCL_ASYNC_ERROR_HANDLING) if they are unset. Does nothing without RANK (local mode),
+    or if there is a group already. Raises a RuntimeError with the address if the ranks do not find each other in
     time.
     """
     _process_group.join(config or TorchConfig())
 
 
 def ensure_process_group() -> None:
-    """Makes the group, for scripts that did not make it themselves, when there is more than one rank."""
+    """Makes the group if there is more than one rank and the script has not made it."""
     if place().world_size > 1 and not dist.is_initialized():
         setup_process_group(TorchConfig(timeout_s=_job_timeout_s()))
 
 
 def shutdown_process_group() -> None:
-    """Ends the process group. A rank that is stuck in a collective costs at most 30 s; the agent ends its process anyway.
+    """Ends the process group. Waits at most 30 s for a rank that is stuck in a collective; the agent ends its
+    process.
 
     RTRAIN_TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S sets another limit, in seconds.
     """

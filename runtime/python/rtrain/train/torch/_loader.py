@@ -1,4 +1,4 @@
-"""`prepare_data_loader`: each rank its share, on its device, with every option of the loader kept."""
+"""`prepare_data_loader` gives each rank its share, on its device. Every option of the loader is kept."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def prepare_data_loader(
 ) -> PreparedDataLoader[_Batch_co]:
     """Returns a loader like `data_loader` that gives this rank its share of the data, on this worker's device.
 
-    add_dist_sampler: with several workers a plain sampler becomes a DistributedSampler, which shuffles unless the sampler was
-    sequential. A sampler or batch sampler of the user's own is kept, and each rank gets every world-th of what it draws. A
-    loader that is divided already, an IterableDataset, and what `get_dataset_shard` returned are left as they are.
-    move_to_device: batches come on `get_device()`, however their tensors are nested.
+    add_dist_sampler: with several workers a plain sampler becomes a DistributedSampler, which shuffles unless the
+    sampler was sequential. A custom sampler or batch sampler is kept, and each rank gets every world-th of its
+    items. A loader that is split already, an IterableDataset, and a dataset of `get_dataset_shard` are not split.
+    move_to_device: batches are moved to `get_device()`, with all nested tensors.
     auto_transfer: on a GPU the next batch is copied while the present one is used; pin the loader's memory for that.
 
-    Every iteration is another epoch, and shuffles in another order: of the epoch that `.sampler.set_epoch(epoch)` named, else of
-    the next one. `state_dict` and `load_state_dict` resume in the middle of an epoch.
+    Every iteration is another epoch with another order. The epoch is that of `.sampler.set_epoch(epoch)`, otherwise
+    the next one. `state_dict` and `load_state_dict` resume within an epoch.
 
-    All options of the loader are kept. `len`, `.sampler`, `.dataset`, `.batch_size` are there as before, and
+    All options of the loader are kept, and so are `len`, `.sampler`, `.dataset` and `.batch_size`.
     `.sampler.set_epoch(epoch)` works with any number of workers. The given loader is not changed.
     """
     if not isinstance(data_loader, DataLoader):
@@ -61,7 +61,9 @@ def prepare_data_loader(
 
 
 class PreparedDataLoader(DataLoader[_Batch_co]):
-    """A loader whose batches are moved, and which knows where it is; in all else the one that it was made from."""
+    """A loader that moves its batches and records its position. Otherwise it is like the loader from which it was
+    made.
+    """
 
     if TYPE_CHECKING:
         sampler: EpochSampler
@@ -94,29 +96,33 @@ class PreparedDataLoader(DataLoader[_Batch_co]):
 
 
 class ResumableDataLoader(PreparedDataLoader[_Batch_co]):
-    """A prepared loader that can say where it is. One that cannot has no `state_dict`, so that libraries do not call it."""
+    """A prepared loader with a state. A loader that cannot have one lacks `state_dict`, so that libraries do not
+    call it.
+    """
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the loader is: plain numbers, the same on every rank that the loop gave as many batches.
+        """Returns the loader's position as plain numbers. They are equal on all ranks whose loops got the same
+        number of batches.
 
-        Taken in the body of a loop, the state belongs to that epoch and counts the present batch as delivered. After the loop's
-        end it belongs to the next epoch.
+        Taken in the body of a loop, the state belongs to that epoch and counts the present batch as delivered. After
+        the loop's end it belongs to the next epoch.
         """
         state: dict[str, Any] = self.__dict__["_progress"].state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration give what `state` says is left of its epoch. No item is fetched to get there.
+        """Makes the next iteration give the rest of the epoch in `state`. Skipped items are not fetched.
 
-        Later iterations are whole epochs. The number of ranks may be another one than when the state was taken: with the same
-        batch size times ranks, the global batches stay the same. ValueError for a state that is not of such a loader.
+        Later iterations are whole epochs. The number of ranks may differ from that of the state. If batch size times
+        ranks is equal, the global batches stay the same. Raises ValueError for a state of another kind of loader.
         """
         self.__dict__["_progress"].load_state_dict(state)
 
 
 def _copy(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """The same loader with every option it has, those of later torch releases and of subclasses too; no worker is
-    shared."""
+    """Returns a copy of the loader with all its options, including those of later torch releases and of subclasses.
+    It shares no worker process.
+    """
     twin = copy.copy(loader)
     twin.__dict__["_iterator"] = None
     return twin
@@ -149,7 +155,7 @@ def _share_of(sampler: Any, dataset: Any) -> Any:
 
 
 def _epochs(loader: DataLoader[Any]) -> None:
-    """`loader.sampler.set_epoch` reaches what really draws: the sampler, or the user's own batch sampler."""
+    """Makes `loader.sampler.set_epoch` call that of the object that draws: the sampler, or a custom batch sampler."""
     if isinstance(loader.dataset, IterableDataset) and hasattr(loader.dataset, "set_epoch"):
         sampler: Any = loader.sampler
         sampler.set_epoch = loader.dataset.set_epoch

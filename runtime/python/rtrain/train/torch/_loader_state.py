@@ -1,4 +1,6 @@
-"""Where a prepared loader is: the epoch, and what of it the loop was given. What workers have fetched ahead does not count."""
+"""The position of a prepared loader: the epoch, and the part of it that the loop got. Items that workers have
+prefetched do not count.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,20 @@ _KEYS = {"version", "kind", "epoch", "seed", "delivered"}
 
 
 class Position:
-    """The epochs of a prepared loader. Every iteration is another epoch: the one that `set_epoch` named, else the next one.
+    """The epochs of a prepared loader. Every iteration is another epoch: that of `set_epoch`, otherwise the next
+    one.
 
-    seed: of the sampler's own generator; None: it has none. world: the ranks that a state is for; None: a state is for any number of ranks.
+    seed: the seed of the sampler's own generator; None: it has none. world: the number of ranks of a state; None: a
+    state fits any number.
     """
 
     def __init__(self, kind: Kind, seed: int | None, world: int | None) -> None:
         self.kind, self.world = kind, world
         self.multiple = kind.multiple
-        self.epoch = 0  # of the next iteration
+        self.epoch = 0  # the epoch of the next iteration
         self.seed = seed
-        self._named: int | None = None  # the epoch that `set_epoch` named for the next iteration
-        self._first_step = 0  # that `set_epoch` of a GlobalBatches named with it
+        self._named: int | None = None  # the epoch that `set_epoch` set for the next iteration
+        self._first_step = 0  # the first step that `set_epoch` of a GlobalBatches set
         self._loaded: Mapping[str, Any] | None = None
         self._now: Units | None = None
         self._ended = False
@@ -61,7 +65,9 @@ class Position:
         return None
 
     def _first_seed(self) -> int:
-        """The same on every rank. One rank alone takes a seed from torch's generator, which it does not advance."""
+        """Returns a seed that is equal on every rank. A single rank reads it from torch's generator, without
+        advancing the generator.
+        """
         own = _reproducible.seed()
         if own is not None or place().world_size > 1 or self._named is not None:
             return own or 0
@@ -69,7 +75,7 @@ class Position:
             return int(torch.empty((), dtype=torch.int64).random_().item())
 
     def ended(self, units: Units) -> None:
-        """The iteration of `units` has reached its end."""
+        """Records that the iteration of `units` has reached its end."""
         self._ended = self._ended or units is self._now
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,7 +135,7 @@ class Position:
 
 
 class EpochHook:
-    """Stands in for a sampler's `set_epoch`: calls the sampler's own, then says so to the loader's position."""
+    """Replaces a sampler's `set_epoch`: calls the sampler's own, then updates the loader's position."""
 
     def __init__(self, sampler: Any, position: Position) -> None:
         self.sampler, self.position = sampler, position

@@ -1,4 +1,4 @@
-"""`prepare_model`: to its device, and wrapped for data-parallel or sharded training."""
+"""`prepare_model` moves a model to its device, and wraps it for data-parallel or sharded training."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ def prepare_model(
     parallel_strategy: str | None = "ddp",
     parallel_strategy_kwargs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Returns the model on this worker's device, wrapped for the ranks when there is more than one.
+    """Returns the model on this worker's device, wrapped for the ranks if there is more than one.
 
-    move_to_device: True moves it to `get_device()`, a device to that one, False leaves it where it is.
-    parallel_strategy: "ddp" (DistributedDataParallel), "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`, in place), in
-    any case of letters, or None for no wrap.
-    parallel_strategy_kwargs: go to the wrapper. "fsdp2" takes one more, `modules`: a class or classes of submodules that are
-    sharded on their own before the whole is.
+    move_to_device: True moves it to `get_device()`, a device to that one, False does not move it.
+    parallel_strategy: "ddp" (DistributedDataParallel), "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`, in
+    place), in any case of letters, or None for no wrap.
+    parallel_strategy_kwargs: arguments of the wrapper. "fsdp2" has one more, `modules`: a class or classes of
+    submodules that are sharded separately, before the whole model.
 
-    `.module` is there whatever the number of workers; with one it is the model itself, and keys of `state_dict()` are the plain
-    ones. ValueError for an unknown strategy; RuntimeError for a strategy that this torch or device does not offer.
+    The result has `.module` for any number of workers. With one worker it is the model itself, and `state_dict()`
+    has the plain keys. Raises ValueError for an unknown strategy, and RuntimeError for a strategy that this torch or
+    device does not support.
     """
     strategy = _strategy(parallel_strategy)
     device = move_to_device if isinstance(move_to_device, torch.device) else get_device()
@@ -67,7 +68,7 @@ def _strategy(asked: str | None) -> str | None:
 
 def _ddp(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.Module:
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        return with_module(model)  # nothing to synchronise; DistributedDataParallel refuses such a model
+        return with_module(model)  # DistributedDataParallel refuses a model without gradients to synchronise
     if device.type == "cuda":
         given = {"device_ids": [device], "output_device": device, **given}
     return _gradient_waits.measured(nn.parallel.DistributedDataParallel(model, **given))
@@ -99,8 +100,9 @@ def _fsdp2(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.
 
 
 def _fully_shard(device: torch.device) -> Any:
-    """`fully_shard` where this torch has it: public from 2.6 on, before that in a folder of its own. It trains on the CPU
-    where the CPU's streams can do what GPUs' can (not yet in 2.6)."""
+    """Returns `fully_shard` of this torch: public from 2.6 on, before that in a folder of its own. It trains on the
+    CPU only if CPU streams have the methods of GPU streams, which 2.6 lacks.
+    """
     if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
         raise RuntimeError(
             f"prepare_model(parallel_strategy='fsdp2') trains on GPUs only with torch {torch.__version__}; use 'ddp', a later torch (2.13 does), "

@@ -1,4 +1,6 @@
-"""A loader's dataset that knows the position of each item while the item is made, in the rank and in the loader's processes."""
+"""A loader's dataset that has the position of each item while the item is made, in the rank and in the loader's
+processes.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,21 @@ from rtrain import _chance
 
 
 class Wanted(NamedTuple):
-    """What a loader fetches at once: `indices` as the dataset takes them, and the position of each."""
+    """A batch that a loader fetches: `indices` for the dataset, and the position of each."""
 
     indices: Any
-    prefix: tuple[int, ...]  # of all positions: seed, epoch and more
+    prefix: tuple[int, ...]  # the common prefix of all positions: seed, epoch and others
     positions: range
 
 
 class Placed:
-    """The dataset of a loader, asked by `Wanted`. A dataset with `__getitems__` makes a batch at once, at its first position."""
+    """The dataset of a loader, indexed by `Wanted`. A dataset with `__getitems__` makes a whole batch, at the
+    position of its first item.
+    """
 
     def __init__(self, dataset: Any, *, draws: bool) -> None:
         self.dataset = dataset
-        self.draws = draws  # False: nothing that makes an item can draw a random number
+        self.draws = draws  # False: no random number can be drawn while an item is made
         self.newest = Wanted((), (), range(0))
 
     def __len__(self) -> int:
@@ -68,7 +72,9 @@ class Placed:
 
 
 class PlacedCollate:
-    """A user's `collate_fn` that may draw random numbers: its position is that of the batch's first item, apart from the item's."""
+    """A user's `collate_fn` that may draw random numbers. Its position is that of the batch's first item, but
+    differs from the item's own.
+    """
 
     def __init__(self, dataset: Placed, onward: Callable[[Any], Any]) -> None:
         self.dataset, self.onward = dataset, onward
@@ -85,14 +91,14 @@ class PlacedCollate:
 
 
 class ShowsDataset:
-    """A `worker_init_fn` that shows the user's dataset in `get_worker_info()`, and then calls the user's own."""
+    """A `worker_init_fn` that shows the user's dataset in `get_worker_info()`, and then calls the user's function."""
 
     def __init__(self, onward: Callable[[int], None] | None) -> None:
         self.onward = onward
 
     def __call__(self, worker: int) -> None:
         info: Any = get_worker_info()
-        object.__setattr__(info, "dataset", info.dataset.dataset)  # its own __setattr__ forbids changes
+        object.__setattr__(info, "dataset", info.dataset.dataset)  # the object's own __setattr__ forbids changes
         if self.onward is not None:
             self.onward(worker)
 
@@ -107,7 +113,7 @@ def placed(loader: Any) -> None:
 
 
 def _holds_tensors(dataset: Any) -> bool:
-    """True for tensors in memory, whose items need no random numbers."""
+    """Returns whether the dataset holds tensors in memory, whose items need no random numbers."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return type(dataset) is TensorDataset

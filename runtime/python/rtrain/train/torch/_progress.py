@@ -1,6 +1,6 @@
-"""The iterations of a prepared loader: what is fetched, what the loop was given, and the state in between.
+"""The iterations of a prepared loader: which items are fetched, which ones the loop got, and the state in between.
 
-`OfItems` is for datasets whose items have indices, `OfStream` for an IterableDataset that knows by itself where it is.
+`OfItems` is for datasets whose items have indices, `OfStream` for an IterableDataset with a state of its own.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Given = Callable[[Iterator[Any]], Iterator[Any]]  # counts batches when the loop
 
 
 class Progress(Protocol):
-    """Where a prepared loader is."""
+    """The position of a prepared loader."""
 
     def begin(self) -> tuple[Iterator[Any], Given]:
-        """Begins an iteration: returns its batches as the loader makes them, and what counts them when they are delivered."""
+        """Begins an iteration. Returns its batches, and a function that counts them on delivery."""
         ...
 
     def length(self) -> int: ...
@@ -44,7 +44,7 @@ def progress_of(loader: DataLoader[Any], *, whole: bool) -> Progress:
 
 
 class _Index(Sampler[Any]):
-    """The index sampler of the loader that fetches: what the present iteration wants."""
+    """The index sampler of the fetching loader. Gives the indices of the present iteration."""
 
     def __init__(self) -> None:
         self.units: Units | None = None
@@ -85,7 +85,8 @@ class OfItems:
         if self._fetching is None:
             self._fetching = self._that_fetches()
         if resumes:
-            with torch.random.fork_rng(devices=[]):  # the begin of this epoch has drawn from torch's generator before
+            # The first begin of this epoch has already drawn from torch's generator.
+            with torch.random.fork_rng(devices=[]):
                 batches = iter(self._fetching)
         else:
             batches = iter(self._fetching)
@@ -140,13 +141,13 @@ def why_not(loader: DataLoader[Any]) -> str:
 
 
 class OfStream:
-    """A loader of an IterableDataset. The state is the dataset's own, of each process of the loader."""
+    """A loader of an IterableDataset. The state contains the dataset's own state in each process of the loader."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
         self.knows = not why_not(loader)
         self.world = None if getattr(loader.dataset, "rtrain_share", False) else place().world_size
-        self.epoch = 0  # of the newest iteration, plus one
+        self.epoch = 0  # the epoch of the next iteration
         self.streams = Streams(loader)
         self._loaded: Mapping[str, Any] | None = None
         self._ended = True
@@ -163,7 +164,7 @@ class OfStream:
         self.streams = Streams(self.loader)
         if loaded is not None:
             self.streams.load(loaded)
-            self._fetching = None  # processes that persist know nothing of the state
+            self._fetching = None  # persistent processes lack the state
         if self._fetching is None:
             self._fetching = self.streams.that_fetches(self.loader)
         fetched = self.streams.fetched(iter(self._fetching))

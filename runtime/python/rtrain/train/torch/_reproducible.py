@@ -1,4 +1,4 @@
-"""`enable_reproducibility`: the same numbers at each start, in the loaders' processes too."""
+"""`enable_reproducibility` gives the same numbers at each start, also in the loaders' processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ _seed: int | None = None
 
 
 def enable_reproducibility(seed: int = 0) -> None:
-    """Seeds Python, NumPy (where it is installed) and torch on every device, and asks torch for its deterministic
-    algorithms.
+    """Seeds Python, NumPy (if installed) and torch on every device, and enables torch's deterministic algorithms.
 
-    Loaders that are prepared afterwards seed their worker processes from `seed`, the rank, the epoch and the worker's
-    number. Slower: cuDNN no longer looks for the fastest algorithm. Call it before the first CUDA work: cuBLAS reads
-    CUBLAS_WORKSPACE_CONFIG, which is set here, when it starts.
+    Loaders that are prepared afterwards seed their worker processes from `seed`, the rank, the epoch and the
+    worker's number. Training gets slower, since cuDNN no longer looks for the fastest algorithm. Call it before the
+    first CUDA work: this function sets CUBLAS_WORKSPACE_CONFIG, which cuBLAS reads at its start.
     """
     global _seed
     _seed = seed
@@ -33,15 +32,15 @@ def enable_reproducibility(seed: int = 0) -> None:
 
 
 def seed() -> int | None:
-    """What `enable_reproducibility` was given; None when it was not called."""
+    """Returns the seed of `enable_reproducibility`; None if it was not called."""
     return _seed
 
 
 def seed_loader(loader: Any, rank: int) -> None:
-    """Gives a prepared loader's worker processes seeds that do not depend on what else drew from torch's generator.
+    """Gives a prepared loader's worker processes seeds that do not depend on other uses of torch's generator.
 
     torch derives the seeds of a worker's torch, `random` and NumPy from a number that it draws from the loader's
-    generator each epoch; a loader that has none gets one of its own here.
+    generator each epoch; a loader without a generator gets one here.
     """
     if _seed is None or loader.generator is not None:
         return

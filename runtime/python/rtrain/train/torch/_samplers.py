@@ -1,5 +1,4 @@
-"""Samplers that give each rank its share of what the user's own sampler would draw, and `set_epoch` for every
-sampler."""
+"""Samplers that give each rank its share of the items of the user's own sampler, and `set_epoch` for every sampler."""
 
 from __future__ import annotations
 
@@ -17,19 +16,19 @@ from rtrain.train.torch._place import Place
 
 
 class EpochSampler(Sampler[Any]):
-    """What a type checker knows of the sampler of a prepared loader: `set_epoch` is there, whatever sampler it is."""
+    """The type of a prepared loader's sampler for type checkers. It has `set_epoch`, whatever sampler it is."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Has the next iteration shuffle as that of `epoch`."""
+        """Makes the next iteration shuffle as in `epoch`."""
 
 
 class RankShare(Sampler[Any]):
-    """Every world-th item (an index, or a whole batch of them) that `whole` draws, padded from its front so that
-    every rank has equally many.
+    """Every world-th item of `whole` (an index, or a batch of them). Items from its front pad it, so that every rank
+    has the same number.
 
-    The ranks must draw the same order: while `whole` draws, torch's generator holds a seed that all ranks share and
-    that differs by epoch. A sampler without a length (an endless one) is drawn from as it goes, with the generators
-    it has.
+    The ranks must draw the same order. While `whole` draws, torch's generator has a seed that all ranks share and
+    that differs by epoch. A sampler without a length (an endless one) draws during the iteration, with its own
+    generators.
     """
 
     def __init__(self, whole: Iterable[Any], place: Place, seed: int = 0) -> None:
@@ -66,7 +65,9 @@ class RankShare(Sampler[Any]):
 
 @contextlib.contextmanager
 def drawn_alike(seed: int, sampler: Any) -> Iterator[None]:
-    """Seeds what a sampler draws from: its own generator, for good; those of torch, `random` and NumPy while it lasts."""
+    """Seeds the generators of a sampler: its own one permanently, those of torch, `random` and NumPy during the
+    block.
+    """
     own = own_generator(sampler)
     if own is not None:
         own.manual_seed(seed % 2**63)
@@ -86,7 +87,9 @@ def drawn_alike(seed: int, sampler: Any) -> Iterator[None]:
 
 
 def own_generator(sampler: Any) -> torch.Generator | None:
-    """The torch generator that a sampler, or the sampler of a batch sampler, was given."""
+    """Returns the torch generator that a sampler, or the sampler of a batch sampler, was given; None if there is
+    none.
+    """
     for each in (getattr(sampler, "sampler", None), sampler):
         generator = getattr(each, "generator", None)
         if isinstance(generator, torch.Generator):
@@ -95,8 +98,9 @@ def own_generator(sampler: Any) -> torch.Generator | None:
 
 
 class Reseed:
-    """`set_epoch` for a sampler that has none: its generator is set from the epoch, so that an epoch shuffles alike
-    however often the process started. A sampler that draws nothing at random is left alone."""
+    """`set_epoch` for a sampler without one. Seeds the sampler's generator from the epoch, so that an epoch has the
+    same order after any number of restarts. Does nothing for a sampler without a generator.
+    """
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler
@@ -112,16 +116,16 @@ class Reseed:
 
 
 def is_divided(sampler: Any) -> bool:
-    """Whether a sampler gives this rank its share already."""
+    """Returns whether a sampler already gives this rank its share."""
     return isinstance(sampler, DistributedSampler | RankShare) or hasattr(sampler, "num_replicas")
 
 
 def with_set_epoch(sampler: Any) -> None:
-    """Adds `set_epoch` to a sampler that lacks it, where Python lets us."""
+    """Adds `set_epoch` to a sampler that lacks it, if Python allows that."""
     if hasattr(sampler, "set_epoch"):
         return
-    inner = getattr(sampler, "sampler", None)  # a batch sampler hands it on
+    inner = getattr(sampler, "sampler", None)  # the inner sampler of a batch sampler draws
     try:
         sampler.set_epoch = Reseed(sampler if inner is None else inner)
-    except AttributeError:  # it has __slots__
+    except AttributeError:  # the sampler has __slots__
         return

@@ -1,8 +1,9 @@
-"""The states of an IterableDataset, in the rank or in each process of a loader, beside the batches that they belong to.
+"""The states of an IterableDataset, in the rank or in each process of a loader, with the batches that they belong
+to.
 
-A process sends the dataset's state with each batch. The state of the newest batch that the loop was given counts. A resumed
-iteration has the processes begin in the order in which the undisturbed one would have gone on: those before the next one give an
-empty turn first, which nobody sees.
+A process sends the dataset's state with each batch. The state of the newest batch that the loop got counts. The
+processes of a resumed iteration deliver in the order of the original one: processes before the next one first send
+an empty batch, which is dropped.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from rtrain.train.torch._placed import ShowsDataset
 
 _NOTHING = "rtrain: an empty turn"
-_PRESENT: Any = object()  # the dataset has not been asked for more yet, so it is where the loop is
+_PRESENT: Any = object()  # the dataset was not advanced further, so its present state is the loop's
 
 
 class Streams:
-    """One iteration of a loader over an IterableDataset with a state of its own."""
+    """One iteration of a loader over an IterableDataset with a state."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.dataset: Any = loader.dataset
         self.workers = loader.num_workers
-        self.states: dict[int, Any] = {}  # by process, after the newest batch that the loop was given
-        self.next = 0  # the process that gives the next batch
+        self.states: dict[int, Any] = {}  # states after the newest batch that the loop got, by process
+        self.next = 0  # the process that delivers the next batch
         self._fetched: deque[tuple[int, Any]] = deque()
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -48,7 +49,7 @@ class Streams:
         return fetching
 
     def fetched(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches. What is known of each waits until the loop gets it."""
+        """Yields the batches. The state of each is recorded when the loop gets it."""
         if not self.workers:
             for batch in batches:
                 self._fetched.append((0, _PRESENT))

@@ -15,9 +15,9 @@ from rtrain.train.torch._config import TorchConfig
 class TorchTrainer(DataParallelTrainer):
     """Trains with PyTorch on several ranks.
 
-    train_loop_per_worker: a function of no argument or one, `train_loop_config`; it runs on every rank with the process
-    group made (`torch_config`). datasets: names to iterables, sequences, torch Datasets, or functions that make one.
-    `fit()` gives a Result, or raises a TrainingFailedError.
+    train_loop_per_worker: a function of no argument or one, `train_loop_config`; it runs on every rank with the
+    process group made (`torch_config`). datasets: names to iterables, sequences, torch Datasets, or functions that
+    make one. `fit()` returns a Result, or raises a TrainingFailedError.
     """
 
     _torch = True

@@ -1,4 +1,6 @@
-"""Batches to their device: whatever they are nested in, and one batch ahead of the training on a stream of its own."""
+"""Moves batches to their device, with all nested tensors. Copies one batch ahead of the training, on a separate
+stream.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from rtrain._to_device import to_device
 
 
 def tensors_in(batch: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a batch, wherever they lie in it; of objects that `to_device` moves by their own `to`, those in attributes."""
+    """Yields the tensors of a batch, at any depth. For an object that `to_device` moves by its own `to`, yields
+    those in its attributes.
+    """
     return _tensors_in(batch, set())
 
 
@@ -48,7 +52,9 @@ def _tensors_of_attributes(owner: Any, seen: set[int]) -> Iterator[torch.Tensor]
 
 
 def batches_on(device: torch.device, batches: Iterable[Any], ahead: bool) -> Iterator[Any]:
-    """The batches, moved. `ahead`: on a GPU the next one is copied on a side stream while the present one is used."""
+    """Yields the batches on the device. `ahead`: on a GPU the next one is copied on a side stream while the present
+    one is used.
+    """
     if device.type != "cuda" or not ahead:
         for batch in batches:
             yield to_device(batch, device)
@@ -73,6 +79,6 @@ def _ahead(device: torch.device, batches: Iterator[Any]) -> Iterator[Any]:
         main = torch.cuda.current_stream(device)
         main.wait_stream(side)
         for tensor in tensors_in(present):
-            tensor.record_stream(main)  # its memory is not reused by the side stream while the main one reads it
+            tensor.record_stream(main)  # keeps the side stream from reusing its memory while the main stream reads it
         following = fetch()
         yield present

@@ -1,7 +1,7 @@
-"""What a loader's iteration fetches, in which order: the units of an epoch, from the first one that was not delivered yet.
+"""The units that a loader's iteration fetches, in their order, from the first one that was not delivered yet.
 
-A unit is a row's index; where the user gave a batch sampler of an own class, a unit is a whole batch. `Dealt` computes each batch of
-an order that is known as a whole. `Walked` draws from a sampler as it goes, and skips by drawing.
+A unit is a row's index. With a custom batch sampler, a unit is a whole batch. `Dealt` computes the batches of an
+order that is known as a whole. `Walked` draws from a sampler during the iteration, and skips units by drawing them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rtrain.train.torch._samplers import RankShare, drawn_alike, is_divided
 
 @dataclass(frozen=True)
 class Shape:
-    """How a loader makes batches of units."""
+    """The grouping of a loader's units into batches."""
 
-    each: int  # units in a batch of one rank
+    each: int  # number of units in a batch of one rank
     drop_last: bool
-    unit: str  # "row", "batch" (the unit itself is one), or "item" (no batches are made)
+    unit: str  # "row", "batch" (the unit is a batch), or "item" (there are no batches)
 
     def wanted(self, units: list[Any], prefix: tuple[int, ...], positions: range) -> Wanted:
         if self.unit == "row":
@@ -43,17 +43,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class Begin:
-    """From where an iteration starts."""
+    """The position at which an iteration starts."""
 
     seed: int
     epoch: int
-    delivered: int  # units of the epoch that were delivered before
-    multiple: int  # the padding makes the units of an epoch a multiple of it
-    check: int | None = None  # of what the state's sampler drew; None: nothing is compared
+    delivered: int  # number of units of the epoch that were delivered before
+    multiple: int  # padding makes the units of an epoch a multiple of this number
+    check: int | None = None  # a checksum of the units that the state's sampler drew; None: not compared
 
 
 def kind_of(loader: Any) -> Kind:
-    """Returns the orders of a prepared loader (that is divided already)."""
+    """Returns the kind of order of a prepared loader whose units are already split among ranks."""
     batches = loader.batch_sampler
     own_batches = batches is not None and loader.batch_size is None
     source = loader.sampler if batches is None or not own_batches else batches
@@ -125,7 +125,7 @@ class Dealt:
         self.kind, self.deal, self.begin = kind, deal, begin
         self.given = 0
         self._order: Any = None
-        self._checked: tuple[int, int | None] = (0, 0)  # so many units have this checksum
+        self._checked: tuple[int, int | None] = (0, 0)  # (number of units, their checksum)
         if begin.check is not None and begin.delivered:
             _compare(begin.check, self.check, kind.sampler)
 
@@ -163,7 +163,7 @@ class Dealt:
 
 
 def _taken(order: Any, positions: range) -> list[Any]:
-    """The order's units at these positions. The padding repeats the order from its beginning."""
+    """Returns the order's units at the positions. Padding repeats the order from its beginning."""
     rows = len(order)
     if positions.stop <= rows:
         taken = order[positions.start : positions.stop : positions.step]
@@ -173,7 +173,9 @@ def _taken(order: Any, positions: range) -> list[Any]:
 
 # -- an order that is drawn on the way ----------------------------------------------------------------------------------
 class Walking:
-    """Orders of a sampler that this rank draws from as it goes: it has no length, or no other rank shares it."""
+    """Orders of a sampler from which this rank draws during the iteration: it has no length, or no other rank shares
+    it.
+    """
 
     order_name = "in the sampler's order"
 
@@ -192,7 +194,7 @@ class Walking:
         return self.ranks == 1 and not self.divides_itself and hasattr(self.sampler, "__len__")
 
     def _dealing(self) -> Dealing:
-        """The same units for a state of several ranks, which has their padding."""
+        """Returns the same units for a state of several ranks, including their padding."""
         return Dealing(RankShare(self.sampler, Place(1, 0, 0, 1, 0)), self.shape, 1, 0)
 
     def whole(self, multiple: int) -> int | None:
@@ -237,7 +239,9 @@ class Walked:
             yield kind.shape.wanted(own, (begin.seed, begin.epoch), positions)
 
     def _skipped(self) -> tuple[Iterator[list[Any]], int | None]:
-        """The sampler's units, one for each rank at a time, behind those that were delivered, which are drawn and compared."""
+        """Returns the sampler's units behind the delivered ones, for all ranks at a time. Draws the delivered ones
+        and compares their checksum.
+        """
         units = iter(self.kind.sampler)
         skipped = list(itertools.islice(units, self.begin.delivered))
         check = None if self.kind.divides_itself else _checksum(skipped, 0)
@@ -248,7 +252,7 @@ class Walked:
 
 # -- steps of GlobalBatches ---------------------------------------------------------------------------------------------
 class Steps:
-    """Optimizer steps of a `GlobalBatches`. Gradients of a step that is under way are in no state, so the step begins again."""
+    """The optimizer steps of a `GlobalBatches`. A state contains no gradients, so an unfinished step begins again."""
 
     name = "steps of GlobalBatches"
     ranks = 1
@@ -297,15 +301,16 @@ class Stepped:
             self.delivered, self._given = self.delivered + 1, 0
 
 
-# A Kind begins epochs. Units are one epoch: iterated, they are what is fetched; `give` counts a batch that the loop was given;
-# `delivered` is how many units all ranks have delivered; `check` is a checksum of what an own sampler drew, or None.
+# A Kind begins epochs. Units are one epoch: iterating them gives the units to fetch. `give` counts a batch that the
+# loop got. `delivered` is the number of units that all ranks have delivered. `check` is a checksum of the units that a
+# custom sampler drew, or None.
 Kind = Dealing | Walking | Steps
 Units = Dealt | Walked | Stepped
 
 
-# -- what was drawn -----------------------------------------------------------------------------------------------------
+# -- checksums -----------------------------------------------------------------------------------------------------
 def _checksum(units: Iterable[Any], before: int) -> int | None:
-    """Returns a checksum of indices, or of lists of indices; None where a unit is something else."""
+    """Returns a checksum of indices, or of lists of indices; None if a unit is of another type."""
     numbers = array("q")
     try:
         for unit in units:

@@ -1,5 +1,4 @@
-"""Mixed precision as the older API had it: `accelerate` once, then `prepare_model`, `prepare_optimizer` and
-`backward`."""
+"""Mixed precision as in the older API: `accelerate` once, then `prepare_model`, `prepare_optimizer` and `backward`."""
 
 from __future__ import annotations
 
@@ -17,9 +16,10 @@ _scaler: torch.amp.GradScaler | None = None
 
 
 def accelerate(amp: bool = False) -> None:
-    """Switches automatic mixed precision on for models that are prepared from here on. Call it first.
+    """Enables automatic mixed precision for models that are prepared afterwards. Call it first.
 
-    On a GPU it is float16 with gradient scaling, on the CPU bfloat16. RuntimeError for a second call with another setting.
+    Uses float16 with gradient scaling on a GPU, and bfloat16 on the CPU. Raises RuntimeError for a second call with
+    another setting.
     """
     global _amp, _scaler
     if _amp and not amp:
@@ -32,7 +32,7 @@ def accelerate(amp: bool = False) -> None:
 
 
 def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Returns the optimizer; its `step` unscales gradients where `accelerate(amp=True)` scales them."""
+    """Returns the optimizer. With `accelerate(amp=True)`, its `step` unscales the gradients."""
     if _scaler is None:
         return optimizer
     scaler = _scaler
@@ -55,14 +55,13 @@ def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer
 
 
 def backward(tensor: torch.Tensor) -> None:
-    """Calls `tensor.backward()`, with the loss scaled where `accelerate(amp=True)` requested it."""
+    """Calls `tensor.backward()`. With `accelerate(amp=True)`, scales the loss first."""
     scaled = tensor if _scaler is None else _scaler.scale(tensor)
     scaled.backward()  # type: ignore[no-untyped-call]
 
 
 def with_autocast(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model with its forward pass under autocast when `accelerate(amp=True)` was called. Its keys stay the
-    same."""
+    """Returns the model. After `accelerate(amp=True)` its forward pass runs under autocast. Its keys stay the same."""
     if _amp:
         kind = torch.float16 if device.type == "cuda" else torch.bfloat16
         model.__dict__["forward"] = _Autocast(model.forward, device.type, kind)

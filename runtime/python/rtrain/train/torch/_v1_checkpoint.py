@@ -1,4 +1,4 @@
-"""TorchCheckpoint of older scripts: a model or its state in a checkpoint of one file."""
+"""TorchCheckpoint of older scripts: a checkpoint of one file with a model or its state."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def from_state_dict(cls, state_dict: Mapping[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
-        """Returns a checkpoint of what `model.state_dict()` returns. `preprocessor` must be None."""
+        """Returns a checkpoint of the result of `model.state_dict()`. `preprocessor` must be None."""
         return cls._of(dict(state_dict), preprocessor)
 
     @classmethod
     def from_model(cls, model: Any, *, preprocessor: Any = None) -> TorchCheckpoint:
-        """Returns a checkpoint of a whole model, pickled: reading it needs the model's class. `preprocessor` must be None."""
+        """Returns a checkpoint of a whole pickled model. To read it, the model's class is needed. `preprocessor`
+        must be None.
+        """
         return cls._of(getattr(model, "module", model), preprocessor)
 
     def get_model(self, model: Any = None) -> Any:
-        """Returns the model on the CPU. Of a state dict it is `model`, with that state loaded.
+        """Returns the model on the CPU. If the checkpoint holds a state dict, loads it into `model` and returns
+        that.
 
         The file is unpickled, so read only checkpoints that you trust.
         """

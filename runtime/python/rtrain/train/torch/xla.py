@@ -1,4 +1,4 @@
-"""The name of Ray's XLA config; making one says what to do instead."""
+"""The name of Ray's XLA config. Its constructor raises an error that names the alternative."""
 
 from rtrain.train._refused import refused
 
