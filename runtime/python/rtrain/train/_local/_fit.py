@@ -1,5 +1,7 @@
-"""Local mode: `num_workers=0` trains in this process, and under torchrun in all of its ranks, without a cluster. Reports,
-checkpoints and the Result lie in the run's directory as a cluster would leave them; the same name goes on from there."""
+"""Local mode: `num_workers=0` trains in this process, and under torchrun in all of its ranks, without a cluster.
+Reports, checkpoints and the Result are stored in the run's directory as on a cluster. A later run of the same name
+resumes from them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ from rtrain.train.backend import Hooks
 
 
 def fit(trainer: Training) -> Result:
-    """Trains here; the Result, on every rank. What the loop raises is raised as it is."""
+    """Trains in this process. Returns the Result on every rank. An exception of the loop is raised unchanged."""
     ranks: Ranks = UnderTorchrun(trainer.backend_config) if under_torchrun() else Alone()
     try:
         return _Fit(trainer, ranks).run()
@@ -73,14 +75,14 @@ class _Fit:
                     for callback in self.callbacks:
                         callback.before_run(context)
                 value = self._train(session, directory, context)
-        self.ranks.gather(None, "at the run's end")  # rank 0 has written it
-        result = Result.from_path(directory.path)  # which shows itself on the run's storage_filesystem
+        self.ranks.gather(None, "at the run's end")  # rank 0 has written the run's end
+        result = Result.from_path(directory.path)  # the Result shows its paths on the run's storage_filesystem
         result.return_value = self.ranks.broadcast(value, "returning from fit()")
         return result
 
     # -- before the loop ------------------------------------------------------------------------------------------------
     def _directory(self) -> Directory:
-        """Rank 0 makes or opens it, and tells the others which it is."""
+        """Returns the run's directory. Rank 0 makes or opens it and broadcasts it."""
         config = self.trainer.run_config
         opening: dict[str, Any] = {}
         opened: Directory | None = None
@@ -131,7 +133,9 @@ class _Fit:
         return job
 
     def _keep_driver(self, directory: Directory) -> None:
-        """What `restore(path)` needs. What cannot be pickled or packed trains here all the same."""
+        """Stores the parts that `restore(path)` needs. If a part cannot be pickled or packed, the training runs
+        without them.
+        """
         no_head: Any = None
         try:
             kept = _Kept(self.trainer, no_head)
@@ -232,7 +236,7 @@ class _Fit:
 
 
 class _Kept(Submission):
-    """What would be sent to a cluster, for the run's directory: there is no head."""
+    """The submission for the run's directory. It would be sent to the head on a cluster."""
 
     def _resume_from(self) -> dict[str, str] | None:
         given = self.trainer.resume_from_checkpoint
@@ -241,7 +245,7 @@ class _Kept(Submission):
 
 @contextlib.contextmanager
 def _kept_code(trainer: Training) -> Iterator[None]:
-    """The modules of the run that this trainer was restored from, where imports find them."""
+    """Makes the modules of the run from which this trainer was restored importable."""
     _, archive = trainer._code or ("", b"")
     if not archive:
         yield
@@ -257,7 +261,7 @@ def _kept_code(trainer: Training) -> Iterator[None]:
 
 
 def _loaded(value: Any) -> Any:
-    """What a restored trainer has kept pickled."""
+    """Unpickles a part that a restored trainer keeps pickled."""
     return value.load() if isinstance(value, _package.Pickled) else value
 
 

@@ -1,4 +1,6 @@
-"""The ranks of local mode: this process alone, or those that torchrun started, joined by a process group of their own."""
+"""The ranks of local mode: this process alone, or the ranks that torchrun started, joined by a separate process
+group.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ class Ranks(Protocol):
     node_rank: int
 
     def gather(self, value: Any, doing: str) -> list[Any]:
-        """Every rank's value on every rank, by rank. A barrier. `doing` says what for; RuntimeError on all ranks when they do not
-        say the same."""
+        """Returns every rank's value on every rank, by rank. It is a barrier. `doing` describes the call. All ranks
+        raise RuntimeError if their `doing` differ.
+        """
         ...
 
     def broadcast(self, value: Any, doing: str) -> Any:
-        """Rank 0's value on every rank. As `gather` else."""
+        """Returns rank 0's value on every rank. Otherwise like `gather`."""
         ...
 
     def close(self) -> None: ...
@@ -42,7 +45,9 @@ class Alone:
 
 
 class UnderTorchrun:
-    """The group that the loop uses is made as on a cluster; reports go over a second one, on the CPU."""
+    """The ranks under torchrun. The loop's process group is made as on a cluster. Reports use a second one, on the
+    CPU.
+    """
 
     def __init__(self, torch_config: Any) -> None:
         import torch.distributed as dist
@@ -76,7 +81,7 @@ class UnderTorchrun:
 
 
 def _check_together(doing: list[str]) -> None:
-    """What each rank does, by rank."""
+    """Raises RuntimeError unless all ranks make the same call. `doing` holds the call of each rank."""
     if len(set(doing)) == 1:
         return
     ranks: dict[str, list[int]] = {}
@@ -100,7 +105,9 @@ def node_name() -> str:
 
 
 def torchruns_own_name() -> str:
-    """The same in every start of one torchrun: made of its process, which is this one's parent."""
+    """Returns a name that is the same in every start of one torchrun. It is made from the parent process, which is
+    torchrun.
+    """
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/stat") as file:  # noqa: PTH123

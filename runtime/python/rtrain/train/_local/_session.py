@@ -1,5 +1,6 @@
-"""The session of local mode: every call of `rtrain.train` in the process that called `fit()`, or in torchrun's ranks. What an
-agent does on a cluster is done here, at once: a report returns when its checkpoint is committed."""
+"""The session of local mode: the calls of `rtrain.train` in the process that called `fit()`, or in torchrun's ranks.
+It does itself, synchronously, the agent's work on a cluster: a report returns when its checkpoint is committed.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +43,14 @@ from rtrain.train._values._metrics import nested
 from rtrain.train._worker import _behind
 from rtrain.train._worker._library import CheckpointUploadError
 
-_DELETIONS_MOST = 10  # with one report, the worst first; as the head does
+_DELETIONS_MOST = 10  # deletions with one report, the worst first; the head has the same limit
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
 
 class LocalSession:
     """shards: name to this rank's dataset. stop: (run name, metrics) -> whether the run ends. validate: (checkpoint,
-    argument of report) -> metrics. reported: told on rank 0 of every report."""
+    argument of report) -> metrics. reported: called on rank 0 for every report.
+    """
 
     def __init__(self, facts: Facts, ranks: Ranks, directory: Directory, keep: Any, reported: Reported) -> None:
         self._facts = facts
@@ -56,17 +58,17 @@ class LocalSession:
         self._directory = directory
         self._keep = keep  # CheckpointConfig
         self._reported = reported
-        self._calls = 0  # of report()
-        self._index = 0  # the report that is being made; reports are made in the order of their calls
+        self._calls = 0  # number of calls of report()
+        self._index = 0  # number of the present report; reports are made in the order of their calls
         self._interrupt = _behind.interrupting_this_thread()
         self._unscored_noticed = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
-        self._own_directories: set[str] = set()  # of checkpoint_dir()
-        self._reported_directories: set[str] = set()  # of those, what is brought behind the loop
-        self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
+        self._own_directories: set[str] = set()  # directories from checkpoint_dir()
+        self._reported_directories: set[str] = set()  # the directories that are reported behind the loop
+        self._statuses: dict[str, ReportedCheckpointStatus] = {}  # state of each requested validation, by checkpoint
         self.last_metrics: list[str] = []
-        self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
+        self.sweeper: _elsewhere.Sweeper | None = None  # on rank 0, if checkpoint files are on another file system
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.validate: Callable[[Checkpoint, object], Mapping[str, Any]] | None = None
@@ -114,7 +116,9 @@ class LocalSession:
         return calls, self._place(calls)
 
     def _brought(self, call: ReportCall, name: str) -> ReportCall:
-        """The caller's own function has put the files where the directory of the call is then."""
+        """Calls the caller's upload function, if there is one. Returns the call with the directory that the function
+        has filled.
+        """
         if call.directory is None:
             return call
         call = dataclasses.replace(call, left_over=call.left_over or call.directory_to_remove(self.facts.run_path))
@@ -141,8 +145,10 @@ class LocalSession:
             self._end_when_reached(metrics[0])
 
     def _put_by_functions(self, call: ReportCall, name: str, calls: list[Any]) -> tuple[str, list[Any]]:
-        """The ranks' own functions have put files somewhere: the checkpoint's directory, which is another one if that lies elsewhere in the
-        run's, and the calls with their files. All ranks raise ValueError when one has put them where no checkpoint can be."""
+        """Finds the directory of files that the ranks' upload functions stored. Returns the checkpoint's directory,
+        which may be another one in the run's directory, and the calls with their files. All ranks raise ValueError
+        if one rank used an invalid place.
+        """
         own = self._names(call)
         place, fault = self._place_of_function(call, name)
         brought = self._ranks.gather((own, place, fault), f"bringing the files of report {self._index}")
@@ -156,7 +162,9 @@ class LocalSession:
         return (name, calls) if places in ([], [name]) else (self._claimed_place(places), calls)
 
     def _place_of_function(self, call: ReportCall, name: str) -> tuple[str, str]:
-        """The directory of the run, other than `name`, that this rank's function has given; empty: none. And why it cannot be a checkpoint."""
+        """Returns the directory of the run, other than `name`, that this rank's function returned; empty if there is
+        none. Also returns why it cannot be a checkpoint.
+        """
         if call.upload_fn is None or call.directory is None or is_place(call.directory, self._facts.run_path, name):
             return "", ""
         try:
@@ -165,7 +173,9 @@ class LocalSession:
             return "", str(error)
 
     def _claimed_place(self, places: list[str]) -> str:
-        """The directory of the run in which the files of this report lie already. ValueError on all ranks unless it is this report's."""
+        """Returns the directory of the run that already holds the files of this report. Raises ValueError on all
+        ranks if this report cannot claim it.
+        """
         if len(places) > 1:
             raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
         (place,) = places
@@ -186,28 +196,28 @@ class LocalSession:
         kept = [manifest.parent.name for manifest in self._directory.path.glob(f"*/{MANIFEST}")]
         try:
             self.sweeper.sweep(kept, lambda name: _elsewhere.pointers(self._directory.path / name))
-        except Exception as error:  # a file system of the user's own may raise anything, and the report is made
+        except Exception as error:  # the user's file system may raise anything; the report has been made
             print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
     def _end_when_reached(self, metrics: dict[str, Any]) -> None:
-        """Rank 0 asks the run's `stop`; every rank ends at the same report."""
+        """Calls the run's `stop` on rank 0. Every rank ends at the same report."""
         assert self.stop is not None
         reached = bool(self.stop(self._facts.experiment_name, metrics)) if self._facts.world_rank == 0 else None
         if self._ranks.broadcast(reached, f"at the end of report {self._index}"):
             raise LoopEnded(0)
 
     def wait_for_ends(self) -> None:
-        """Waits until every rank's loop has ended. RuntimeError where one goes on to report."""
+        """Waits until every rank's loop has ended. Raises RuntimeError if a rank still reports."""
         self._ranks.gather(None, f"has ended after {self._index} reports")
 
     def _names(self, call: ReportCall) -> list[str] | None:
-        """What this rank brings; None: nothing."""
+        """Returns the files that this rank reports; None without a checkpoint."""
         if call.directory is None:
             return None
         return files_below(pathlib.Path(call.directory))
 
     def _place(self, calls: list[Any]) -> str:
-        """The checkpoint's directory; empty: no rank brings files."""
+        """Returns the checkpoint's directory; empty if no rank reports files."""
         if all(names is None for _, _, names, _, _ in calls):
             return ""
         if places := sorted({place for *_, place in calls if place}):
@@ -222,13 +232,13 @@ class LocalSession:
         return f"{name}-a{self._facts.attempt:03d}"
 
     def _place_in_run(self, call: ReportCall) -> str:
-        """The directory of the run that this rank reports in its place; empty: none."""
+        """Returns the directory of the run that this rank reports in place; empty if it does not."""
         if call.upload is not CheckpointUploadMode.NO_UPLOAD or call.directory is None or call.upload_fn is not None:
             return ""
         return place_in_run(call, self._facts)
 
     def _claims(self, wish: str, *, in_place: bool = False) -> bool:
-        """Whether rank 0 has the name for this report, exactly as it is wished."""
+        """Returns, on rank 0, whether this report gets exactly the name `wish`."""
         if self._facts.world_rank != 0:
             return False
         try:
@@ -249,19 +259,21 @@ class LocalSession:
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
-            move = call.owned and call.upload_fn is None  # a function's files lie there already
+            move = call.owned and call.upload_fn is None  # a function's files are in place already
             return take_files(pathlib.Path(source), target, own_files, rank, move=move), ""
         except OSError as error:
             return [], f"rank {rank}: {error}"
 
     def _own_files(self, calls: list[Any]) -> list[str]:
-        """Returns those of this rank's files that no lower rank brings."""
+        """Returns this rank's files, except those that a lower rank reports too."""
         rank = self._facts.world_rank
         lower = {file for _, _, names, _, _ in calls[:rank] for file in names or []}
         return [file for file in calls[rank][2] or [] if file not in lower]
 
     def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, calls: list[Any]) -> Checkpoint:
-        """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
+        """Commits the checkpoint: rank 0 writes the manifest once every rank has stored its files. All ranks raise
+        if one rank could not.
+        """
         brought = self._ranks.gather((entries, fault), f"storing the checkpoint of report {self._index}")
         faults = [rank_fault for _, rank_fault in brought if rank_fault]
         committed = ""
@@ -290,9 +302,11 @@ class LocalSession:
         )
 
     def _discard(self, call: ReportCall, name: str, calls: list[Any]) -> list[str]:
-        """Rank 0 takes the manifest away, which may be there though it could not be made durable. Every rank takes back what it moved,
-        then rank 0 removes the directory, unless it may be the only place of somebody's files: they were reported where they lay, a
-        rank's own function put them there, or they could not be taken back. The texts given say so."""
+        """Undoes a failed commit. Rank 0 removes the manifest, which may exist though it could not be made durable.
+        Every rank moves its files back, then rank 0 removes the directory. The directory stays if it may hold the
+        only copy of files: if they were reported in place, stored by a rank's function, or could not be moved back.
+        Returns messages about that.
+        """
         target = self._directory.path / name
         faults: list[str] = []
         if self._facts.world_rank == 0:
@@ -315,12 +329,12 @@ class LocalSession:
         return faults
 
     def _after_commit(self, call: ReportCall, committed: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
-        """What is committed stays so, whatever goes wrong from here on."""
+        """Runs the steps after a commit. Their errors do not undo the commit."""
         status: ReportedCheckpointStatus | None = None
         metrics: dict[str, Any] = {}
         try:
             status, metrics = self._validation(call, committed.name)
-            if metrics:  # what a validation said counts from now on, also in later starts
+            if metrics:  # later starts use the metrics of the validation too
                 all_metrics = _metrics.encode({**ReportCall(committed.manifest["metrics"]).metrics, **metrics})
                 self._directory.write_manifest(
                     committed.name, self._index, committed.manifest["files"], all_metrics, self._facts.world_size
@@ -331,8 +345,9 @@ class LocalSession:
         return status, metrics
 
     def _validation(self, call: ReportCall, name: str) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
-        """Validates in this very process, so nothing can end one that takes too long. One that fails ends nothing, as on a
-        cluster."""
+        """Validates in this process, so a validation has no time limit. Its failure does not end the run, as on a
+        cluster.
+        """
         if not call.validation or self.validate is None:
             return None, {}
         try:
@@ -345,8 +360,9 @@ class LocalSession:
         return ReportedCheckpointStatus.VALIDATED, metrics if isinstance(metrics, dict) else {}
 
     def forget_worse(self, *, succeeded: bool = False) -> None:
-        """Removes the worse checkpoints. Beside the k best the latest is kept, and the one that this attempt started from until
-        the first of its own."""
+        """Removes the worse checkpoints. Keeps the latest beside the k best. Keeps the one from which this attempt
+        started until the attempt has its own first.
+        """
         if self._keep.num_to_keep is None:
             return
         committed = self._directory.committed()
@@ -369,7 +385,9 @@ class LocalSession:
             self._directory.remove(by_name[name])
 
     def _unscored(self, kept: list[Checkpoint]) -> bool:
-        """A name that no checkpoint has is a mistake: by it the best would be deleted. Said once."""
+        """Returns whether no checkpoint has the score, which then must be a mistake: retention would delete the best
+        ones. Prints that once.
+        """
         name = self._keep.checkpoint_score_attribute
         if not name or any(nested(checkpoint.metrics, name) is not None for checkpoint in kept):
             return False
@@ -391,7 +409,7 @@ class LocalSession:
         return None if start is None else self._as_checkpoint(start)
 
     def start_from(self, checkpoint: Checkpoint | None) -> None:
-        """`resume_from_checkpoint`, where the run has none of its own."""
+        """Starts from `resume_from_checkpoint`, if the run has no checkpoint of its own."""
         if checkpoint is not None and self._directory.start is None:
             self._latest = checkpoint
 
@@ -406,7 +424,7 @@ class LocalSession:
         ]
 
     def should_checkpoint(self) -> bool:
-        return False  # nobody takes this machine away
+        return False  # local mode has no preemption
 
     def resize_info(self) -> ResizeInfo:
         size = self._facts.world_size
@@ -452,7 +470,7 @@ class LocalSession:
         return _loop_environment.scratch_dir()
 
     def flush(self, timeout_s: float | None) -> None:
-        _behind.join()  # any other report returns when its checkpoint is committed
+        _behind.join()  # all other reports return after their checkpoint is committed
 
 
 def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:
