@@ -2,8 +2,7 @@
 ranks are one line.
 
 A line that is overwritten, such as a progress bar, has states. A terminal shows the newest state in its last line.
-Elsewhere each
-state is a line.
+Elsewhere each state is a line.
 """
 
 from __future__ import annotations

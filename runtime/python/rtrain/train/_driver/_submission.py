@@ -304,7 +304,9 @@ class Submission:
             )
 
     def _resume_from(self) -> dict[str, str] | None:
-        """A committed checkpoint by its path; a directory that only this machine has travels as a blob."""
+        """Returns the committed checkpoint to resume from, by its path. A directory that exists on this machine
+        alone is uploaded as a blob.
+        """
         given = self.trainer.resume_from_checkpoint
         if given is None:
             return None
@@ -326,7 +328,9 @@ class Submission:
         return _package.dumps(value, what, self.project.directory)
 
     def _rest(self) -> dict[str, Any]:
-        """What `restore` needs beside the loop, its config and the datasets; callbacks stay with their driver."""
+        """Returns the parts that `restore` needs beside the loop, its config and the datasets. Callbacks are not
+        stored.
+        """
         import copy
 
         config = copy.copy(self.trainer.run_config)
@@ -334,15 +338,18 @@ class Submission:
         config.name = str(self.name)
         config.stop = None
         config.storage_path, config.records_path = config.runs_path, None
-        config.storage_filesystem = None  # it may hold keys, and storage_path says where
+        config.storage_filesystem = None  # it may hold keys, and storage_path contains the place
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
 
     # -- the run ------------------------------------------------------------------------------------------------------
     def _live_run(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        """A live run of this name: joined when its driver was this one and it is kept where this one's is, else a Conflict.
-        Without a name of its own the first `fit()` of a config takes the next one then, and goes on from nobody else's checkpoint."""
+        """Returns the live run of this name; None if there is none. A run that this driver submitted, with the same
+        storage path, is joined. Any other one is a Conflict. If the config has no explicit name, the first `fit()`
+        takes the next free name, so that it never resumes another program's run.
+        """
         config = self.trainer.run_config
-        unnamed = not config.is_named and config._fits == 0  # the name says which config of this program it is, in any attempt
+        # A name identifies the config of this program in all attempts.
+        unnamed = not config.is_named and config._fits == 0
         while (run := self._newest_run()) is not None:
             same_path = same_storage(run["storage_path"], job.get("storage_path"))
             by_this_driver = same_path and _driver_of(run) == job["env"]["RTRAIN_DRIVER_ID"]
@@ -360,7 +367,7 @@ class Submission:
         return None
 
     def _newest_run(self) -> dict[str, Any] | None:
-        """The newest run of this name."""
+        """Returns the newest run of this name; None if there is none."""
         try:
             run: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
         except NotFound:
@@ -377,7 +384,7 @@ class Submission:
 
     def _submit(self, job: dict[str, Any], driver_pkl: bytes) -> dict[str, Any]:
         job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
-        if self.resume_blob:  # named here, the head keeps it as long as the run
+        if self.resume_blob:  # a blob in the job's env is stored as long as the run
             job["env"]["RTRAIN_RESUME_SHA256"] = self.resume_blob
         if self.project.content:
             self.head.upload_blob(self.project.content)
@@ -396,7 +403,7 @@ class Submission:
         return run
 
     def _stop_submitted(self) -> None:
-        """Ctrl-C came when the run was, or may have been, submitted, and was not watched for."""
+        """Stops the run after a Ctrl-C that was pressed while the run was being submitted."""
         if not self.asked:
             return
         if _names.setting("ON_INTERRUPT", "stop") == "detach":
@@ -414,7 +421,7 @@ class Submission:
             )
 
     def _submitted_id(self) -> str:
-        """Returns the id of the run whose submission was not answered; the head may still be at it."""
+        """Returns the id of the run whose submission got no answer. The head may still be processing it."""
         deadline = time.monotonic() + _TAKEN_WITHIN_S
         while time.monotonic() < deadline:
             run = self._newest_run()
@@ -429,7 +436,7 @@ def _driver_of(run: dict[str, Any]) -> str:
 
 
 def _secret_values(names: list[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the secrets of this process's environment, and those that are given."""
+    """Returns the values of the secrets: the given ones, and the others from this process's environment."""
     if missing := [name for name in names if name not in given and name not in os.environ]:
         raise ValueError(f"RunConfig(secrets=) names {', '.join(missing)}: not set in this process's environment; export it here")
     return {name: given[name] if name in given else os.environ[name] for name in names}
@@ -440,8 +447,9 @@ def _texts(values: Any) -> dict[str, str]:
 
 
 def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext, backend: str = "") -> Result:
-    """Follows the run to its end. Returns its Result, or raises what its failure raises. `backend`: the name that the trainer's
-    config gives to the process group's backend."""
+    """Follows the run to its end. Returns its Result, or raises the error of its failure. `backend`: the process
+    group's backend in the trainer's config.
+    """
     head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints(), backend=backend)
     with told_of_end(callbacks, context):

@@ -1,5 +1,6 @@
-"""Validation of reported checkpoints: the worker leaves what is to be validated with the head, the driver runs it, one at a
-time, in a process of its own or by a remote call, and leaves what it said. What is pending survives restarts of both."""
+"""Validates reported checkpoints. The worker stores a request at the head. The driver validates one checkpoint at a
+time, in a separate process or by a remote call, and stores the answer. Pending requests survive restarts of both.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ _ERROR_MOST = 16_000  # bytes
 
 
 class Validator:
-    """The driver's side: a thread that validates what is pending, and `finish`, which waits for all of it. Of another user's
-    run it validates nothing: what is pending and the function are pickles of that user."""
+    """The driver's side: a thread that runs pending validations, and `finish`, which waits for all of them. It does
+    not validate another user's run, since the request and the function are pickles of that user.
+    """
 
     def __init__(self, head: Head, run: Mapping[str, Any]) -> None:
         self._head = head
@@ -46,7 +48,7 @@ class Validator:
             self._thread.start()
 
     def finish(self) -> None:
-        """Waits until nothing is pending."""
+        """Waits until no validation is pending."""
         self._ending.set()
         if self._config is not None:
             self._thread.join()
@@ -69,11 +71,11 @@ class Validator:
             self._ending.wait(_POLL_S)
 
     def _answer(self, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
-        """What the validation said; whatever is wrong with this one leaves the next ones alone."""
+        """Returns the validation's answer. A failure does not affect the next validations."""
         try:
             return self._validated(name, wish)
         except Unreachable:
-            raise  # it is asked for again when the head is back
+            raise  # retried when the head answers again
         except Exception:
             return _failed(f"the validation of {name} could not be carried out:\n{traceback.format_exc()}")
 
@@ -101,7 +103,7 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
     command = [sys.executable, "-m", "rtrain.train._driver._validation"]
     package = str(pathlib.Path(__file__).resolve().parents[3])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
-    # A file, not a pipe: processes that the function started may hold it open, and are not waited for.
+    # A file, not a pipe: processes that the function started may keep it open.
     with (answer.parent / "stderr").open("w+b") as err:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=err, env=environment)
         try:
@@ -116,14 +118,16 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
         return _answered(answer.read_text())
     ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
     if process.returncode == 1 and error_text:
-        return _failed(error_text)  # its traceback
+        return _failed(error_text)  # the traceback
     return _failed(
         f"{error_text}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip()
     )
 
 
 def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
-    """Runs the validation on a node of the cluster, by `rtrain.remote`; the time that it waits for its place counts."""
+    """Runs the validation on a node of the cluster, by `rtrain.remote`. The time limit includes the wait for a
+    place.
+    """
     from rtrain._remote._api import remote
     from rtrain._remote._errors import GetTimeoutError, RemoteError
 
@@ -171,7 +175,7 @@ def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
 
 
 def main() -> int:
-    """One validation: its job on stdin, the metrics into a file."""
+    """Runs one validation: reads its job from stdin and writes the metrics to a file."""
     content = sys.stdin.buffer.read()
     job = pickle.loads(content)
     sys.path[:] = job["sys_path"]
