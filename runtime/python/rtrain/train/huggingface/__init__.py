@@ -1,4 +1,4 @@
-"""Hugging Face libraries inside a training function. Accelerate needs nothing: it finds the ranks by itself."""
+"""Hugging Face libraries inside a training function. Accelerate finds the ranks by itself."""
 
 from __future__ import annotations
 

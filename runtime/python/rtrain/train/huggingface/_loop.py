@@ -14,14 +14,15 @@ from rtrain.train._workers._loop_call import wants_config
 
 
 class TransformersLoop:
-    """Calls `function` in either of its shapes: a loop that trains (`function(config)`, `function()`), or the older init
-    function (`function(train_dataset, eval_dataset, **config)`), which gives back a Trainer that is trained here."""
+    """Calls `function` in one of its two forms. `function(config)` or `function()` is a loop that trains. The older
+    `function(train_dataset, eval_dataset, **config)` returns a Trainer, which is trained here.
+    """
 
     def __init__(self, function: Callable[..., Any], *, makes_trainer: bool) -> None:
         self.function = function
         self.makes_trainer = makes_trainer or _wants_datasets(function)
         if not self.makes_trainer:
-            wants_config(function)  # ValueError where it needs more than that
+            wants_config(function)  # raises ValueError for more required arguments
 
     def __call__(self, config: Mapping[str, Any]) -> Any:
         from transformers import Trainer  # noqa: PLC0415 - on the worker, not on the driver
@@ -63,7 +64,7 @@ def _train(trainer: Any) -> None:
 
 @contextlib.contextmanager
 def _reporting(trainers: Any) -> Iterator[None]:
-    """While it lasts, a Trainer that begins to train without a report callback gets one."""
+    """Adds a report callback, during the block, to each Trainer that begins to train without one."""
     from rtrain.train.huggingface._report import RTrainReportCallback  # noqa: PLC0415
 
     plain = trainers.train

@@ -1,4 +1,4 @@
-"""Lets a `transformers.Trainer` train on what `get_dataset_shard` gave, without sharding it a second time."""
+"""Lets a `transformers.Trainer` train on a dataset of `get_dataset_shard` without splitting it a second time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rtrain.train.torch._place import get_device
 
 
 class _Stream(IterableDataset[Any]):
-    """What is iterated as it comes: samples, or batches that are made already."""
+    """A source that is iterated unchanged: samples, or finished batches."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -25,7 +25,9 @@ class _Stream(IterableDataset[Any]):
 
 
 class _AsLong(Dataset[Any]):
-    """A rank's share, as long as the longest of the ranks: sizes differ by one, and every rank must take as many steps."""
+    """A rank's share, padded to the length of the longest share. Lengths differ by one, and every rank must take the
+    same number of steps.
+    """
 
     def __init__(self, share: Any) -> None:
         self.share = share
@@ -41,9 +43,9 @@ class _AsLong(Dataset[Any]):
 def prepare_trainer(trainer: Trainer) -> Trainer:
     """Returns the trainer, ready to run in a worker.
 
-    What `get_dataset_shard` returned is this rank's already, and is not divided again. A stream of batches
-    (`shard.iter_torch_batches(...)`) is read as it is, on every rank its own. The trainer divides other datasets, of torch or of
-    `datasets`.
+    A dataset from `get_dataset_shard` is this rank's share, and is not split again. A stream of batches
+    (`shard.iter_torch_batches(...)`) is read unchanged on every rank. The trainer splits other datasets, of torch or
+    of `datasets`.
     """
     for dataset, method in (("train_dataset", "get_train_dataloader"), ("eval_dataset", "get_eval_dataloader")):
         if _is_ours(getattr(trainer, dataset, None)):
@@ -85,7 +87,7 @@ def _longest(length: int) -> int:
 
 
 class _Each:
-    """A shard as batches of one size, from its beginning each time it is iterated."""
+    """A shard as batches of one size. Each iteration starts at its beginning."""
 
     def __init__(self, shard: Any, size: int) -> None:
         self.shard, self.size = shard, size

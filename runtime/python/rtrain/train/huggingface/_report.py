@@ -19,8 +19,8 @@ _RANK_IN_NAME = re.compile(r"^(?:rng_state_|__|.*_rank_)(\d+)[._]")
 class RTrainReportCallback(TrainerCallback):
     """Reports every save of a Trainer, with its files and the newest of all logged metrics.
 
-    Use it by `trainer.add_callback(RTrainReportCallback())`. A training that saves nothing is reported once, at its end, without
-    a checkpoint. The files lie in the checkpoint's folder `checkpoint`; resume with
+    Use it by `trainer.add_callback(RTrainReportCallback())`. A training without saves is reported once, at its end,
+    without a checkpoint. The files are in the checkpoint's folder `checkpoint`. Resume with
     `trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))`.
     """
 
@@ -34,7 +34,7 @@ class RTrainReportCallback(TrainerCallback):
     ) -> TrainerControl:
         """Called by the Trainer when the training begins.
 
-        RuntimeError when the Trainer sees another number of processes than the run has workers.
+        Raises RuntimeError if the Trainer's number of processes is not the run's number of workers.
         """
         here = place()
         if args.world_size != here.world_size:
@@ -78,7 +78,9 @@ def _newest(state: TrainerState) -> dict[str, Any]:
 
 
 def _own_files(saved: pathlib.Path) -> list[pathlib.Path]:
-    """Rank 0 brings what belongs to all; every rank what carries its number (random states, shards)."""
+    """Returns the files that this rank reports: the ones with its number (random states, shards), and on rank 0 the
+    common ones.
+    """
     here = place()
     files = sorted(path for path in saved.rglob("*") if path.is_file())
     return [path for path in files if _owner(path.name, here.world_size) == here.world_rank]

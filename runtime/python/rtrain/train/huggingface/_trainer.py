@@ -1,4 +1,4 @@
-"""`TransformersTrainer`, of the older API: a TorchTrainer whose Transformers trainers report by themselves."""
+"""`TransformersTrainer` of the older API: a TorchTrainer that reports the saves of Transformers trainers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rtrain.train.torch._trainer import TorchTrainer
 class TransformersTrainer(TorchTrainer):
     """Trains with Transformers on several ranks.
 
-    train_loop_per_worker: a loop that makes a `transformers.Trainer` and trains it; every save is reported. In the older shape
-    it is a function `init(train_dataset, eval_dataset, **config)` that returns a Trainer, which is trained from the newest
-    checkpoint on. `datasets` gives it "train" and "evaluation".
-    trainer_init_per_worker, trainer_init_config: the older shape's names for the function and its config.
+    train_loop_per_worker: a loop that makes a `transformers.Trainer` and trains it; every save is reported. In its
+    older form it is a function `init(train_dataset, eval_dataset, **config)` that returns a Trainer. This Trainer is
+    trained from the newest checkpoint on. `datasets` contains "train" and "evaluation". trainer_init_per_worker,
+    trainer_init_config: the older names of the function and its config.
     options: the other arguments of TorchTrainer.
     """
 
@@ -37,7 +37,7 @@ class TransformersTrainer(TorchTrainer):
             raise ValueError(f"train_loop_per_worker is {function!r}; it is a function")
         if preprocessor is not None:
             raise ValueError("TransformersTrainer(preprocessor=): apply it to the datasets before they are given")
-        if not isinstance(function, TransformersLoop):  # restore() gives one
+        if not isinstance(function, TransformersLoop):  # restore() passes a TransformersLoop
             function = TransformersLoop(function, makes_trainer=trainer_init_per_worker is not None)
         config = train_loop_config if train_loop_config is not None else trainer_init_config
         super().__init__(function, train_loop_config=config, **options)
