@@ -1,4 +1,4 @@
-"""Who the ranks are, in Lightning's words."""
+"""The ranks of the run, as Lightning's cluster environment."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from rtrain.train.torch._place import place
 
 
 class RayLightningEnvironment(LightningEnvironment):
-    """Tells Lightning that the ranks are there already: it starts no process and changes no number."""
+    """Makes Lightning use the existing ranks. It starts no process and changes no number."""
 
     @property
     def creates_processes_externally(self) -> bool:
-        """True: the run's agents have started the ranks."""
+        """True, since the run's agents have started the ranks."""
         return True
 
     def world_size(self) -> int:
-        """Returns how many workers the run has."""
+        """Returns the run's number of workers."""
         return place().world_size
 
     def global_rank(self) -> int:
@@ -32,13 +32,13 @@ class RayLightningEnvironment(LightningEnvironment):
         return place().node_rank
 
     def set_world_size(self, size: int) -> None:
-        """Does nothing: the number of workers stays what it is."""
+        """Does nothing, since the number of workers is fixed."""
 
     def set_global_rank(self, rank: int) -> None:
-        """Does nothing: the rank stays what it is."""
+        """Does nothing, since the rank is fixed."""
 
     def teardown(self) -> None:
-        """Does nothing: nothing was set up."""
+        """Does nothing, since there is no set-up to undo."""
 
 
 public_in("rtrain.train.lightning", RayLightningEnvironment)

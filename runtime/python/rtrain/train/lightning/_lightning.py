@@ -1,4 +1,4 @@
-"""Lightning under either of its names: `lightning.pytorch`, else the older `pytorch_lightning`."""
+"""Imports Lightning by its name `lightning.pytorch`, or by the older `pytorch_lightning`."""
 
 from __future__ import annotations
 

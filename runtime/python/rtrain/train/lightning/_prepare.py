@@ -1,4 +1,4 @@
-"""Checks that a Lightning trainer takes the run's ranks, before it trains on one of them alone."""
+"""Checks that a Lightning trainer uses all of the run's ranks, before it trains on one of them alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each training epoch of Lightning becomes a report of the run, with Lightning's own checkpoint."""
+"""Reports each training epoch of Lightning, with Lightning's own checkpoint."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rtrain.train.torch._place import place
 
 
 class RTrainReportCallback(Callback):
-    """Reports at the end of each training epoch what was logged, with `epoch` and `step`, and a checkpoint.
+    """Reports the logged metrics, `epoch`, `step` and a checkpoint at the end of each training epoch.
 
-    Use it by `Trainer(callbacks=[RTrainReportCallback()])`. The checkpoint is the file (for sharded models the folder)
-    `checkpoint.ckpt`; resume with `trainer.fit(model, ckpt_path=os.path.join(directory, "checkpoint.ckpt"))`. The arguments are
-    those of `rtrain.train.report`.
+    Use it by `Trainer(callbacks=[RTrainReportCallback()])`. The checkpoint is the file (for sharded models the
+    folder) `checkpoint.ckpt`. Resume with `trainer.fit(model, ckpt_path=os.path.join(directory,
+    "checkpoint.ckpt"))`. The arguments are those of `rtrain.train.report`.
     """
 
     CHECKPOINT_NAME = "checkpoint.ckpt"
@@ -28,7 +28,7 @@ class RTrainReportCallback(Callback):
             self._options["validation"] = validation
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning at the end of each training epoch: reports it."""
+        """Reports the epoch. Lightning calls it at the end of each training epoch."""
         metrics: dict[str, Any] = {name: value.item() for name, value in trainer.callback_metrics.items()}
         metrics.update(epoch=trainer.current_epoch, step=trainer.global_step)
         here = place()
@@ -36,7 +36,8 @@ class RTrainReportCallback(Callback):
             directory = pathlib.Path(trainer.strategy.broadcast(own))
             saved = directory / self.CHECKPOINT_NAME
             trainer.save_checkpoint(str(saved), weights_only=False)
-            # A sharded checkpoint lies on every node, and one rank of each brings its part. Else rank 0 has it all.
+            # A sharded checkpoint has parts on every node, and one rank of each node reports them. Otherwise rank 0
+            # reports the whole checkpoint.
             brings = here.world_rank == 0 or (here.local_rank == 0 and saved.is_dir())
             checkpoint = train.Checkpoint.from_directory(directory) if brings else None
             train.report(metrics, checkpoint=checkpoint, **self._options)

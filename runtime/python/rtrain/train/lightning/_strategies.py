@@ -12,8 +12,9 @@ from rtrain.train.torch._place import get_device, place
 
 
 class _OfTheRun:
-    """What the strategies share: one device a process, and loaders divided by the run's size. Lightning by itself
-    counts the devices that it sees."""
+    """The common part of the strategies: one device per process, and loaders split by the run's size. Lightning
+    itself would count the visible devices.
+    """
 
     @property
     def root_device(self) -> torch.device:
@@ -22,7 +23,7 @@ class _OfTheRun:
 
     @property
     def distributed_sampler_kwargs(self) -> dict[str, Any]:
-        """How Lightning divides loaders: among the workers of the run."""
+        """Lightning's arguments for splitting loaders among the run's workers."""
         here = place()
         return {"num_replicas": here.world_size, "rank": here.world_rank}
 
@@ -36,7 +37,7 @@ class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
 
 
 class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
-    """Lightning's DeepSpeedStrategy on this run's workers, where DeepSpeed is installed. The arguments are the same."""
+    """Lightning's DeepSpeedStrategy on this run's workers, if DeepSpeed is installed. The arguments are the same."""
 
 
 public_in("rtrain.train.lightning", RayDDPStrategy, RayDeepSpeedStrategy, RayFSDPStrategy)
