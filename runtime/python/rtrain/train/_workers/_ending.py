@@ -1,10 +1,9 @@
 """Ends a worker's process once its loop has returned.
 
 The process does what Python does at exit: it waits for threads and calls functions registered with atexit. A thread
-or a function that
-hangs would keep the rank, and with it the run, for ever. So after NAMED_S the process prints what it waits for.
-After the job's
-`limits.stop_grace` more it ends. Destructors of modules, of CUDA and of gloo, which may hang as well, do not run.
+or a function that hangs would keep the rank, and with it the run, for ever. So after NAMED_S the process prints what
+it waits for. After the job's `limits.stop_grace` more it ends. Destructors of modules, of CUDA and of gloo, which
+may hang as well, do not run.
 """
 
 from __future__ import annotations

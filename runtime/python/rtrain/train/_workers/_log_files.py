@@ -1,4 +1,4 @@
-"""`log_to_file`: what a rank prints is written to files as well, kept with the run's logs."""
+"""Writes a rank's output to files as well, for `log_to_file`. They are stored with the run's logs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class _Both:
 
 
 def directory() -> pathlib.Path:
-    """`<run>/logs/attempt-NNNNNN` where the run's directory is on this node; else a place from where the agent takes the files
-    there when the attempt ends."""
+    """Returns `<run>/logs/attempt-NNNNNN` if this node has the run's directory. Otherwise returns a folder whose
+    files the agent copies there at the attempt's end.
+    """
     facts = _session.current("log_to_file").facts
     if facts.run_path and "://" not in facts.run_path and os.access(facts.run_path, os.W_OK):
         return pathlib.Path(facts.run_path) / "logs" / f"attempt-{facts.attempt:06}"

@@ -11,7 +11,7 @@ def called(loop: Any, config: Any) -> Any:
 
 
 def wants_config(loop: Any) -> bool:
-    """Whether the loop takes the config. ValueError for one that needs more than that."""
+    """Returns whether the loop takes the config. Raises ValueError for a loop with more required arguments."""
     try:
         parameters = list(inspect.signature(loop).parameters.values())
     except (TypeError, ValueError):
@@ -26,6 +26,6 @@ def wants_config(loop: Any) -> bool:
         )
     if required or any(
         p.kind is p.VAR_POSITIONAL for p in parameters
-    ):  # `*args`: a plain decorator's wrapper hands on what it gets
+    ):  # `*args`: the wrapper of a plain decorator passes its arguments on
         return True
     return bool(positional and positional[0].name in ("config", "train_loop_config"))

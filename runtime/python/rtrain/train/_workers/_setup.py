@@ -1,5 +1,6 @@
-"""What a worker of `fit()` has beyond a bare one: its datasets' shares, `stop` as a function, validation, metadata, and
-what a trial of a sweep adds."""
+"""Adds the parts of a worker of `fit()` to its session: shares of datasets, `stop` as a function, validation,
+metadata, and the fields of a sweep's trial.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +47,13 @@ def prepare(session: Session, payload: Payload) -> None:
 
 
 def finish(session: Session) -> None:
-    """Every report is made, and what was reported is stored."""
+    """Removes files without a pointer after the last report."""
     if isinstance(session, ClusterSession) and session.sweeper is not None:
         session.sweep()
 
 
 def stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
-    """`{"metric": value}` is reached when any metric is at its value or above."""
+    """Returns `stop` as a function. `{"metric": value}` is reached when a metric is at its value or above."""
     if not isinstance(stop, Mapping):
         users_function: Callable[[str, dict[str, Any]], bool] = stop
         return users_function

@@ -1,4 +1,4 @@
-"""A run as experiment trackers know it, and what a tracker is; rtrain.integrations has MLflow's and W&B's."""
+"""A run for experiment trackers, and the interface of a tracker. rtrain.integrations has those of MLflow and W&B."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rtrain.train._values._facts import Facts
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker needs to know of the run and of this attempt."""
+    """The facts about the run and its attempt that a tracker needs."""
 
     name: str
     run_id: str
     attempt: int
-    reports_before: int  # the live branch's reports before this attempt
-    folder: pathlib.Path | None  # the run's directory, where this machine sees it
+    reports_before: int  # number of reports on the live branch before this attempt
+    folder: pathlib.Path | None  # the run's directory, if this machine has it
 
 
 class Tracker(Protocol):
@@ -47,7 +47,7 @@ def tracked(facts: Facts, name: str | None = None) -> TrackedRun:
 
 
 def _first_id(folder: pathlib.Path) -> str:
-    """The id that the run's directory was made with: it stays the same when another cluster goes on with the run."""
+    """Returns the run's first id, from its directory. It stays the same when another cluster resumes the run."""
     try:
         return str(json.loads((folder / "run.json").read_text())["run_id"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,8 +1,8 @@
-"""Experiment trackers fed by `report()`, on rank 0: TensorBoard, MLflow, Weights & Biases.
+"""Passes reports to experiment trackers, on rank 0: TensorBoard, MLflow, Weights & Biases.
 
-A run has ONE tracker run over all its attempts. The step is the number of the report on the live branch, so an attempt that
-starts from a checkpoint goes on after that checkpoint's step; steps that an earlier attempt wrote already are not written
-twice. Whatever a tracker raises is printed once and ends that tracker alone, never the run.
+A run has one tracked run for all its attempts. The step is the number of the report on the live branch, so an
+attempt that starts from a checkpoint continues after that checkpoint's step. Steps that an earlier attempt wrote are
+not written again. An exception of a tracker is printed once. It ends that tracker alone, never the run.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Tracking:
 
     def __init__(self, run: TrackedRun, makers: Mapping[str, Callable[[TrackedRun], Tracker]]) -> None:
         self._run = run
-        self.makers = dict(makers)  # of those that still get metrics
+        self.makers = dict(makers)  # the trackers that still get metrics
         self._trackers: dict[str, Tracker] = {}
         self._reports = 0
 
     def reported(self, metrics: Mapping[str, Any]) -> None:
         self._reports += 1
-        values = {name: value for name, value in flatten(metrics).items() if not isinstance(value, Mapping)}  # no empty dict
+        # Leaves out empty dicts.
+        values = {name: value for name, value in flatten(metrics).items() if not isinstance(value, Mapping)}
         for name, make in list(self.makers.items()):
             try:
                 if name not in self._trackers:
@@ -64,9 +65,10 @@ class Tracking:
 
 
 class TensorBoard:
-    """Event files in `<run directory>/tensorboard`, by TensorBoard's own writer; torch's would import torch on rank 0 alone, whose
-    process group the other ranks' loops may never make. What an earlier attempt wrote after the checkpoint that this one
-    starts from is purged by the reader."""
+    """Writes event files to `<run directory>/tensorboard` with TensorBoard's own writer. The writer of torch would
+    import torch, and so make the process group, on rank 0 alone. TensorBoard's reader drops the steps that an
+    earlier attempt wrote after the checkpoint from which this one starts.
+    """
 
     def __init__(self, run: TrackedRun, folder: str | os.PathLike[str] | None = None) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2
@@ -96,7 +98,7 @@ class TensorBoard:
 
 
 def makers(names: Sequence[str]) -> dict[str, Callable[[TrackedRun], Tracker]]:
-    """How the trackers named are made; their packages are imported only then."""
+    """Returns functions that make the named trackers. Only their calls import the trackers' packages."""
     known: dict[str, Callable[[TrackedRun], Tracker]] = {
         "tensorboard": lambda run: TensorBoard(run, os.environ.get("RTRAIN_TENSORBOARD_DIR") or None),
         "mlflow": _mlflow,
@@ -118,7 +120,7 @@ def _wandb(run: TrackedRun) -> Tracker:
 
 
 def names_of_job() -> list[str]:
-    """The trackers that the job's `tracking` names, as the agent passes them on."""
+    """Returns the trackers in the job's `tracking`, from the environment that the agent set."""
     return [name for name in os.environ.get("RTRAIN_TRACKING", "").split(",") if name]
 
 
@@ -141,7 +143,7 @@ def _begin(facts: Facts) -> Tracking:
 
 
 def start(facts: Facts, names: Sequence[str]) -> None:
-    """The trackers of a run that this process makes itself, as local mode does."""
+    """Starts the trackers of a run that this process makes itself, in local mode."""
     global _of_process
     _of_process = Tracking(tracked(facts), makers(names) if facts.world_rank == 0 else {})
     _behind.before_failed_exit["trackers"] = functools.partial(finish, failed=True)
