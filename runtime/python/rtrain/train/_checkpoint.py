@@ -97,8 +97,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         """Where the files lie: a path on `filesystem`, or a URI.
 
         With RunConfig(storage_filesystem=) it is a path on that file system. For a file system that rtrain cannot
-        write itself, the
-        path is read from the checkpoint's record. FileNotFoundError is raised if that record was removed.
+        write itself, the path is read from the checkpoint's record. FileNotFoundError is raised if that record was
+        removed.
         """
         if not self._shown:
             elsewhere, pointers = _elsewhere.of(self._at), self._pointers()
@@ -167,8 +167,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         """Gives a context with the directory of the files. They must not be changed.
 
         The directory is the checkpoint's own if that is on this machine. Otherwise it is a copy that the processes
-        of this machine
-        share. The last of them removes it.
+        of this machine share. The last of them removes it.
         """
         with self._as_recorded() as folder:
             if pointers := _elsewhere.pointers(folder):

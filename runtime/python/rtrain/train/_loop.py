@@ -124,8 +124,7 @@ def get_all_reported_checkpoints(
     timeout_s: number of seconds to wait; then the present checkpoints are returned.
 
     A driver that follows the run makes the validations (see ValidationConfig). Without such a driver, VALIDATED
-    without
-    `timeout_s` waits, and prints that after half a minute.
+    without `timeout_s` waits, and prints that after half a minute.
     """
     return _session.current("get_all_reported_checkpoints").all_reported_checkpoints(consistency_mode, timeout_s)
 
@@ -142,8 +141,7 @@ def should_checkpoint() -> bool:
     """Returns whether a checkpoint is requested now: by a drain, a preemption, a resize, an operator or a stop.
 
     It is cheap: call it in each step. Ranks may see a request at different steps. So let one rank decide, or pass a
-    checkpoint
-    to the next report of all ranks.
+    checkpoint to the next report of all ranks.
     """
     return _session.current("should_checkpoint").should_checkpoint()
 
@@ -189,8 +187,7 @@ def flush(timeout_s: float | None = None) -> None:
     limit).
 
     Raises CheckpointUploadError if a checkpoint was lost, AgentGoneError after `timeout_s`, and RuntimeError outside
-    of a training
-    function.
+    of a training function.
     """
     _session.current("flush").flush(timeout_s)
 

@@ -23,10 +23,8 @@ class Result:
     metrics: the metrics of the last report. checkpoint: the latest one. error: the reason of a failure; None after
     success.
     path: the run's directory; with RunConfig(storage_filesystem=) its path there. best_checkpoints: pairs
-    (checkpoint, metrics), at most
-    `num_to_keep`. The last one is the best by checkpoint_score_attribute, or the newest without that. return_value:
-    the value that rank
-    0's loop returned.
+    (checkpoint, metrics), at most `num_to_keep`. The last one is the best by checkpoint_score_attribute, or the
+    newest without that. return_value: the value that rank 0's loop returned.
     """
 
     metrics: dict[str, Any] | None = None
@@ -81,8 +79,7 @@ class Result:
         """Returns the Result of the run in the directory `path`.
 
         path: on this machine, on the head, mounted by the cluster alone, or in a bucket. With a storage_filesystem
-        it may be the run's path
-        there, `<storage_path>/<name>`, or rtrain's own path of the run.
+        it may be the run's path there, `<storage_path>/<name>`, or rtrain's own path of the run.
         storage_filesystem: provides the keys and the endpoint of a bucket. This process reads any other file system
         of pyarrow or fsspec.
 
@@ -150,7 +147,7 @@ def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
 
 
 def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> list[tuple[Checkpoint, dict[str, Any]]]:
-    """Sorts from the worst to the best. Of equal ones the newer is better. A checkpoint without a score is the
+    """Sorts from the worst to the best. The newer of two equal ones is better. A checkpoint without a score is the
     worst.
     """
     pairs = [(checkpoint, checkpoint.metrics) for checkpoint in checkpoints]

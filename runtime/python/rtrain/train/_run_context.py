@@ -1,4 +1,4 @@
-"""What a driver's callbacks are told, and their base classes."""
+"""The base classes of a driver's callbacks, and the context that they get."""
 
 import contextlib
 import importlib
@@ -16,7 +16,7 @@ from rtrain.train._values._errors import ControllerError, TrainingFailedError
 
 @dataclass(frozen=True)
 class TrainRunContext:
-    """The run that a callback is told about: its id, name and path, and what its trainer was made with."""
+    """The run of a callback: its id, name and path, and the arguments of its trainer."""
 
     run_id: str
     name: str
@@ -26,12 +26,14 @@ class TrainRunContext:
     train_loop_config: Any = None
 
     def get_run_config(self) -> Any:
-        """The RunConfig of the run; None for one that was attached to."""
+        """Returns the RunConfig of the run; None after `attach`."""
         return self.run_config
 
 
 class RTrainCallback:
-    """The base class of callbacks. One that is no UserCallback is accepted, named once and not called."""
+    """The base class of callbacks. A callback that is not a UserCallback is accepted, mentioned once, and not
+    called.
+    """
 
 
 RayTrainCallback = RTrainCallback
@@ -41,20 +43,20 @@ class UserCallback(RTrainCallback):
     """Functions that the driver calls while it follows a run. An exception in one ends the run."""
 
     def before_run(self, run_context: TrainRunContext) -> None:
-        """Called once the run is submitted, before everything else, so that `run_context` has its id and path.
+        """Called once the run is submitted, before all other calls, so that `run_context` has its id and path.
 
-        It is also called when this driver joins a run that goes on.
+        It is also called when this driver joins a running run.
         """
 
     def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
-        """Called after each report, in order. With a checkpoint, it is called once that is committed.
+        """Called after each report, in order. For a report with a checkpoint: after the commit.
 
-        metrics: those of every rank, by rank.
-        checkpoint: what was brought; None where it was never committed, or is removed already.
+        metrics: the metrics of every rank, by rank.
+        checkpoint: the reported checkpoint; None if it was never committed, or was removed.
         """
 
     def after_exception(self, run_context: TrainRunContext, worker_exceptions: dict[int, Exception]) -> None:
-        """Called after an attempt failed, with what each failed rank raised, by rank."""
+        """Called after an attempt failed, with the exception of each failed rank, by rank."""
 
     def after_run(self, run_context: TrainRunContext) -> None:
         """Called after the run has ended, however it ended."""
@@ -62,7 +64,9 @@ class UserCallback(RTrainCallback):
 
 @contextlib.contextmanager
 def callback_errors() -> Iterator[None]:
-    """What a callback raises is a ControllerError, whose `controller_failure` it is: no worker is to blame."""
+    """Converts an exception of a callback to a ControllerError, since no worker caused it. Its `controller_failure`
+    is the exception.
+    """
     try:
         yield
     except TrainingFailedError:
@@ -75,7 +79,7 @@ def callback_errors() -> Iterator[None]:
 
 
 def tell_end(callbacks: list[UserCallback], context: TrainRunContext) -> None:
-    """All of them, whatever one raises; then the first such error."""
+    """Calls `after_run` of all callbacks, also after one has raised. Then raises the first error."""
     errors = []
     for callback in callbacks:
         try:
@@ -89,7 +93,9 @@ def tell_end(callbacks: list[UserCallback], context: TrainRunContext) -> None:
 
 @contextlib.contextmanager
 def told_of_end(callbacks: list[UserCallback], context: TrainRunContext) -> Iterator[None]:
-    """`after_run` after the block. What the block raises goes before what a callback raises then, which is said."""
+    """Calls `after_run` after the block. If the block raised too, its exception is raised, and that of the callback
+    is printed.
+    """
     try:
         yield
     except BaseException:
@@ -102,8 +108,9 @@ def told_of_end(callbacks: list[UserCallback], context: TrainRunContext) -> Iter
 
 
 def checked(callbacks: list[Any] | None) -> list[UserCallback]:
-    """Returns the callbacks that are called, with those of RTRAIN_TRAIN_CALLBACKS="module.Class,..." added. ValueError names what
-    is none."""
+    """Returns the given callbacks and those of RTRAIN_TRAIN_CALLBACKS="module.Class,...". Raises a ValueError for an
+    object that is no callback.
+    """
     given = list(callbacks or [])
     for name in filter(None, _names.setting("CALLBACKS").split(",")):
         module, _, kind = name.strip().rpartition(".")

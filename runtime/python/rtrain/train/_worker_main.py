@@ -151,8 +151,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     """Calls `then` once the module `name` is loaded. A search for it (importlib.util.find_spec) calls nothing.
 
     `then` runs during that import, and so during the import of any module that imports `name`. It must not import a
-    module of this
-    package, which may be partly loaded.
+    module of this package, which may be partly loaded.
     """
 
     def __init__(self, name: str, then: Any) -> None:

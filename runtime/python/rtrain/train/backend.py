@@ -31,10 +31,10 @@ __all__ = ["Backend", "BackendConfig", "WorkerGroup"]
 
 
 class Backend:
-    """Hooks around the loop, each called on rank 0 alone. Derive from it, and name it in a BackendConfig."""
+    """Hooks around the loop. Each is called on rank 0 alone. Derive from it, and name the class in a BackendConfig."""
 
     def on_start(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
-        """Called when every rank is there, before the process group is made."""
+        """Called once all ranks have started, before the process group is made."""
 
     def on_training_start(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
         """Called right before the loop."""
@@ -44,11 +44,11 @@ class Backend:
 
 
 class BackendConfig:
-    """What a trainer's `backend_config` may be: a class with hooks around the loop. Derive from it."""
+    """The base class of a trainer's `backend_config`: hooks around the loop. Derive from it."""
 
     @property
     def backend_cls(self) -> type[Backend] | None:
-        """The Backend whose hooks run; None: there are no hooks."""
+        """The class of the hooks; None: there are no hooks."""
         return None
 
     @property
@@ -58,7 +58,7 @@ class BackendConfig:
 
 
 class WorkerGroup:
-    """All ranks of the attempt, as a hook of a Backend sees them."""
+    """All ranks of the attempt, for the hooks of a Backend."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -67,16 +67,16 @@ class WorkerGroup:
         return self._session.facts.world_size
 
     def execute(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
-        """Calls `function` on every rank at the same time and returns what each returned, by rank.
+        """Calls `function` on every rank at the same time and returns the results, by rank.
 
-        RuntimeError when a rank raises; the text has its rank and its traceback.
+        Raises RuntimeError if a rank raises; its text contains the rank and the traceback.
         """
         return self._ask(None, function, arguments, named)
 
     def execute_single(self, worker_index: int, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Calls `function` on the rank `worker_index` and returns what it returned.
+        """Calls `function` on the rank `worker_index` and returns the result.
 
-        RuntimeError when it raises, with its traceback; IndexError when there is no such rank.
+        Raises RuntimeError, with the traceback, if the function raises, and IndexError if there is no such rank.
         """
         if not 0 <= worker_index < len(self):
             raise IndexError(f"there is no rank {worker_index}: the run has {len(self)} workers")
@@ -94,7 +94,7 @@ class WorkerGroup:
 
 
 def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
-    """Answers this rank's part of one call; on rank 0 the answers of all ranks."""
+    """Runs this rank's part of one call. Returns the answers of all ranks on rank 0."""
     import traceback
 
     rank, function, arguments, named = pickle.loads(call)
@@ -108,7 +108,7 @@ def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
 
 
 class Hooks:
-    """One rank's side of the hooks; nothing where the trainer's `backend_config` has none."""
+    """One rank's side of the hooks. Does nothing if the trainer's `backend_config` has no hooks."""
 
     def __init__(self, session: Session, config: Any) -> None:
         self._session = session
@@ -118,7 +118,7 @@ class Hooks:
         self._backend: Backend | None = None
 
     def call(self, name: str) -> None:
-        """All ranks call it together."""
+        """Runs a hook. All ranks call this together."""
         if self._kind is None:
             return
         if self._session.facts.world_rank != 0:

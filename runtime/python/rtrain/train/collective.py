@@ -17,9 +17,9 @@ def barrier() -> None:
 
 
 def broadcast_from_rank_zero(data: T) -> T:
-    """Returns rank 0's `data` on every rank; all ranks must call it. What other ranks give is ignored.
+    """Returns rank 0's `data` on every rank. All ranks must call it. The `data` of other ranks is ignored.
 
-    data: anything that can be pickled, of any size. RuntimeError outside of a training function.
+    data: anything that can be pickled, of any size. Raises RuntimeError outside of a training function.
     """
     answer: T = _session.current("collective.broadcast_from_rank_zero").broadcast_from_rank_zero(data)
     return answer

@@ -27,8 +27,8 @@ def save(
 ) -> None:
     """Writes `tensors` to `<name>.safetensors` and `values` to `<name>.json` in `directory`.
 
-    tensors: of any device and shape; they are made contiguous, and shared memory is written once for each name.
-    values: what JSON can hold; left out, nothing.
+    tensors: may have any device and shape. They are made contiguous, and shared memory is written once for each
+    name. values: JSON values; default: none.
     """
     folder = pathlib.Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def save(
 def load(directory: str | os.PathLike[str], name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Returns the tensors, on the CPU, and the values that `save` wrote to `directory` under `name`.
 
-    FileNotFoundError when one of the two files is not there; ValueError when the values are no JSON object.
+    Raises FileNotFoundError if one of the two files is missing, and ValueError if the values are no JSON object.
     """
     folder = pathlib.Path(directory)
     values = json.loads((folder / f"{name}.json").read_text())

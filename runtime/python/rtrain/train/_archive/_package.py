@@ -96,10 +96,10 @@ def decompressed(frames: bytes) -> bytes:
 def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
     """Packs the files below `directory` that no ignore file leaves out. Equal files give equal bytes.
 
-    named: the user named this folder; otherwise files that may hold secrets are left out.
     Links that stay inside are packed as links. Links that lead out are followed if they lead to the project's
-    repository. Other
-    links and special files are listed in `left_out`. PackingError names a file or folder that cannot be read.
+    repository. Other links and special files are listed in `left_out`. PackingError names a file or folder that
+    cannot be read.
+    named: the user named this folder; otherwise files that may hold secrets are left out.
     """
     from rtrain.train._archive import _walk
 

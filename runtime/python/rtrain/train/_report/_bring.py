@@ -38,8 +38,7 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
     be in the run's directory but is not.
 
     Ranks do not communicate here, so any subset of them may report files. `index` counts this rank's reports,
-    `fresh` returns a staged
-    directory.
+    `fresh` returns a staged directory.
     """
     in_place = call.upload is CheckpointUploadMode.NO_UPLOAD
     if in_place:

@@ -14,7 +14,7 @@ _UPLOADS = {
     CheckpointUploadMode.SYNC: 1,
     CheckpointUploadMode.ASYNC: 2,
     CheckpointUploadMode.NO_UPLOAD: 3,
-}  # of rtw_report_args
+}  # the values of rtw_report_args
 
 
 def commit_metrics(handle: ctypes.c_void_p, call: ReportCall) -> None:

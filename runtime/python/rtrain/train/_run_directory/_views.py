@@ -15,8 +15,7 @@ class View:
     """A path of rtrain's, and the same place on `filesystem`.
 
     root: rtrain's path or URI. path: the same place on the file system. base: the folder of the plain file system or
-    bucket that
-    the file system shows. filesystem: the script's object; it is never pickled, since it may hold keys.
+    bucket that the file system shows. filesystem: the script's object; it is never pickled, since it may hold keys.
     """
 
     root: str

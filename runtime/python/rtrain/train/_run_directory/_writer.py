@@ -228,8 +228,8 @@ class Directory:
         _records.replace(self.path / "result.json", result)
 
     def keep(self, driver_pkl: bytes, code_sha256: str, code: bytes) -> None:
-        """Stores the files for `restore`. The code comes first, since driver.pkl contains its name. Of older code
-        archives, keeps those that attempts of a cluster name.
+        """Stores the files for `restore`. The code comes first, since driver.pkl contains its name. Keeps the older
+        code archives that attempts of a cluster name.
         """
         folder = self.path / "code"
         if code:

@@ -2,8 +2,7 @@
 reports.
 
 A process that an agent started has a `ClusterSession`. Local mode and torchrun set their own with `use`. Without a
-session, calls
-raise RuntimeError.
+session, calls raise RuntimeError.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Sends one small object of every rank to rank 0, as values of the run at the head.
 
 A run has 1,000 values at most. So the name of a value contains the rank and the gathering, and its content the
-attempt and
-the round. Later rounds overwrite earlier ones.
+attempt and the round. Later rounds overwrite earlier ones.
 """
 
 from __future__ import annotations

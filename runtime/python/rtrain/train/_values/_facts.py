@@ -18,8 +18,7 @@ class CheckpointUploadMode(enum.Enum):
     """The moment at which `report` returns.
 
     SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as in the run's own mode;
-    the loop has
-    written the files to the run's directory, and they stay there.
+    the loop has written the files to the run's directory, and they stay there.
     """
 
     SYNC = "SYNC"
@@ -42,8 +41,7 @@ class ReportedCheckpointStatus(enum.Enum):
     """The state of a reported checkpoint.
 
     COMMITTED: no validation was requested. PENDING_VALIDATION: its validation has not ended. VALIDATED: the
-    validation's
-    metrics are available. VALIDATION_TIMEOUT, VALIDATION_FAILED: the validation ended without metrics.
+    validation's metrics are available. VALIDATION_TIMEOUT, VALIDATION_FAILED: the validation ended without metrics.
     """
 
     COMMITTED = "COMMITTED"

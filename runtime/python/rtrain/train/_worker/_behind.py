@@ -1,12 +1,9 @@
 """Reports that are made behind this rank's loop. A thread runs their checkpoint_upload_fn one after the other. It
-makes each report when the
-function has returned.
+makes each report when the function has returned.
 
 So the reports of a rank keep their order and their numbers. Every other call that depends on the order of this
-rank's calls waits until
-these reports are made. At most WAIT_MOST reports wait for the current one. With more of them `report` waits, which
-slows down a loop
-that is faster than its storage.
+rank's calls waits until these reports are made. At most WAIT_MOST reports wait for the current one. With more of
+them `report` waits, which slows down a loop that is faster than its storage.
 """
 
 from __future__ import annotations
@@ -154,10 +151,9 @@ def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseExcept
     variables, device and stream.
 
     Waits while WAIT_MOST reports wait already. Raises the error of an earlier report. what: the report's name in
-    messages. make: stages the
-    report's files through the function that it is given, then makes the report. failed: called at once, in the
-    thread, with an exception of
-    `make`. The next call that depends on the order of calls, and the end of the run, raise that exception too.
+    messages. make: stages the report's files through the function that it is given, then makes the report. failed:
+    called at once, in the thread, with an exception of `make`. The next call that depends on the order of calls, and
+    the end of the run, raise that exception too.
     """
     global _reports
     if _reports.process != os.getpid():

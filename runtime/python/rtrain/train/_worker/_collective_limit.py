@@ -1,6 +1,5 @@
 """Finds the ranks that have not reached a call that waits for all ranks. Prints them after a while, and names them
-in the error of
-RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S.
+in the error of RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S.
 
 A rank that waits for a while stores a mark at the head. By these marks, other ranks see which ranks have reached the
 call.
